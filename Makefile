@@ -1,0 +1,43 @@
+# Every command a person or CI runs, in one place. `make help` lists them.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+.DEFAULT_GOAL := help
+.PHONY: help setup run test test-slow check fmt bench clean
+
+help: ## list the commands
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+setup: $(STAMP) ## make .venv with everything that run, test and check need
+
+$(STAMP): pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { \
+	  echo "venv is missing: on Debian, apt-get install python3-venv"; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $(STAMP)
+
+run: setup ## the main job: search and train on real digits, with a live display
+	@$(BIN)/phalanx demo
+
+test: setup ## all quick tests (under ten minutes on two cores)
+	@$(BIN)/python -m pytest -m 'not slow'
+
+test-slow: setup ## the long soak and everything marked slow
+	@$(BIN)/python -m pytest -m slow
+
+check: setup ## style, types and import contracts
+	@$(BIN)/ruff check src tests examples
+	@$(BIN)/ruff format --check src tests examples
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+fmt: setup ## put the code into the house's format
+	@$(BIN)/ruff format src tests examples
+	@$(BIN)/ruff check --fix src tests examples
+
+bench: setup ## every row of Ray's microbenchmark (PEER=ray compares in the same run)
+	@$(BIN)/phalanx bench $(if $(PEER),--peer $(PEER))
+
+clean: ## remove .venv and caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
