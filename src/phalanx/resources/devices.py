@@ -1,0 +1,55 @@
+"""Taking from numbered devices: whole ones, or a share of one that never straddles two."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from phalanx.resources.quantities import SCALE
+
+
+class DeviceChooser(Protocol):
+    """Chooses among devices that are free as a whole; a topology is one."""
+
+    def pick(self, free: Sequence[int], count: int) -> tuple[int, ...]:
+        """`count` of the `free` device numbers, ascending; empty when there are too few."""
+
+
+class LowestIndex:
+    """Takes the devices with the lowest numbers."""
+
+    def pick(self, free: Sequence[int], count: int) -> tuple[int, ...]:
+        return tuple(sorted(free)[:count]) if len(free) >= count else ()
+
+
+def take(
+    left: Mapping[int, int], demand: int, chooser: DeviceChooser
+) -> tuple[tuple[int, int], ...] | None:
+    """(device number, units) for `demand` units out of what is `left` on each device.
+
+    Whole devices come first, as `chooser` picks them among those that are free as a whole. The
+    fraction that remains goes to the device with the least that suffices; among devices that
+    are left equally, to the lowest number, or to the chooser's when that opens a fresh device.
+    None when it cannot be had: two halves of different devices are not a device.
+    """
+    taken: dict[int, int] = {}
+    whole, fraction = divmod(demand, SCALE)
+    if whole:
+        free = [index for index in sorted(left) if left[index] == SCALE]
+        picked = chooser.pick(free, whole)
+        if not picked:
+            return None
+        taken.update(dict.fromkeys(picked, SCALE))
+    if fraction:
+        fits = [
+            (left[index], index)
+            for index in sorted(left)
+            if left[index] >= fraction and index not in taken
+        ]
+        if not fits:
+            return None
+        least, index = min(fits)
+        if least == SCALE:
+            (index,) = chooser.pick([index for _, index in fits], 1)
+        taken[index] = fraction
+    return tuple(sorted(taken.items()))

@@ -1,0 +1,222 @@
+"""One node's resources: what it has, what is taken, and which numbered devices each taker holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from phalanx.resources.devices import DeviceChooser, LowestIndex, take
+from phalanx.resources.quantities import SCALE, from_units, to_units
+from phalanx.resources.sets import ResourceSet
+
+IMPLICIT_PREFIX = "node:__internal_implicit_resource_"
+"""A resource named so exists once on every node without being declared."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Allocation:
+    """What one taker holds.
+
+    `instances` has an entry for each resource that is numbered: (device number, units) ascending.
+    """
+
+    resources: ResourceSet
+    instances: Mapping[str, tuple[tuple[int, int], ...]] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
+
+    def device_numbers(self, name: str) -> tuple[int, ...]:
+        """The numbers of the devices of resource `name`, ascending; a shared one is among them."""
+        return tuple(index for index, _ in self.instances.get(name, ()))
+
+
+class NodeResources:
+    """The resources of one node, handed out whole or not at all.
+
+    Numbered resources (GPU and whatever `unit_resources` names) are handed out as whole devices
+    or as a share of one; every other resource is one divisible amount.
+    """
+
+    def __init__(
+        self,
+        total: Mapping[str, float],
+        unit_resources: frozenset[str] = frozenset({"GPU"}),
+        topology: DeviceChooser | None = None,
+    ) -> None:
+        """`topology` chooses which whole devices go together; without one, the lowest numbers.
+
+        Raises ValueError for a negative or endless total, and for part of a numbered device.
+        """
+        self._unit_resources = unit_resources
+        self._chooser: DeviceChooser = topology if topology is not None else LowestIndex()
+        self._total: dict[str, int] = {}
+        self._left: dict[str, int] = {}  # divisible amounts; below 0 is owed (see set_total)
+        self._devices: dict[str, dict[int, int]] = {}  # units left on each device present
+        for name in sorted(total):
+            self.set_total(name, total[name])
+
+    def acquire(self, request: ResourceSet) -> Allocation | None:
+        """Everything that `request` names, or None and nothing when some of it is not free.
+
+        Raises ValueError for more than one numbered device and not a whole number of them.
+        """
+        instances = self._choose(request)
+        if instances is None:
+            return None
+        for name, taken in instances.items():
+            for index, units in taken:
+                self._devices[name][index] -= units
+        for name, units in request.items():
+            if name not in instances:
+                self._left[name] = self._left_of(name) - units
+        return Allocation(resources=request, instances=MappingProxyType(instances))
+
+    def force_acquire(self, request: ResourceSet) -> Allocation:
+        """Takes `request` whether it is free or not: a blocked task that resumes waits no longer.
+
+        What is available falls below zero, and is reported as zero until others give back.
+        Raises ValueError when `request` names a numbered resource, which cannot be lent twice.
+        """
+        numbered = [name for name in request if name in self._unit_resources]
+        if numbered:
+            raise ValueError(f"numbered devices are never taken by force: {', '.join(numbered)}")
+        for name, units in request.items():
+            self._left[name] = self._left_of(name) - units
+        return Allocation(resources=request)
+
+    def release(self, allocation: Allocation) -> None:
+        """Gives back what `acquire` or `force_acquire` gave.
+
+        Raises ValueError, and changes nothing, when more would be free than there is.
+        """
+        self._check_return(allocation)
+        for name, taken in allocation.instances.items():
+            for index, units in taken:
+                self._devices[name][index] += units
+            self._retire(name)
+        for name, units in allocation.resources.items():
+            if name not in allocation.instances:
+                self._left[name] = self._left_of(name) + units
+
+    def can_ever(self, request: ResourceSet) -> bool:
+        """Whether this node, with nothing running, could hold `request` (it is feasible)."""
+        self._check_whole(request)
+        return all(units <= self._total_of(name) for name, units in request.items())
+
+    def can_now(self, request: ResourceSet) -> bool:
+        """Whether `acquire` would succeed now."""
+        return self._choose(request) is not None
+
+    def available(self) -> dict[str, float]:
+        """What is free of each resource that the node has; never below zero."""
+        return {name: from_units(max(0, self._free(name))) for name in self._total}
+
+    def total(self) -> dict[str, float]:
+        """What the node has of each resource; a resource set to zero is not named."""
+        return {name: from_units(units) for name, units in self._total.items()}
+
+    def set_total(self, name: str, amount: float) -> None:
+        """Sets what the node has of `name`, while takers keep what they hold.
+
+        A decrease below what is taken leaves a backlog: what comes back pays it off first, and
+        until then nothing more of `name` is handed out. Of numbered devices the free ones with
+        the highest numbers leave first. An increase brings back the lowest numbers missing.
+
+        Raises ValueError for a negative or endless amount, and for part of a numbered device.
+        """
+        try:
+            units = to_units(amount)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+        before = self._total.get(name, 0)
+        if name in self._unit_resources:
+            if units % SCALE:
+                raise ValueError(
+                    f"{name}: a node has a whole number of devices, not {amount:g}; "
+                    f"a request may ask for a share of one"
+                )
+            self._set_devices(name, units // SCALE)
+        else:
+            self._left[name] = self._left_of(name) + units - self._total_of(name)
+        if units:
+            self._total[name] = units
+            if not before:
+                self._total = dict(sorted(self._total.items()))
+        else:
+            self._total.pop(name, None)
+
+    def _choose(self, request: ResourceSet) -> dict[str, tuple[tuple[int, int], ...]] | None:
+        """The devices for each numbered resource of `request`; None when anything is not free."""
+        self._check_whole(request)
+        chosen = {}
+        for name, units in request.items():
+            if units > self._free(name):
+                return None
+            if name in self._unit_resources:
+                taken = take(self._open_devices(name), units, self._chooser)
+                if taken is None:
+                    return None
+                chosen[name] = taken
+        return chosen
+
+    def _check_whole(self, request: ResourceSet) -> None:
+        for name, units in request.items():
+            if units > SCALE and units % SCALE and name in self._unit_resources:
+                asked = from_units(units)
+                raise ValueError(
+                    f"{name}: above 1, whole numbers only, not {asked:g}; "
+                    f"ask for {int(asked)} or {int(asked) + 1}"
+                )
+
+    def _check_return(self, allocation: Allocation) -> None:
+        for name, taken in allocation.instances.items():
+            devices = self._devices.get(name, {})
+            for index, units in taken:
+                if devices.get(index, SCALE) + units > SCALE:
+                    raise ValueError(f"{name} {index} was given back twice")
+        for name, units in allocation.resources.items():
+            if name in allocation.instances:
+                continue
+            if self._left_of(name) + units > self._total_of(name):
+                raise ValueError(f"{name}: {from_units(units):g} was given back twice")
+
+    def _total_of(self, name: str) -> int:
+        return self._total.get(name, SCALE if name.startswith(IMPLICIT_PREFIX) else 0)
+
+    def _left_of(self, name: str) -> int:
+        return self._left.get(name, self._total_of(name))
+
+    def _free(self, name: str) -> int:
+        if name not in self._unit_resources:
+            return self._left_of(name)
+        devices = self._devices.get(name, {})
+        taken = len(devices) * SCALE - sum(devices.values())
+        return self._total_of(name) - taken
+
+    def _backlog(self, name: str) -> int:
+        return len(self._devices[name]) - self._total_of(name) // SCALE
+
+    def _open_devices(self, name: str) -> dict[int, int]:
+        """What is left on each device that is not about to leave (the highest numbers leave)."""
+        devices = self._devices.get(name, {})
+        keep = len(devices) - self._backlog(name) if devices else 0
+        return {index: devices[index] for index in sorted(devices)[:keep]}
+
+    def _set_devices(self, name: str, count: int) -> None:
+        devices = self._devices.setdefault(name, {})
+        self._total[name] = count * SCALE
+        index = 0
+        while len(devices) < count:
+            devices.setdefault(index, SCALE)
+            index += 1
+        self._retire(name)
+
+    def _retire(self, name: str) -> None:
+        """Lets devices that are free as a whole leave while there are too many."""
+        devices = self._devices[name]
+        for index in sorted(devices, reverse=True):
+            if self._backlog(name) <= 0:
+                return
+            if devices[index] == SCALE:
+                del devices[index]

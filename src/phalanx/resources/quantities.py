@@ -1,0 +1,41 @@
+"""Exact amounts: every quantity is a whole number of 1/10000 units, so that sums never drift."""
+
+from __future__ import annotations
+
+import math
+
+SCALE = 10_000
+"""Units in one whole: 1 CPU is 10,000 units, and so is one byte of `memory`."""
+
+_DUST = 1e-6
+"""The part of a unit that is taken for binary rounding: far above a double's error at the sizes
+that fractions are asked in, far below what a person could mean."""
+
+
+def to_units(x: float | int) -> int:
+    """Whole units of 1/10000 in `x`, what is smaller is cut off.
+
+    The cut is made on the number that was meant: 0.57 is 5700 units although its double times
+    10,000 lies a hair below, and so is 0.3 - 0.1.
+
+    Raises ValueError for NaN, infinity and negative amounts.
+    """
+    if isinstance(x, int):
+        if x < 0:
+            raise ValueError(f"a resource amount is 0 or more, not {x}")
+        return x * SCALE
+    x = float(x)
+    if not math.isfinite(x):
+        raise ValueError(f"a resource amount is a finite number, not {x}")
+    if x < 0:
+        raise ValueError(f"a resource amount is 0 or more, not {x}")
+    if x.is_integer():  # also every double of 2**52 and above, whose product would not be exact
+        return int(x) * SCALE
+    scaled = x * SCALE
+    dust = max(_DUST, math.ulp(scaled) * 2)
+    return math.floor(scaled + dust)
+
+
+def from_units(units: int) -> float:
+    """The amount that `units` of 1/10000 stand for; negative units give a negative amount."""
+    return units / SCALE

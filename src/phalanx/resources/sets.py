@@ -1,0 +1,119 @@
+"""Sets of resources: which kinds, and exactly how much of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from phalanx.resources.quantities import from_units, to_units
+
+
+class ResourceSet(Mapping[str, int]):
+    """An immutable mapping from a resource's name to units of 1/10000.
+
+    Entries of zero do not exist: a set that lacks GPU and one with no GPU are equal. Iteration is
+    in order of names. Only the difference of two sets can hold negative amounts.
+    """
+
+    __slots__ = ("_hash", "_units")
+
+    def __init__(self, units: Mapping[str, int] | None = None) -> None:
+        """`units`: amounts in 1/10000; see `from_mapping` for amounts as people write them."""
+        kept = {} if units is None else {name: units[name] for name in sorted(units) if units[name]}
+        self._units: dict[str, int] = kept
+        self._hash: int | None = None
+
+    @classmethod
+    def from_mapping(cls, amounts: Mapping[str, float]) -> ResourceSet:
+        """`{"CPU": 1, "GPU": 0.5}` as a set.
+
+        Raises ValueError, with the resource's name, for NaN, infinity and negative amounts.
+        """
+        units = {}
+        for name, amount in amounts.items():
+            try:
+                units[name] = to_units(amount)
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from None
+        return cls(units)
+
+    def to_mapping(self) -> dict[str, float]:
+        """Amounts as people write them, in order of names."""
+        return {name: from_units(units) for name, units in self._units.items()}
+
+    def is_subset(self, other: Mapping[str, int]) -> bool:
+        """Whether no amount here is above the one in `other` (what is not named counts as 0)."""
+        if any(units > other.get(name, 0) for name, units in self._units.items()):
+            return False
+        return not any(units < 0 and name not in self._units for name, units in other.items())
+
+    def add_bounded(self, other: Mapping[str, int], total: Mapping[str, int]) -> ResourceSet:
+        """The sum, each amount held to the one in `total`; what `total` lacks is not added.
+
+        Giving resources back after a node's total was lowered, or after one was taken away, must
+        not bring back more than the node has.
+        """
+        summed = dict(self._units)
+        for name, units in other.items():
+            summed[name] = min(summed.get(name, 0) + units, total.get(name, 0))
+        return ResourceSet(summed)
+
+    def subtract_strict(self, other: Mapping[str, int]) -> ResourceSet:
+        """The difference, which must not be negative anywhere.
+
+        Raises ValueError with each amount that is asked for, and what there is of it.
+        """
+        lacking = [name for name, units in other.items() if units > self._units.get(name, 0)]
+        if lacking:
+            told = ", ".join(
+                f"{name} {from_units(other[name]):g} of {from_units(self._units.get(name, 0)):g}"
+                for name in sorted(lacking)
+            )
+            raise ValueError(f"cannot take more than there is: {told}")
+        return self - other
+
+    def __add__(self, other: Mapping[str, int]) -> ResourceSet:
+        summed = dict(self._units)
+        for name, units in other.items():
+            summed[name] = summed.get(name, 0) + units
+        return ResourceSet(summed)
+
+    def __sub__(self, other: Mapping[str, int]) -> ResourceSet:
+        """The signed difference; `subtract_strict` refuses to go below zero."""
+        left = dict(self._units)
+        for name, units in other.items():
+            left[name] = left.get(name, 0) - units
+        return ResourceSet(left)
+
+    def __le__(self, other: Mapping[str, int]) -> bool:
+        return self.is_subset(other)
+
+    def __ge__(self, other: ResourceSet) -> bool:
+        return other.is_subset(self)
+
+    def __getitem__(self, name: str) -> int:
+        return self._units[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._units)
+
+    def __len__(self) -> int:
+        return len(self._units)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ResourceSet) and self._units == other._units
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(tuple(self._units.items()))
+        return self._hash
+
+    def __reduce__(self) -> tuple[type[ResourceSet], tuple[dict[str, int]]]:
+        return ResourceSet, (dict(self._units),)
+
+    def __repr__(self) -> str:
+        told = ", ".join(f"{name}: {from_units(units):g}" for name, units in self._units.items())
+        return f"ResourceSet({{{told}}})"
+
+
+EMPTY = ResourceSet()
+"""The set of nothing."""
