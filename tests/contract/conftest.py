@@ -1,0 +1,155 @@
+"""Runs each behaviour on every installed engine, most of them on one shared runtime.
+
+`pytest tests/contract --engine ray` runs the same list on Ray alone, as the reference.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import time
+
+import pytest
+
+ENGINES = ("phalanx", "ray")
+SHARED = {"num_cpus": 4, "num_gpus": 2, "resources": {"custom": 2}, "include_dashboard": False}
+TIMEOUT_S = 30
+
+
+def pytest_addoption(parser):
+    parser.addoption("--engine", choices=ENGINES, help="run the contract on this engine only")
+
+
+def pytest_configure(config):
+    mark = "phalanx_only(reason): differs from Ray on purpose"
+    config.addinivalue_line("markers", mark)
+
+
+def pytest_generate_tests(metafunc):
+    if "engine" in metafunc.fixturenames:
+        chosen = metafunc.config.getoption("--engine", default=None)
+        installed = [name for name in ENGINES if importlib.util.find_spec(name)]
+        metafunc.parametrize("engine", [chosen] if chosen else installed, scope="session")
+
+
+def pytest_collection_modifyitems(items):
+    """One engine after the other; behaviours that start their own runtime come last."""
+
+    def turn(item):
+        if not item.nodeid.startswith("tests/contract/") or not hasattr(item, "callspec"):
+            return (0, False)
+        place = ENGINES.index(item.callspec.params.get("engine", ENGINES[0]))
+        return (place, "fresh" in item.fixturenames)
+
+    items.sort(key=turn)
+    for item in items:
+        on_ray = hasattr(item, "callspec") and item.callspec.params.get("engine") == "ray"
+        if on_ray:
+            item.add_marker(pytest.mark.filterwarnings("ignore"))
+            if mark := item.get_closest_marker("phalanx_only"):
+                item.add_marker(pytest.mark.skip(reason=mark.args[0]))
+
+
+@pytest.fixture(scope="session")
+def module(engine):
+    """The module under test, shut down when its last behaviour has run."""
+    under_test = importlib.import_module(engine)
+    yield under_test
+    under_test.shutdown()
+
+
+@pytest.fixture
+def ray(module):
+    """The module under test with the shared runtime: 4 CPUs, 2 GPUs, 2 of "custom"."""
+    if not module.is_initialized():
+        module.init(**SHARED)
+    return module
+
+
+@pytest.fixture
+def fresh(module):
+    """The module under test without any runtime."""
+    module.shutdown()
+    yield module
+    module.shutdown()
+
+
+@pytest.fixture
+def part(engine):
+    """Imports a submodule of the module under test: `part("util.queue")`."""
+    return lambda name: importlib.import_module(f"{engine}.{name}")
+
+
+@pytest.fixture
+def errors(part):
+    return part("exceptions")
+
+
+@pytest.fixture
+def get(module):
+    """`get` that fails instead of hanging."""
+    return lambda refs: module.get(refs, timeout=TIMEOUT_S)
+
+
+@pytest.fixture
+def eventually():
+    """Waits until a condition holds, and fails when it never does."""
+
+    def wait_until(condition):
+        deadline = time.monotonic() + TIMEOUT_S
+        while not condition():
+            assert time.monotonic() < deadline, "the condition never held"
+            time.sleep(0.01)
+
+    return wait_until
+
+
+@pytest.fixture
+def tally(tmp_path):
+    """Counts across processes: `add` leaves a mark, `count` reads how many there are."""
+
+    class Tally:  # local, so that it travels to workers by value
+        def __init__(self, folder):
+            self.folder = folder
+
+        def add(self, name="mark"):
+            import uuid
+
+            (self.folder / f"{name}-{uuid.uuid4().hex}").touch()
+
+        def count(self, name="mark"):
+            return sum(1 for _ in self.folder.glob(f"{name}-*"))
+
+    folder = tmp_path / "tally"
+    folder.mkdir()
+    return Tally(folder)
+
+
+@pytest.fixture
+def gate(tmp_path, tally, eventually):
+    """A closed door: tasks `enter` and stay until the test opens it."""
+
+    class Gate:  # local, so that it travels to workers by value
+        def __init__(self, door, tally):
+            self.door = door
+            self.tally = tally
+
+        def enter(self):
+            import time
+
+            self.tally.add("entered")
+            deadline = time.monotonic() + 60
+            while not self.door.exists():
+                if time.monotonic() > deadline:
+                    raise TimeoutError("nobody opened the gate")
+                time.sleep(0.01)
+
+        def open(self):
+            self.door.touch()
+
+        def entered(self):
+            return self.tally.count("entered")
+
+    door = Gate(tmp_path / "door", tally)
+    yield door
+    door.open()
