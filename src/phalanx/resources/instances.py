@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from phalanx.resources.devices import DeviceChooser, LowestIndex, take
 from phalanx.resources.quantities import SCALE, from_units, to_units
@@ -22,9 +21,7 @@ class Allocation:
     """
 
     resources: ResourceSet
-    instances: Mapping[str, tuple[tuple[int, int], ...]] = field(
-        default_factory=lambda: MappingProxyType({})
-    )
+    instances: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
     def device_numbers(self, name: str) -> tuple[int, ...]:
         """The numbers of the devices of resource `name`, ascending; a shared one is among them."""
@@ -70,7 +67,7 @@ class NodeResources:
         for name, units in request.items():
             if name not in instances:
                 self._left[name] = self._left_of(name) - units
-        return Allocation(resources=request, instances=MappingProxyType(instances))
+        return Allocation(resources=request, instances=instances)
 
     def force_acquire(self, request: ResourceSet) -> Allocation:
         """Takes `request` whether it is free or not: a blocked task that resumes waits no longer.

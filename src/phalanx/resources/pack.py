@@ -1,0 +1,178 @@
+"""The exact rule for devices: take the best-wired set that leaves the best-wired sets behind."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+Masks = npt.NDArray[np.int64]
+"""Sets of devices as bit masks, or one value for each set of devices, indexed by its mask."""
+
+EXACT_UP_TO = 16
+"""Devices up to which every subset is tabulated: 2**16 sets take half a mebibyte a table."""
+
+_REMEMBERED = 10_000
+"""Picks kept before they are dropped and found anew."""
+
+_NEVER = np.int64(-(2**62))
+
+
+class PackTables:
+    """Every subset of one machine's devices, valued once, so that a pick is a few array steps.
+
+    `affinity[i][j]` is the worth of having devices i and j together, a symmetric matrix of whole
+    numbers; `strength[i][j]` is what a demanded least link is compared with.
+    """
+
+    def __init__(
+        self, affinity: tuple[tuple[int, ...], ...], strength: tuple[tuple[int, ...], ...]
+    ) -> None:
+        self._count = len(affinity)
+        self._strength = strength
+        self._inside = _sums_inside(affinity)
+        self._popcount = _popcounts(self._count)
+        self._subsets: dict[int, Masks] = {}
+        self._left_worth: dict[int, Masks] = {}
+        self._linked: dict[int, npt.NDArray[np.bool_]] = {}
+        self._picked: dict[tuple[int, int, int, int], int] = {}
+
+    def pick(self, free: int, count: int, required: int = 0, least_strength: int = 0) -> int:
+        """The set of `count` devices out of `free` that holds `required`, as masks; 0 when none.
+
+        First the largest inside(S) + P(free - S), P being the most that disjoint sets of the same
+        size can hold together of what is left; then the largest inside(S); then the smallest cut
+        between S and the rest; then the set whose ascending numbers come first.
+        """
+        key = (free, count, required, least_strength)
+        known = self._picked.get(key)
+        if known is None:
+            if len(self._picked) >= _REMEMBERED:
+                self._picked.clear()
+            known = self._picked[key] = self._search(free, count, required, least_strength)
+        return known
+
+    def inside(self, mask: int) -> int:
+        """The summed worth of the pairs in `mask`."""
+        return int(self._inside[mask])
+
+    def _search(self, free: int, count: int, required: int, least_strength: int) -> int:
+        if required & ~free or not 0 < count <= free.bit_count():
+            return 0
+        sets = self._sets_of(count)
+        kept = sets[(sets & (free ^ -1) == 0) & (sets & required == required)]
+        if least_strength:
+            kept = kept[self._linked_at(least_strength)[kept]]
+        if not kept.size:
+            return 0
+        inside, rest = self._inside, free ^ kept
+        worth = inside[kept] + self._left_worth_of(count)[rest]
+        kept = kept[worth == worth.max()]
+        worth = inside[kept]
+        kept = kept[worth == worth.max()]
+        kept_and_rest = inside[kept] + inside[free ^ kept]  # the larger, the smaller is the cut
+        return int(kept[kept_and_rest.argmax()])
+
+    def _sets_of(self, count: int) -> Masks:
+        """All sets of `count` devices, in the order of their ascending numbers."""
+        if count not in self._subsets:
+            chosen = combinations(range(self._count), count)
+            self._subsets[count] = np.array([sum(1 << i for i in s) for s in chosen], np.int64)
+        return self._subsets[count]
+
+    def _left_worth_of(self, count: int) -> Masks:
+        """For each set X, the most that floor(|X| / count) disjoint sets within it sum up to."""
+        if count not in self._left_worth:
+            self._left_worth[count] = self._most_in_disjoint(count)
+        return self._left_worth[count]
+
+    def _most_in_disjoint(self, count: int) -> Masks:
+        size = 1 << self._count
+        if count == 1:
+            return np.zeros(size, np.int64)
+        exact = np.full(size, _NEVER)  # best over sets that are used up entirely
+        exact[0] = 0
+        every = np.arange(size, dtype=np.int64)
+        for whole in range(count, self._count + 1, count):
+            targets = every[self._popcount == whole]
+            # One group holds the lowest device; the others of that group are any of the rest.
+            lowest = targets & -targets
+            members = _bits(targets ^ lowest, whole - 1)
+            best = np.full(targets.size, _NEVER)
+            for others in combinations(range(whole - 1), count - 1):
+                group = lowest.copy()
+                for position in others:
+                    group |= members[position]
+                np.maximum(best, self._inside[group] + exact[targets ^ group], out=best)
+            exact[targets] = best
+        # What is left over does not count: the best of X is the best of its subsets of the
+        # largest full size, and a larger full size is never worth less.
+        for bit in range(self._count):
+            without = exact.reshape(-1, 2, 1 << bit)
+            np.maximum(without[:, 1], without[:, 0], out=without[:, 1])
+        return exact
+
+    def _linked_at(self, least: int) -> npt.NDArray[np.bool_]:
+        """For each set, whether all its pairs are linked with `least` strength or more."""
+        if least not in self._linked:
+            linked = np.ones(1 << self._count, np.bool_)
+            for i, j in combinations(range(self._count), 2):
+                if self._strength[i][j] < least:
+                    pair = (1 << i) | (1 << j)
+                    linked &= np.arange(linked.size) & pair != pair
+            self._linked[least] = linked
+        return self._linked[least]
+
+
+@lru_cache(maxsize=64)
+def tables_for(
+    affinity: tuple[tuple[int, ...], ...], strength: tuple[tuple[int, ...], ...]
+) -> PackTables:
+    """One set of tables for all nodes of one machine type."""
+    return PackTables(affinity, strength)
+
+
+def grow(affinity: tuple[tuple[int, ...], ...], free: list[int], count: int) -> tuple[int, ...]:
+    """For machines beyond `EXACT_UP_TO`: the best of the sets grown greedily from each device."""
+    best: tuple[int, tuple[int, ...]] | None = None
+    for first in free:
+        chosen = [first]
+        worth = 0
+        while len(chosen) < count:
+            gains = [(-sum(affinity[i][j] for j in chosen), i) for i in free if i not in chosen]
+            loss, index = min(gains)
+            worth -= loss
+            chosen.append(index)
+        found = (-worth, tuple(sorted(chosen)))
+        best = found if best is None else min(best, found)
+    return best[1] if best else ()
+
+
+def _popcounts(count: int) -> Masks:
+    counts = np.zeros(1, np.int64)
+    for _ in range(count):
+        counts = np.concatenate([counts, counts + 1])
+    return counts
+
+
+def _sums_inside(affinity: tuple[tuple[int, ...], ...]) -> Masks:
+    """For each set, the sum of `affinity` over its pairs."""
+    sums = np.zeros(1, np.int64)
+    for i, row in enumerate(affinity):
+        to_new = np.zeros(1, np.int64)  # for each set of the devices before i, its worth to i
+        for j in range(i):
+            to_new = np.concatenate([to_new, to_new + row[j]])
+        sums = np.concatenate([sums, sums + to_new])
+    return sums
+
+
+def _bits(masks: Masks, count: int) -> list[Masks]:
+    """The single bits of each mask, lowest first; every mask holds `count` of them."""
+    bits = []
+    for _ in range(count):
+        low = masks & -masks
+        bits.append(low)
+        masks = masks ^ low
+    return bits

@@ -1,0 +1,159 @@
+"""Ports as sorted closed ranges, and the choice of ports that are free on every chosen node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Protocol
+
+LAST_PORT = 65_535
+
+Range = tuple[int, int]
+
+
+class RandomSource(Protocol):
+    """Where randomness comes from: handed in by the caller, seeded; `random.Random` is one."""
+
+    def randrange(self, stop: int) -> int:
+        """A whole number from 0 up to, not including, `stop`, each as likely."""
+
+
+@dataclass(frozen=True)
+class Ports:
+    """A set of ports. Build it with `of`; `ranges` are sorted, disjoint and never touch."""
+
+    ranges: tuple[Range, ...] = ()
+
+    def __post_init__(self) -> None:
+        assert all(low <= high for low, high in self.ranges)
+        assert all(before[1] + 1 < after[0] for before, after in pairwise(self.ranges))
+
+    @classmethod
+    def of(cls, ranges: Iterable[Sequence[int]]) -> Ports:
+        """Closed ranges in any order, overlapping or not; ranges that touch become one.
+
+        Raises ValueError for a range that runs backwards and for numbers that are no port.
+        """
+        joined: list[list[int]] = []
+        for low, high in sorted(_checked(given) for given in ranges):
+            if joined and low <= joined[-1][1] + 1:
+                joined[-1][1] = max(joined[-1][1], high)
+            else:
+                joined.append([low, high])
+        return cls(tuple((low, high) for low, high in joined))
+
+    def __len__(self) -> int:
+        return sum(high - low + 1 for low, high in self.ranges)
+
+    def __iter__(self) -> Iterator[int]:
+        """Every port, ascending."""
+        for low, high in self.ranges:
+            yield from range(low, high + 1)
+
+    def __contains__(self, port: int) -> bool:
+        return any(low <= port <= high for low, high in self.ranges)
+
+    def __le__(self, other: Ports) -> bool:
+        """Whether every port here is in `other` too."""
+        return not self - other
+
+    def __or__(self, other: Ports) -> Ports:
+        return Ports.of((*self.ranges, *other.ranges))
+
+    def __and__(self, other: Ports) -> Ports:
+        return Ports.of(
+            (max(a[0], b[0]), min(a[1], b[1]))
+            for a in self.ranges
+            for b in other.ranges
+            if max(a[0], b[0]) <= min(a[1], b[1])
+        )
+
+    def __sub__(self, other: Ports) -> Ports:
+        left = list(self.ranges)
+        for low, high in other.ranges:
+            left = [
+                part
+                for a, b in left
+                for part in ((a, min(b, low - 1)), (max(a, high + 1), b))
+                if part[0] <= part[1]
+            ]
+        return Ports(tuple(left))
+
+    def from_port(self, first: int) -> Ports:
+        """Only the ports from `first` upwards."""
+        return Ports(tuple((max(low, first), high) for low, high in self.ranges if high >= first))
+
+    def lowest(self, count: int) -> Ports:
+        """The `count` lowest ports, or all when there are fewer."""
+        taken: list[Range] = []
+        for low, high in self.ranges:
+            if count <= 0:
+                break
+            taken.append((low, min(high, low + count - 1)))
+            count -= high - low + 1
+        return Ports(tuple(taken))
+
+
+def pick_ports(free: Ports, count: int, first: int, rng: RandomSource) -> Ports | None:
+    """`count` ports out of `free`, none below `first`; None when there are too few.
+
+    They are taken upwards from a random place, so that they come as a few runs and two choosers
+    that do not know each other rarely meet. Where too few lie above that place, its distance
+    from `first` is halved until there are enough.
+    """
+    usable = free.from_port(first)
+    if len(usable) < count:
+        return None
+    if count == 0:
+        return Ports()
+    highest = usable.ranges[-1][1]
+    offset = 1 + rng.randrange(highest)
+    while offset:
+        picked = usable.from_port(first + offset).lowest(count)
+        if len(picked) == count:
+            return picked
+        offset //= 2
+    return usable.lowest(count)
+
+
+def common_ports(nodes: Iterable[Ports]) -> Ports:
+    """The ports that are free on every one of `nodes`; none when there is no node."""
+    common: Ports | None = None
+    for ports in nodes:
+        common = ports if common is None else common & ports
+    return common if common is not None else Ports()
+
+
+def parse_port_labels(text: str) -> dict[str, Ports]:
+    """`"http:8080,8081;ssh:2000-2003"` as ports by label; a label without ports has none.
+
+    Raises ValueError, with the part, for anything else.
+    """
+    labels: dict[str, Ports] = {}
+    for part in filter(None, (part.strip() for part in text.split(";"))):
+        label, colon, ports = part.partition(":")
+        if not colon or not label.strip():
+            raise ValueError(f"ports are written label:port,port; not {part!r}")
+        try:
+            ranges = [_range_of(word) for word in ports.split(",") if word.strip()]
+        except ValueError:
+            raise ValueError(
+                f"{label}: a port is a number or a range like 2000-2010: {ports!r}"
+            ) from None
+        labels[label.strip()] = Ports.of(ranges)
+    return labels
+
+
+def _range_of(word: str) -> Range:
+    low, dash, high = word.partition("-")
+    return (int(low), int(high if dash else low))
+
+
+def _checked(given: Sequence[int]) -> Range:
+    low, high = given
+    if low > high:
+        raise ValueError(f"a port range runs upwards: {low}-{high}; did you mean {high}-{low}?")
+    if low < 0 or high > LAST_PORT:
+        raise ValueError(f"ports are 0 to {LAST_PORT}, not {low}-{high}")
+    return (low, high)
