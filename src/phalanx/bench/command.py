@@ -1,0 +1,105 @@
+"""The command behind `phalanx bench`: choose rows, measure, print."""
+
+from __future__ import annotations
+
+import json as json_text
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from phalanx.bench import GROUPS
+from phalanx.bench.deciding import decision_groups, measure_group
+from phalanx.bench.report import as_document, as_markdown, as_table, closing_lines, shown
+from phalanx.bench.row import Row
+from phalanx.bench.rows import ROWS
+from phalanx.bench.runner import PeerMissing, Result, Side, compare, phalanx_side, ray_side
+
+PEERS = ("ray",)
+
+
+def execute(
+    *,
+    peer: str | None,
+    json: bool,
+    markdown: bool,
+    rows: Sequence[str] | None,
+    quick: bool,
+    group: str,
+) -> int:
+    """See `phalanx.bench.run`."""
+    complaint = _complaint(peer, group, rows)
+    chosen = _choose(rows) if group in ("engine", "all") else []
+    peer_side = None
+    if complaint is None and peer is not None and chosen:
+        try:
+            peer_side = ray_side()
+        except PeerMissing as missing:
+            complaint = str(missing)
+    if complaint is not None:
+        print(complaint, file=sys.stderr)
+        return 2
+    ours = phalanx_side()
+    effort_name = "quick" if quick else "full"
+    results = _measure(chosen, ours, peer_side, effort_name)
+    decisions = {name: measure_group(name) for name in decision_groups(group)}
+    if json:
+        document = as_document(results, ours=ours, peer=peer_side, effort_name=effort_name)
+        document["decisions"] = {
+            name: [each._asdict() for each in figures] for name, figures in decisions.items()
+        }
+        print(json_text.dumps(document, indent=2))
+    elif markdown:
+        print(as_markdown(results, peer_side))
+    else:
+        console = Console()
+        if results:
+            console.print(as_table(results, peer_side))
+        for line in closing_lines(results):
+            console.print(line, highlight=False)
+        for name, figures in decisions.items():
+            console.print(f"\n{name}", style="bold")
+            for each in figures:
+                console.print(f"  {each.name}: {shown(each.value, each.unit)}", highlight=False)
+    return 1 if any(_failed(result) for result in results) else 0
+
+
+def _complaint(peer: str | None, group: str, rows: Sequence[str] | None) -> str | None:
+    if peer is not None and peer not in PEERS:
+        return f"--peer is {peer!r}; the peers are: {', '.join(PEERS)}."
+    if group not in GROUPS:
+        return f"--group is {group!r}; the groups are: {', '.join(GROUPS)}."
+    if rows and not _choose(rows):
+        names = "\n  ".join(row.name for row in ROWS)
+        return f"no row has any of {', '.join(rows)} in its name; the rows are:\n  {names}"
+    return None
+
+
+def _choose(rows: Sequence[str] | None) -> list[Row]:
+    return [row for row in ROWS if not rows or any(text in row.name for text in rows)]
+
+
+def _failed(result: Result) -> bool:
+    return bool(result.phalanx.error or (result.peer and result.peer.error))
+
+
+def _measure(
+    chosen: Sequence[Row], ours: Side, peer: Side | None, effort_name: str
+) -> list[Result]:
+    """Measure, with one plain line a row on standard error, as soon as it is there."""
+    results = []
+    for count, result in enumerate(
+        compare(chosen, ours=ours, peer=peer, effort_name=effort_name), start=1
+    ):
+        results.append(result)
+        unit = result.row.unit
+        parts = [f"phalanx {shown(result.phalanx.median, unit)}"]
+        if result.peer:
+            parts.append(f"ray {shown(result.peer.median, unit)}")
+        if result.ratio:
+            parts.append(f"{result.ratio:.1f} times better")
+        print(f"[{count}/{len(chosen)}] {result.row.name}: {', '.join(parts)}", file=sys.stderr)
+        for name, outcome in (("phalanx", result.phalanx), ("ray", result.peer)):
+            if outcome and outcome.error:
+                print(f"  {name} failed: {outcome.error}", file=sys.stderr)
+    return results

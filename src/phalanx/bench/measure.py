@@ -1,0 +1,80 @@
+"""How a row is measured: warm up, repeat, keep every sample."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effort:
+    """How long to measure.
+
+    `warm_up_s` and `repetition_s` are seconds, `limit_s` is the time after which a row with at
+    least one repetition takes no more, and `scale` shrinks the large counts (a million tasks).
+    """
+
+    warm_up_s: float
+    repetitions: int
+    repetition_s: float
+    limit_s: float
+    scale: float
+
+
+EFFORTS = {
+    "full": Effort(warm_up_s=1.0, repetitions=5, repetition_s=1.0, limit_s=60.0, scale=1.0),
+    "quick": Effort(warm_up_s=0.3, repetitions=3, repetition_s=0.3, limit_s=10.0, scale=0.1),
+}
+
+Clock = Callable[[], float]
+
+
+def rates(
+    work: Callable[[], object],
+    *,
+    per_call: float,
+    effort: Effort,
+    clock: Clock = time.perf_counter,
+) -> list[float]:
+    """Units a second of `work`, which does `per_call` units: one sample for each repetition.
+
+    The warm-up says how many calls fit a tenth of its time; the clock is read once for that many,
+    so that reading it does not weigh on short calls.
+    """
+    began = clock()
+    calls = 0
+    while clock() - began < effort.warm_up_s:
+        work()
+        calls += 1
+    stride = calls // 10 + 1
+    samples: list[float] = []
+    for _ in range(effort.repetitions):
+        start = clock()
+        calls = 0
+        while clock() - start < effort.repetition_s:
+            for _ in range(stride):
+                work()
+            calls += stride
+        samples.append(per_call * calls / (clock() - start))
+        if clock() - began > effort.limit_s:
+            break
+    return samples
+
+
+def seconds(
+    work: Callable[[], object],
+    *,
+    times: int,
+    after: Callable[[], object] | None = None,
+    clock: Clock = time.perf_counter,
+) -> list[float]:
+    """Seconds that `work` takes, `times` over; `after` cleans up outside of the measured time."""
+    samples: list[float] = []
+    for _ in range(times):
+        start = clock()
+        work()
+        samples.append(clock() - start)
+        if after is not None:
+            after()
+    return samples

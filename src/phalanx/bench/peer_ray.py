@@ -1,0 +1,31 @@
+"""Ray's side of the comparison, for any Python that can import ray, with or without Phalanx.
+
+Run as a file. Only `phalanx.bench` is imported, through an empty package of that name: the peer's
+Python needs ray, numpy and psutil, and none of what Phalanx itself needs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import types
+from pathlib import Path
+
+
+def main() -> None:
+    """Measure the row named by the first argument with the effort named by the second."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    import ray
+
+    from phalanx.bench.side import serve
+
+    serve(ray, *sys.argv[1:])
+
+
+if __name__ == "__main__":
+    here = Path(__file__).resolve()
+    sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != here.parent]
+    package = types.ModuleType("phalanx")
+    package.__path__ = [str(here.parents[1])]
+    sys.modules["phalanx"] = package
+    main()

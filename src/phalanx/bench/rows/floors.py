@@ -1,0 +1,109 @@
+"""Plain work without any engine, measured in the same run: what the machine itself can do."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import socket
+from typing import Any
+
+import numpy as np
+
+from phalanx.bench.measure import Effort, rates
+from phalanx.bench.row import Api, Row
+
+ONE_CORE_COPY = "plain memory copy, one process"
+ONE_CORE_COPY_IN_PLACE = "plain memory copy, one process, pages already there"
+ALL_CORES_COPY = "plain memory copy, a process on every core"
+MESSAGE = b"x" * 40
+BATCH = 100
+
+
+def _copy_fresh(api: Api, effort: Effort) -> list[float]:
+    source = np.zeros(100 * 1024 * 1024, dtype=np.int64)
+    return rates(source.copy, per_call=0.8, effort=effort)
+
+
+def _copy_in_place(api: Api, effort: Effort) -> list[float]:
+    source = np.zeros(100 * 1024 * 1024, dtype=np.int64)
+    target = source.copy()
+    return rates(lambda: np.copyto(target, source), per_call=0.8, effort=effort)
+
+
+def _copy_ten(_: int) -> None:
+    for _ in range(10):
+        np.zeros(10 * 1024 * 1024, dtype=np.int64).copy()
+
+
+def _copy_everywhere(api: Api, effort: Effort) -> list[float]:
+    with multiprocessing.get_context("fork").Pool(os.cpu_count()) as pool:
+        return rates(lambda: pool.map(_copy_ten, range(10), chunksize=1), per_call=8, effort=effort)
+
+
+def _small_value() -> bytes:
+    return b"ok"
+
+
+def _apply_async(api: Api, effort: Effort) -> list[float]:
+    with multiprocessing.get_context("fork").Pool(os.cpu_count()) as pool:
+
+        def thousand() -> None:
+            for result in [pool.apply_async(_small_value) for _ in range(1000)]:
+                result.get()
+
+        return rates(thousand, per_call=1000, effort=effort)
+
+
+def _receive(end: socket.socket, size: int) -> None:
+    while size:
+        got = end.recv(size)
+        if not got:
+            raise EOFError
+        size -= len(got)
+
+
+def _echo(end: socket.socket, size: int) -> None:
+    try:
+        while True:
+            _receive(end, size)
+            end.sendall(b"y" * size)
+    except (EOFError, OSError):
+        return
+
+
+def _socket(batch: int) -> Any:
+    def sample(api: Api, effort: Effort) -> list[float]:
+        here, there = socket.socketpair()
+        echo = multiprocessing.get_context("fork").Process(
+            target=_echo, args=(there, batch * len(MESSAGE)), daemon=True
+        )
+        echo.start()
+        there.close()
+        message = MESSAGE * batch
+
+        def round_trip() -> None:
+            here.sendall(message)
+            _receive(here, len(message))
+
+        try:
+            return rates(round_trip, per_call=batch, effort=effort)
+        finally:
+            here.close()
+            echo.terminate()
+            echo.join()
+
+    return sample
+
+
+def _row(name: str, sample: Any, unit: str = "/s") -> Row:
+    return Row(name=name, unit=unit, sample=sample, group="floor", session=False, peer=False)
+
+
+ROWS = (
+    _row(ONE_CORE_COPY, _copy_fresh, "GB/s"),
+    _row(ONE_CORE_COPY_IN_PLACE, _copy_in_place, "GB/s"),
+    _row(ALL_CORES_COPY, _copy_everywhere, "GB/s"),
+    _row("multiprocessing.Pool.apply_async, no-op", _apply_async),
+    _row("two processes, Unix socket, one by one", _socket(1)),
+    _row("two processes, Unix socket, 100 messages at once", _socket(BATCH)),
+)

@@ -1,0 +1,32 @@
+"""Placement groups: a hundred made, waited for and removed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from phalanx.bench.row import Api, loop
+
+GROUPS = 100
+
+
+def _create_and_remove(api: Api) -> Callable[[], object]:
+    from_util = __import__(f"{api.__name__}.util", fromlist=["placement_group"])
+
+    def work() -> None:
+        groups = [from_util.placement_group(bundles=[{"custom": 0.001}]) for _ in range(GROUPS)]
+        for group in groups:
+            group.wait(timeout_seconds=30)
+        for group in groups:
+            from_util.remove_placement_group(group)
+
+    return work
+
+
+ROWS = (
+    loop(
+        "placement group create/removal",
+        _create_and_remove,
+        per_call=GROUPS,
+        init={"resources": {"custom": 100}},
+    ),
+)

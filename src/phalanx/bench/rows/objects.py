@@ -1,0 +1,76 @@
+"""Objects: puts and gets, small and large, from one client and from several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from phalanx.bench.row import Api, loop
+from phalanx.bench.rows.floors import ALL_CORES_COPY, ONE_CORE_COPY
+
+LARGE = 100 * 1024 * 1024
+"""Elements of eight bytes: the array that Ray's benchmark counts as 0.8 GB."""
+SMALLER = 10 * 1024 * 1024
+
+
+def _get_small(api: Api) -> Callable[[], object]:
+    ref = api.put(0)
+    return lambda: api.get(ref)
+
+
+def _put_small(api: Api) -> Callable[[], object]:
+    return lambda: api.put(0)
+
+
+def _put_small_from_tasks(api: Api) -> Callable[[], object]:
+    def put_hundred() -> None:
+        for _ in range(100):
+            api.put(0)
+
+    task = api.remote(put_hundred)
+    return lambda: api.get([task.remote() for _ in range(10)])
+
+
+def _put_large(api: Api) -> Callable[[], object]:
+    array = np.zeros(LARGE, dtype=np.int64)
+
+    def put() -> None:
+        api.put(array)
+
+    return put
+
+
+def _put_large_from_tasks(api: Api) -> Callable[[], object]:
+    size = SMALLER
+
+    def put_ten() -> None:
+        for _ in range(10):
+            api.put(np.zeros(size, dtype=np.int64))
+
+    task = api.remote(put_ten)
+    return lambda: api.get([task.remote() for _ in range(10)])
+
+
+def _get_object_of_refs(api: Api) -> Callable[[], object]:
+    def make_refs() -> list[object]:
+        return [api.put(1) for _ in range(10_000)]
+
+    ref = api.remote(make_refs).remote()
+    return lambda: api.get(ref)
+
+
+ROWS = (
+    loop("single client get calls (Plasma Store)", _get_small),
+    loop("single client put calls (Plasma Store)", _put_small),
+    loop("multi client put calls (Plasma Store)", _put_small_from_tasks, per_call=1000),
+    loop("single client put gigabytes", _put_large, per_call=0.8, unit="GB/s", floor=ONE_CORE_COPY),
+    loop(
+        "multi client put gigabytes",
+        _put_large_from_tasks,
+        per_call=10 * 0.8,
+        unit="GB/s",
+        floor=ALL_CORES_COPY,
+    ),
+    loop("single client get object containing 10k refs", _get_object_of_refs),
+)

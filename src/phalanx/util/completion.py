@@ -1,0 +1,101 @@
+"""Results as they come, instead of in the order in which they were asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import phalanx
+
+CHUNK_SIZE = 10
+IN_FLIGHT = 100
+
+
+def as_completed(
+    refs: Sequence[Any],
+    *,
+    chunk_size: int = CHUNK_SIZE,
+    yield_obj_refs: bool = False,
+    **wait_options: Any,
+) -> Iterator[Any]:
+    """Yield each result (or its ref) soon after it is ready.
+
+    A result is yielded when it is there; up to `chunk_size` that are ready together are fetched
+    in one call. `wait_options` go to `wait` (`timeout`, `fetch_local`). Raises ValueError for a
+    `chunk_size` below 1 and for `num_returns`.
+    """
+    _check(chunk_size, wait_options)
+    return _completed(list(refs), chunk_size, yield_obj_refs, wait_options)
+
+
+def map_unordered(
+    fn: Any,
+    items: Iterable[Any],
+    *,
+    backpressure_size: int | None = IN_FLIGHT,
+    chunk_size: int = CHUNK_SIZE,
+    yield_obj_refs: bool = False,
+    **wait_options: Any,
+) -> Iterator[Any]:
+    """Call the remote function `fn` on every item and yield results as they come.
+
+    At most `backpressure_size` calls are in flight (None: no limit), so `items` may be endless.
+    Raises ValueError for a size below 1 and for `num_returns`.
+    """
+    if backpressure_size is not None and backpressure_size < 1:
+        raise ValueError(f"backpressure_size must be None or at least 1, got {backpressure_size}")
+    _check(chunk_size, wait_options)
+    return _mapped(
+        fn,
+        items,
+        in_flight=backpressure_size,
+        chunk_size=chunk_size,
+        yield_obj_refs=yield_obj_refs,
+        wait_options=wait_options,
+    )
+
+
+def _check(chunk_size: int, wait_options: dict[str, Any]) -> None:
+    if chunk_size < 1:
+        raise ValueError(f"chunk_size must be at least 1, got {chunk_size}")
+    if "num_returns" in wait_options:
+        raise ValueError("num_returns is not taken here: use chunk_size")
+
+
+def _completed(
+    refs: list[Any], chunk_size: int, yield_obj_refs: bool, wait_options: dict[str, Any]
+) -> Iterator[Any]:
+    while refs:
+        ready, refs = _some_ready(refs, chunk_size, wait_options)
+        yield from ready if yield_obj_refs else phalanx.get(ready)
+
+
+def _mapped(
+    fn: Any,
+    items: Iterable[Any],
+    *,
+    in_flight: int | None,
+    chunk_size: int,
+    yield_obj_refs: bool,
+    wait_options: dict[str, Any],
+) -> Iterator[Any]:
+    refs: list[Any] = []
+    for item in items:
+        refs.append(fn.remote(item))
+        if in_flight is not None and len(refs) >= in_flight:
+            ready, refs = _some_ready(refs, chunk_size, wait_options)
+            yield from ready if yield_obj_refs else phalanx.get(ready)
+    yield from _completed(refs, chunk_size, yield_obj_refs, wait_options)
+
+
+def _some_ready(
+    refs: list[Any], chunk_size: int, wait_options: dict[str, Any]
+) -> tuple[list[Any], list[Any]]:
+    """Wait for one, then take what else is ready by then, so that nothing ready is held back."""
+    ready, rest = phalanx.wait(refs, num_returns=1, **wait_options)
+    if ready and rest and chunk_size > 1:
+        more, rest = phalanx.wait(
+            rest, num_returns=min(chunk_size - 1, len(rest)), **{**wait_options, "timeout": 0}
+        )
+        ready += more
+    return ready, rest

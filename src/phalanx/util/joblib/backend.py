@@ -1,0 +1,189 @@
+"""The joblib backend: batches of calls as tasks, large arguments put once and shared."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+from joblib._parallel_backends import AutoBatchingMixin, ParallelBackendBase, SequentialBackend
+
+import phalanx
+
+SHARED_FROM_BYTES = 100_000
+"""An argument of this size or more is put in the object store once for all calls that have it."""
+
+
+class _Shared(NamedTuple):
+    """Stands in a batch for the argument that travels as the task's reference `number`."""
+
+    number: int
+
+
+class PhalanxBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]  # untyped
+    """Runs joblib's batches as tasks.
+
+    `remote_args` are options of the tasks, such as `{"num_cpus": 2}`; they can be given to
+    `parallel_config` and to `Parallel`. Calls of joblib inside a task run one after the other.
+    """
+
+    supports_retrieve_callback = True
+    default_n_jobs = -1
+
+    def __init__(
+        self,
+        nesting_level: int | None = None,
+        inner_max_num_threads: int | None = None,
+        remote_args: Mapping[str, Any] | None = None,
+        ray_remote_args: Mapping[str, Any] | None = None,
+        **backend_kwargs: Any,
+    ) -> None:
+        super().__init__(
+            nesting_level=nesting_level,
+            inner_max_num_threads=inner_max_num_threads,
+            **backend_kwargs,
+        )
+        self._options = {**(ray_remote_args or {}), **(remote_args or {})}
+        self._callbacks: ThreadPoolExecutor | None = None
+        self._in_flight: dict[Future[Any], Any] = {}
+        self._shared: dict[int, tuple[Any, Any]] = {}  # id of the argument: itself, its ref
+
+    def __reduce__(self) -> Any:
+        return (PhalanxBackend, (self.nesting_level, None, self._options))
+
+    def effective_n_jobs(self, n_jobs: int | None) -> int:
+        """The number of calls at once: -1 for all CPUs of the cluster, -2 for all but one …"""
+        if n_jobs == 0:
+            raise ValueError("n_jobs == 0 has no meaning: use -1 for all CPUs, or a count")
+        if n_jobs is None:
+            return 1
+        if n_jobs > 0:
+            return n_jobs
+        if not phalanx.is_initialized():
+            phalanx.init()
+        cpus = int(phalanx.cluster_resources().get("CPU", 1))
+        return max(1, cpus + 1 + n_jobs)
+
+    def configure(  # noqa: PLR0917  # joblib's signature
+        self,
+        n_jobs: int = 1,
+        parallel: Any = None,
+        prefer: str | None = None,
+        require: str | None = None,
+        remote_args: Mapping[str, Any] | None = None,
+        ray_remote_args: Mapping[str, Any] | None = None,
+        **backend_kwargs: Any,
+    ) -> int:
+        """Called by joblib before a run; gives the number of calls at once."""
+        self.parallel = parallel
+        options = {**self._options, **(ray_remote_args or {}), **(remote_args or {})}
+        run = phalanx.remote(_run_batch)
+        self._run: Any = run.options(**options) if options else run
+        if self._callbacks is None:
+            # joblib's callbacks dispatch more work, and read the caller's iterator to do so:
+            # that is too much for the thread on which the engine tells of results.
+            self._callbacks = ThreadPoolExecutor(1, thread_name_prefix="phalanx-joblib")
+        return self.effective_n_jobs(n_jobs)
+
+    def submit(self, func: Any, callback: Callable[[Any], object] | None = None) -> Future[Any]:
+        """Start a batch; `callback` gets its future when it is done."""
+        batch, refs = self._with_shared_arguments(func)
+        ref = self._run.remote(batch, *refs)
+        future: Future[Any] = ref.future()
+        self._in_flight[future] = ref
+        future.add_done_callback(lambda done: self._done(done, callback))
+        return future
+
+    def apply_async(
+        self, func: Any, callback: Callable[[Any], object] | None = None
+    ) -> Future[Any]:
+        """The name that joblib before 1.4 uses for submit."""
+        return self.submit(func, callback)
+
+    def retrieve_result_callback(self, out: Future[Any]) -> Any:
+        """The results of a batch, or its error."""
+        return out.result()
+
+    def stop_call(self) -> None:
+        """Let go of the shared arguments."""
+        self._shared.clear()
+
+    def terminate(self) -> None:
+        """Let go of everything; joblib calls this at the end."""
+        self._shared.clear()
+        if self._callbacks is not None:
+            self._callbacks.shutdown(wait=False)
+            self._callbacks = None
+
+    def abort_everything(self, ensure_ready: bool = True) -> None:
+        """Cancel what is in flight."""
+        for ref in list(self._in_flight.values()):
+            phalanx.cancel(ref)
+        if not ensure_ready:
+            self.terminate()
+
+    def get_nested_backend(self) -> tuple[Any, None]:
+        """One after the other: the tasks fill the CPUs already."""
+        return SequentialBackend(nesting_level=(self.nesting_level or 0) + 1), None
+
+    def _done(self, future: Future[Any], callback: Callable[[Any], object] | None) -> None:
+        self._in_flight.pop(future, None)
+        callbacks = self._callbacks
+        if callback is not None and callbacks is not None:
+            callbacks.submit(callback, future)
+
+    def _with_shared_arguments(self, func: Any) -> tuple[Any, list[Any]]:
+        items = getattr(func, "items", None)
+        if items is None:
+            return func, []
+        refs: list[Any] = []
+        numbers: dict[int, _Shared] = {}
+
+        def in_place(argument: Any) -> Any:
+            if _size_bytes(argument) < SHARED_FROM_BYTES:
+                return argument
+            key = id(argument)
+            if key not in self._shared:
+                self._shared[key] = (argument, phalanx.put(argument))
+            if key not in numbers:
+                numbers[key] = _Shared(len(refs))
+                refs.append(self._shared[key][1])
+            return numbers[key]
+
+        batch = copy.copy(func)
+        batch.items = _replaced(items, in_place)
+        return batch, refs
+
+
+def _run_batch(batch: Any, *shared: Any) -> Any:
+    if shared:
+        batch.items = _replaced(
+            batch.items, lambda each: shared[each.number] if isinstance(each, _Shared) else each
+        )
+    return batch()
+
+
+def _replaced(items: list[Any], replace: Callable[[Any], Any]) -> list[Any]:
+    return [
+        (
+            function,
+            tuple(replace(argument) for argument in args),
+            {name: replace(argument) for name, argument in kwargs.items()},
+        )
+        for function, args, kwargs in items
+    ]
+
+
+def _size_bytes(argument: Any) -> int:
+    """The size of arrays, frames, Arrow tables and bytes; 0 for what is small or unknown."""
+    if isinstance(argument, (bytes, bytearray, str)):
+        return len(argument)
+    size = getattr(argument, "nbytes", None)
+    if isinstance(size, int):
+        return size
+    memory_usage = getattr(argument, "memory_usage", None)
+    if callable(memory_usage):
+        usage = memory_usage()
+        return int(usage.sum() if hasattr(usage, "sum") else usage)
+    return 0

@@ -1,0 +1,10 @@
+"""`multiprocessing.Pool` on actors: the same calls, on all the cluster's workers."""
+
+from __future__ import annotations
+
+from multiprocessing import TimeoutError
+
+from phalanx.util.multiprocessing.pool import Pool
+from phalanx.util.multiprocessing.result import AsyncResult
+
+__all__ = ["AsyncResult", "Pool", "TimeoutError"]

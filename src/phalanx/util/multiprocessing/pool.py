@@ -1,0 +1,257 @@
+"""The pool: a fixed number of processes, each an actor that takes the batch waiting longest."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, NoReturn
+
+import phalanx
+from phalanx.util.multiprocessing.batch import Calls, PoolProcess
+from phalanx.util.multiprocessing.result import AsyncResult, Batch, ResultIterator
+from phalanx.util.slots import Slots
+
+BATCHES_PER_PROCESS = 4
+"""Batches that map makes for each process: few enough to be cheap, enough to even out."""
+
+Callback = Callable[[Any], object]
+
+
+class _Process:
+    """One process of the pool: its actor, replaced after `batches_left` batches."""
+
+    def __init__(self, create: Callable[[], Any], batches: int | None) -> None:
+        self._create = create
+        self._batches = batches
+        self._left = batches
+        self.actor = create()
+
+    def run(self, func: Callable[..., Any], calls: Calls) -> Any:
+        ref = self.actor.run.remote(func, calls)
+        if self._left is not None:
+            self._left -= 1
+            if not self._left:
+                # It ends after the batch just sent; the next batch finds its successor.
+                self.actor.__ray_terminate__.remote()
+                self.actor, self._left = self._create(), self._batches
+        return ref
+
+
+class Pool:
+    """A pool of processes with the interface of `multiprocessing.Pool`.
+
+    `processes` defaults to the cluster's CPUs; without a session one is started with that many.
+    `initializer(*initargs)` runs in each process first; a process is replaced after
+    `maxtasksperchild` batches. `address` names a cluster to connect to, `remote_args` are options
+    of the actors, such as `{"num_cpus": 1}`. Raises ValueError for fewer than one process and for
+    more than the cluster has CPUs.
+    """
+
+    def __init__(  # noqa: PLR0917  # the signature of multiprocessing and of Ray
+        self,
+        processes: int | None = None,
+        initializer: Callable[..., object] | None = None,
+        initargs: Iterable[Any] | None = None,
+        maxtasksperchild: int | None = None,
+        context: object = None,
+        ray_address: str | None = None,
+        ray_remote_args: Mapping[str, Any] | None = None,
+        *,
+        address: str | None = None,
+        remote_args: Mapping[str, Any] | None = None,
+    ) -> None:
+        if context is not None:
+            warnings.warn("Pool starts its processes itself: context has no effect", stacklevel=2)
+        if maxtasksperchild is not None and maxtasksperchild < 1:
+            raise ValueError(f"maxtasksperchild must be None or at least 1, got {maxtasksperchild}")
+        count = _process_count(processes, address or ray_address)
+        options = {"num_cpus": 0, **(ray_remote_args or {}), **(remote_args or {})}
+        kind = phalanx.remote(**options)(PoolProcess)
+        arguments = (initializer, tuple(initargs or ()))
+        self._processes = [
+            _Process(lambda: kind.remote(*arguments), maxtasksperchild) for _ in range(count)
+        ]
+        phalanx.get([process.actor.is_ready.remote() for process in self._processes])
+        self._slots = Slots(self._processes)
+        self._is_open = True
+        self._is_terminated = False
+
+    def apply(
+        self,
+        func: Callable[..., Any],
+        args: Iterable[Any] | None = None,
+        kwds: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """`func(*args, **kwds)` in a process of the pool."""
+        return self.apply_async(func, args, kwds).get()
+
+    def apply_async(
+        self,
+        func: Callable[..., Any],
+        args: Iterable[Any] | None = None,
+        kwds: Mapping[str, Any] | None = None,
+        callback: Callback | None = None,
+        error_callback: Callback | None = None,
+    ) -> AsyncResult:
+        """apply without waiting; `callback(result)` or `error_callback(error)` is called once."""
+        batch = self._submit(func, [(tuple(args or ()), dict(kwds or {}))])
+        return AsyncResult([batch], single=True, callback=callback, error_callback=error_callback)
+
+    def map(
+        self, func: Callable[..., Any], iterable: Iterable[Any], chunksize: int | None = None
+    ) -> list[Any]:
+        """`[func(x) for x in iterable]`, `chunksize` calls to a batch."""
+        results: list[Any] = self.map_async(func, iterable, chunksize).get()
+        return results
+
+    def map_async(
+        self,
+        func: Callable[..., Any],
+        iterable: Iterable[Any],
+        chunksize: int | None = None,
+        callback: Callback | None = None,
+        error_callback: Callback | None = None,
+    ) -> AsyncResult:
+        """map without waiting."""
+        return self._map_async(func, _single(iterable), chunksize, callback, error_callback)
+
+    def starmap(
+        self,
+        func: Callable[..., Any],
+        iterable: Iterable[Iterable[Any]],
+        chunksize: int | None = None,
+    ) -> list[Any]:
+        """`[func(*args) for args in iterable]`, `chunksize` calls to a batch."""
+        results: list[Any] = self.starmap_async(func, iterable, chunksize).get()
+        return results
+
+    def starmap_async(
+        self,
+        func: Callable[..., Any],
+        iterable: Iterable[Iterable[Any]],
+        chunksize: int | None = None,
+        callback: Callback | None = None,
+        error_callback: Callback | None = None,
+    ) -> AsyncResult:
+        """starmap without waiting."""
+        return self._map_async(func, _starred(iterable), chunksize, callback, error_callback)
+
+    def imap(
+        self, func: Callable[..., Any], iterable: Iterable[Any], chunksize: int = 1
+    ) -> ResultIterator:
+        """The results of `func(x)` in order, each as soon as it and those before are there."""
+        return self._imap(func, iterable, chunksize, ordered=True)
+
+    def imap_unordered(
+        self, func: Callable[..., Any], iterable: Iterable[Any], chunksize: int = 1
+    ) -> ResultIterator:
+        """The results of `func(x)`, each as soon as it is there."""
+        return self._imap(func, iterable, chunksize, ordered=False)
+
+    def close(self) -> None:
+        """Take no more calls; those taken are still done."""
+        self._is_open = False
+
+    def terminate(self) -> None:
+        """End the processes at once: what waits and what runs fails."""
+        self.close()
+        if self._is_terminated:
+            return
+        self._is_terminated = True
+        self._slots.fail_waiting(ValueError("the pool was terminated before this call began"))
+        for process in self._processes:
+            phalanx.kill(process.actor)
+
+    def join(self) -> None:
+        """Wait until the calls taken are done, and end the processes.
+
+        Raises ValueError while the pool is open.
+        """
+        if self._is_open:
+            raise ValueError("the pool is still running: call close() or terminate() before join()")
+        self._slots.wait_until_idle()
+        self.terminate()
+
+    def __enter__(self) -> Pool:
+        self._check_open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.terminate()
+
+    def __reduce__(self) -> NoReturn:
+        raise NotImplementedError("a Pool cannot be pickled: make one where it is used")
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise ValueError("Pool not running: it was closed or terminated")
+
+    def _submit(self, func: Callable[..., Any], calls: Calls) -> Batch:
+        self._check_open()
+        batch: Batch = Future()
+        self._slots.submit(lambda process: process.run(func, calls), batch)
+        return batch
+
+    def _map_async(
+        self,
+        func: Callable[..., Any],
+        calls: Iterator[tuple[Any, ...]],
+        chunksize: int | None,
+        callback: Callback | None,
+        error_callback: Callback | None,
+    ) -> AsyncResult:
+        self._check_open()
+        ready: Sequence[tuple[Any, ...]] = list(calls)
+        if chunksize is None:
+            chunksize = -(-len(ready) // (len(self._processes) * BATCHES_PER_PROCESS)) or 1
+        shared = _shipped_once(func)
+        batches = [self._submit(shared, chunk) for chunk in _chunks(ready, chunksize)]
+        return AsyncResult(batches, single=False, callback=callback, error_callback=error_callback)
+
+    def _imap(
+        self, func: Callable[..., Any], iterable: Iterable[Any], chunksize: int, *, ordered: bool
+    ) -> ResultIterator:
+        self._check_open()
+        shared = _shipped_once(func)
+        batches = (self._submit(shared, chunk) for chunk in _chunks(_single(iterable), chunksize))
+        return ResultIterator(batches, ahead=2 * len(self._processes), ordered=ordered)
+
+
+def _process_count(processes: int | None, address: str | None) -> int:
+    if processes is not None and processes < 1:
+        raise ValueError(f"a pool needs at least one process, got processes={processes}")
+    if not phalanx.is_initialized():
+        local = address in (None, "local")
+        phalanx.init(address=address, **({"num_cpus": processes} if local else {}))
+    cpus = int(phalanx.cluster_resources().get("CPU", 0))
+    if processes is None:
+        processes = max(1, cpus)
+    if processes > cpus:
+        raise ValueError(
+            f"a pool of {processes} processes was asked for, but the cluster has {cpus} CPUs: "
+            "ask for fewer, or start the session with more num_cpus"
+        )
+    return processes
+
+
+def _shipped_once(func: Callable[..., Any]) -> Any:
+    """A reference to the function, so that it is pickled once and not with every batch."""
+    return phalanx.put(func)
+
+
+def _single(iterable: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
+    return ((item,) for item in iterable)
+
+
+def _starred(iterable: Iterable[Iterable[Any]]) -> Iterator[tuple[Any, ...]]:
+    return (tuple(items) for items in iterable)
+
+
+def _chunks(calls: Iterable[tuple[Any, ...]], size: int) -> Iterator[Calls]:
+    if size < 1:
+        raise ValueError(f"chunksize must be at least 1, got {size}")
+    left = iter(calls)
+    while chunk := list(itertools.islice(left, size)):
+        yield [(args, {}) for args in chunk]

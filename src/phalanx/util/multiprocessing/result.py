@@ -1,0 +1,150 @@
+"""What the calls of a pool give back: a result to wait for, or an iterator over results."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import itertools
+import queue
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from multiprocessing import TimeoutError
+from typing import Any
+
+from phalanx.util.multiprocessing.batch import Answers
+
+Batch = Future[Answers]
+
+
+class AsyncResult:
+    """The outcome of apply_async, map_async or starmap_async, as multiprocessing has it."""
+
+    def __init__(
+        self,
+        batches: Sequence[Batch],
+        *,
+        single: bool,
+        callback: Callable[[Any], object] | None = None,
+        error_callback: Callable[[BaseException], object] | None = None,
+    ) -> None:
+        self._batches = list(batches)
+        self._single = single
+        self._callback = callback
+        self._error_callback = error_callback
+        if callback is not None or error_callback is not None:
+            self._count_down()
+
+    def ready(self) -> bool:
+        """Whether all calls are done."""
+        return all(batch.done() for batch in self._batches)
+
+    def successful(self) -> bool:
+        """Whether no call failed. Raises ValueError while calls are running."""
+        if not self.ready():
+            raise ValueError("the result is not ready yet: call wait() or get() first")
+        return self._outcome()[1] is None
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Wait until all calls are done, at most `timeout` seconds."""
+        concurrent.futures.wait(self._batches, timeout)
+
+    def get(self, timeout: float | None = None) -> Any:
+        """The result (a list for the map calls), or the error of the first call that failed.
+
+        Raises multiprocessing.TimeoutError when it is not there within `timeout` seconds.
+        """
+        self.wait(timeout)
+        if not self.ready():
+            raise TimeoutError(f"no result within {timeout} s")
+        value, error = self._outcome()
+        if error is not None:
+            raise error
+        return value
+
+    def _outcome(self) -> tuple[Any, BaseException | None]:
+        values: list[Any] = []
+        for batch in self._batches:
+            failed = batch.exception()
+            if failed is not None:
+                return None, failed
+            for value, error in batch.result().each():
+                if error is not None:
+                    return None, error
+                values.append(value)
+        return (values[0] if self._single else values), None
+
+    def _count_down(self) -> None:
+        left = itertools.count(len(self._batches) - 1, -1)
+
+        def one_done(_: Batch) -> None:
+            if next(left) == 0:  # next() on a count is atomic: exactly one callback sees zero
+                self._call_back()
+
+        for batch in self._batches:
+            batch.add_done_callback(one_done)
+        if not self._batches:
+            self._call_back()
+
+    def _call_back(self) -> None:
+        value, error = self._outcome()
+        if error is None and self._callback is not None:
+            self._callback(value)
+        if error is not None and self._error_callback is not None:
+            self._error_callback(error)
+
+
+class ResultIterator(Iterator[Any]):
+    """The results of imap or imap_unordered; `next(timeout)` waits at most that many seconds.
+
+    A call that failed raises its error at its place, and the iterator goes on after it.
+    Batches are started a few ahead of the reader, so the input may be endless.
+    """
+
+    def __init__(self, batches: Iterator[Batch], *, ahead: int, ordered: bool) -> None:
+        self._batches = batches
+        self._in_order: deque[Batch] | None = deque() if ordered else None
+        self._done: queue.SimpleQueue[Batch] = queue.SimpleQueue()
+        self._in_flight = 0
+        self._answers: deque[tuple[Any, Exception | None]] = deque()
+        for _ in range(ahead):
+            self._start_next()
+
+    def __next__(self) -> Any:
+        return self.next()
+
+    def next(self, timeout: float | None = None) -> Any:
+        """The next result. Raises StopIteration at the end, multiprocessing.TimeoutError."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while not self._answers:
+            if not self._in_flight:
+                raise StopIteration
+            batch = self._wait(None if end is None else max(0.0, end - time.monotonic()))
+            self._in_flight -= 1
+            self._start_next()
+            self._answers.extend(batch.result().each())
+        value, error = self._answers.popleft()
+        if error is not None:
+            raise error
+        return value
+
+    def _wait(self, timeout_s: float | None) -> Batch:
+        try:
+            if self._in_order is None:
+                return self._done.get(timeout=timeout_s)
+            concurrent.futures.wait([self._in_order[0]], timeout_s)
+            if not self._in_order[0].done():
+                raise queue.Empty
+            return self._in_order.popleft()
+        except queue.Empty:
+            raise TimeoutError("no result within the time given") from None
+
+    def _start_next(self) -> None:
+        batch = next(self._batches, None)
+        if batch is None:
+            return
+        self._in_flight += 1
+        if self._in_order is not None:
+            self._in_order.append(batch)
+        else:
+            batch.add_done_callback(self._done.put)

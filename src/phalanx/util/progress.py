@@ -1,0 +1,87 @@
+"""A progress bar for any list of refs; plain lines where the output is no terminal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+
+import phalanx
+
+PLAIN_LINES = 10
+REFRESH_S = 0.1
+
+
+def track(
+    refs: Sequence[Any], description: str = "tasks", *, console: Console | None = None
+) -> Iterator[Any]:
+    """Yield each ref once it is ready, in the order of completion, and show how far it is.
+
+    A failed task counts as done: `get` of its ref raises. The display goes to `console`,
+    standard error by default.
+    """
+    console = console or Console(stderr=True)
+    shown = _live if console.is_terminal else _plain
+    return shown(list(refs), description, console)
+
+
+def get(
+    refs: Sequence[Any], description: str = "tasks", *, console: Console | None = None
+) -> list[Any]:
+    """`get` of all refs, in their order, with a display of how many are ready."""
+    refs = list(refs)
+    for _ in track(refs, description, console=console):
+        pass
+    results: list[Any] = phalanx.get(refs)
+    return results
+
+
+def _ready(refs: list[Any], timeout_s: float | None) -> Iterator[list[Any]]:
+    """What became ready, as often as something did or `timeout_s` passed."""
+    while refs:
+        ready, refs = phalanx.wait(refs, num_returns=1, timeout=timeout_s)
+        if ready and refs:
+            more, refs = phalanx.wait(refs, num_returns=len(refs), timeout=0)
+            ready += more
+        yield ready
+
+
+def _live(refs: list[Any], description: str, console: Console) -> Iterator[Any]:
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task(description, total=len(refs))
+        for ready in _ready(refs, REFRESH_S):
+            progress.update(task, advance=len(ready))
+            yield from ready
+
+
+def _plain(refs: list[Any], description: str, console: Console) -> Iterator[Any]:
+    """At most PLAIN_LINES lines, so that a log of a million tasks stays readable."""
+    total = len(refs)
+    began = time.monotonic()
+    done = said = 0
+    for ready in _ready(refs, None):
+        done += len(ready)
+        if done * PLAIN_LINES // total > said or done == total:
+            said = done * PLAIN_LINES // total
+            seconds = time.monotonic() - began
+            console.print(
+                f"{description}: {done} of {total} done, {seconds:.1f} s", highlight=False
+            )
+        yield from ready

@@ -1,0 +1,101 @@
+"""Work that waits here until one of a fixed number of slots is free."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, InvalidStateError
+from typing import Any, Generic, TypeVar
+
+S = TypeVar("S")
+Start = Callable[[S], Any]
+"""Starts the work on a slot and returns its ref."""
+
+
+class Slots(Generic[S]):
+    """Gives each free slot the work that has waited longest; every slot does one at a time.
+
+    What is started is in flight until its ref is ready; its future is settled then, and the slot
+    takes the next. A future that is cancelled while it waits is never started.
+    """
+
+    def __init__(self, slots: Sequence[S]) -> None:
+        self._free: deque[S] = deque(slots)
+        self._waiting: deque[tuple[Start[S], Future[Any]]] = deque()
+        self._in_flight = 0
+        self._idle = threading.Condition()
+
+    def submit(self, start: Start[S], future: Future[Any]) -> None:
+        """Start now or when a slot is free; the future then gets what the ref holds."""
+        with self._idle:
+            self._waiting.append((start, future))
+        self._start_waiting()
+
+    def fail_waiting(self, error: BaseException) -> None:
+        """Start nothing of what waits: its futures fail with `error`."""
+        with self._idle:
+            dropped = [future for _, future in self._waiting]
+            self._waiting.clear()
+            self._idle.notify_all()
+        for future in dropped:
+            fail(future, error)
+
+    def wait_until_idle(self, timeout_s: float | None = None) -> bool:
+        """Wait until nothing waits and nothing is in flight; False when time is up before."""
+        with self._idle:
+            return self._idle.wait_for(lambda: not self._waiting and not self._in_flight, timeout_s)
+
+    def _start_waiting(self) -> None:
+        while True:
+            with self._idle:
+                if not (self._free and self._waiting):
+                    return
+                start, future = self._waiting.popleft()
+                slot = self._free.popleft()
+                self._in_flight += 1
+            if not self._start(start, slot, future):
+                self._give_back(slot)
+
+    def _start(self, start: Start[S], slot: S, future: Future[Any]) -> bool:
+        if future.cancelled():
+            return False
+        try:
+            done = start(slot).future()
+        except Exception as error:
+            fail(future, error)
+            return False
+        done.add_done_callback(lambda done: self._finish(slot, done, future))
+        return True
+
+    def _finish(self, slot: S, done: Future[Any], future: Future[Any]) -> None:
+        self._give_back(slot)
+        self._start_waiting()
+        settle(future, done)
+
+    def _give_back(self, slot: S) -> None:
+        with self._idle:
+            self._in_flight -= 1
+            self._free.append(slot)
+            if not self._waiting and not self._in_flight:
+                self._idle.notify_all()
+
+
+def settle(future: Future[Any], done: Future[Any]) -> None:
+    """Give `future` the result or the error of `done`, unless it was cancelled meanwhile."""
+    error = done.exception()
+    if error is not None:
+        fail(future, error)
+        return
+    try:
+        future.set_result(done.result())
+    except InvalidStateError:
+        assert future.cancelled()
+
+
+def fail(future: Future[Any], error: BaseException) -> None:
+    """Give `future` an error, unless it was cancelled meanwhile."""
+    try:
+        future.set_exception(error)
+    except InvalidStateError:
+        assert future.cancelled()
