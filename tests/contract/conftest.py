@@ -105,6 +105,23 @@ def eventually():
 
 
 @pytest.fixture
+def ends(eventually):
+    """Waits until a process has ended."""
+
+    def check(pid):
+        def is_gone():
+            try:
+                with open(f"/proc/{pid}/stat") as stat:
+                    return stat.read().rsplit(")", 1)[1].split()[0] == "Z"
+            except FileNotFoundError:
+                return True
+
+        eventually(is_gone)
+
+    return check
+
+
+@pytest.fixture
 def tally(tmp_path):
     """Counts across processes: `add` leaves a mark, `count` reads how many there are."""
 

@@ -1,0 +1,367 @@
+"""How actors end and come back: handles, exits, restarts, retried calls, built-in methods."""
+
+# ruff: noqa: PLR0917 - the fixtures of a behaviour are its arguments
+from __future__ import annotations
+
+import os
+
+import pytest
+
+
+@pytest.fixture
+def mortal(ray, tally):
+    @ray.remote
+    class Mortal:
+        def __init__(self, start=0):
+            tally.add("constructed")
+            self.value = start
+
+        def add(self):
+            self.value += 1
+            return self.value
+
+        def crash(self):
+            tally.add("crashed")
+            os._exit(1)
+
+        def crash_once(self):
+            tally.add("crashed")
+            if tally.count("crashed") == 1:
+                os._exit(1)
+            return "survived"
+
+        def pid(self):
+            return os.getpid()
+
+        def was_reconstructed(self):
+            return ray.get_runtime_context().was_current_actor_reconstructed
+
+    return Mortal
+
+
+def answers(ray, get, errors, call):
+    """Repeats a call while its actor restarts."""
+    while True:
+        try:
+            return get(call.remote())
+        except errors.ActorUnavailableError:
+            pass
+
+
+def test_an_actor_ends_with_its_last_handle(get, mortal, ends):
+    actor = mortal.remote()
+    pid = get(actor.pid.remote())
+    del actor
+    ends(pid)
+
+
+def test_a_handle_inside_another_actor_keeps_it_alive(ray, get, mortal, ends):
+    @ray.remote
+    class Keeper:
+        def __init__(self, kept):
+            self.kept = kept
+
+        def ask(self):
+            return ray.get(self.kept.pid.remote())
+
+    actor = mortal.remote()
+    pid = get(actor.pid.remote())
+    keeper = Keeper.remote(actor)
+    assert get(keeper.ask.remote()) == pid
+    del actor
+    assert get(keeper.ask.remote()) == pid
+    del keeper
+    ends(pid)
+
+
+def test_calls_already_made_finish_before_the_actor_ends(get, mortal):
+    refs = [mortal.remote(i).add.remote() for i in range(3)]
+    assert get(refs) == [1, 2, 3]
+
+
+def test_an_actor_is_not_restarted_by_default(get, mortal, errors, tally):
+    actor = mortal.remote()
+    with pytest.raises(errors.RayActorError):
+        get(actor.crash.remote())
+    with pytest.raises(errors.ActorDiedError):
+        get(actor.add.remote())
+    assert tally.count("constructed") == 1
+
+
+def test_a_restart_runs_the_constructor_with_the_same_arguments(ray, get, mortal, errors, tally):
+    actor = mortal.options(max_restarts=1).remote(10)
+    assert get([actor.add.remote(), actor.add.remote()]) == [11, 12]
+    with pytest.raises(errors.RayActorError):
+        get(actor.crash.remote())
+    assert answers(ray, get, errors, actor.add) == 11
+    assert tally.count("constructed") == 2
+
+
+def test_a_call_cut_off_by_a_restart_is_told_unavailable(get, mortal, errors):
+    actor = mortal.options(max_restarts=1).remote()
+    get(actor.add.remote())
+    with pytest.raises(errors.ActorUnavailableError):
+        get(actor.crash.remote())
+
+
+def test_restarts_run_out(ray, get, mortal, errors, tally):
+    actor = mortal.options(max_restarts=1).remote()
+    for _ in range(2):
+        answers(ray, get, errors, actor.add)
+        with pytest.raises(errors.RayActorError):
+            get(actor.crash.remote())
+    with pytest.raises(errors.ActorDiedError):
+        get(actor.add.remote())
+    assert tally.count("constructed") == 2
+
+
+def test_minus_one_restarts_for_ever(ray, get, mortal, errors, tally):
+    actor = mortal.options(max_restarts=-1).remote()
+    for _ in range(3):
+        answers(ray, get, errors, actor.add)
+        with pytest.raises(errors.RayActorError):
+            get(actor.crash.remote())
+    assert answers(ray, get, errors, actor.add) == 1
+    assert tally.count("constructed") == 4
+
+
+def test_a_cut_off_call_is_retried_with_max_task_retries(get, mortal, tally):
+    actor = mortal.options(max_restarts=1, max_task_retries=1).remote()
+    assert get(actor.crash_once.remote()) == "survived"
+    assert tally.count("crashed") == 2
+
+
+def test_a_cut_off_call_is_not_retried_by_default(get, mortal, errors, tally):
+    actor = mortal.options(max_restarts=1).remote()
+    with pytest.raises(errors.RayActorError):
+        get(actor.crash_once.remote())
+    assert tally.count("crashed") == 1
+
+
+def test_a_method_sets_its_own_retries(ray, get, tally):
+    @ray.remote(max_restarts=1)
+    class Flaky:
+        @ray.method(max_task_retries=1)
+        def crash_once(self):
+            tally.add()
+            if tally.count() == 1:
+                os._exit(1)
+            return "survived"
+
+    assert get(Flaky.remote().crash_once.remote()) == "survived"
+
+
+def test_a_method_retries_chosen_exceptions(ray, get, tally):
+    @ray.remote
+    class Flaky:
+        @ray.method(max_task_retries=2, retry_exceptions=[ValueError])
+        def fail_twice(self):
+            tally.add()
+            if tally.count() <= 2:
+                raise ValueError("not yet")
+            return tally.count()
+
+    assert get(Flaky.remote().fail_twice.remote()) == 3
+
+
+def test_an_exception_of_a_method_is_not_retried_by_default(ray, get, tally):
+    @ray.remote(max_task_retries=2)
+    class Flaky:
+        def fail(self):
+            tally.add()
+            raise ValueError("at once")
+
+    with pytest.raises(ValueError):
+        get(Flaky.remote().fail.remote())
+    assert tally.count() == 1
+
+
+def test_kill_is_final_even_with_restarts(ray, get, mortal, errors, tally):
+    actor = mortal.options(max_restarts=-1).remote()
+    get(actor.add.remote())
+    ray.kill(actor)
+    with pytest.raises(errors.ActorDiedError):
+        get(actor.add.remote())
+    assert tally.count("constructed") == 1
+
+
+def test_kill_may_allow_a_restart(ray, get, mortal, tally, eventually, errors):
+    actor = mortal.options(max_restarts=1).remote()
+    first = get(actor.pid.remote())
+    ray.kill(actor, no_restart=False)
+    eventually(lambda: tally.count("constructed") == 2)
+    assert answers(ray, get, errors, actor.pid) != first
+
+
+def test_an_actor_knows_that_it_was_restarted(ray, get, mortal, tally, eventually, errors):
+    actor = mortal.options(max_restarts=1).remote()
+    assert get(actor.was_reconstructed.remote()) is False
+    ray.kill(actor, no_restart=False)
+    eventually(lambda: tally.count("constructed") == 2)
+    assert answers(ray, get, errors, actor.was_reconstructed) is True
+
+
+def test_an_actor_killed_from_outside_is_restarted(ray, get, mortal, tally, eventually, errors):
+    import signal
+
+    actor = mortal.options(max_restarts=1).remote()
+    first = get(actor.pid.remote())
+    os.kill(first, signal.SIGKILL)
+    eventually(lambda: tally.count("constructed") == 2)
+    assert answers(ray, get, errors, actor.pid) != first
+
+
+def test_exit_actor_ends_it_without_a_restart(ray, get, part, errors, tally):
+    exit_actor = part("actor").exit_actor
+
+    @ray.remote(max_restarts=-1)
+    class Leaver:
+        def __init__(self):
+            tally.add("constructed")
+
+        def leave(self):
+            exit_actor()
+
+        def ping(self):
+            return "pong"
+
+    actor = Leaver.remote()
+    assert get(actor.ping.remote()) == "pong"
+    for call in (actor.leave, actor.ping):
+        with pytest.raises(errors.ActorDiedError):
+            get(call.remote())
+    assert tally.count("constructed") == 1
+
+
+def test_exit_actor_in_an_async_actor(ray, get, part, errors):
+    exit_actor = part("actor").exit_actor
+
+    @ray.remote
+    class Leaver:
+        async def leave(self):
+            exit_actor()
+
+        async def ping(self):
+            return "pong"
+
+    actor = Leaver.remote()
+    assert get(actor.ping.remote()) == "pong"
+    for call in (actor.leave, actor.ping):
+        with pytest.raises(errors.ActorDiedError):
+            get(call.remote())
+
+
+def test_exit_actor_outside_an_actor_is_refused(ray, part):
+    with pytest.raises(TypeError):
+        part("actor").exit_actor()
+
+
+def test_sys_exit_in_a_method_ends_the_actor(ray, get, errors):
+    import sys
+
+    @ray.remote
+    class Leaver:
+        def leave(self):
+            sys.exit(0)
+
+        def ping(self):
+            return "pong"
+
+    actor = Leaver.remote()
+    for call in (actor.leave, actor.ping):
+        with pytest.raises(errors.RayActorError):
+            get(call.remote())
+
+
+def test_terminate_waits_for_earlier_calls(ray, get, gate, errors):
+    @ray.remote
+    class Holder:
+        def hold(self):
+            gate.enter()
+            return "held"
+
+    actor = Holder.remote()
+    held = actor.hold.remote()
+    actor.__ray_terminate__.remote()
+    gate.open()
+    assert get(held) == "held"
+    with pytest.raises(errors.ActorDiedError):
+        get(actor.hold.remote())
+
+
+def test_the_shutdown_hook_runs_on_a_graceful_end(ray, get, tally, eventually):
+    @ray.remote
+    class Tidy:
+        def ping(self):
+            return "pong"
+
+        def __ray_shutdown__(self):
+            tally.add("tidied")
+
+    actor = Tidy.remote()
+    get(actor.ping.remote())
+    actor.__ray_terminate__.remote()
+    eventually(lambda: tally.count("tidied") == 1)
+
+
+def test_the_shutdown_hook_does_not_run_on_kill(ray, get, tally, ends):
+    @ray.remote
+    class Tidy:
+        def pid(self):
+            return os.getpid()
+
+        def __ray_shutdown__(self):
+            tally.add("tidied")
+
+    actor = Tidy.remote()
+    pid = get(actor.pid.remote())
+    ray.kill(actor)
+    ends(pid)
+    assert tally.count("tidied") == 0
+
+
+def test_ready_tells_that_the_constructor_ran(get, mortal, tally):
+    actor = mortal.remote()
+    get(actor.__ray_ready__.remote())
+    assert tally.count("constructed") == 1
+
+
+def test_call_runs_a_function_on_the_instance(get, mortal):
+    actor = mortal.remote(5)
+    assert get(actor.__ray_call__.remote(lambda self, by: self.value + by, 3)) == 8
+
+
+def test_a_constructor_that_crashes_makes_the_actor_dead(ray, get, errors):
+    @ray.remote
+    class Broken:
+        def __init__(self):
+            os._exit(1)
+
+        def ping(self):
+            return "pong"
+
+    with pytest.raises(errors.ActorDiedError):
+        get(Broken.remote().ping.remote())
+
+
+def test_a_failed_constructor_argument_makes_the_actor_dead(ray, get, mortal, errors):
+    @ray.remote
+    def fail():
+        raise LookupError("argument")
+
+    actor = mortal.remote(fail.remote())
+    with pytest.raises(errors.RayError):
+        get(actor.add.remote())
+
+
+def test_objects_returned_by_an_actor_outlive_it(ray, get, mortal):
+    @ray.remote
+    class Maker:
+        def make(self):
+            return bytes(300_000)
+
+    actor = Maker.remote()
+    ref = actor.make.remote()
+    ray.wait([ref], timeout=30)
+    ray.kill(actor)
+    assert len(get(ref)) == 300_000
