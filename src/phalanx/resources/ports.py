@@ -15,7 +15,7 @@ Range = tuple[int, int]
 class RandomSource(Protocol):
     """Where randomness comes from: handed in by the caller, seeded; `random.Random` is one."""
 
-    def randrange(self, stop: int) -> int:
+    def randrange(self, stop: int, /) -> int:
         """A whole number from 0 up to, not including, `stop`, each as likely."""
 
 

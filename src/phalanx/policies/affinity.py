@@ -1,0 +1,128 @@
+"""Strategies that name nodes: one node by its id, nodes by labels, selectors with fallbacks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from phalanx.policies.hybrid import Hybrid
+from phalanx.policies.labels import ANY_NODE, LabelSelector
+from phalanx.policies.node_table import Flags
+from phalanx.policies.outcome import Outcome, Placed, Rejection, TurnedAway
+from phalanx.policies.request_class import ClusterView, Request
+from phalanx.policies.strategy import Asking, Strategy, excluded_rows, placed, reject
+from phalanx.resources.ports import RandomSource
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeAffinity:
+    """One node by its id. When it is alive and feasible it is taken, busy or not.
+
+    `soft`: otherwise as `otherwise` decides. `spill_on_unavailable` (soft only): also when it is
+    busy. `fail_on_unavailable` (hard only): a busy node is a no.
+    """
+
+    node: str
+    soft: bool = False
+    spill_on_unavailable: bool = False
+    fail_on_unavailable: bool = False
+    otherwise: Strategy = field(default_factory=Hybrid)
+
+    def __post_init__(self) -> None:
+        if self.spill_on_unavailable and not self.soft:
+            raise ValueError("_spill_on_unavailable needs soft=True: a hard affinity never spills")
+        if self.fail_on_unavailable and self.soft:
+            raise ValueError("_fail_on_unavailable needs soft=False: a soft affinity never fails")
+
+    def pick(
+        self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource
+    ) -> Outcome:
+        """The node, or the fallback's choice, or the reasons of a hard affinity's no."""
+        known = view.of(request)
+        row = view.nodes.row_of.get(self.node)
+        if row is not None and known.feasible[row]:
+            is_available = bool(known.available[row])
+            needs_available = self.spill_on_unavailable or self.fail_on_unavailable
+            if is_available or not needs_available:
+                return placed(view, row, is_available)
+        if self.soft:
+            return self.otherwise.pick(view, request, asking, rng)
+        if row is None:
+            return Rejection(reason="infeasible")
+        others = [other for other in range(len(view.nodes)) if other != row]
+        return known.rejection(others)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeLabels:
+    """Nodes by labels: all of `hard` must hold, `soft` is wished for.
+
+    In this order, at random inside each: available and wished for, available, feasible and
+    wished for, feasible.
+    """
+
+    hard: LabelSelector = ANY_NODE
+    soft: LabelSelector = ANY_NODE
+
+    def pick(
+        self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource
+    ) -> Outcome:
+        """See the class."""
+        bound = replace(request, selector=request.selector & self.hard)
+        known = view.of(bound)
+        wished = view.of(replace(bound, selector=bound.selector & self.soft))
+        tiers = [(wished.available, True), (known.available, True)]
+        if not asking.require_available:
+            tiers += [(wished.feasible, False), (known.feasible, False)]
+        excluded = excluded_rows(view, asking)
+        for flags, is_available in tiers:
+            row = random_flagged(flags, excluded, rng)
+            if row is not None:
+                return placed(view, row, is_available)
+        return reject(view, bound, asking)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WithFallbacks:
+    """A selector and others in its place: the first with an available node wins.
+
+    When none has one, the request waits on the first that has a feasible node.
+    """
+
+    fallbacks: Sequence[LabelSelector] = ()
+    strategy: Strategy = field(default_factory=Hybrid)
+
+    def pick(
+        self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource
+    ) -> Outcome:
+        """Tries `request.selector`, then each fallback in its place."""
+        busy: Placed | None = None
+        noes: list[Rejection] = []
+        for selector in (request.selector, *self.fallbacks):
+            outcome = self.strategy.pick(view, replace(request, selector=selector), asking, rng)
+            if isinstance(outcome, Rejection):
+                noes.append(outcome)
+            elif outcome.is_available:
+                return outcome
+            elif busy is None:
+                busy = outcome
+        return busy if busy is not None else _least_final(noes)
+
+
+def random_flagged(flags: Flags, excluded: list[int], rng: RandomSource) -> int | None:
+    """A flagged row that is not excluded, each as likely."""
+    rows = np.flatnonzero(flags)
+    if excluded:
+        rows = rows[~np.isin(rows, excluded)]
+    return int(rows[rng.randrange(rows.size)]) if rows.size else None
+
+
+def _least_final(noes: list[Rejection]) -> Rejection:
+    """The no that can still turn into a yes when there is one; else the first."""
+    told: tuple[TurnedAway, ...] = noes[0].turned_away
+    for no in noes:
+        if no.reason == "unavailable":
+            return no
+    return Rejection(reason="infeasible", turned_away=told)

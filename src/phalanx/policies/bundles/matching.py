@@ -1,0 +1,41 @@
+"""One node for each bundle and one bundle for each node, found whenever there is such a choice."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+
+def match(choices: Mapping[int, Sequence[int]]) -> dict[int, int] | None:
+    """A different row for every bundle out of its `choices`, or None when there is none.
+
+    Bundles are taken in the mapping's order and rows in each sequence's order; a bundle that
+    finds all its rows taken makes others move along a shortest chain of moves.
+    """
+    holder: dict[int, int] = {}
+    for bundle in choices:
+        if not _augment(bundle, choices, holder):
+            return None
+    return {bundle: row for row, bundle in holder.items()}
+
+
+def _augment(bundle: int, choices: Mapping[int, Sequence[int]], holder: dict[int, int]) -> bool:
+    came_from: dict[int, int] = {}  # row -> the bundle that would move to it
+    waiting = deque([bundle])
+    held = {held_by: row for row, held_by in holder.items()}
+    while waiting:
+        mover = waiting.popleft()
+        for row in choices[mover]:
+            if row in came_from:
+                continue
+            came_from[row] = mover
+            if row in holder:
+                waiting.append(holder[row])
+                continue
+            free: int | None = row
+            while free is not None:
+                mover = came_from[free]
+                holder[free] = mover
+                free = held.get(mover)
+            return True
+    return False

@@ -1,0 +1,213 @@
+"""Choosing nodes for bundles that belong together: PACK, SPREAD and their strict forms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from phalanx.policies.bundles.matching import match
+from phalanx.policies.bundles.request import BundleRejection, BundleRequest, BundlesPlaced
+from phalanx.policies.bundles.room import Room, Rows, Scores, leftover, leftover_of, stuffed
+from phalanx.policies.labels import ANY_NODE
+from phalanx.policies.node_table import Flags, NodeState
+from phalanx.policies.outcome import Reason
+from phalanx.policies.request_class import ClusterView, Request, RequestClass
+from phalanx.resources.sets import ResourceSet
+
+BundleOutcome = BundlesPlaced | BundleRejection
+
+_AFTER_OTHERS = 1e6
+"""Added to a score to put nodes with GPUs behind all others; scores are far below it."""
+
+
+def place(view: ClusterView, asked: BundleRequest, within: Flags | None = None) -> BundleOutcome:
+    """A node for every bundle, or the reason why not all of them have one.
+
+    `within`: flags of the nodes to choose from; all of them without it. Nothing is reserved.
+    """
+    among = within if within is not None else np.ones(len(view.nodes), np.bool_)
+    choice = _Choice(view, asked, among)
+    if asked.strategy == "STRICT_PACK":
+        return choice.strict_pack()
+    for bundle in choice.order:
+        if not (choice.known(bundle).feasible & among).any():
+            return choice.no("infeasible", bundle)
+    if asked.strategy == "PACK":
+        return choice.pack()
+    if asked.strategy == "SPREAD":
+        return choice.spread()
+    return choice.strict_spread()
+
+
+class _Choice:
+    """One choice for one group: nodes are used up while bundles find theirs."""
+
+    def __init__(self, view: ClusterView, asked: BundleRequest, among: Flags) -> None:
+        self.order = asked.hardest_first()
+        self._view = view
+        self._asked = asked
+        self._like_ray = asked.scheduler_compat == "ray"
+        self._unused = among.copy()
+        self._found: dict[int, str] = {}
+
+    def known(self, bundle: int) -> RequestClass:
+        """What is known of all nodes for one bundle."""
+        return self._view.of(self._request(bundle))
+
+    def no(self, reason: Reason, bundle: int | None = None, detail: str = "") -> BundleRejection:
+        """The rejection, with what the filters say of the bundle or of all bundles together."""
+        about = self._summed() if bundle is None else self._request(bundle)
+        turned_away = self._view.of(about).rejection().turned_away
+        return BundleRejection(reason=reason, bundle=bundle, turned_away=turned_away, detail=detail)
+
+    def strict_pack(self) -> BundleOutcome:
+        """All bundles on one node: the soft target when it can, else the best."""
+        summed = replace(self._summed(), exact_devices=False)
+        known = self._view.of(summed)
+        rows = np.flatnonzero(known.available & self._unused)
+        scores = self._scores(summed.resources, rows, emptiest=self._like_ray)
+        target = self._view.nodes.row_of.get(self._asked.soft_target or "", -1)
+        scores[rows == target] = -np.inf
+        for row in _best_first(rows, scores):
+            if self._holds_all(self._view.nodes.states[row]):
+                return self._done([row] * len(self.order))
+        for row in np.flatnonzero(known.feasible & self._unused).tolist():
+            node = self._view.nodes.states[row]
+            if self._holds_all(replace(node, available=node.total, devices={})):
+                return self.no("unavailable", detail="no one node has room for all bundles now")
+        return self.no("infeasible", detail="no one node could hold all bundles")
+
+    def pack(self) -> BundleOutcome:
+        """As few nodes as can be: node after node, each filled with what still fits."""
+        left = list(self.order)
+        while left:
+            row = self._emptiest(left[0]) if self._like_ray else self._takes_most(left)
+            if row is None:
+                return self.no("unavailable", left[0], "the other bundles leave it no room")
+            room = self._use(row)
+            left = [bundle for bundle in left if not self._put(bundle, room)]
+        return self._done_by_name()
+
+    def spread(self) -> BundleOutcome:
+        """A node of its own for each bundle while there are any, then the used ones again."""
+        rooms: list[Room] = []
+        for bundle in self.order:
+            row = self._emptiest(bundle)
+            if row is not None:
+                rooms.append(self._use(row))
+                self._put(bundle, rooms[-1])
+                continue
+            resources = self._asked.bundles[bundle]
+            ranked = sorted(
+                rooms, key=lambda room: (-leftover_of(room.available, resources), room.node.id)
+            )
+            if not any(self._put(bundle, room) for room in ranked):
+                return self.no("unavailable", bundle, "the other bundles leave it no room")
+        return self._done_by_name()
+
+    def strict_spread(self) -> BundleOutcome:
+        """A node of its own for each bundle, away from the nodes of its placed siblings."""
+        nodes = self._view.nodes
+        for occupied in sorted(self._asked.occupied):
+            if occupied in nodes.row_of:
+                self._unused[nodes.row_of[occupied]] = False
+        free_nodes = int((self._unused & nodes.is_schedulable).sum())
+        if free_nodes < len(self.order):
+            return self.no(
+                "infeasible", detail=f"{len(self.order)} bundles on {free_nodes} nodes of their own"
+            )
+        among = self._unused.copy()
+        for bundle in self.order:
+            row = self._emptiest(bundle)
+            if row is None:
+                return self._matched(among, bundle)
+            self._put(bundle, self._use(row))
+        return self._done_by_name()
+
+    def _matched(self, among: Flags, failed: int) -> BundleOutcome:
+        """What a greedy choice missed: bundles may have to leave their best nodes to others."""
+        rows = {
+            bundle: np.flatnonzero(self.known(bundle).available & among).tolist()
+            for bundle in self.order
+        }
+        found = None if self._like_ray else match(rows)
+        if found is None:
+            return self.no("unavailable", failed, "too few nodes of their own are free now")
+        return self._done([found[bundle] for bundle in range(len(self.order))])
+
+    def _request(self, bundle: int) -> Request:
+        return Request(
+            resources=self._asked.bundles[bundle],
+            selector=self._asked.selector(bundle),
+            exact_devices=not self._like_ray,
+        )
+
+    def _summed(self) -> Request:
+        selector = ANY_NODE
+        for bundle in range(len(self.order)):
+            selector = selector & self._asked.selector(bundle)
+        return Request(resources=self._asked.summed(), selector=selector)
+
+    def _scores(self, resources: ResourceSet, rows: Rows, *, emptiest: bool) -> Scores:
+        """Lower is better: the most left first, or the least."""
+        scores = leftover(self._view, resources, rows)
+        return -scores if emptiest else scores + self._gpu_nodes_last(resources, rows)
+
+    def _gpu_nodes_last(self, resources: ResourceSet, rows: Rows) -> Scores:
+        if resources.get("GPU", 0):
+            return np.zeros(rows.size)
+        nodes = self._view.nodes
+        return np.where(nodes.column(nodes.total, "GPU")[rows] > 0, _AFTER_OTHERS, 0.0)
+
+    def _emptiest(self, bundle: int) -> int | None:
+        rows = np.flatnonzero(self.known(bundle).available & self._unused)
+        scores = self._scores(self._asked.bundles[bundle], rows, emptiest=True)
+        return int(rows[scores.argmin()]) if rows.size else None
+
+    def _takes_most(self, left: list[int]) -> int | None:
+        """The node that takes most of the bundles left; of these the one that is filled best."""
+        requests = [self._request(bundle) for bundle in left]
+        rows = np.flatnonzero(self._unused)
+        counts, parts = stuffed(self._view, requests, rows)
+        most = int(counts.max(initial=0))
+        if not most:
+            return None
+        kept = counts == most
+        parts = parts + self._gpu_nodes_last(self._asked.summed(), rows)
+        return int(rows[kept][parts[kept].argmin()])
+
+    def _use(self, row: int) -> Room:
+        self._unused[row] = False
+        return self._room(self._view.nodes.states[row])
+
+    def _room(self, node: NodeState) -> Room:
+        return Room(node, self._view.nodes.numbered, exact_devices=not self._like_ray)
+
+    def _put(self, bundle: int, room: Room) -> bool:
+        if not self._asked.selector(bundle).holds(room.node.labels):
+            return False
+        if not room.add(self._asked.bundles[bundle]):
+            return False
+        self._found[bundle] = room.node.id
+        return True
+
+    def _holds_all(self, node: NodeState) -> bool:
+        room = self._room(node)
+        return all(room.add(self._asked.bundles[bundle]) for bundle in self.order)
+
+    def _done(self, rows: list[int]) -> BundlesPlaced:
+        return BundlesPlaced(nodes=tuple(self._view.nodes.states[row].id for row in rows))
+
+    def _done_by_name(self) -> BundlesPlaced:
+        return BundlesPlaced(nodes=tuple(self._found[at] for at in range(len(self.order))))
+
+
+def _best_first(rows: Rows, scores: Scores) -> Iterator[int]:
+    """Rows by ascending score, the lower row among equals; only as many as are asked for."""
+    scores = scores.copy()
+    for _ in range(rows.size):
+        at = int(scores.argmin())
+        scores[at] = np.inf
+        yield int(rows[at])

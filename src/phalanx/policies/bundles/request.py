@@ -1,0 +1,94 @@
+"""What a placement group asks for, and what comes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from phalanx.policies.labels import ANY_NODE, LabelSelector
+from phalanx.policies.outcome import Rejection
+from phalanx.resources.sets import EMPTY, ResourceSet
+
+BundleStrategy = Literal["PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"]
+"""One node if it can be, different nodes if they can be; strict: or not at all."""
+
+Compat = Literal["none", "ray"]
+"""`ray`: PACK takes the emptiest node and STRICT_SPREAD gives up where a greedy choice does."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BundleRequest:
+    """Bundles that are placed together: all of them, or none.
+
+    `selectors`: one for each bundle, or none at all. `soft_target`: the node that STRICT_PACK
+    takes when it can. `occupied`: nodes of bundles that are placed already, which STRICT_SPREAD
+    keeps away from. `domain_label`: all bundles go to nodes that share one value of this label,
+    and to `domain` when that is given.
+
+    Raises ValueError for what no cluster could place.
+    """
+
+    bundles: tuple[ResourceSet, ...]
+    strategy: BundleStrategy = "PACK"
+    selectors: tuple[LabelSelector, ...] = ()
+    soft_target: str | None = None
+    occupied: frozenset[str] = frozenset()
+    domain_label: str | None = None
+    domain: str | None = None
+    scheduler_compat: Compat = "none"
+
+    def __post_init__(self) -> None:
+        if self.strategy not in get_args(BundleStrategy):
+            allowed = ", ".join(get_args(BundleStrategy))
+            raise ValueError(f"unknown bundle strategy {self.strategy!r}; one of {allowed}")
+        if not self.bundles:
+            raise ValueError("a placement group has at least one bundle")
+        for at, bundle in enumerate(self.bundles):
+            if not bundle:
+                raise ValueError(f"bundle {at} asks for nothing; give an amount above zero")
+        if self.selectors and len(self.selectors) != len(self.bundles):
+            raise ValueError(
+                f"{len(self.bundles)} bundles take {len(self.bundles)} label selectors or none, "
+                f"not {len(self.selectors)}"
+            )
+        if self.soft_target is not None and self.strategy != "STRICT_PACK":
+            raise ValueError(f"a soft target node goes with STRICT_PACK, not {self.strategy}")
+
+    def selector(self, bundle: int) -> LabelSelector:
+        """The label selector of one bundle."""
+        return self.selectors[bundle] if self.selectors else ANY_NODE
+
+    def summed(self) -> ResourceSet:
+        """What all bundles ask for together."""
+        return sum(self.bundles, EMPTY)
+
+    def hardest_first(self) -> list[int]:
+        """Bundle numbers by what is scarcest: GPU, custom resources, object store, memory, CPU."""
+        common = ("GPU", "object_store_memory", "memory", "CPU")
+        custom = sorted({name for bundle in self.bundles for name in bundle} - set(common))
+        names = ("GPU", *custom, *common[1:])
+        return sorted(
+            range(len(self.bundles)),
+            key=lambda at: ([-self.bundles[at].get(name, 0) for name in names], at),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BundlesPlaced:
+    """The node of each bundle, in the bundles' order; `domain` where one was asked for."""
+
+    nodes: tuple[str, ...]
+    domain: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BundleRejection(Rejection):
+    """No placement. `bundle`: the first that found no node, None when it is about all of them."""
+
+    bundle: int | None = None
+    detail: str = ""
+
+    def __str__(self) -> str:
+        which = "the group" if self.bundle is None else f"bundle {self.bundle}"
+        told = f": {self.detail}" if self.detail else ""
+        return f"{which}{told}; {super().__str__()}"

@@ -1,0 +1,66 @@
+"""DEFAULT: fill nodes up to a threshold, then spread; chosen at random among the best few."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from phalanx.policies.outcome import Outcome
+from phalanx.policies.request_class import ClusterView, Ranking, Request
+from phalanx.policies.strategy import Asking, excluded_rows, placed, reject
+from phalanx.resources.ports import RandomSource
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hybrid:
+    """Nodes in order of utilization before the request, then of ids.
+
+    `spread_threshold`: a node used less than this counts as unused. `top_k_absolute` and
+    `top_k_fraction` (of all nodes): a random one of this many best is taken, the larger counts.
+    `avoid_gpu_nodes`: what asks for no GPU goes to a node with GPUs only when no other is free.
+
+    The preferred node wins when its score is no worse than the best. Nodes that are available
+    come first, then those that are feasible and busy.
+    """
+
+    spread_threshold: float = 0.5
+    top_k_absolute: int = 1
+    top_k_fraction: float = 0.2
+    avoid_gpu_nodes: bool = True
+
+    def pick(
+        self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource
+    ) -> Outcome:
+        """See the class. A local node that is to be passed over is not preferred either."""
+        groups = ["available"]
+        if self.avoid_gpu_nodes and not request.resources.get("GPU", 0):
+            groups.insert(0, "plain")
+        if not asking.require_available:
+            groups.append("busy")
+        known = view.of(request)
+        for group in groups:
+            ranking = known.ranking(group, self.spread_threshold)
+            row = self._pick_row(view, ranking, asking, rng)
+            if row is not None:
+                return placed(view, row, group != "busy")
+        return reject(view, request, asking)
+
+    def _pick_row(
+        self, view: ClusterView, ranking: Ranking, asking: Asking, rng: RandomSource
+    ) -> int | None:
+        order = ranking.order
+        excluded = excluded_rows(view, asking)
+        passed_over = ranking.place_of(excluded[0]) if excluded else None
+        count = len(order) - (passed_over is not None)
+        if count <= 0:
+            return None
+        best = order[1 if passed_over == 0 else 0]
+        preferred = view.nodes.row_of.get(asking.preferred or "")
+        if preferred is not None and preferred not in excluded:
+            score = ranking.score_of(preferred)
+            if score is not None and score <= best[0]:
+                return preferred
+        top = max(self.top_k_absolute, int(len(view.nodes) * self.top_k_fraction))
+        at = rng.randrange(min(top, count)) if min(top, count) > 1 else 0
+        if passed_over is not None and at >= passed_over:
+            at += 1
+        return order[at][1]

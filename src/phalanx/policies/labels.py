@@ -1,0 +1,124 @@
+"""Labels on nodes, and the conditions that a request puts on them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Operator = Literal["in", "not in", "exists", "does not exist"]
+
+OPERATORS: Mapping[str, Operator] = {
+    "In": "in",
+    "NotIn": "not in",
+    "Exists": "exists",
+    "DoesNotExist": "does not exist",
+}
+"""The operators by the names that node-label strategies use."""
+
+_CALL = re.compile(r"(!?)\s*([^()!]*)\((.*)\)")
+_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelCondition:
+    """What one label must be. `values` are sorted, and empty for the two that ask presence."""
+
+    key: str
+    operator: Operator
+    values: tuple[str, ...] = ()
+
+    def holds(self, labels: Mapping[str, str]) -> bool:
+        """Whether a node with these labels will do; one without the key is never in a list."""
+        present = labels.get(self.key)
+        if self.operator == "in":
+            return present in self.values
+        if self.operator == "not in":
+            return present not in self.values
+        return (present is not None) is (self.operator == "exists")
+
+    def __str__(self) -> str:
+        if not self.values:
+            return f"{self.key} {self.operator}"
+        sign = "" if self.operator == "in" else "!"
+        if len(self.values) == 1:
+            return f"{self.key}={sign}{self.values[0]}"
+        return f"{self.key}={sign}in({','.join(self.values)})"
+
+
+@dataclass(frozen=True)
+class LabelSelector:
+    """Conditions that must all hold; without any, every node will do."""
+
+    conditions: tuple[LabelCondition, ...] = ()
+
+    def holds(self, labels: Mapping[str, str]) -> bool:
+        """Whether a node with these labels will do."""
+        return all(condition.holds(labels) for condition in self.conditions)
+
+    def __and__(self, other: LabelSelector) -> LabelSelector:
+        """Both sets of conditions at once."""
+        added = (c for c in other.conditions if c not in self.conditions)
+        return LabelSelector((*self.conditions, *added))
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.conditions)) or "any labels"
+
+
+ANY_NODE = LabelSelector()
+
+
+def parse_selector(texts: Mapping[str, str] | None) -> LabelSelector:
+    """`{"zone": "in(a,b)", "gpu": "!T4"}` as a selector; see `parse_condition`."""
+    texts = texts or {}
+    return LabelSelector(tuple(parse_condition(key, texts[key]) for key in sorted(texts)))
+
+
+def parse_condition(key: str, text: str) -> LabelCondition:
+    """One label's condition: `v`, `!v`, `in(a,b)` or `!in(a,b)`.
+
+    Raises ValueError for an empty key or list, an operator other than `in`, and for values that
+    are not letters, digits, `-`, `_` and `.`, at most 63, beginning and ending with one of the
+    first two.
+    """
+    if not isinstance(key, str) or not key:
+        raise ValueError(f"a label selector's key is a word, not {key!r}")
+    if not isinstance(text, str):
+        raise ValueError(f"{key}: a label selector is text like v, !v, in(a,b), not {text!r}")
+    text = text.strip()
+    call = _CALL.fullmatch(text)
+    if call:
+        negated, name, listed = call.groups()
+        if name.strip() != "in":
+            raise ValueError(
+                f"{key}: unknown label operator {name.strip()!r} in {text!r}; "
+                f"write v, !v, in(a,b) or !in(a,b)"
+            )
+        values = [value.strip() for value in listed.split(",")]
+    else:
+        negated, values = ("!", [text[1:].strip()]) if text.startswith("!") else ("", [text])
+    for value in values:
+        if not _VALUE.fullmatch(value):
+            raise ValueError(
+                f"{key}: {value!r} in {text!r} is no label value: 1 to 63 letters, digits, "
+                f"'-', '_' and '.', beginning and ending with a letter or digit"
+            )
+    return LabelCondition(
+        key=key, operator="not in" if negated else "in", values=tuple(sorted(set(values)))
+    )
+
+
+def condition(key: str, operator: str, values: Iterable[str] = ()) -> LabelCondition:
+    """A condition by the operator names In, NotIn, Exists and DoesNotExist.
+
+    Raises ValueError for another operator, for In or NotIn without values, and for values with
+    the other two.
+    """
+    if operator not in OPERATORS:
+        raise ValueError(f"unknown label operator {operator!r}; one of {', '.join(OPERATORS)}")
+    listed = tuple(sorted(set(values)))
+    if bool(listed) is not (operator in ("In", "NotIn")):
+        needs = "at least one value" if not listed else "no values"
+        raise ValueError(f"{key}: {operator} takes {needs}")
+    return LabelCondition(key=key, operator=OPERATORS[operator], values=listed)

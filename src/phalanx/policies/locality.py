@@ -1,0 +1,23 @@
+"""Where an asker turns first: to the node that holds most of the arguments' bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+def best_holder(
+    bytes_on: Mapping[str, int], local: str, bound_to: str | None = None, by_locality: bool = True
+) -> str:
+    """The node to ask first.
+
+    `bound_to`: the node that an affinity or a selector by node id names; it goes before all.
+    `by_locality`: off for every strategy but the default one. `bytes_on`: bytes of the arguments
+    that each node holds. Among equals the local node wins, then the lowest id; without any bytes
+    it is the local node.
+    """
+    if bound_to is not None:
+        return bound_to
+    held = {node: size for node, size in bytes_on.items() if size > 0} if by_locality else {}
+    if not held:
+        return local
+    return min(held, key=lambda node: (-held[node], node != local, node))

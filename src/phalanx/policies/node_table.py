@@ -1,0 +1,156 @@
+"""A snapshot of all nodes as arrays, one value for each node, kept up to date row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from phalanx.resources.devices import LowestIndex, take
+from phalanx.resources.quantities import SCALE
+from phalanx.resources.sets import EMPTY, ResourceSet
+
+Amounts = npt.NDArray[np.int64]
+"""Units of 1/10000, one for each node, in order of node ids."""
+
+Flags = npt.NDArray[np.bool_]
+
+UTILIZED = ("CPU", "memory", "object_store_memory")
+"""The resources whose use says how loaded a node is; GPUs and custom ones are ignored."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeState:
+    """One node as the deciding code sees it.
+
+    `available` may be negative after a blocked task resumed. `load` is what is queued there and
+    not yet running. `devices`: units left on each numbered device; where it is not given, what
+    is available is taken as whole devices and one shared one.
+    """
+
+    id: str
+    total: ResourceSet
+    available: ResourceSet
+    load: ResourceSet = EMPTY
+    labels: Mapping[str, str] = field(default_factory=dict)
+    is_schedulable: bool = True
+    devices: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def units_left(self, name: str) -> tuple[int, ...]:
+        """Units left on each device of a numbered resource."""
+        if name in self.devices:
+            return self.devices[name]
+        whole, share = divmod(max(0, self.available.get(name, 0)), SCALE)
+        return (SCALE,) * whole + ((share,) if share else ())
+
+    def without(self, request: ResourceSet) -> NodeState:
+        """This node after `request` was taken; devices by number, lowest first."""
+        devices = dict(self.devices)
+        for name, units in request.items():
+            if name in devices:
+                taken = take(dict(enumerate(devices[name])), units, LowestIndex())
+                left = list(devices[name])
+                for index, share in taken or ():
+                    left[index] -= share
+                devices[name] = tuple(left)
+        return replace(self, available=self.available - request, devices=devices)
+
+    def utilization(self) -> float:
+        """The largest used part of CPU, memory and object store memory; 0 without any."""
+        used = [
+            1 - self.available.get(name, 0) / self.total[name]
+            for name in UTILIZED
+            if self.total.get(name, 0) > 0
+        ]
+        return max(0.0, *used) if used else 0.0
+
+
+class NodeTable:
+    """The nodes in order of their ids, as one array for each resource.
+
+    Readers that derive something from it remember `generation` and a place in `touched`: while
+    the generation stays, only the rows named since that place have changed.
+    """
+
+    def __init__(
+        self, nodes: Iterable[NodeState] = (), numbered: frozenset[str] = frozenset({"GPU"})
+    ) -> None:
+        """`numbered` names the resources that come as devices: a share must fit one of them.
+
+        Raises ValueError when two nodes have one id.
+        """
+        self.numbered = numbered
+        self.generation = 0
+        self.touched: list[int] = []
+        self._reset(sorted(nodes, key=lambda node: node.id))
+
+    def __len__(self) -> int:
+        return len(self.states)
+
+    def put(self, node: NodeState) -> None:
+        """Adds a node, or takes over its new state."""
+        row = self.row_of.get(node.id)
+        if row is None:
+            self._reset(sorted((*self.states, node), key=lambda node: node.id))
+            return
+        self.states[row] = node
+        self._write(row, node)
+        self.touched.append(row)
+        if len(self.touched) > 10_000 + 4 * len(self.states):
+            self.touched.clear()
+            self.generation += 1
+
+    def remove(self, node_id: str) -> None:
+        """Forgets a node. Raises KeyError when there is none of that id."""
+        row = self.row_of[node_id]
+        self._reset([node for at, node in enumerate(self.states) if at != row])
+
+    def take(self, node_id: str, request: ResourceSet) -> None:
+        """Counts `request` as taken from a node, before its own next report says so."""
+        self.put(self.states[self.row_of[node_id]].without(request))
+
+    def column(self, kind: dict[str, Amounts], name: str) -> Amounts:
+        """One resource's amounts out of `total`, `available`, `load`, `whole` or `share`."""
+        found = kind.get(name)
+        if found is None:
+            found = kind[name] = np.zeros(len(self.states), np.int64)
+        return found
+
+    def _reset(self, nodes: list[NodeState]) -> None:
+        self.states = nodes
+        self.row_of = {node.id: row for row, node in enumerate(nodes)}
+        if len(self.row_of) != len(nodes):
+            raise ValueError("two nodes have one id")
+        self.total: dict[str, Amounts] = {}
+        self.available: dict[str, Amounts] = {}
+        self.load: dict[str, Amounts] = {}
+        self.whole: dict[str, Amounts] = {}  # units on devices that are free as a whole
+        self.share: dict[str, Amounts] = {}  # most units left on any one device
+        self.is_schedulable: Flags = np.zeros(len(nodes), np.bool_)
+        self.utilization = np.zeros(len(nodes))
+        for row, node in enumerate(nodes):
+            self._write(row, node)
+        self.touched.clear()
+        self.generation += 1
+
+    def _write(self, row: int, node: NodeState) -> None:
+        for kind, amounts in (
+            (self.total, node.total),
+            (self.available, node.available),
+            (self.load, node.load),
+        ):
+            for name, units in amounts.items():
+                self.column(kind, name)[row] = units
+            if len(amounts) < len(kind):
+                for name, column in kind.items():
+                    if name not in amounts:
+                        column[row] = 0
+        for name in self.numbered:
+            if name in self.total:
+                left = node.units_left(name)
+                self.column(self.whole, name)[row] = left.count(SCALE) * SCALE
+                self.column(self.share, name)[row] = max(left, default=0)
+        self.is_schedulable[row] = node.is_schedulable
+        self.utilization[row] = node.utilization()

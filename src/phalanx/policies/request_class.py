@@ -1,0 +1,205 @@
+"""What is known of every node for one class of equal requests; only touched nodes are redone."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from phalanx.policies.labels import ANY_NODE, LabelSelector
+from phalanx.policies.node_table import Amounts, Flags, NodeTable
+from phalanx.policies.outcome import Filter, Reason, Rejection, TurnedAway
+from phalanx.resources.quantities import SCALE, from_units
+from phalanx.resources.sets import ResourceSet
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What is asked of one node: an amount of each resource, and its labels.
+
+    `exact_devices`: a share of a numbered device must fit one device. Off, only sums are
+    compared, as Ray does, and a request may be sent where it never starts.
+    """
+
+    resources: ResourceSet
+    selector: LabelSelector = ANY_NODE
+    exact_devices: bool = True
+
+
+class Ranking:
+    """Rows in order of (score, row), kept sorted while single rows come, go and change."""
+
+    def __init__(self, scores: Sequence[float], rows: Sequence[int]) -> None:
+        self._key_of = {row: (scores[row], row) for row in rows}
+        self.order = sorted(self._key_of.values())
+
+    def place(self, row: int, score: float | None) -> None:
+        """Puts `row` where its score belongs; None takes it out."""
+        old = self._key_of.pop(row, None)
+        if old is not None:
+            del self.order[bisect_left(self.order, old)]
+        if score is not None:
+            key = self._key_of[row] = (score, row)
+            insort(self.order, key)
+
+    def score_of(self, row: int) -> float | None:
+        """The score of `row`, None when it is not ranked."""
+        key = self._key_of.get(row)
+        return key[0] if key is not None else None
+
+    def place_of(self, row: int) -> int | None:
+        """How many rows stand before `row`, None when it is not ranked."""
+        key = self._key_of.get(row)
+        return bisect_left(self.order, key) if key is not None else None
+
+
+class RequestClass:
+    """For one class of requests: which nodes are feasible, and which are available now."""
+
+    def __init__(self, nodes: NodeTable, request: Request) -> None:
+        self.request = request
+        self._nodes = nodes
+        self._rankings: dict[tuple[str, float], Ranking] = {}
+        self._build()
+
+    def catch_up(self) -> None:
+        """Redoes the rows that were touched since the last time."""
+        if self._generation != self._nodes.generation:
+            self._build()
+            return
+        touched = self._nodes.touched
+        while self._seen < len(touched):
+            self._redo(touched[self._seen])
+            self._seen += 1
+
+    def ranking(self, group: str, threshold: float) -> Ranking:
+        """Rows of a group by utilization; what is below `threshold` counts as not used at all.
+
+        Groups: `available`, `plain` (available and without GPUs), `busy` (feasible, not
+        available).
+        """
+        found = self._rankings.get((group, threshold))
+        if found is None:
+            used = self._nodes.utilization
+            scores = np.where(used < threshold, 0.0, used).tolist()
+            rows = np.flatnonzero(self._members(group)).tolist()
+            found = self._rankings[group, threshold] = Ranking(scores, rows)
+        return found
+
+    def rejection(self, excluded: Sequence[int] = ()) -> Rejection:
+        """Why no node will do: each node counts for the first filter that turns it away."""
+        nodes = self._nodes
+        left = nodes.is_schedulable.copy()
+        turned_away: list[TurnedAway] = []
+        _tell(turned_away, TurnedAway(filter="draining", nodes=int((~left).sum())))
+        dropped = sum(bool(left[row]) for row in excluded)
+        left[list(excluded)] = False
+        _tell(turned_away, TurnedAway(filter="excluded", nodes=dropped))
+        _tell(turned_away, TurnedAway(filter="labels", nodes=int((left & ~self._labelled).sum())))
+        left &= self._labelled
+        for name, units in self.request.resources.items():
+            has = nodes.column(nodes.total, name)
+            _tell(turned_away, _short("total", name, units, has[left & (has < units)]))
+            left &= has >= units
+        reason: Reason = "unavailable" if left.any() else "infeasible"
+        for name, units in self.request.resources.items():
+            has = self._free(name, units)
+            _tell(turned_away, _short("free", name, units, has[left & (has < units)]))
+            left &= has >= units
+        return Rejection(reason=reason, turned_away=tuple(turned_away))
+
+    def _build(self) -> None:
+        nodes, resources = self._nodes, self.request.resources
+        self._rankings.clear()
+        self._generation = nodes.generation
+        self._seen = len(nodes.touched)
+        holds = self.request.selector.holds
+        if self.request.selector.conditions:
+            self._labelled: Flags = np.array([holds(node.labels) for node in nodes.states], bool)
+        else:
+            self._labelled = np.ones(len(nodes), np.bool_)
+        feasible = self._labelled & nodes.is_schedulable
+        for name, units in resources.items():
+            feasible &= nodes.column(nodes.total, name) >= units
+        available = feasible.copy()
+        for name, units in resources.items():
+            available &= self._free(name, units) >= units
+        self.feasible: Flags = feasible
+        self.available: Flags = available
+
+    def _redo(self, row: int) -> None:
+        nodes, node = self._nodes, self._nodes.states[row]
+        resources = self.request.resources
+        labelled = self.request.selector.holds(node.labels)
+        total, available = node.total, node.available
+        feasible = labelled and node.is_schedulable
+        if feasible:
+            feasible = all(units <= total.get(name, 0) for name, units in resources.items())
+        fits = feasible and all(
+            units
+            <= (self._free(name, units)[row] if name in nodes.numbered else available.get(name, 0))
+            for name, units in resources.items()
+        )
+        self._labelled[row], self.feasible[row], self.available[row] = labelled, feasible, fits
+        for (group, threshold), ranking in self._rankings.items():
+            is_member = (
+                feasible and not fits
+                if group == "busy"
+                else fits and (group == "available" or not total.get("GPU", 0))
+            )
+            used = float(nodes.utilization[row])
+            ranking.place(row, (0.0 if used < threshold else used) if is_member else None)
+
+    def _members(self, group: str) -> Flags:
+        if group == "busy":
+            return self.feasible & ~self.available
+        if group == "available":
+            return self.available
+        without_gpus: Flags = self._nodes.column(self._nodes.total, "GPU") == 0
+        return self.available & without_gpus
+
+    def _free(self, name: str, units: int) -> Amounts:
+        """What is free of a resource for a demand of `units`: of devices, whole or on one."""
+        nodes = self._nodes
+        if name in nodes.numbered and self.request.exact_devices:
+            return nodes.column(nodes.share if units < SCALE else nodes.whole, name)
+        return nodes.column(nodes.available, name)
+
+
+class ClusterView:
+    """All nodes, and what is known of them for the last `limit` classes of requests."""
+
+    def __init__(self, nodes: NodeTable, limit: int = 256) -> None:
+        self.nodes = nodes
+        self._limit = limit
+        self._classes: dict[Request, RequestClass] = {}
+
+    def of(self, request: Request) -> RequestClass:
+        """The class of `request`, up to date with the nodes."""
+        found = self._classes.get(request)
+        if found is None:
+            if len(self._classes) >= self._limit:
+                del self._classes[next(iter(self._classes))]
+            found = self._classes[request] = RequestClass(self.nodes, request)
+        else:
+            found.catch_up()
+        return found
+
+
+def _tell(turned_away: list[TurnedAway], found: TurnedAway) -> None:
+    if found.nodes:
+        turned_away.append(found)
+
+
+def _short(kind: Filter, name: str, units: int, has: Amounts) -> TurnedAway:
+    """`has`: what each of the nodes that this filter turns away has of the resource."""
+    most = int(has.max()) if has.size else 0
+    return TurnedAway(
+        filter=kind,
+        nodes=int(has.size),
+        resource=name,
+        asked=from_units(units),
+        most=from_units(max(0, most)),
+    )

@@ -1,0 +1,75 @@
+"""SPREAD and RANDOM: the next node in turn, or any node, among those that can."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from phalanx.policies.node_table import Flags
+from phalanx.policies.outcome import Outcome
+from phalanx.policies.request_class import ClusterView, Request
+from phalanx.policies.strategy import Asking, excluded_rows, placed, reject
+from phalanx.resources.ports import RandomSource
+
+
+class Spread:
+    """Round robin over the nodes in order of ids: first those available, then those feasible.
+
+    The place where the next turn begins is kept between picks, so each asker keeps one of these.
+    """
+
+    def __init__(self) -> None:
+        self._next_row = 0
+
+    def pick(
+        self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource
+    ) -> Outcome:
+        """The next node in turn; `rng` is not used."""
+        known = view.of(request)
+        passes = (
+            (known.available,) if asking.require_available else (known.available, known.feasible)
+        )
+        excluded = excluded_rows(view, asking)
+        for flags in passes:
+            row = next_flagged(flags, self._next_row, excluded)
+            if row is not None:
+                self._next_row = (row + 1) % len(view.nodes)
+                return placed(view, row, bool(known.available[row]))
+        return reject(view, request, asking)
+
+
+class RandomAvailable:
+    """A random start, and from there the first node that is available."""
+
+    def pick(
+        self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource
+    ) -> Outcome:
+        """Never a busy node: whoever asks again later draws again."""
+        known = view.of(request)
+        if len(view.nodes):
+            start = rng.randrange(len(view.nodes))
+            row = next_flagged(known.available, start, excluded_rows(view, asking))
+            if row is not None:
+                return placed(view, row, True)
+        return reject(view, request, asking)
+
+
+def next_flagged(flags: Flags, start: int, excluded: list[int]) -> int | None:
+    """The first row from `start` on, around the end, that is flagged and not excluded."""
+    size = len(flags)
+    if not size:
+        return None
+    start %= size
+    for begin, end in ((start, size), (0, start)):
+        row = _first(flags, begin, end)
+        while row is not None and row in excluded:
+            row = _first(flags, row + 1, end)
+        if row is not None:
+            return row
+    return None
+
+
+def _first(flags: Flags, begin: int, end: int) -> int | None:
+    if begin >= end:
+        return None
+    at = int(np.argmax(flags[begin:end]))
+    return begin + at if flags[begin + at] else None

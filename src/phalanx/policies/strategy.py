@@ -1,0 +1,74 @@
+"""What a strategy is: it chooses one node for one request, on the terms of who asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import Any, Protocol
+
+from phalanx.policies.outcome import Outcome, Placed, Rejection
+from phalanx.policies.request_class import ClusterView, Request
+from phalanx.resources.ports import RandomSource
+
+ENTRY_POINT_GROUP = "phalanx.strategies"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asking:
+    """Who asks, and on what terms.
+
+    `local`: the node that decides. `preferred`: the node that wins when it is no worse than the
+    best. `require_available`: a node that would have to wait is no answer. `avoid_local`: the
+    local node is passed over, as its queue is being emptied.
+    """
+
+    local: str | None = None
+    preferred: str | None = None
+    require_available: bool = False
+    avoid_local: bool = False
+
+
+class Strategy(Protocol):
+    """Chooses a node. Built-in ones and one's own are alike; see docs/placement.md."""
+
+    def pick(
+        self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource
+    ) -> Outcome:
+        """A node for `request`, or the reasons why there is none. Reserves nothing."""
+
+
+NOBODY = Asking()
+"""Nobody in particular asks: no node is local or preferred."""
+
+
+def reject(view: ClusterView, request: Request, asking: Asking) -> Rejection:
+    """The no of a strategy that found no node, with what each filter turned away."""
+    return view.of(request).rejection(excluded_rows(view, asking))
+
+
+def excluded_rows(view: ClusterView, asking: Asking) -> list[int]:
+    """The row of the local node where it is to be passed over."""
+    if asking.avoid_local and asking.local in view.nodes.row_of:
+        return [view.nodes.row_of[asking.local]]
+    return []
+
+
+def placed(view: ClusterView, row: int, is_available: bool) -> Placed:
+    """The node of one row as an outcome."""
+    return Placed(node=view.nodes.states[row].id, is_available=is_available)
+
+
+def load_strategy(name: str) -> Callable[..., Any]:
+    """The factory that a distribution offers as entry point `name` of `phalanx.strategies`.
+
+    Raises ValueError that lists the installed ones when there is none of that name.
+    """
+    found = {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
+    if name not in found:
+        known = ", ".join(sorted(found)) or "none is installed"
+        raise ValueError(f"unknown placement strategy {name!r}; of one's own: {known}")
+    factory = found[name].load()
+    if not callable(factory):
+        raise ValueError(f"entry point {name!r} of {ENTRY_POINT_GROUP} is not callable")
+    return factory  # type: ignore[no-any-return]

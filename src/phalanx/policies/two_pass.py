@@ -1,0 +1,40 @@
+"""The oldest policy, still selectable: any node with room, else any that could ever have it."""
+
+from __future__ import annotations
+
+from phalanx.policies.affinity import random_flagged
+from phalanx.policies.node_table import Flags
+from phalanx.policies.outcome import Outcome
+from phalanx.policies.request_class import ClusterView, Request
+from phalanx.policies.strategy import Asking, excluded_rows, placed, reject
+from phalanx.resources.ports import RandomSource
+
+
+class TwoPassRandom:
+    """Uniform among nodes whose available minus load suffices; else uniform among the feasible.
+
+    Deciding at random needs no agreement between deciders: weights drawn from stale reports would
+    send everyone to the same node at once.
+    """
+
+    def pick(
+        self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource
+    ) -> Outcome:
+        """See the class. The caller counts the request into the chosen node's load."""
+        excluded = excluded_rows(view, asking)
+        row = random_flagged(self._unloaded(view, request), excluded, rng)
+        if row is not None:
+            return placed(view, row, True)
+        if not asking.require_available:
+            row = random_flagged(view.of(request).feasible, excluded, rng)
+            if row is not None:
+                return placed(view, row, False)
+        return reject(view, request, asking)
+
+    def _unloaded(self, view: ClusterView, request: Request) -> Flags:
+        nodes = view.nodes
+        flags = view.of(request).available.copy()
+        for name, units in request.resources.items():
+            free = nodes.column(nodes.available, name) - nodes.column(nodes.load, name)
+            flags &= free >= units
+        return flags
