@@ -1,0 +1,213 @@
+"""Phalanx under Ray's module names, so that an unchanged Ray program runs.
+
+Call `install()` before the program imports ray, or run `python -m phalanx.compat.ray script.py`.
+Only what Phalanx honours is there: another name raises ImportError or AttributeError that says so.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import types
+from collections.abc import Mapping, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from typing import Any
+
+MARKER = "PHALANX_COMPAT_RAY"
+"""Set to 1 in the environment by `install`; workers that find it install the names too."""
+
+RAY_VERSION = "2.60.0"
+"""The version of Ray whose interface is followed; programs read it as `ray.__version__`."""
+
+SAME_MODULE = {
+    "ray.cloudpickle": "cloudpickle",
+    "ray.exceptions": "phalanx.exceptions",
+    "ray.util.actor_pool": "phalanx.util.actor_pool",
+    "ray.util.check_serialize": "phalanx.util.check_serialize",
+    "ray.util.helpers": "phalanx.util.completion",
+    "ray.util.joblib": "phalanx.util.joblib",
+    "ray.util.metrics": "phalanx.util.metrics",
+    "ray.util.multiprocessing": "phalanx.util.multiprocessing",
+    "ray.util.multiprocessing.pool": "phalanx.util.multiprocessing.pool",
+    "ray.util.placement_group": "phalanx.util.placement_group",
+    "ray.util.queue": "phalanx.util.queue",
+    "ray.util.scheduling_strategies": "phalanx.util.scheduling_strategies",
+    "ray.util.state": "phalanx.util.state",
+}
+"""Ray's modules that are a module of ours: the same object under both names."""
+
+_IDS = (
+    "ActorID",
+    "JobID",
+    "NodeID",
+    "ObjectID",
+    "ObjectRef",
+    "ObjectRefGenerator",
+    "DynamicObjectRefGenerator",
+    "PlacementGroupID",
+    "TaskID",
+    "UniqueID",
+    "WorkerID",
+)
+
+SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
+    "ray": {"phalanx": ("*",)},
+    "ray.util": {"phalanx.util": ("*",)},
+    "ray.actor": {"phalanx": ("ActorClass", "ActorHandle", "ActorMethod", "exit_actor", "method")},
+    "ray.remote_function": {"phalanx": ("RemoteFunction",)},
+    "ray.runtime_context": {"phalanx": ("RuntimeContext", "get_runtime_context")},
+    "ray.types": {"phalanx": ("ObjectRef",)},
+    "ray._raylet": {"phalanx": _IDS},
+    "ray._private": {},
+    "ray._private.internal_api": {"phalanx.api.internal": ("free",)},
+    "ray._private.worker": {
+        "phalanx": ("cancel", "get", "init", "is_initialized", "kill", "put", "shutdown", "wait")
+    },
+}
+"""Ray's modules that gather names of ours: from which module, and which ("*": all public ones)."""
+
+
+def install() -> None:
+    """Give Phalanx the module names of Ray, here and in the workers started from here.
+
+    Raises RuntimeError when ray itself is imported already: its names cannot change owner.
+    """
+    loaded = sys.modules.get("ray")
+    if loaded is not None and not isinstance(loaded, _Gathered):
+        where = getattr(loaded, "__file__", "an unknown place")
+        raise RuntimeError(
+            f"ray is imported already, from {where}: call phalanx.compat.ray.install() before "
+            "the first `import ray`"
+        )
+    os.environ[MARKER] = "1"
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
+
+
+def uninstall() -> None:
+    """Take the names back; modules that are imported already keep what they have."""
+    os.environ.pop(MARKER, None)
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Finder)]
+    for name in [name for name in sys.modules if name == "ray" or name.startswith("ray.")]:
+        del sys.modules[name]
+
+
+class _Gathered(types.ModuleType):
+    """A module under Ray's name whose public names come from modules of ours, when asked for."""
+
+    def __getattr__(self, name: str) -> Any:
+        for module_name, names in SOME_NAMES[self.__name__].items():
+            if name in names or (names == ("*",) and not name.startswith("_")):
+                found = _attribute(module_name, name)
+                if found is not _MISSING:
+                    setattr(self, name, found)
+                    return found
+        inner = f"{self.__name__}.{name}"
+        if inner in SAME_MODULE or inner in SOME_NAMES:
+            return importlib.import_module(inner)
+        raise AttributeError(_refusal(inner))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        # `ray.util.placement_group` is a module and a function of it: the function has the name.
+        if isinstance(value, types.ModuleType) and name in self.__dict__.get("__all__", ()):
+            value = getattr(value, name, value)
+        super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *_public_names(self.__name__)})
+
+
+_MISSING = object()
+
+
+def _attribute(module_name: str, name: str) -> Any:
+    return getattr(importlib.import_module(module_name), name, _MISSING)
+
+
+def _public_names(ray_module: str) -> list[str]:
+    """The names of a gathered module that this build really has."""
+    listed: list[str] = []
+    for module_name, names in SOME_NAMES[ray_module].items():
+        module = importlib.import_module(module_name)
+        wanted = getattr(module, "__all__", ()) if names == ("*",) else names
+        listed += [name for name in wanted if hasattr(module, name)]
+    return listed
+
+
+def _refusal(name: str) -> str:
+    return f"Phalanx has no {name}: this part of Ray's interface is not offered"
+
+
+class _Finder(MetaPathFinder):
+    """Finds every module named ray or ray.something: ours, or a refusal."""
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,
+        target: types.ModuleType | None = None,
+    ) -> ModuleSpec | None:
+        if fullname != "ray" and not fullname.startswith("ray."):
+            return None
+        if fullname in SAME_MODULE:
+            return ModuleSpec(fullname, _SameModule(SAME_MODULE[fullname]))
+        if fullname in SOME_NAMES:
+            return ModuleSpec(fullname, _Gathering(), is_package=True)
+        # Without a name, so that `from ray import x` shows this text and not one of its own.
+        raise ModuleNotFoundError(_refusal(fullname))
+
+
+class _Gathering(Loader):
+    def create_module(self, spec: ModuleSpec) -> types.ModuleType:
+        return _Gathered(spec.name, f"Phalanx under the name {spec.name}.")
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        module.__dict__["__all__"] = _public_names(module.__name__)
+        if module.__name__ == "ray":
+            module.__dict__["__version__"] = RAY_VERSION
+
+
+class _SameModule(Loader):
+    """Gives the module itself, and puts back the spec that the import system writes over."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def create_module(self, spec: ModuleSpec) -> types.ModuleType:
+        try:
+            module = importlib.import_module(self._name)
+        except ModuleNotFoundError as missing:
+            raise ModuleNotFoundError(_refusal(spec.name)) from missing
+        self._spec = module.__spec__
+        return module
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        module.__spec__ = self._spec
+
+
+def run_script(path: str, arguments: Sequence[str]) -> None:
+    """Run the Python file as `__main__`, with Ray's names, as `python path arguments...` would."""
+    install()
+    # A module of its own that stays: what the script defines is pickled by value, and threads and
+    # exit handlers of the script still find their globals at the very end.
+    main = types.ModuleType("__main__")
+    main.__file__ = path
+    sys.modules["__main__"] = main
+    sys.argv = [path, *arguments]
+    sys.path.insert(0, str(Path(path).resolve().parent))
+    code = compile(Path(path).read_bytes(), path, "exec")
+    exec(code, main.__dict__)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        raise SystemExit("usage: python -m phalanx.compat.ray script.py [arguments...]")
+    if not Path(sys.argv[1]).is_file():
+        raise SystemExit(f"python -m phalanx.compat.ray: there is no file {sys.argv[1]!r}")
+    # Through the module's own name: run as __main__, its classes would exist twice.
+    from phalanx.compat.ray import run_script as run
+
+    run(sys.argv[1], sys.argv[2:])

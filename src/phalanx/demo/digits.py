@@ -1,0 +1,76 @@
+"""The data of the demo: handwritten digits, split, and the training part enlarged by shifts."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Pixels = NDArray[np.float32]
+Labels = NDArray[np.int64]
+
+SIDE = 8
+CLASSES = 10
+TRAIN, VALID = 0.6, 0.2
+
+
+class DataMissing(Exception):
+    """The digits are not installed; the text says how to get them."""
+
+
+class Digits(NamedTuple):
+    """Images as rows of 64 values from 0 to 1, with their digits.
+
+    The search sees `train` and `valid` only; `test` is for the very end.
+    """
+
+    train_x: Pixels
+    train_y: Labels
+    valid_x: Pixels
+    valid_y: Labels
+    test_x: Pixels
+    test_y: Labels
+
+    def size_bytes(self) -> int:
+        """Bytes of all six arrays."""
+        return sum(array.nbytes for array in self)
+
+    def read_in_place_bytes(self) -> int:
+        """Bytes that this process reads where they lie: read-only views of shared memory."""
+        return sum(in_place_bytes(array) for array in self)
+
+
+def in_place_bytes(array: NDArray[Any]) -> int:
+    """The array's bytes if it is a read-only view of memory that is not its own, else 0."""
+    return 0 if array.flags.owndata or array.flags.writeable else array.nbytes
+
+
+def load(seed: int) -> Digits:
+    """The digits that come with scikit-learn. Raises DataMissing without it."""
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError as missing:
+        raise DataMissing(
+            "The demo's digits come with scikit-learn: install it with `pip install phalanx[demo]`."
+        ) from missing
+    images, labels = load_digits(return_X_y=True)
+    pixels = (images / 16).astype(np.float32)
+    order = np.random.default_rng(seed).permutation(len(labels))
+    train, valid, test = np.split(
+        order, [int(len(order) * TRAIN), int(len(order) * (TRAIN + VALID))]
+    )
+    # Enlarged after the split: a shifted twin of a training image must not turn up in the test.
+    train_x, train_y = _with_shifts(pixels[train], labels[train])
+    return Digits(train_x, train_y, pixels[valid], labels[valid], pixels[test], labels[test])
+
+
+def _with_shifts(pixels: Pixels, labels: Labels) -> tuple[Pixels, Labels]:
+    """Each image and its eight neighbours, one pixel to each side and corner."""
+    padded = np.pad(pixels.reshape(-1, SIDE, SIDE), ((0, 0), (1, 1), (1, 1)))
+    shifted = [
+        padded[:, down : down + SIDE, right : right + SIDE].reshape(-1, SIDE * SIDE)
+        for down in range(3)
+        for right in range(3)
+    ]
+    return np.ascontiguousarray(np.concatenate(shifted)), np.tile(labels, len(shifted))
