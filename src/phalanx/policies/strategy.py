@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import Any, Protocol
 
@@ -20,13 +20,16 @@ class Asking:
 
     `local`: the node that decides. `preferred`: the node that wins when it is no worse than the
     best. `require_available`: a node that would have to wait is no answer. `avoid_local`: the
-    local node is passed over, as its queue is being emptied.
+    local node is passed over, as its queue is being emptied. `argument_bytes`: of all large
+    arguments; `held_bytes`: how many of these each node holds.
     """
 
     local: str | None = None
     preferred: str | None = None
     require_available: bool = False
     avoid_local: bool = False
+    argument_bytes: int = 0
+    held_bytes: Mapping[str, int] = field(default_factory=dict)
 
 
 class Strategy(Protocol):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -45,50 +44,69 @@ class Backlog:
     bandwidth: float = 0.0
 
 
-@dataclass(frozen=True, kw_only=True)
 class LeastWaiting:
     """Queue length x mean run time + missing argument bytes / bandwidth, the least of it.
 
-    `backlogs`: by node; a node without one has an empty queue. `argument_bytes`: of all
-    arguments; `held_bytes`: how many of these each node holds. `default_bandwidth`: where none
-    was measured. Ties go to the preferred node, then to the lowest id.
+    A node that never reported has an empty queue. Ties go to the preferred node, then to the
+    lowest id. The reports are kept as arrays in the order of the nodes.
     """
 
-    backlogs: Mapping[str, Backlog] = field(default_factory=dict)
-    argument_bytes: int = 0
-    held_bytes: Mapping[str, int] = field(default_factory=dict)
-    default_bandwidth: float = 1e9
+    def __init__(self, default_bandwidth: float = 1e9) -> None:
+        """`default_bandwidth`: bytes a second where none was measured."""
+        self._default_bandwidth = default_bandwidth
+        self._backlogs: dict[str, Backlog] = {}
+        self._generation = -1
+        self._queue_s = np.zeros(0)
+        self._s_per_byte = np.zeros(0)
 
-    def estimate_s(self, node: str) -> float:
+    def report(self, view: ClusterView, node: str, backlog: Backlog) -> None:
+        """Takes over what a node's heartbeat said."""
+        self._backlogs[node] = backlog
+        row = view.nodes.row_of.get(node)
+        if row is not None and self._generation == view.nodes.generation:
+            self._write(row, backlog)
+
+    def estimate_s(self, node: str, asking: Asking) -> float:
         """Seconds that a task would wait on `node` before it could start."""
-        backlog = self.backlogs.get(node, Backlog())
-        missing = max(0, self.argument_bytes - self.held_bytes.get(node, 0))
-        bandwidth = backlog.bandwidth or self.default_bandwidth
+        backlog = self._backlogs.get(node, Backlog())
+        missing = max(0, asking.argument_bytes - asking.held_bytes.get(node, 0))
+        bandwidth = backlog.bandwidth or self._default_bandwidth
         return backlog.queue_length * backlog.run_s + missing / bandwidth
 
     def pick(
         self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource
     ) -> Outcome:
         """The node; `rng` is not used."""
+        self._catch_up(view)
         known = view.of(request)
         flags = known.available if asking.require_available else known.feasible
-        rows = np.flatnonzero(flags)
-        excluded = excluded_rows(view, asking)
-        if excluded:
-            rows = rows[~np.isin(rows, excluded)]
-        if not rows.size:
+        waits = np.where(flags, self._queue_s, np.inf)
+        if asking.argument_bytes:
+            waits += asking.argument_bytes * self._s_per_byte
+            for node in asking.held_bytes:
+                row = view.nodes.row_of.get(node)
+                if row is not None and flags[row]:
+                    waits[row] = self.estimate_s(node, asking)
+        waits[excluded_rows(view, asking)] = np.inf
+        row = int(waits.argmin()) if waits.size else 0
+        if not waits.size or waits[row] == np.inf:
             return reject(view, request, asking)
-        waits = self._estimates(view)[rows]
-        best = rows[waits == waits.min()]
-        preferred = view.nodes.row_of.get(asking.preferred or "")
-        row = preferred if preferred is not None and preferred in best else int(best[0])
+        preferred = view.nodes.row_of.get(asking.preferred or "", row)
+        row = preferred if waits[preferred] == waits[row] else row
         return placed(view, row, bool(known.available[row]))
 
-    def _estimates(self, view: ClusterView) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        """`estimate_s` of every row; only nodes that reported anything are looked at singly."""
-        waits = np.full(len(view.nodes), self.argument_bytes / self.default_bandwidth)
-        for node in {**self.backlogs, **self.held_bytes}:
+    def _catch_up(self, view: ClusterView) -> None:
+        """Lays the reports out anew after nodes joined or left."""
+        if self._generation == view.nodes.generation:
+            return
+        self._generation = view.nodes.generation
+        self._queue_s = np.zeros(len(view.nodes))
+        self._s_per_byte = np.full(len(view.nodes), 1 / self._default_bandwidth)
+        for node, backlog in self._backlogs.items():
             row = view.nodes.row_of.get(node)
             if row is not None:
-                waits[row] = self.estimate_s(node)
-        return waits
+                self._write(row, backlog)
+
+    def _write(self, row: int, backlog: Backlog) -> None:
+        self._queue_s[row] = backlog.queue_length * backlog.run_s
+        self._s_per_byte[row] = 1 / (backlog.bandwidth or self._default_bandwidth)
