@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import itertools
 import queue
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -32,11 +33,15 @@ class AsyncResult:
         self._single = single
         self._callback = callback
         self._error_callback = error_callback
+        self._called_back: threading.Event | None = None
         if callback is not None or error_callback is not None:
+            self._called_back = threading.Event()
             self._count_down()
 
     def ready(self) -> bool:
-        """Whether all calls are done."""
+        """Whether all calls are done, and the callback too if there is one."""
+        if self._called_back is not None:
+            return self._called_back.is_set()
         return all(batch.done() for batch in self._batches)
 
     def successful(self) -> bool:
@@ -46,8 +51,11 @@ class AsyncResult:
         return self._outcome()[1] is None
 
     def wait(self, timeout: float | None = None) -> None:
-        """Wait until all calls are done, at most `timeout` seconds."""
-        concurrent.futures.wait(self._batches, timeout)
+        """Wait until ready(), at most `timeout` seconds."""
+        if self._called_back is not None:
+            self._called_back.wait(timeout)
+        else:
+            concurrent.futures.wait(self._batches, timeout)
 
     def get(self, timeout: float | None = None) -> Any:
         """The result (a list for the map calls), or the error of the first call that failed.
@@ -87,11 +95,15 @@ class AsyncResult:
             self._call_back()
 
     def _call_back(self) -> None:
+        assert self._called_back is not None
         value, error = self._outcome()
-        if error is None and self._callback is not None:
-            self._callback(value)
-        if error is not None and self._error_callback is not None:
-            self._error_callback(error)
+        try:
+            if error is None and self._callback is not None:
+                self._callback(value)
+            if error is not None and self._error_callback is not None:
+                self._error_callback(error)
+        finally:
+            self._called_back.set()
 
 
 class ResultIterator(Iterator[Any]):

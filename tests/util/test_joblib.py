@@ -1,0 +1,75 @@
+"""joblib on Phalanx: results, errors, sharing of large arguments, options."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+joblib = pytest.importorskip("joblib")
+
+from phalanx.util.joblib import register_phalanx, register_ray  # noqa: E402
+
+
+@pytest.fixture(params=["phalanx", "ray"])
+def backend(ray, request):
+    {"phalanx": register_phalanx, "ray": register_ray}[request.param]()
+    with joblib.parallel_config(backend=request.param):
+        yield request.param
+
+
+def test_results_come_in_order(backend):
+    calls = (joblib.delayed(pow)(value, 2) for value in range(50))
+    assert joblib.Parallel(n_jobs=2)(calls) == [value**2 for value in range(50)]
+
+
+def test_the_calls_run_elsewhere(backend):
+    pids = joblib.Parallel(n_jobs=2)(joblib.delayed(os.getpid)() for _ in range(4))
+    assert os.getpid() not in pids
+
+
+def test_errors_are_raised(backend):
+    def fail(value):
+        return 1 // (value - 3)
+
+    with pytest.raises(ZeroDivisionError):
+        joblib.Parallel(n_jobs=2)(joblib.delayed(fail)(value) for value in range(6))
+
+
+def test_the_backend_goes_on_after_an_error(backend):
+    parallel = joblib.Parallel(n_jobs=2)
+    with pytest.raises(ZeroDivisionError):
+        parallel([joblib.delayed(divmod)(1, 0)])
+    assert parallel([joblib.delayed(divmod)(7, 2)]) == [(3, 1)]
+
+
+def test_large_arguments_are_shared_and_read_only(backend):
+    array = np.arange(100_000.0)
+
+    def look(array, place, *, again):
+        assert array is again
+        return float(array[place]), array.flags.writeable
+
+    calls = (joblib.delayed(look)(array, place, again=array) for place in range(4))
+    assert joblib.Parallel(n_jobs=2)(calls) == [(float(place), False) for place in range(4)]
+
+
+def test_calls_of_joblib_inside_a_task_run_there(backend):
+    def inner():
+        return joblib.Parallel(n_jobs=2)(joblib.delayed(os.getpid)() for _ in range(3))
+
+    [pids] = joblib.Parallel(n_jobs=2)([joblib.delayed(inner)()])
+    assert len(set(pids)) == 1
+
+
+def test_all_cpus_are_those_of_the_cluster(backend):
+    assert joblib.effective_n_jobs(-1) == 2
+
+
+def test_options_of_the_tasks(ray, backend):
+    def cpus():
+        return ray.get_runtime_context().get_assigned_resources()["CPU"]
+
+    with joblib.parallel_config(backend=backend, remote_args={"num_cpus": 2}):
+        assert joblib.Parallel(n_jobs=2)([joblib.delayed(cpus)()]) == [2.0]
