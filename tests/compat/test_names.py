@@ -1,0 +1,164 @@
+"""Ray's module names: the same objects as ours, and a clear no for what is not there."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import types
+
+import pytest
+
+import phalanx
+from phalanx.compat import ray as compat
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    """The names for one test; a real Ray that is imported already stays what it is."""
+    for name in [name for name in sys.modules if name == "ray" or name.startswith("ray.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    monkeypatch.setenv(compat.MARKER, "0")
+    compat.install()
+    yield
+    compat.uninstall()
+
+
+PUBLIC = [
+    "ObjectRef",
+    "available_resources",
+    "cancel",
+    "cluster_resources",
+    "get",
+    "get_actor",
+    "get_gpu_ids",
+    "get_runtime_context",
+    "init",
+    "is_initialized",
+    "kill",
+    "method",
+    "nodes",
+    "put",
+    "remote",
+    "shutdown",
+    "timeline",
+    "wait",
+]
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_the_public_names_are_ours(installed, name):
+    import ray
+
+    assert getattr(ray, name) is getattr(phalanx, name)
+
+
+@pytest.mark.parametrize(("theirs", "ours"), sorted(compat.SAME_MODULE.items()))
+def test_a_module_is_the_same_under_both_names(installed, theirs, ours):
+    spec_before = importlib.import_module(ours).__spec__
+    assert importlib.import_module(theirs) is sys.modules[ours]
+    assert sys.modules[ours].__spec__ is spec_before
+    assert sys.modules[ours].__name__ == ours
+
+
+@pytest.mark.parametrize("theirs", sorted(compat.SOME_NAMES))
+def test_every_name_that_is_listed_is_there(installed, theirs):
+    module = importlib.import_module(theirs)
+    for ours, names in compat.SOME_NAMES[theirs].items():
+        for name in names:
+            if name != "*":
+                assert getattr(module, name) is getattr(importlib.import_module(ours), name)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import ray.util.queue; found = ray.util.queue.Queue",
+        "from ray.util.queue import Queue as found",
+        "from ray.util import queue; found = queue.Queue",
+        "import ray; found = ray.util.queue.Queue",
+        "import ray.util.queue as queue; found = queue.Queue",
+    ],
+)
+def test_every_form_of_import_gives_the_same(installed, statement):
+    from phalanx.util.queue import Queue
+
+    names = {}
+    exec(statement, names)
+    assert names["found"] is Queue
+
+
+def test_placement_group_is_the_function_whatever_was_imported_first(installed):
+    import ray
+    import ray.util.placement_group
+    from ray.util.placement_group import placement_group
+
+    assert ray.util.placement_group is placement_group
+    assert not isinstance(placement_group, types.ModuleType)
+
+
+def test_exceptions_are_ours(installed):
+    import ray
+    from ray.exceptions import GetTimeoutError, RayError
+
+    from phalanx import errors
+
+    assert RayError is errors.PhalanxError
+    assert GetTimeoutError is ray.exceptions.GetTimeoutError is errors.GetTimeoutError
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import ray.data",
+        "from ray import data",
+        "from ray.data import read_csv",
+        "import ray.util.collective",
+        "from ray.util import collective",
+    ],
+)
+def test_what_is_not_there_says_so(installed, statement):
+    with pytest.raises(ImportError, match=r"Phalanx has no ray\.(data|util\.collective)"):
+        exec(statement, {})
+
+
+def test_an_attribute_that_is_not_there_says_so(installed):
+    import ray
+
+    assert not hasattr(ray, "data")
+    with pytest.raises(AttributeError, match=r"Phalanx has no ray\.data"):
+        ray.data
+
+
+def test_star_import_gives_the_public_names(installed):
+    names = {}
+    exec("from ray import *", names)
+    assert names["get"] is phalanx.get
+
+
+def test_the_version_is_that_of_the_interface(installed):
+    import ray
+
+    assert ray.__version__ == compat.RAY_VERSION
+
+
+def test_installing_twice_changes_nothing(installed):
+    before = list(sys.meta_path)
+    compat.install()
+    assert sys.meta_path == before
+    assert os.environ[compat.MARKER] == "1"
+
+
+def test_uninstalling_takes_all_back(installed):
+    import ray.util.queue  # noqa: F401
+
+    compat.uninstall()
+    assert compat.MARKER not in os.environ
+    assert not [name for name in sys.modules if name == "ray" or name.startswith("ray.")]
+
+
+def test_a_ray_that_is_there_already_is_not_replaced(installed, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", types.ModuleType("ray"))
+    with pytest.raises(RuntimeError, match="imported already"):
+        compat.install()

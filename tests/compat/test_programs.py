@@ -1,0 +1,111 @@
+"""Unchanged Ray programs, run as a person runs them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import sys
+import ray
+from ray.util.actor_pool import ActorPool
+from ray.exceptions import RayTaskError
+
+
+@ray.remote
+def square(value):
+    import ray.util  # a worker knows the names too
+    return ray.get(ray.put(value * value))
+
+
+@ray.remote
+class Counter:
+    def __init__(self):
+        self.total = 0
+
+    def add(self, value):
+        self.total += value
+        return self.total
+
+
+class Plain:
+    def __init__(self, value):
+        self.value = value
+
+
+@ray.remote
+def fail(plain):
+    raise ValueError(plain.value)
+
+
+if __name__ == "__main__":
+    ray.init(num_cpus=2)
+    print(__file__.endswith("program.py"), sys.argv[1:])
+    print(ray.get([square.remote(i) for i in range(4)]))
+    counter = Counter.remote()
+    print(ray.get([counter.add.remote(i) for i in range(4)]))
+    print(list(ActorPool([Counter.remote()]).map(lambda a, v: a.add.remote(v), [1, 2])))
+    try:
+        ray.get(fail.remote(Plain("told")))
+    except RayTaskError as error:
+        print(isinstance(error, ValueError), error.cause)
+    ray.shutdown()
+"""
+
+EXPECTED = """\
+True ['--flag', 'value']
+[0, 1, 4, 9]
+[0, 1, 3, 6]
+[1, 3]
+True told
+"""
+
+
+def run(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "phalanx.compat.ray", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_an_unchanged_program_runs(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    done = run(str(path), "--flag", "value")
+    assert (done.returncode, done.stdout) == (0, EXPECTED), done.stderr
+
+
+def test_a_neighbouring_module_is_found(tmp_path):
+    (tmp_path / "neighbour.py").write_text("ANSWER = 42\n")
+    path = tmp_path / "program.py"
+    path.write_text("import neighbour\nprint(neighbour.ANSWER)\n")
+    assert run(str(path)).stdout == "42\n"
+
+
+def test_the_exit_code_is_the_program_s(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text("raise SystemExit(3)\n")
+    assert run(str(path)).returncode == 3
+
+
+def test_an_error_is_told_with_the_program_s_lines(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text("import ray\n\nray.no_such_thing\n")
+    done = run(str(path))
+    assert done.returncode == 1
+    assert 'program.py", line 3' in done.stderr
+    assert "Phalanx has no ray.no_such_thing" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"), [((), "usage"), (("nowhere.py",), "no file 'nowhere.py'")]
+)
+def test_bad_calls_are_explained(arguments, text):
+    done = run(*arguments)
+    assert done.returncode == 1
+    assert text in done.stderr
