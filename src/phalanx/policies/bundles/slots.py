@@ -1,0 +1,86 @@
+"""Which bundle of a placed group a task runs in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from phalanx.policies.outcome import Rejection, TurnedAway
+from phalanx.resources.quantities import from_units
+from phalanx.resources.sets import ResourceSet
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlacedBundle:
+    """One bundle on its node: what it reserved, and what of that is not taken by tasks."""
+
+    node: str
+    total: ResourceSet
+    available: ResourceSet
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slot:
+    """The bundle that takes the task, and whether the task has to wait for room in it."""
+
+    bundle: int
+    node: str
+    is_available: bool
+
+
+def pick_bundle(
+    bundles: Sequence[PlacedBundle], request: ResourceSet, index: int = -1
+) -> Slot | Rejection:
+    """The bundle `index`, or with -1 the first that has room, else the first that ever could.
+
+    One bundle serves all resources of a task. Raises ValueError for an index out of range.
+    """
+    if not -1 <= index < len(bundles):
+        raise ValueError(
+            f"bundle {index} of a group with {len(bundles)}: -1 for any, or 0 to {len(bundles) - 1}"
+        )
+    among = range(len(bundles)) if index == -1 else (index,)
+    feasible = [at for at in among if request <= bundles[at].total]
+    if not feasible:
+        return Rejection(
+            reason="infeasible", turned_away=tuple(_short(bundles, request, list(among)))
+        )
+    available = [at for at in feasible if request <= bundles[at].available]
+    bundle = (available or feasible)[0]
+    return Slot(bundle=bundle, node=bundles[bundle].node, is_available=bool(available))
+
+
+def take_like_ray(
+    bundles: Sequence[PlacedBundle], request: ResourceSet
+) -> Mapping[str, int] | None:
+    """The bundle of each resource as Ray finds it with index -1: each looks for itself.
+
+    CPU and GPU of one task may come out of different bundles. None when one finds no room.
+    """
+    found: dict[str, int] = {}
+    for name, units in request.items():
+        fits = [at for at, bundle in enumerate(bundles) if bundle.available.get(name, 0) >= units]
+        if not fits:
+            return None
+        found[name] = fits[0]
+    return found
+
+
+def _short(
+    bundles: Sequence[PlacedBundle], request: ResourceSet, among: list[int]
+) -> list[TurnedAway]:
+    told = []
+    for name, units in request.items():
+        short = [at for at in among if bundles[at].total.get(name, 0) < units]
+        if short:
+            most = max(bundles[at].total.get(name, 0) for at in short)
+            told.append(
+                TurnedAway(
+                    filter="total",
+                    nodes=len({bundles[at].node for at in short}),
+                    resource=name,
+                    asked=from_units(units),
+                    most=from_units(most),
+                )
+            )
+    return told
