@@ -10,7 +10,7 @@ from rich.console import Console
 
 from phalanx.bench import GROUPS
 from phalanx.bench.deciding import decision_groups, measure_group
-from phalanx.bench.report import as_document, as_markdown, as_table, closing_lines, shown
+from phalanx.bench.report import FLOOR, as_document, as_markdown, as_tables, closing_lines, shown
 from phalanx.bench.row import Row
 from phalanx.bench.rows import ROWS
 from phalanx.bench.runner import PeerMissing, Result, Side, compare, phalanx_side, ray_side
@@ -53,8 +53,8 @@ def execute(
         print(as_markdown(results, peer_side))
     else:
         console = Console()
-        if results:
-            console.print(as_table(results, peer_side))
+        for table in as_tables(results, peer_side):
+            console.print(table)
         for line in closing_lines(results):
             console.print(line, highlight=False)
         for name, figures in decisions.items():
@@ -93,7 +93,8 @@ def _measure(
     ):
         results.append(result)
         unit = result.row.unit
-        parts = [f"phalanx {shown(result.phalanx.median, unit)}"]
+        own = "plain" if result.row.group == FLOOR else "phalanx"
+        parts = [f"{own} {shown(result.phalanx.median, unit)}"]
         if result.peer:
             parts.append(f"ray {shown(result.peer.median, unit)}")
         if result.ratio:

@@ -14,6 +14,7 @@ from rich.table import Table
 from phalanx.bench.runner import Outcome, Result, Side
 
 GIGABYTES = "GB/s"
+FLOOR = "floor"
 
 
 def geometric_means(results: Sequence[Result]) -> dict[str, float]:
@@ -83,8 +84,27 @@ def _ratio(result: Result) -> str:
     return f"{result.ratio:.1f}×" if result.ratio else "–"
 
 
-def as_table(results: Sequence[Result], peer: Side | None) -> Table:
-    """The table for a terminal, a section for each group."""
+def _split(results: Sequence[Result]) -> tuple[list[Result], list[Result]]:
+    """What was measured on the engines, and the plain work that it is held against."""
+    engines = [result for result in results if result.row.group != FLOOR]
+    return engines, [result for result in results if result.row.group == FLOOR]
+
+
+def as_tables(results: Sequence[Result], peer: Side | None) -> list[Table]:
+    """The tables for a terminal: the engines, a section for each group, and plain work."""
+    engines, floors = _split(results)
+    tables = [_engine_table(engines, peer)] if engines else []
+    if floors:
+        table = Table(title="Plain work, in the same run")
+        table.add_column("row")
+        table.add_column("rate", justify="right")
+        for result in floors:
+            table.add_row(result.row.name, _cell(result.phalanx, result.row.unit))
+        tables.append(table)
+    return tables
+
+
+def _engine_table(results: Sequence[Result], peer: Side | None) -> Table:
     table = Table(title="Phalanx" + (f" and Ray {peer.version}" if peer else ""))
     table.add_column("row")
     table.add_column("Phalanx", justify="right")
@@ -115,14 +135,16 @@ def closing_lines(results: Sequence[Result]) -> list[str]:
 
 def as_markdown(results: Sequence[Result], peer: Side | None) -> str:
     """The table for a README, with the machine and the date below it."""
+    engines, floors = _split(results)
     head = ["row", "Phalanx"] + ([f"Ray {peer.version}", "times better"] if peer else [])
     lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
-    for result in results:
+    for result in engines:
         cells = [result.row.name, _cell(result.phalanx, result.row.unit)]
         if peer:
             cells += [_cell(result.peer, result.row.unit), _ratio(result)]
         lines.append("| " + " | ".join(cells) + " |")
     lines += ["", *(f"- {line}" for line in closing_lines(results))]
+    lines += [f"- {result.row.name}: {_cell(result.phalanx, result.row.unit)}" for result in floors]
     host = machine()
     lines.append(
         f"- {host['cores']} cores of {host['model']}, {host['memory_gib']} GiB, "
@@ -143,6 +165,7 @@ def as_document(
             return {"error": each.error}
         return {"median": each.median, "samples": list(each.samples)}
 
+    engines, floors = _split(results)
     return {
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "machine": machine(),
@@ -158,7 +181,11 @@ def as_document(
                 "peer": outcome(result.peer),
                 "ratio": result.ratio,
             }
-            for result in results
+            for result in engines
+        ],
+        "floors": [
+            {"name": result.row.name, "unit": result.row.unit, "plain": outcome(result.phalanx)}
+            for result in floors
         ],
         "geometric_means": geometric_means(results),
         "shares_of_floor": [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import signal
@@ -74,20 +73,11 @@ def phalanx_side() -> Side:
 
 
 def ray_side() -> Side:
-    """Ray in this interpreter, else in the one that `PHALANX_BENCH_RAY_PYTHON` names.
+    """Ray in the Python that `PHALANX_BENCH_RAY_PYTHON` names, else in this one.
 
-    Raises PeerMissing when neither can import ray.
+    Raises PeerMissing when that Python cannot import ray.
     """
-    named = os.environ.get(RAY_PYTHON)
-    if importlib.util.find_spec("ray") is not None:
-        python = sys.executable
-    elif named:
-        python = named
-    else:
-        raise PeerMissing(
-            "--peer ray needs Ray: install it with `pip install phalanx[bench]`, or set "
-            f"{RAY_PYTHON} to the Python of another environment that has ray, numpy and psutil."
-        )
+    python = os.environ.get(RAY_PYTHON) or sys.executable
     try:
         check = subprocess.run(
             [python, "-c", "import numpy, psutil, ray; print(ray.__version__)"],
@@ -101,8 +91,12 @@ def ray_side() -> Side:
             "it must be the path of a Python interpreter."
         ) from error
     if check.returncode != 0:
-        reason = check.stderr.strip().splitlines()[-1:] or ["no reason given"]
-        raise PeerMissing(f"{python} cannot import ray, numpy and psutil: {reason[0]}")
+        reason = (check.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise PeerMissing(
+            f"--peer ray needs Ray, and {python} cannot import it ({reason}): install it with "
+            f"`pip install phalanx[bench]`, or set {RAY_PYTHON} to the Python of another "
+            "environment that has ray, numpy and psutil."
+        )
     return Side(
         name="ray",
         version=check.stdout.strip().splitlines()[-1],
