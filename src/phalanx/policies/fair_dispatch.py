@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from phalanx.resources.sets import ResourceSet
 
@@ -20,27 +20,22 @@ class QueuedClass:
     running: int = 0
 
 
-def fair_classes(
-    classes: Sequence[QueuedClass], node_cpu_units: int, running_with_cpu: int | None = None
-) -> tuple[str, ...]:
-    """The classes that may start more, in order.
+def is_crowded(classes: Sequence[QueuedClass], node_cpu_units: int) -> bool:
+    """Whether the queue asks for more CPUs than the node has; only then is anyone held back."""
+    return sum(each.request.get("CPU", 0) * each.queued for each in classes) > node_cpu_units
 
-    Only when the queue asks for more CPUs than the node has is anyone held back: then a class
-    whose running tasks exceed floor(all running tasks with CPUs / queued classes with CPUs).
-    Classes without CPUs are never held back. `running_with_cpu`: all running tasks that hold
-    CPUs, those of classes with nothing queued too; without it, those of `classes`.
+
+def has_fair_turn(each: QueuedClass, classes: Sequence[QueuedClass]) -> bool:
+    """Whether a class may start more tasks while the node is crowded.
+
+    It may not when more of it run than floor(all running tasks with CPUs / queued classes with
+    CPUs). Classes without CPUs always may. `classes`: all that run or are queued.
     """
-    waiting = [each for each in classes if each.queued]
-    with_cpu = [each for each in waiting if each.request.get("CPU", 0)]
-    asked = sum(each.request["CPU"] * each.queued for each in with_cpu)
-    if asked <= node_cpu_units:
-        return tuple(each.name for each in waiting)
-    if running_with_cpu is None:
-        running_with_cpu = sum(each.running for each in classes if each.request.get("CPU", 0))
-    share = running_with_cpu // len(with_cpu)
-    return tuple(
-        each.name for each in waiting if not each.request.get("CPU", 0) or each.running <= share
-    )
+    if not each.request.get("CPU", 0):
+        return True
+    with_cpu = [other for other in classes if other.request.get("CPU", 0)]
+    running = sum(other.running for other in with_cpu)
+    return each.running <= running // max(1, sum(other.queued > 0 for other in with_cpu))
 
 
 def class_cap(node_cpu_units: int, request: ResourceSet) -> int | None:
@@ -68,28 +63,19 @@ def dispatch(
     Each class in turn is tested for fairness once, with what runs by then, and then starts tasks
     until its cap, its queue or the resources end.
     """
-    running = {each.name: each.running for each in classes}
-    queued = {each.name: each.queued for each in classes}
+    crowded = is_crowded(classes, node_cpu_units)
+    now = list(classes)
     started: list[str] = []
-    for each in classes:
-        now = [_with(other, queued, running) for other in classes]
-        if each.name not in fair_classes(now, node_cpu_units):
+    for at, each in enumerate(classes):
+        if not each.queued or (crowded and not has_fair_turn(each, now)):
             continue
         cap = class_cap(node_cpu_units, each.request)
-        while queued[each.name] and each.request <= available:
-            if hold_s(running[each.name], cap):
+        count = 0
+        while count < each.queued and each.request <= available:
+            if hold_s(each.running + count, cap):
                 break
             available = available - each.request
-            queued[each.name] -= 1
-            running[each.name] += 1
-            started.append(each.name)
+            count += 1
+        started.extend([each.name] * count)
+        now[at] = replace(each, queued=each.queued - count, running=each.running + count)
     return tuple(started)
-
-
-def _with(each: QueuedClass, queued: Mapping[str, int], running: Mapping[str, int]) -> QueuedClass:
-    return QueuedClass(
-        name=each.name,
-        request=each.request,
-        queued=queued[each.name],
-        running=running[each.name],
-    )

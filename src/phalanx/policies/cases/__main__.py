@@ -14,10 +14,14 @@ def main(arguments: list[str]) -> int:
     if len(arguments) != 1:
         print("usage: python -m phalanx.policies.cases FILE", file=sys.stderr)
         return 2
-    cases = differing = 0
+    cases = differing = unusable = 0
     try:
         for name, found in findings(Path(arguments[0]).read_text(encoding="utf-8")):
             cases += 1
+            if isinstance(found, Unusable):
+                unusable += 1
+                print(f"{name}: cannot be understood: {found}", file=sys.stderr)
+                continue
             wrong = [one for one in found if not one.agrees]
             differing += bool(wrong)
             for one in wrong:
@@ -26,8 +30,9 @@ def main(arguments: list[str]) -> int:
     except (OSError, UnicodeDecodeError, Unusable) as error:
         print(f"{arguments[0]}: {error}", file=sys.stderr)
         return 2
-    print(f"{cases} cases, {differing} differ")
-    return 1 if differing else 0
+    told = f", {unusable} cannot be understood" if unusable else ""
+    print(f"{cases} cases, {differing} differ{told}")
+    return 2 if unusable else 1 if differing else 0
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from phalanx.policies.bundles.slots import PlacedBundle, take_like_ray
 from phalanx.policies.cases.cluster import amounts, told, units
 from phalanx.policies.cases.compare import NO_NODE, Case, Finding, Findings, Unusable, equal, need
 from phalanx.resources.instance_lists import (
@@ -64,7 +63,7 @@ def instance_arith(case: Case) -> Findings:
         after, lacking = subtract_bounded(before, arg, allow_negative=bool(allowed))
         got = {"after": after, "underflow": lacking}
     elif op == "add":
-        total = _units(case["total"]) if "total" in case else [SCALE] * len(before)
+        total = _units(case["total"]) if "total" in case else [max(SCALE, b) for b in before]
         after, excess = add_bounded(before, arg, total)
         got = {"after": after, "overflow": excess}
     else:
@@ -76,7 +75,7 @@ def instance_arith(case: Case) -> Findings:
 
 def instance_create(case: Case) -> Findings:
     """The instances of a node's totals."""
-    numbered = ACCELERATORS | frozenset(case.get("unit", ()) or case.get("unit_resources", ()))
+    numbered = ACCELERATORS | frozenset(case.get("unit_resources") or case.get("unit") or ())
     got = create(amounts(need(case, "resources")), numbered)
     yield equal("", need(case, "expect"), _amounts(got, got))
 
@@ -132,25 +131,18 @@ def _allocate_in_group(left: Lists, request: ResourceSet) -> Lists | None:
     for name, (kind, index) in named.items():
         if index != "wild" or name in taken:
             continue
+        # As Ray does, each resource takes its own first bundle that has room for it.
         own = [other for other in left if other.rpartition("_")[0] == kind and other != name]
-        bundles = [_as_bundle(other, kind, left) for other in own]
-        where = take_like_ray(bundles, ResourceSet({kind: request[name]}))
-        if own and where is None:
+        for source in own or [name]:
+            found = allocate(left, {source: request[name]}, _numbered(left))
+            if found is not None:
+                taken.update(found)
+                taken[name] = found[source]
+                break
+        else:
             return None
-        source = own[where[kind]] if own and where is not None else name
-        found = allocate(left, {source: request[name]}, _numbered(left))
-        if found is None:
-            return None
-        taken.update(found)
-        taken[name] = found[source]
     fits = all(a >= b for name in taken for a, b in zip(left[name], taken[name], strict=True))
     return taken if fits else None
-
-
-def _as_bundle(name: str, kind: str, left: Lists) -> PlacedBundle:
-    """One bundle's share of one resource; of devices the most that a request may find there."""
-    has = ResourceSet({kind: sum(left[name])})
-    return PlacedBundle(node=name, total=has, available=has)
 
 
 def _numbered(lists: Mapping[str, Sequence[int]]) -> frozenset[str]:

@@ -83,6 +83,11 @@ def need(case: Case, key: str) -> Any:
     return case[key]
 
 
+def expectation(case: Case) -> Any:
+    """What the case expects; `any_of` may stand beside the case's other keys."""
+    return {"any_of": case["any_of"]} if "any_of" in case else need(case, "expect")
+
+
 def only_known(given: Mapping[str, Any], known: Sequence[str]) -> None:
     """Refuses keys that would be ignored."""
     for key in given:

@@ -23,13 +23,15 @@ AREAS: Mapping[str, Callable[[Case], Findings]] = {
 """What answers the cases of each `area`."""
 
 
-def findings(text: str) -> Iterator[tuple[str, list[Finding]]]:
+def findings(text: str) -> Iterator[tuple[str, list[Finding] | Unusable]]:
     """(the case's name, what came of it) for each case of a file in YAML.
+
+    What came is a list of findings, or why the case cannot be understood.
 
     A file has `cases` with areas, or `machines` and `cases` about devices, or the selector's
     `scenarios`, `gpu_mask_choice` and `ranges`.
 
-    Raises Unusable for anything else, with the case that cannot be understood.
+    Raises Unusable for anything else.
     """
     try:
         document = yaml.safe_load(text)
@@ -41,15 +43,16 @@ def findings(text: str) -> Iterator[tuple[str, list[Finding]]]:
     if not checks:
         raise Unusable("no cases: none of cases, scenarios, gpu_mask_choice and ranges")
     for name, check in checks:
-        try:
-            found = list(check())
-        except Unusable as error:
-            raise Unusable(f"{name}: {error}") from None
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise Unusable(f"{name}: {type(error).__name__}: {error}") from None
-        if not found:
-            raise Unusable(f"{name}: expects nothing")
-        yield name, found
+        yield name, _answered(check)
+
+
+def _answered(check: Callable[[], Findings]) -> list[Finding] | Unusable:
+    try:
+        return list(check()) or Unusable("expects nothing")
+    except Unusable as error:
+        return error
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        return Unusable(f"{type(error).__name__}: {error}")
 
 
 def _checks(document: Mapping[str, Any]) -> Iterator[tuple[str, Callable[[], Findings]]]:

@@ -22,6 +22,7 @@ from phalanx.policies.cases.compare import (
     amounts_in,
     chosen,
     equal,
+    expectation,
     need,
     said_bundles,
 )
@@ -35,7 +36,7 @@ def bundle(case: Case) -> Findings:
     """One group on one set of nodes."""
     cluster = Cluster(need(case, "nodes"))
     outcome = _pick(case, cluster)
-    yield _compared("", need(case, "expect"), outcome, cluster)
+    yield _compared("", expectation(case), outcome, cluster)
 
 
 def bundle_sequence(case: Case) -> Findings:
@@ -108,7 +109,7 @@ def pg_affinity(case: Case) -> Findings:
     except ValueError:
         found = Rejection(reason="infeasible")
     got = found.node if isinstance(found, Slot) else No(found.reason)
-    yield chosen("", need(case, "expect"), lambda _: got)
+    yield chosen("", expectation(case), lambda _: got)
 
 
 def _pick(case: Case, cluster: Cluster) -> BundleOutcome:
@@ -116,7 +117,10 @@ def _pick(case: Case, cluster: Cluster) -> BundleOutcome:
     domain_label = case.get("domain_label") or (GPU_DOMAIN if "domain" in " ".join(words) else None)
     selectors = case.get("bundle_label_selector") or ()
     options = {**case, **(case.get("options") or {})}
-    occupied = options.get("occupied", options.get("existing", options.get("excluded"))) or ()
+    occupied = _first(options, ("occupied", "existing", "excluded", "siblings")) or ()
+    if isinstance(occupied, Mapping):
+        occupied = occupied.values()
+    target = _first(options, ("soft_target", "soft_target_node", "soft_target_node_id"))
     bundles = _bundles(case)
     return pick_bundles(
         cluster.view,
@@ -124,13 +128,17 @@ def _pick(case: Case, cluster: Cluster) -> BundleOutcome:
             bundles=bundles,
             strategy=words[0],  # type: ignore[arg-type]  # checked by the request itself
             selectors=tuple(selector_of(one) for one in selectors),
-            soft_target=cluster.id_of(options.get("soft_target", options.get("soft_target_node"))),
+            soft_target=cluster.id_of(target),
             occupied=frozenset(cluster.id_of(name) or name for name in occupied),
             domain_label=domain_label,
             domain=case.get("domain"),
             scheduler_compat="ray",
         ),
     )
+
+
+def _first(given: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
+    return next((given[key] for key in keys if key in given), None)
 
 
 def _bundles(case: Case) -> tuple[ResourceSet, ...]:

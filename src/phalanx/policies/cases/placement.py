@@ -17,6 +17,7 @@ from phalanx.policies.cases.compare import (
     Unusable,
     chosen,
     equal,
+    expectation,
     need,
     only_known,
     said,
@@ -58,7 +59,7 @@ def hybrid_topk(case: Case) -> Findings:
         avoid_gpu_nodes=False,
     )
     given = {"preferred": case.get("preferred"), **(case.get("options") or {})}
-    bare = {"request": {}, "expect": need(case, "expect"), "options": given}
+    bare = {"request": {}, "expect": expectation(case), "options": given}
     yield _one(bare, Cluster(nodes), strategy)
 
 
@@ -173,23 +174,29 @@ def label_parse(case: Case) -> Findings:
 
 
 def infeasible(case: Case) -> Findings:
-    """What becomes of a request on the local node: it starts a worker, or it queues."""
-    cluster = Cluster(need(case, "nodes"))
-    for at, step in enumerate(case.get("steps") or [case]):
-        for name, node in (step.get("add") or {}).items():
-            cluster = Cluster({**need(case, "nodes"), name: node})
+    """What becomes of a request that comes in at the local node: it starts a worker there, goes
+    to another node, or queues; and again with each `then`, after nodes were added."""
+    nodes = dict(need(case, "nodes"))
+    later = case.get("then") or ()
+    for at, step in enumerate([case, *([later] if isinstance(later, Mapping) else later)]):
+        nodes.update(step.get("add") or {})
+        cluster = Cluster(nodes)
         outcome = Hybrid(avoid_gpu_nodes=False, top_k_fraction=0).pick(
             cluster.view, request_of({**case, **step}), cluster.asking({}), Seeded(0)
         )
+        answer = said(outcome, cluster.name_of)
         starts = isinstance(outcome, Placed) and outcome.is_available
-        is_here = isinstance(outcome, Placed) and cluster.name_of(outcome.node) == LOCAL
-        expected = need(step, "expect")
-        if isinstance(expected, Mapping):
-            got = {"queued": not starts, "worker_started": starts and is_here}
-            yield equal(_step(at, case), expected, {key: got.get(key) for key in expected})
+        what, expected = (f"then {at}" if at else ""), expectation(step)
+        if isinstance(expected, Mapping) and "any_of" not in expected:
+            got = {
+                "queued": not starts,
+                "worker_started": starts and answer == LOCAL,
+                "infeasible": answer == "infeasible",
+                "node": answer if starts else None,
+            }
+            yield equal(what, expected, {key: got.get(key) for key in expected})
         else:
-            answer = said(outcome, cluster.name_of)
-            yield chosen(_step(at, case), expected, _always(answer))
+            yield chosen(what, expected, _always(answer))
 
 
 def locality(case: Case) -> Findings:
@@ -219,7 +226,7 @@ def _hybrid(options: Mapping[str, Any]) -> Hybrid:
 
 
 def _one(case: Case, cluster: Cluster, strategy: Strategy) -> Finding:
-    return chosen("", need(case, "expect"), lambda seed: _decide(case, cluster, strategy, seed))
+    return chosen("", expectation(case), lambda seed: _decide(case, cluster, strategy, seed))
 
 
 def _decide(
@@ -237,7 +244,7 @@ def _steps(case: Case, cluster: Cluster, strategy: Strategy, *, reserve: bool = 
     for at, step in enumerate(case["steps"]):
         merged = {**case, **step}
         answer = _decide(merged, cluster, strategy, at, reserve=reserve)
-        yield chosen(_step(at, case), need(step, "expect"), _always(answer))
+        yield chosen(_step(at, case), expectation(step), _always(answer))
 
 
 def _always(answer: Any) -> Callable[[int], Any]:
@@ -267,12 +274,9 @@ def _each_count(nodes: Mapping[str, Any]) -> list[tuple[int | None, Mapping[str,
 def _expected_answers(expected: Any, count: int | None) -> list[Any]:
     if isinstance(expected, list):
         return _plain(expected)
-    found = re.fullmatch(r"exactly (\w+) successes on (\w+), then none", str(expected))
+    found = re.fullmatch(r"(?:exactly )?(\w+) success(?:es)? on (\w+), then none", str(expected))
     if not found:
-        raise Unusable(
-            f"a sequence expects a list, or 'exactly N successes on NODE, then none', "
-            f"not {expected!r}"
-        )
+        return [expected]
     times = int(found[1]) if found[1].isdigit() else count
     if times is None:
         raise Unusable(f"{expected!r} needs a range such as 'k in 0..2' in the nodes")

@@ -62,6 +62,11 @@ def blocked_in_get(case: Case) -> Findings:
                 raise Unusable(f"{name} does not fit on the node: {request}")
     for at, step in enumerate(need(case, "steps")):
         event = str(need(step, "event"))
+        for name, request in step.items():
+            if name not in ("event", "available", "note"):
+                held[name] = amounts(request)
+                if node.acquire(held[name]) is None:
+                    raise Unusable(f"{name} does not fit on the node: {request}")
         for name in _named(event, held):
             cpu = ResourceSet({k: v for k, v in held[name].items() if k in ("CPU", "pg CPU")})
             if re.search(r"\b(unblock|resume)", event):
@@ -127,7 +132,7 @@ def _killed(expected: Any, kills: Sequence[Kill], workers: list[WorkerMemory]) -
 
 def _retried(wanted: Any, kills: Sequence[Kill], workers: list[WorkerMemory]) -> Finding:
     got = {kill.worker: kill.retry for kill in kills}
-    if isinstance(wanted, str):
+    if isinstance(wanted, str) and "retriable" in wanted:
         wanted = {worker.name: worker.is_retriable for worker in workers if worker.name in got}
     elif isinstance(wanted, list):
         return equal("retry", wanted, list(got.values()))
@@ -136,6 +141,7 @@ def _retried(wanted: Any, kills: Sequence[Kill], workers: list[WorkerMemory]) ->
     return equal("retry", wanted, got)
 
 
+_STARTED = ("started", "start", "started_s", "time", "t", "granted", "assigned", "order")
 _NUMBERS = {"two": 2, "three": 3, "four": 4, "five": 5}
 
 
@@ -151,11 +157,9 @@ def _workers(given: Any) -> list[WorkerMemory]:
             worker = {"name": name, **inner}
         workers.append(
             WorkerMemory(
-                name=str(_first(worker, ("name", "id", "worker"), f"w{at + 1}")),
+                name=str(_first(worker, ("name", "id", "worker", "task"), f"w{at + 1}")),
                 memory_bytes=_first(worker, ("used", "memory", "memory_bytes", "bytes", "mem"), 0),
-                started_s=_first(
-                    worker, ("started", "start", "time", "granted", "assigned", "order"), at
-                ),
+                started_s=_first(worker, _STARTED, -worker.get("age", -at)),
                 is_retriable=bool(_first(worker, ("retriable", "retry", "is_retriable"), False)),
                 owner=str(_first(worker, ("owner", "parent"), "")),
                 is_idle=bool(_first(worker, ("idle", "is_idle"), False)),
@@ -166,7 +170,9 @@ def _workers(given: Any) -> list[WorkerMemory]:
 
 def _described(text: str) -> list[WorkerMemory]:
     """Workers told in words: `two retriable tasks of one owner`, the older one first."""
-    found = re.fullmatch(r"(\w+) (non-)?retriable tasks? of (one|different) owners?", text.strip())
+    found = re.fullmatch(
+        r"(\w+) (non-)?retriable tasks?(?: of (one|different) owners?)?", text.strip()
+    )
     if not found:
         raise Unusable(f"workers are a list, or like 'two retriable tasks of one owner': {text!r}")
     count = int(found[1]) if found[1].isdigit() else _NUMBERS.get(found[1], 1)
@@ -176,7 +182,7 @@ def _described(text: str) -> list[WorkerMemory]:
             name=name,
             started_s=at,
             is_retriable=not found[2],
-            owner="owner" if found[3] == "one" else f"owner {at}",
+            owner="owner" if found[3] != "different" else f"owner {at}",
         )
         for at, name in enumerate(names)
     ]

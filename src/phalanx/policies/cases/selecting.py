@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from phalanx.policies.cases.compare import Case, Finding, Findings, Unusable, equal, need
@@ -19,13 +19,7 @@ from phalanx.policies.selector.request import (
 from phalanx.resources.devices import LowestIndex
 from phalanx.resources.ports import Ports
 
-_SETTINGS = {
-    "candidate_factor": "candidate_factor",
-    "min_dynamic_port": "min_dynamic_port",
-    "allow_cpu_jobs_on_gpu_nodes": "allow_cpu_jobs_on_gpu_nodes",
-    "skip_tried": "skip_tried",
-    "same_rack": "same_rack",
-}
+_SETTINGS = tuple(field.name for field in fields(SelectorConfig))
 
 
 def mask_choice(case: Case) -> Findings:
