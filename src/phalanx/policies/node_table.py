@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from phalanx.resources.devices import LowestIndex, take
+from phalanx.resources.instances import IMPLICIT_PREFIX
 from phalanx.resources.quantities import SCALE
 from phalanx.resources.sets import EMPTY, ResourceSet
 
@@ -116,6 +117,8 @@ class NodeTable:
         found = kind.get(name)
         if found is None:
             found = kind[name] = np.zeros(len(self.states), np.int64)
+            if kind is not self.load and name.startswith(IMPLICIT_PREFIX):
+                found += SCALE  # every node has one of it without saying so
         return found
 
     def _reset(self, nodes: list[NodeState]) -> None:
@@ -146,7 +149,8 @@ class NodeTable:
             if len(amounts) < len(kind):
                 for name, column in kind.items():
                     if name not in amounts:
-                        column[row] = 0
+                        is_implicit = kind is not self.load and name.startswith(IMPLICIT_PREFIX)
+                        column[row] = SCALE if is_implicit and name not in node.total else 0
         for name in self.numbered:
             if name in self.total:
                 left = node.units_left(name)

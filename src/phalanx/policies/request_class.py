@@ -133,21 +133,18 @@ class RequestClass:
         nodes, node = self._nodes, self._nodes.states[row]
         resources = self.request.resources
         labelled = self.request.selector.holds(node.labels)
-        total, available = node.total, node.available
         feasible = labelled and node.is_schedulable
-        if feasible:
-            feasible = all(units <= total.get(name, 0) for name, units in resources.items())
-        fits = feasible and all(
-            units
-            <= (self._free(name, units)[row] if name in nodes.numbered else available.get(name, 0))
-            for name, units in resources.items()
-        )
+        for name, units in resources.items():
+            feasible = feasible and units <= int(nodes.column(nodes.total, name)[row])
+        fits = feasible
+        for name, units in resources.items():
+            fits = fits and units <= int(self._free(name, units)[row])
         self._labelled[row], self.feasible[row], self.available[row] = labelled, feasible, fits
         for (group, threshold), ranking in self._rankings.items():
             is_member = (
                 feasible and not fits
                 if group == "busy"
-                else fits and (group == "available" or not total.get("GPU", 0))
+                else fits and (group == "available" or not node.total.get("GPU", 0))
             )
             used = float(nodes.utilization[row])
             ranking.place(row, (0.0 if used < threshold else used) if is_member else None)

@@ -64,9 +64,7 @@ class NodeResources:
         for name, taken in instances.items():
             for index, units in taken:
                 self._devices[name][index] -= units
-        for name, units in request.items():
-            if name not in instances:
-                self._left[name] = self._left_of(name) - units
+        self._subtract({n: units for n, units in request.items() if n not in instances})
         return Allocation(resources=request, instances=instances)
 
     def force_acquire(self, request: ResourceSet) -> Allocation:
@@ -78,8 +76,7 @@ class NodeResources:
         numbered = [name for name in request if name in self._unit_resources]
         if numbered:
             raise ValueError(f"numbered devices are never taken by force: {', '.join(numbered)}")
-        for name, units in request.items():
-            self._left[name] = self._left_of(name) - units
+        self._subtract(request)
         return Allocation(resources=request)
 
     def release(self, allocation: Allocation) -> None:
@@ -156,6 +153,12 @@ class NodeResources:
                     return None
                 chosen[name] = taken
         return chosen
+
+    def _subtract(self, amounts: Mapping[str, int]) -> None:
+        for name, units in amounts.items():
+            self._left[name] = self._left_of(name) - units
+            if name.startswith(IMPLICIT_PREFIX):
+                self._total.setdefault(name, SCALE)  # from now on it is reported like any other
 
     def _check_whole(self, request: ResourceSet) -> None:
         for name, units in request.items():
