@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from phalanx.bench.measure import Effort, rates
@@ -43,10 +43,15 @@ def loop(
     unit: str = "/s",
     init: Mapping[str, Any] | None = None,
     floor: str | None = None,
+    warm_up: float = 1,
 ) -> Row:
-    """A row of Ray's microbenchmark: a call repeated, `per_call` units each."""
+    """A row of Ray's microbenchmark: a call repeated, `per_call` units each.
+
+    `warm_up` lengthens the warm-up where it takes long to come to a steady state.
+    """
 
     def sample(api: Api, effort: Effort) -> list[float]:
+        effort = replace(effort, warm_up_s=effort.warm_up_s * warm_up)
         return rates(build(api), per_call=per_call, effort=effort)
 
     return Row(
