@@ -52,6 +52,18 @@ def test_the_warm_up_is_not_measured():
     assert rates(slow_at_first, per_call=1, effort=effort(), clock=clock) == [1, 1, 1, 1]
 
 
+def test_a_row_that_becomes_steady_late_warms_up_for_longer():
+    clock = Clock()
+    calls = []
+
+    def slow_ten_times():
+        calls.append(1)
+        clock.now += 5 if len(calls) <= 10 else 1
+
+    samples = rates(slow_ten_times, per_call=1, effort=effort(), warm_up_calls=10, clock=clock)
+    assert samples == [1, 1, 1, 1]
+
+
 def test_a_slow_row_stops_at_the_limit_with_at_least_one_sample():
     clock = Clock()
 

@@ -35,19 +35,21 @@ def rates(
     *,
     per_call: float,
     effort: Effort,
+    warm_up_calls: int = 1,
     clock: Clock = time.perf_counter,
 ) -> list[float]:
     """Units a second of `work`, which does `per_call` units: one sample for each repetition.
 
-    The warm-up says how many calls fit a tenth of its time; the clock is read once for that many,
-    so that reading it does not weigh on short calls.
+    The warm-up, of `effort.warm_up_s` and at least `warm_up_calls`, says how many calls fit a
+    tenth of that time; the clock is read once for that many, so that reading it does not weigh on
+    short calls.
     """
     began = clock()
     calls = 0
-    while clock() - began < effort.warm_up_s:
+    while clock() - began < effort.warm_up_s or calls < warm_up_calls:
         work()
         calls += 1
-    stride = calls // 10 + 1
+    stride = int(calls * effort.warm_up_s / (clock() - began)) // 10 + 1
     samples: list[float] = []
     for _ in range(effort.repetitions):
         start = clock()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from phalanx.bench.measure import Effort, rates
@@ -43,16 +43,15 @@ def loop(
     unit: str = "/s",
     init: Mapping[str, Any] | None = None,
     floor: str | None = None,
-    warm_up: float = 1,
+    warm_up_calls: int = 1,
 ) -> Row:
     """A row of Ray's microbenchmark: a call repeated, `per_call` units each.
 
-    `warm_up` lengthens the warm-up where it takes long to come to a steady state.
+    `warm_up_calls` is the least number of calls in the warm-up, for rows that become steady late.
     """
 
     def sample(api: Api, effort: Effort) -> list[float]:
-        effort = replace(effort, warm_up_s=effort.warm_up_s * warm_up)
-        return rates(build(api), per_call=per_call, effort=effort)
+        return rates(build(api), per_call=per_call, effort=effort, warm_up_calls=warm_up_calls)
 
     return Row(
         name=name,
