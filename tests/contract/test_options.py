@@ -162,6 +162,14 @@ def test_remote_takes_a_function_or_a_class(ray, wrong):
         ray.remote(*wrong)
 
 
+@pytest.mark.parametrize(
+    "wrong", [len, "text", 1, object()], ids=["builtin", "text", "1", "object"]
+)
+def test_remote_with_options_takes_a_function_or_a_class(ray, wrong):
+    with pytest.raises(TypeError):
+        ray.remote(num_cpus=1)(wrong)
+
+
 def test_remote_takes_either_a_function_or_options(ray):
     with pytest.raises((AssertionError, TypeError)):
         ray.remote(lambda: None, num_cpus=1)

@@ -1,0 +1,338 @@
+"""Starting, stopping and starting again; what begins by itself; wrong arguments of `init`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+LOCAL = {"num_cpus": 2, "include_dashboard": False}
+
+
+@pytest.fixture
+def start(fresh):
+    """`init` of a small runtime of its own."""
+    return lambda **options: fresh.init(**{**LOCAL, **options})
+
+
+@pytest.fixture
+def run_script(fresh, engine, tmp_path):
+    """Runs a program of its own and returns how it ended."""
+
+    def run(body):
+        path = tmp_path / "program.py"
+        path.write_text(f"import {engine} as ray\n\n{body}")
+        command = [sys.executable, str(path)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    return run
+
+
+def test_is_initialized_follows_init_and_shutdown(fresh, start):
+    assert not fresh.is_initialized()
+    start()
+    assert fresh.is_initialized()
+    fresh.shutdown()
+    assert not fresh.is_initialized()
+
+
+def test_shutdown_may_be_repeated(fresh, start):
+    fresh.shutdown()
+    start()
+    assert fresh.shutdown() is None
+    fresh.shutdown()
+
+
+def test_a_second_init_is_refused(fresh, start):
+    start()
+    with pytest.raises(RuntimeError, match="ignore_reinit_error"):
+        start()
+    assert fresh.is_initialized()
+
+
+def test_a_second_init_can_be_ignored(fresh, start):
+    start(resources={"kept": 1})
+    start(ignore_reinit_error=True)
+    assert fresh.cluster_resources()["kept"] == 1
+
+
+def test_init_tells_where_it_started(fresh, start):
+    context = start()
+    assert context.address_info["node_id"] == fresh.get_runtime_context().get_node_id()
+    assert context.address_info["session_dir"]
+    assert context.python_version == ".".join(map(str, sys.version_info[:3]))
+
+
+def test_the_context_of_init_shuts_down_at_its_end(fresh, start):
+    with start():
+        assert fresh.get(fresh.put(1)) == 1
+    assert not fresh.is_initialized()
+
+
+def test_the_context_of_init_shuts_down_after_an_error(fresh, start):
+    with pytest.raises(KeyError), start():
+        raise KeyError
+    assert not fresh.is_initialized()
+
+
+def test_everything_works_again_after_a_restart(fresh, start, get):
+    @fresh.remote
+    def task():
+        return "task"
+
+    @fresh.remote
+    class Actor:
+        def call(self):
+            return "actor"
+
+    for _ in range(2):
+        start()
+        assert get([task.remote(), Actor.remote().call.remote()]) == ["task", "actor"]
+        fresh.shutdown()
+
+
+def test_a_ref_of_an_earlier_session_is_refused(fresh, start):
+    start()
+    ref = fresh.put(1)
+    fresh.shutdown()
+    start()
+    with pytest.raises(ValueError):
+        fresh.get(ref, timeout=30)
+
+
+def test_an_actor_of_an_earlier_session_is_gone(fresh, start, get):
+    @fresh.remote
+    class Actor:
+        def call(self):
+            return 1
+
+    start()
+    actor = Actor.remote()
+    get(actor.call.remote())
+    fresh.shutdown()
+    start()
+    with pytest.raises(Exception, match="actor"):
+        get(actor.call.remote())
+
+
+def test_shutdown_ends_workers_and_actors(fresh, start, get, ends):
+    import os
+
+    @fresh.remote
+    class Actor:
+        def pid(self):
+            return os.getpid()
+
+    @fresh.remote
+    def pid():
+        return os.getpid()
+
+    start()
+    actor = Actor.remote()
+    pids = get([actor.pid.remote(), pid.remote()])
+    fresh.shutdown()
+    for pid in pids:
+        ends(pid)
+
+
+def test_a_call_starts_a_runtime(fresh, get):
+    assert get(fresh.remote(lambda: 1).remote()) == 1
+    assert fresh.is_initialized()
+
+
+def test_put_starts_a_runtime(fresh, get):
+    assert get(fresh.put(1)) == 1
+
+
+def test_an_actor_starts_a_runtime(fresh, get):
+    @fresh.remote
+    class Actor:
+        def call(self):
+            return 1
+
+    assert get(Actor.remote().call.remote()) == 1
+
+
+def test_get_actor_starts_a_runtime(fresh):
+    with pytest.raises(ValueError):
+        fresh.get_actor("nobody")
+    assert fresh.is_initialized()
+
+
+def test_the_runtime_context_starts_a_runtime(fresh):
+    assert fresh.get_runtime_context().get_job_id()
+    assert fresh.is_initialized()
+
+
+def test_decorating_starts_nothing(fresh):
+    @fresh.remote(num_cpus=2)
+    def task():
+        return 1
+
+    task.options(num_cpus=1)
+    assert not fresh.is_initialized()
+
+
+@pytest.mark.parametrize("call", ["nodes", "cluster_resources", "available_resources", "timeline"])
+def test_looking_at_a_cluster_that_is_not_there_is_refused(fresh, call):
+    with pytest.raises(Exception, match="init"):
+        getattr(fresh, call)()
+    assert not fresh.is_initialized()
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"unknown": 1}, RuntimeError),
+        ({"local_mode": True}, RuntimeError),
+        ({"address": "auto"}, ConnectionError),
+        ({"num_cpus": -1}, ValueError),
+        ({"num_cpus": 1.5}, ValueError),
+        ({"num_cpus": "1"}, (AssertionError, TypeError)),
+        ({"num_gpus": -1}, ValueError),
+        ({"num_gpus": 0.5}, ValueError),
+        ({"resources": {"custom": -1}}, ValueError),
+        ({"resources": {"custom": 0.5}}, ValueError),
+        ({"resources": {"custom": "1"}}, (AssertionError, TypeError)),
+        ({"resources": {"CPU": 1}}, (AssertionError, ValueError)),
+        ({"resources": {"GPU": 1}}, (AssertionError, ValueError)),
+        ({"resources": {"memory": 1}}, (AssertionError, ValueError)),
+        ({"object_store_memory": 1}, ValueError),
+        ({"object_store_memory": "1"}, TypeError),
+        ({"namespace": 1}, TypeError),
+        ({"namespace": ""}, ValueError),
+        ({"runtime_env": {"env_vars": {"A": 1}}}, TypeError),
+    ],
+    ids=str,
+)
+def test_a_wrong_argument_of_init_is_refused(fresh, options, error):
+    with pytest.raises(error):
+        fresh.init(**{"include_dashboard": False, **options})
+
+
+def test_init_may_work_after_it_was_refused(fresh, start, get):
+    with pytest.raises(ValueError):
+        fresh.init(num_cpus=-1, include_dashboard=False)
+    start()
+    assert get(fresh.put(1)) == 1
+
+
+def test_zero_cpus_run_tasks_that_need_none(fresh, start, get):
+    start(num_cpus=0)
+    assert "CPU" not in fresh.cluster_resources()
+    assert get(fresh.remote(lambda: 1).options(num_cpus=0).remote()) == 1
+
+
+def test_address_local_starts_a_new_runtime(fresh, start):
+    start(address="local", resources={"mine": 1})
+    assert fresh.cluster_resources()["mine"] == 1
+
+
+def test_the_namespace_of_init(fresh, start, get):
+    @fresh.remote
+    class Actor:
+        def call(self):
+            return 1
+
+    start(namespace="home")
+    assert fresh.get_runtime_context().namespace == "home"
+    actor = Actor.options(name="resident").remote()
+    get(actor.call.remote())
+    assert fresh.get_actor("resident", namespace="home") == actor
+
+
+def test_without_a_namespace_each_session_has_its_own(fresh, start):
+    namespaces = set()
+    for _ in range(2):
+        start()
+        namespaces.add(fresh.get_runtime_context().namespace)
+        fresh.shutdown()
+    assert len(namespaces) == 2
+
+
+def test_labels_of_init_are_labels_of_the_node(fresh, start, get):
+    start(labels={"zone": "a"})
+    [node] = fresh.nodes()
+    assert node["Labels"]["zone"] == "a"
+    task = fresh.remote(lambda: "ran")
+    assert get(task.options(label_selector={"zone": "in(a,b)"}).remote()) == "ran"
+    with pytest.raises(fresh.exceptions.RayError):
+        fresh.get(task.options(label_selector={"zone": "!a"}).remote(), timeout=0.5)
+
+
+def test_the_environment_of_init_reaches_tasks_and_actors(fresh, start, get):
+    import os
+
+    def read(*_):
+        return os.environ.get("CONTRACT_A"), os.environ.get("CONTRACT_B")
+
+    Actor = fresh.remote(type("Reader", (), {"read": read}))
+    start(runtime_env={"env_vars": {"CONTRACT_A": "job", "CONTRACT_B": "job"}})
+    assert get(fresh.remote(read).remote()) == ("job", "job")
+    assert get(Actor.remote().read.remote()) == ("job", "job")
+    own = {"runtime_env": {"env_vars": {"CONTRACT_B": "task"}}}
+    assert get(fresh.remote(read).options(**own).remote()) == ("job", "task")
+
+
+def test_prints_of_workers_show_at_the_driver(fresh, start, get, capfd, eventually):
+    start()
+
+    @fresh.remote
+    def speak():
+        print("a word from a worker")
+
+    get(speak.remote())
+    seen = []
+
+    def has_arrived():
+        seen.extend(capfd.readouterr())
+        return "a word from a worker" in "".join(seen)
+
+    eventually(has_arrived)
+    [line] = [line for line in "".join(seen).splitlines() if "a word from a worker" in line]
+    assert "speak" in line
+    assert "pid=" in line
+
+
+def test_prints_of_workers_can_be_kept_from_the_driver(fresh, start, get, capfd):
+    @fresh.remote
+    def speak():
+        print("a word from a worker")
+
+    start(log_to_driver=False)
+    get([speak.remote() for _ in range(4)])
+    fresh.shutdown()
+    assert "a word from a worker" not in "".join(capfd.readouterr())
+
+
+def test_a_program_may_end_without_shutdown(run_script):
+    ended = run_script("print(ray.get(ray.remote(lambda: 'done').remote()))")
+    assert ended.returncode == 0
+    assert "done" in ended.stdout
+
+
+def test_a_program_ends_while_tasks_run(run_script):
+    body = (
+        "import time\n"
+        "@ray.remote\ndef hold():\n    time.sleep(60)\n"
+        "refs = [hold.remote() for _ in range(4)]\n"
+    )
+    ended = run_script(body)
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_an_unhandled_task_error_ends_a_program_with_one(run_script):
+    ended = run_script("def fail():\n    raise KeyError('k')\nray.get(ray.remote(fail).remote())")
+    assert ended.returncode == 1
+    assert "KeyError" in ended.stderr
+
+
+def test_a_script_defines_functions_and_classes_at_its_top(run_script):
+    ended = run_script(
+        "class Point:\n    def __init__(self, x):\n        self.x = x\n"
+        "@ray.remote\ndef move(p):\n    return Point(p.x + 1)\n"
+        "if __name__ == '__main__':\n    print('x =', ray.get(move.remote(Point(1))).x)\n"
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "x = 2" in ended.stdout

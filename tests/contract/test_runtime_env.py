@@ -1,0 +1,103 @@
+"""Environment variables of tasks and actors."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+
+@pytest.fixture
+def read(ray):
+    @ray.remote
+    def read(*names):
+        return tuple(os.environ.get(name) for name in names)
+
+    return read
+
+
+def env(**variables):
+    return {"runtime_env": {"env_vars": variables}}
+
+
+def test_a_task_sees_its_variables(get, read):
+    assert get(read.options(**env(CONTRACT_A="1")).remote("CONTRACT_A")) == ("1",)
+
+
+def test_variables_do_not_leak_to_other_tasks(get, read):
+    get(read.options(**env(CONTRACT_B="1")).remote("CONTRACT_B"))
+    assert get([read.remote("CONTRACT_B") for _ in range(4)]) == [(None,)] * 4
+
+
+def test_two_environments_side_by_side(get, read):
+    refs = [read.options(**env(CONTRACT_C=str(i))).remote("CONTRACT_C") for i in (1, 2)]
+    assert get(refs) == [("1",), ("2",)]
+
+
+def test_an_actor_sees_its_variables(ray, get):
+    @ray.remote
+    class Reader:
+        def read(self):
+            return os.environ.get("CONTRACT_D")
+
+    assert get(Reader.options(**env(CONTRACT_D="actor")).remote().read.remote()) == "actor"
+
+
+def test_the_decorator_takes_a_runtime_env(ray, get):
+    @ray.remote(runtime_env={"env_vars": {"CONTRACT_E": "decorated"}})
+    def read():
+        return os.environ.get("CONTRACT_E")
+
+    assert get(read.remote()) == "decorated"
+
+
+def test_a_child_inherits_its_parents_variables(ray, get, read):
+    @ray.remote
+    def parent():
+        return ray.get(read.remote("CONTRACT_F"))
+
+    assert get(parent.options(**env(CONTRACT_F="inherited")).remote()) == ("inherited",)
+
+
+def test_a_childs_variables_are_merged_over_its_parents(ray, get, read):
+    child = read.options(**env(CONTRACT_H="child", CONTRACT_I="child"))
+
+    @ray.remote
+    def parent():
+        return ray.get(child.remote("CONTRACT_G", "CONTRACT_H", "CONTRACT_I"))
+
+    parents = env(CONTRACT_G="parent", CONTRACT_H="parent")
+    assert get(parent.options(**parents).remote()) == ("parent", "child", "child")
+
+
+def test_a_variable_may_refer_to_another(get, read):
+    options = env(CONTRACT_J="${HOME}/sub")
+    assert get(read.options(**options).remote("CONTRACT_J")) == (f"{os.environ['HOME']}/sub",)
+
+
+def test_the_runtime_context_tells_the_environment(ray, get):
+    @ray.remote
+    def tell():
+        return dict(ray.get_runtime_context().runtime_env)
+
+    assert get(tell.options(**env(CONTRACT_K="1")).remote())["env_vars"] == {"CONTRACT_K": "1"}
+
+
+def test_a_worker_is_reused_for_the_same_environment(ray, get, eventually):
+    @ray.remote
+    def pid():
+        return os.getpid()
+
+    options = env(CONTRACT_L="1")
+    seen = [get(pid.options(**options).remote())]
+
+    def is_reused():
+        seen.append(get(pid.options(**options).remote()))
+        return len(set(seen)) < len(seen)
+
+    eventually(is_reused)
+
+
+def test_runtime_env_class_is_accepted(get, read, part):
+    runtime_env = part("runtime_env").RuntimeEnv(env_vars={"CONTRACT_M": "1"})
+    assert get(read.options(runtime_env=runtime_env).remote("CONTRACT_M")) == ("1",)
