@@ -35,14 +35,14 @@ def geometric_means(results: Sequence[Result]) -> dict[str, float]:
 
 
 def shares_of_floor(results: Sequence[Result]) -> list[tuple[str, str, float]]:
-    """For each row with a floor measured in this run: its name, the floor's, and the share."""
+    """For each row and each of its floors measured in this run: both names, and the share."""
     medians = {result.row.name: result.phalanx.median for result in results}
     shares = []
     for result in results:
-        floor = result.row.floor
-        ours, plain = medians[result.row.name], medians.get(floor) if floor else None
-        if floor and ours and plain:
-            shares.append((result.row.name, floor, ours / plain))
+        for floor in result.row.floors:
+            ours, plain = result.phalanx.median, medians.get(floor)
+            if ours and plain:
+                shares.append((result.row.name, floor, ours / plain))
     return shares
 
 

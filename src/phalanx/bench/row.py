@@ -21,7 +21,7 @@ class Row:
 
     `sample(api, effort)` gives the samples, in `unit`. `session` says whether a session is started
     before, with the options `init`. `peer` says whether the row also runs on the peer.
-    `floor` names the row of plain work that nothing built on the same machine can beat by much.
+    `floors` names rows of plain work to hold this one against.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Row:
     init: Mapping[str, Any] = field(default_factory=dict)
     peer: bool = True
     more_is_better: bool = True
-    floor: str | None = None
+    floors: tuple[str, ...] = ()
 
 
 def loop(
@@ -42,7 +42,7 @@ def loop(
     per_call: float = 1,
     unit: str = "/s",
     init: Mapping[str, Any] | None = None,
-    floor: str | None = None,
+    floors: tuple[str, ...] = (),
     warm_up_calls: int = 1,
 ) -> Row:
     """A row of Ray's microbenchmark: a call repeated, `per_call` units each.
@@ -59,5 +59,5 @@ def loop(
         sample=sample,
         group="microbenchmark",
         init=init or {},
-        floor=floor,
+        floors=floors,
     )

@@ -2,42 +2,68 @@
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
 import os
 import socket
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from phalanx.bench.measure import Effort, rates
 from phalanx.bench.row import Api, Row
 
-ONE_CORE_COPY = "plain memory copy, one process"
-ONE_CORE_COPY_IN_PLACE = "plain memory copy, one process, pages already there"
-ALL_CORES_COPY = "plain memory copy, a process on every core"
+ONE_CORE_COPIES = (
+    "plain memory copy, one process, to new pages",
+    "plain memory copy, one process, to pages already there",
+)
+ALL_CORES_COPIES = (
+    "plain memory copy, a process on every core, to new pages",
+    "plain memory copy, a process on every core, to pages already there",
+)
+LARGE = 100 * 1024 * 1024
+SMALLER = 10 * 1024 * 1024
+Sample = Callable[[Api, Effort], list[float]]
 MESSAGE = b"x" * 40
 BATCH = 100
 
 
-def _copy_fresh(api: Api, effort: Effort) -> list[float]:
-    source = np.zeros(100 * 1024 * 1024, dtype=np.int64)
+def _copy_to_new(api: Api, effort: Effort) -> list[float]:
+    source = np.zeros(LARGE, dtype=np.int64)
     return rates(source.copy, per_call=0.8, effort=effort)
 
 
 def _copy_in_place(api: Api, effort: Effort) -> list[float]:
-    source = np.zeros(100 * 1024 * 1024, dtype=np.int64)
+    source = np.zeros(LARGE, dtype=np.int64)
     target = source.copy()
     return rates(lambda: np.copyto(target, source), per_call=0.8, effort=effort)
 
 
-def _copy_ten(_: int) -> None:
+@functools.cache
+def _target() -> NDArray[np.int64]:
+    """Pages that stay in the process that asks."""
+    return np.ones(SMALLER, dtype=np.int64)
+
+
+def _ten_to_new(_: int) -> None:
     for _ in range(10):
-        np.zeros(10 * 1024 * 1024, dtype=np.int64).copy()
+        np.zeros(SMALLER, dtype=np.int64).copy()
 
 
-def _copy_everywhere(api: Api, effort: Effort) -> list[float]:
-    with multiprocessing.get_context("fork").Pool(os.cpu_count()) as pool:
-        return rates(lambda: pool.map(_copy_ten, range(10), chunksize=1), per_call=8, effort=effort)
+def _ten_in_place(_: int) -> None:
+    for _ in range(10):
+        np.copyto(_target(), np.zeros(SMALLER, dtype=np.int64))
+
+
+def _everywhere(copy_ten: Callable[[int], None]) -> Sample:
+    def sample(api: Api, effort: Effort) -> list[float]:
+        with multiprocessing.get_context("fork").Pool(os.cpu_count()) as pool:
+            return rates(
+                lambda: pool.map(copy_ten, range(10), chunksize=1), per_call=8, effort=effort
+            )
+
+    return sample
 
 
 def _small_value() -> bytes:
@@ -71,7 +97,7 @@ def _echo(end: socket.socket, size: int) -> None:
         return
 
 
-def _socket(batch: int) -> Any:
+def _socket(batch: int) -> Sample:
     def sample(api: Api, effort: Effort) -> list[float]:
         here, there = socket.socketpair()
         echo = multiprocessing.get_context("fork").Process(
@@ -95,14 +121,15 @@ def _socket(batch: int) -> Any:
     return sample
 
 
-def _row(name: str, sample: Any, unit: str = "/s") -> Row:
+def _row(name: str, sample: Sample, unit: str = "/s") -> Row:
     return Row(name=name, unit=unit, sample=sample, group="floor", session=False, peer=False)
 
 
 ROWS = (
-    _row(ONE_CORE_COPY, _copy_fresh, "GB/s"),
-    _row(ONE_CORE_COPY_IN_PLACE, _copy_in_place, "GB/s"),
-    _row(ALL_CORES_COPY, _copy_everywhere, "GB/s"),
+    _row(ONE_CORE_COPIES[0], _copy_to_new, "GB/s"),
+    _row(ONE_CORE_COPIES[1], _copy_in_place, "GB/s"),
+    _row(ALL_CORES_COPIES[0], _everywhere(_ten_to_new), "GB/s"),
+    _row(ALL_CORES_COPIES[1], _everywhere(_ten_in_place), "GB/s"),
     _row("multiprocessing.Pool.apply_async, no-op", _apply_async),
     _row("two processes, Unix socket, one by one", _socket(1)),
     _row("two processes, Unix socket, 100 messages at once", _socket(BATCH)),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from phalanx.bench.row import Api, loop
-from phalanx.bench.rows.floors import ALL_CORES_COPY, ONE_CORE_COPY
+from phalanx.bench.rows.floors import ALL_CORES_COPIES, ONE_CORE_COPIES
 
 LARGE = 100 * 1024 * 1024
 """Elements of eight bytes: the array that Ray's benchmark counts as 0.8 GB."""
@@ -72,7 +72,7 @@ ROWS = (
         _put_large_from_tasks,
         per_call=10 * 0.8,
         unit="GB/s",
-        floor=ALL_CORES_COPY,
+        floors=ALL_CORES_COPIES,
         warm_up_calls=PAGES_TOUCHED,
     ),
     loop("single client get object containing 10k refs", _get_object_of_refs),
