@@ -1,0 +1,89 @@
+"""What each queue holds, asks for, has promised and could give back: the books that quotas read."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from phalanx.batch import jobs as j
+from phalanx.batch.amounts import Amount, Dimensions, Vector
+from phalanx.batch.cluster import Cluster
+from phalanx.batch.jobs import Job
+
+
+class QueueAccount:
+    """Sums over a queue's jobs. `elastic` is what they hold above their minimum, `inqueue` what
+    was promised to jobs that were let in but do not hold it yet."""
+
+    __slots__ = ("allocated", "elastic", "inqueue", "request")
+
+    def __init__(self, dims: Dimensions) -> None:
+        self.allocated = dims.empty()
+        self.request = dims.empty()
+        self.elastic = dims.empty()
+        self.inqueue = dims.empty()
+
+
+def queue_accounts(cluster: Cluster) -> dict[int, QueueAccount]:
+    """The account of every queue that has a job."""
+    accounts: dict[int, QueueAccount] = {}
+    for job in cluster.jobs:
+        account = accounts.get(job.queue)
+        if account is None:
+            account = accounts[job.queue] = QueueAccount(cluster.dims)
+        enter(cluster, account, job)
+    return accounts
+
+
+def enter(cluster: Cluster, account: QueueAccount, job: Job) -> None:
+    """Add one job's part to an account."""
+    held = held_by(job)
+    account.allocated.add(held)
+    account.request.add(held)
+    account.request.add(pending_of(cluster, job))
+    account.inqueue.add(promised_to(cluster, job))
+    account.elastic.add(elastic_of(cluster, job))
+
+
+def held_by(job: Job) -> Amount:
+    """What the job's tasks hold when the cycle begins."""
+    v: Vector = job.held.astype(np.float64)
+    return Amount(v, v > 0)
+
+
+def pending_of(cluster: Cluster, job: Job) -> Amount:
+    total = cluster.dims.empty()
+    times: dict[int, int] = {}
+    for t in job.tasks:
+        if cluster.status[t] == j.PENDING:
+            index = cluster.klass[t].index
+            times[index] = times.get(index, 0) + 1
+    for index, n in times.items():
+        klass = cluster.klasses[index]
+        total.v += klass.vector * n
+        total.has |= klass.request > 0
+    return total
+
+
+def promised_to(cluster: Cluster, job: Job) -> Amount:
+    """What is set aside for a job that was let in: its minimum less what it holds. A running job
+    counts only while it still has its minimum of tasks."""
+    least = job.min_resources
+    waiting = job.phase == "Inqueue"
+    running = job.phase == "Running" and job.holding_count() >= job.min_available
+    if least is None or not (waiting or running):
+        return cluster.dims.empty()
+    return Amount(np.maximum(least.v - job.held, 0.0), least.has.copy())
+
+
+def elastic_of(cluster: Cluster, job: Job) -> Amount:
+    held = held_by(job)
+    return held.excess_over(job.min_resources or cluster.dims.empty())
+
+
+def limitless(limit: Amount) -> Amount:
+    """A capability as it is meant: cpu or memory left out, or zero, is no limit."""
+    out = limit.copy()
+    for r in (0, 1):
+        if out.v[r] <= 0:
+            out.v[r] = np.inf
+    return out

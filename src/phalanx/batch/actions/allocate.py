@@ -1,0 +1,89 @@
+"""Give pending tasks nodes: queue by queue, the job in front, as many of its tasks as make it ready.
+
+Source: Volcano's allocate action. A queue that is overused is passed over. What a job was given is
+kept if it became ready; if it only will be once evictions end, its promises stay for this cycle;
+otherwise all is taken back. Tasks above the minimum come in later turns. Jobs with a network bound
+or subgroups go through `domains`.
+"""
+
+from __future__ import annotations
+
+from phalanx.batch.actions.domains import DomainAllocation
+from phalanx.batch.actions.fitting import Fitting
+from phalanx.batch.actions.worksheet import Worksheet, worksheet_of
+from phalanx.batch.arguments import flag
+from phalanx.batch.hypernodes import TOP
+from phalanx.batch.jobs import Job
+from phalanx.batch.ordering import Heap, QueueHeap
+from phalanx.batch.session import Session
+
+
+def run(session: Session) -> None:
+    arguments = session.config.arguments_of("allocate")
+    remember = flag(arguments, "predicateErrorCacheEnable", True) and not session.strict
+    fitting = Fitting(session, remember_roles=remember)
+    queues = QueueHeap(session.compare_queues)
+    waiting: dict[int, Heap[Job]] = {}
+    sheets: dict[int, Worksheet] = {}
+    for job, sheet in _candidates(session):
+        if job.queue not in waiting:
+            waiting[job.queue] = Heap(session.job_key)
+            queues.push(job.queue)
+        waiting[job.queue].push(job)
+        sheets[job.index] = sheet
+    while len(queues):
+        queue = queues.pop()
+        jobs = waiting[queue]
+        if not len(jobs):
+            continue
+        if session.overused(queue):
+            continue
+        job = jobs.pop()
+        if _turn(session, fitting, job, sheets[job.index]):
+            jobs.push(job)
+        queues.push(queue)
+
+
+def _candidates(session: Session) -> list[tuple[Job, Worksheet]]:
+    """Valid jobs that were let in and have tasks to place; without enqueue, this lets them in."""
+    out = []
+    gated = "enqueue" in session.config.actions
+    for job in session.cluster.jobs:
+        if job.is_pending():
+            if gated:
+                continue
+            job.phase = "Inqueue"
+        if not session.job_valid(job):
+            continue
+        sheet = worksheet_of(session, job)
+        if len(sheet):
+            out.append((job, sheet))
+    return out
+
+
+def _turn(session: Session, fitting: Fitting, job: Job, sheet: Worksheet) -> bool:
+    """One job's turn; True if it has tasks left for another."""
+    if job.is_hard() or job.has_subgroups:
+        statement = DomainAllocation(session, fitting).allocate(job, sheet, TOP)
+        if statement is None or not session.job_ready(job):
+            return False
+        statement.commit()
+        _settle(session, job)
+        return len(sheet) > 0
+    sub = job.default_subjob
+    tasks = sheet.tasks.get(job.uid)
+    if sub is None or tasks is None:
+        return False
+    statement = fitting.fill(sub, tasks, TOP)
+    if statement is None or not session.job_ready(job):
+        return False
+    statement.commit()
+    return len(tasks) > 0
+
+
+def _settle(session: Session, job: Job) -> None:
+    """Remember in which domain the job now is: the smallest that holds all of its parts."""
+    found = job.allocated_hypernode
+    for sub in job.subjobs.values():
+        found = session.cluster.hypernodes.common(found, sub.allocated_hypernode)
+    job.allocated_hypernode = found

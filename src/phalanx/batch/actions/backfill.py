@@ -1,0 +1,85 @@
+"""Place tasks that request nothing on any node that lets them.
+
+Source: Volcano's backfill action. Queues and jobs in order; a promise made earlier in the cycle to
+such a task is taken back first.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from phalanx.batch import jobs as j
+from phalanx.batch.jobs import Job
+from phalanx.batch.ordering import Heap, QueueHeap
+from phalanx.batch.rows import Ask, Rows
+from phalanx.batch.session import Session
+from phalanx.batch.statement import Statement
+
+
+def run(session: Session) -> None:
+    for t in _pending(session):
+        job = session.job(t)
+        if session.voices.first("pre_predicate", t) is not None:
+            job.failed[t] = ""
+            continue
+        ask = session.placer.ask(t)
+        node = _best(session, ask)
+        if node < 0:
+            job.failed[t] = ""
+            continue
+        statement = Statement(session)
+        statement.allocate(ask.klass, [t], [node])
+        if session.job_ready(job):
+            _bind_with_gang(session, job)
+
+
+def _bind_with_gang(session: Session, job: Job) -> None:
+    """Once the job is ready, all of its allocated tasks go to their nodes."""
+    cluster = session.cluster
+    for t in job.tasks:
+        if cluster.status[t] == j.ALLOCATED:
+            session.binds[t] = cluster.node_of[t]
+            cluster.bind([t])
+
+
+def _best(session: Session, ask: Ask) -> int:
+    """The best node that every filter passes; room is not asked about, nothing is requested."""
+    cluster = session.cluster
+    rows = Rows(cluster, np.arange(len(cluster.nodes)))
+    passes = np.ones(len(rows), dtype=np.bool_)
+    for f in session.placer.rules()[0]:
+        passes &= f.passes(rows, ask)
+    return session.placer.best(ask, passes)
+
+
+def _pending(session: Session) -> list[int]:
+    queues = QueueHeap(session.compare_queues)
+    waiting: dict[int, Heap[Job]] = {}
+    tasks: dict[int, list[int]] = {}
+    cluster = session.cluster
+    for job in cluster.jobs:
+        if job.is_pending() or not session.job_valid(job):
+            continue
+        mine = [
+            t
+            for t in job.tasks
+            if cluster.klass[t].best_effort and cluster.status[t] in (j.PENDING, j.PIPELINED)
+        ]
+        for t in mine:
+            if cluster.status[t] == j.PIPELINED:
+                node = cluster.node_of[t]
+                cluster.unplace(cluster.klass[t], [t], [node])
+                session.changed(job, cluster.klass[t], [t], [node], -1)
+        if mine:
+            tasks[job.index] = mine
+            if job.queue not in waiting:
+                waiting[job.queue] = Heap(session.job_key)
+                queues.push(job.queue)
+            waiting[job.queue].push(job)
+    out: list[int] = []
+    while len(queues):
+        queue = queues.pop()
+        jobs = waiting[queue]
+        while len(jobs):
+            out += session.sort_tasks(tasks[jobs.pop().index])
+    return out

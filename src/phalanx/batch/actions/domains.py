@@ -1,0 +1,142 @@
+"""Placing a job within a network domain: try domains from the closest, dry, and keep the best.
+
+Source: Volcano's allocateForJob and allocateForSubJob. Domains come in levels, closest first; the
+first level in which some domain works decides, and there the best score.
+"""
+
+from __future__ import annotations
+
+from phalanx.batch.actions.fitting import Fitting
+from phalanx.batch.actions.worksheet import Tasks, Worksheet
+from phalanx.batch.jobs import Job, SubJob
+from phalanx.batch.session import Session
+from phalanx.batch.statement import Move, Statement
+
+ALLOCATE, EVICT = "allocate", "evict"
+"""Purposes for which levels of domains are asked."""
+
+
+def levels_for(
+    session: Session, hook: str, part: Job | SubJob, within: str, purpose: str
+) -> list[list[str]]:
+    """Domains to try for a job (hook job_gradient) or subjob (subjob_gradient), by level."""
+    levels: list[list[str]] | None = session.voices.first(hook, part, within, purpose)
+    return [[within]] if levels is None else levels
+
+
+class DomainAllocation:
+    """One job's search."""
+
+    def __init__(self, session: Session, fitting: Fitting) -> None:
+        self._session = session
+        self._fitting = fitting
+
+    def allocate(self, job: Job, sheet: Worksheet, within: str) -> Statement | None:
+        """The best way to place enough of the job, already done; None if there is none."""
+        if not len(sheet):
+            return None
+        before = {sub.uid: _marks(sub) for sub in job.subjobs.values()}
+        for level in levels_for(self._session, "job_gradient", job, within, ALLOCATE):
+            found: dict[str, tuple[float, list[Move], Worksheet, dict[str, tuple[str, str]]]] = {}
+            for domain in level:
+                job.forget_failures()
+                trial = sheet.copy()
+                statement, score, works = self._try(job, trial, domain)
+                after = {sub.uid: _marks(sub) for sub in job.subjobs.values()}
+                moves = statement.save()
+                for sub in job.subjobs.values():
+                    _restore(sub, before[sub.uid])
+                if moves and works:
+                    found[domain] = (score, moves, trial, after)
+            if found:
+                best = max(sorted(found), key=lambda name: found[name][0])
+                _, moves, trial, after = found[best]
+                statement = Statement(self._session)
+                statement.recover(moves)
+                sheet.take_over(trial)
+                for sub in job.subjobs.values():
+                    _restore(sub, after[sub.uid])
+                return statement
+        return None
+
+    def _try(self, job: Job, sheet: Worksheet, domain: str) -> tuple[Statement, float, bool]:
+        session = self._session
+        statement = Statement(session)
+        total = 0.0
+        while len(sheet):
+            sub = sheet.parts.pop()
+            tasks = sheet.tasks[sub.uid]
+            done, score = self._part(sub, tasks, domain)
+            if done is None or not len(done):
+                continue
+            statement.merge(done)
+            total += score
+            if len(tasks):
+                sheet.parts.push(sub)
+            if session.job_ready(job):
+                break
+        return statement, total, session.job_ready(job) or session.job_pipelined(job)
+
+    def _part(self, sub: SubJob, tasks: Tasks, within: str) -> tuple[Statement | None, float]:
+        session = self._session
+        if sub.nominated_hypernode:
+            done = self._nominated(sub, tasks)
+            if done is not None:
+                return done, 0.0
+        for level in levels_for(session, "subjob_gradient", sub, within, ALLOCATE):
+            found: dict[str, tuple[list[Move], Tasks]] = {}
+            for domain in level:
+                sub.job.forget_failures(sub)
+                trial = tasks.copy()
+                tried = self._fitting.fill(sub, trial, domain)
+                moves = tried.save() if tried is not None else []
+                if moves:
+                    found[domain] = (moves, trial)
+            if found:
+                best, score = self._best(sub, sorted(found))
+                moves, trial = found[best]
+                statement = Statement(session)
+                statement.recover(moves)
+                tasks.take(len(tasks) - len(trial))
+                hypernodes = session.cluster.hypernodes
+                sub.allocated_hypernode = hypernodes.common(sub.allocated_hypernode, best)
+                return statement, score
+        return None, 0.0
+
+    def _best(self, sub: SubJob, domains: list[str]) -> tuple[str, float]:
+        scores = dict.fromkeys(domains, 0.0)
+        for fn in self._session.voices.all("hypernode_order"):
+            for name, score in fn(sub, domains).items():
+                scores[name] += score
+        best = max(domains, key=lambda name: scores[name])
+        return best, scores[best]
+
+    def _nominated(self, sub: SubJob, tasks: Tasks) -> Statement | None:
+        """Use what a gang eviction set aside, if every task still fits its node; else forget it."""
+        session, cluster = self._session, self._session.cluster
+        pinned = sub.nominated_hypernode
+        statement = Statement(session)
+        members = set(cluster.hypernodes.members.get(pinned, ()))
+        for t in tasks.rest():
+            node = cluster.node_index.get(cluster.tasks[t].nominated_node, -1)
+            ask = session.placer.ask(t, pinned)
+            good = node in members and session.allocatable(t)
+            if not good or not session.placer.answers(ask).open[node]:
+                statement.discard()
+                sub.nominated_hypernode = ""
+                return None
+            if bool((cluster.idle[node] >= ask.klass.request)[ask.klass.asked].all()):
+                statement.allocate(ask.klass, [t], [node])
+            else:
+                statement.pipeline(t, node)
+        tasks.take(len(tasks))
+        sub.allocated_hypernode = cluster.hypernodes.common(sub.allocated_hypernode, pinned)
+        return statement
+
+
+def _marks(sub: SubJob) -> tuple[str, str]:
+    return sub.allocated_hypernode, sub.nominated_hypernode
+
+
+def _restore(sub: SubJob, marks: tuple[str, str]) -> None:
+    sub.allocated_hypernode, sub.nominated_hypernode = marks

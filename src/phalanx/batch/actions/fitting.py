@@ -1,0 +1,221 @@
+"""Placing a part's tasks on the nodes of a domain until the part is ready.
+
+Source: Volcano's allocateResourcesForTasks. Its quirk is kept: within one go, a node that turned a
+task away is not tried again for tasks of the same (named) role, and once a role fits nowhere, its
+other tasks are not tried.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from phalanx.batch import jobs as j
+from phalanx.batch.actions.worksheet import Tasks
+from phalanx.batch.amounts import Flags
+from phalanx.batch.hypernodes import TOP
+from phalanx.batch.jobs import Job, SubJob
+from phalanx.batch.rows import Ask
+from phalanx.batch.session import Session
+from phalanx.batch.statement import Statement
+
+
+class Fitting:
+    """Fills parts of jobs; one for the whole action."""
+
+    def __init__(self, session: Session, *, remember_roles: bool) -> None:
+        self._session = session
+        self._remember = remember_roles
+        self._masks: dict[str, Flags] = {}
+
+    def domain_mask(self, name: str) -> Flags:
+        mask = self._masks.get(name)
+        if mask is None:
+            members = None if name == TOP else self._session.cluster.hypernodes.members[name]
+            mask = self._masks[name] = self._session.placer.mask_of(members)
+        return mask
+
+    def fill(self, sub: SubJob, tasks: Tasks, domain: str) -> Statement | None:
+        """Place tasks until the part is ready; None (and nothing done) if it neither becomes ready
+        nor will be once evictions end."""
+        session = self._session
+        job = sub.job
+        mask = self.domain_mask(domain)
+        statement = Statement(session)
+        if not mask.any():
+            return None
+        if self._hopeless(job, sub, tasks, mask):
+            self.fail(job, sub, tasks.take(len(tasks))[0], domain)
+        else:
+            _Filling(self, session, statement, sub, tasks, domain, mask, self._remember).run()
+        if session.subjob_ready(job, sub) or session.subjob_pipelined(job, sub):
+            return statement
+        statement.discard()
+        return None
+
+    def _hopeless(self, job: Job, sub: SubJob, tasks: Tasks, mask: Flags) -> bool:
+        """A gang of equal tasks of which too few could fit even alone: trying changes nothing."""
+        cluster = self._session.cluster
+        short = self._session.shortfall(job)
+        if short <= 1 or len(tasks) < 2 or tasks.run_length(cluster.klass) != len(tasks):
+            return False
+        if job.counts[j.PIPELINED] or job.has_subgroups:
+            return False
+        ask = self._session.placer.ask(tasks.peek())
+        if not self._session.placer.can_unroll(ask.klass):
+            return False
+        if self._session.room(job, ask.klass, short) < short:
+            return False
+        return self._session.placer.capacity_for(ask, mask) < min(short, len(tasks))
+
+    def fail(self, job: Job, sub: SubJob, t: int, domain: str) -> None:
+        """Remember that a task fitted nowhere in the domain."""
+        job.failed[t] = "" if domain == TOP else domain
+        role = self._session.cluster.klass[t].shape.role
+        job.failed_roles.setdefault(sub.uid, set()).add(role)
+
+    def may_go_on(self, job: Job, sub: SubJob) -> bool:
+        """Whether the part could still become ready after one of its tasks fitted nowhere.
+
+        Source: Volcano's NeedContinueAllocating.
+        """
+        if job.min_available == len(job.tasks) or sub.min_available >= len(sub.tasks):
+            return False
+        if job.has_subgroups:
+            return True
+        failed = job.failed_roles.get(sub.uid, set())
+        cluster = self._session.cluster
+        if not job.roles_matter():
+            left = sum(
+                cluster.klass[t].shape.role not in failed
+                for t in job.tasks
+                if cluster.status[t] == j.PENDING
+            )
+            return job.ready_count() + left >= job.min_available
+        for role in failed:
+            least = job.role_min.get(role, 0)
+            counts = job.role_counts.get(role)
+            if least and counts is not None:
+                have = counts[j.ALLOCATED] + counts[j.BINDING] + counts[j.BOUND]
+                have += counts[j.RUNNING] + counts[j.SUCCEEDED] + counts[j.IDLE_PENDING]
+                if have < least:
+                    return False
+        return True
+
+
+class _Filling:
+    """One go over a part's tasks."""
+
+    def __init__(
+        self,
+        fitting: Fitting,
+        session: Session,
+        statement: Statement,
+        sub: SubJob,
+        tasks: Tasks,
+        domain: str,
+        mask: Flags,
+        remember: bool,
+    ) -> None:
+        self._fitting = fitting
+        self._session = session
+        self._statement = statement
+        self._sub = sub
+        self._job = sub.job
+        self._tasks = tasks
+        self._domain = domain
+        self._mask = mask
+        self._remember = remember
+        self._refused: dict[str, Flags] = {}
+        """Role -> nodes that turned one of its tasks away."""
+        self._at = sub.allocated_hypernode
+        """The smallest network domain of what the part has so far."""
+
+    def run(self) -> None:
+        session, cluster = self._session, self._session.cluster
+        while len(self._tasks):
+            t = self._tasks.peek()
+            klass = cluster.klass[t]
+            count = min(self._tasks.run_length(cluster.klass), session.shortfall(self._job))
+            admitted = session.room(self._job, klass, count)
+            if admitted < 1:
+                self._tasks.take(1)
+                continue
+            if self._role_failed(klass.shape.role):
+                self._job.failed.setdefault(t, "")
+                self._tasks.take(1)
+                continue
+            if session.voices.first("pre_predicate", t) is not None:
+                self._tasks.take(1)
+                self._job.failed[t] = ""
+                return
+            if not self._place(t, admitted):
+                return
+            if session.subjob_ready(self._job, self._sub):
+                return
+
+    def _role_failed(self, role: str) -> bool:
+        return bool(role) and role in self._job.failed_roles.get(self._sub.uid, ())
+
+    def _place(self, t: int, count: int) -> bool:
+        """Place the next task, or several like it; False ends the go."""
+        placer = self._session.placer
+        ask = placer.ask(t, self._at)
+        answers = placer.answers(ask)
+        role = ask.klass.shape.role
+        mask = self._mask
+        if self._remember and role and role in self._refused:
+            mask = mask & ~self._refused[role]
+        nominated = self._nominated(t, mask)
+        if nominated is not None:
+            self._tasks.take(1)
+            self._put(ask, t, nominated)
+            return True
+        good = answers.open & mask
+        if not good.any():
+            self._tasks.take(1)
+            self._fitting.fail(self._job, self._sub, t, self._domain)
+            return self._fitting.may_go_on(self._job, self._sub)
+        self._note_refused(role, good)
+        if count > 1 and not self._sub.topology and placer.can_unroll(ask.klass):
+            nodes = placer.unroll(ask, count, mask)
+            if nodes:
+                self._statement.allocate(ask.klass, self._tasks.take(len(nodes)), nodes)
+                self._note_last(role, ask, mask, nodes)
+                return True
+        self._tasks.take(1)
+        idle = answers.room & mask
+        node = placer.best(ask, idle if idle.any() else good)
+        self._put(ask, t, node)
+        return True
+
+    def _nominated(self, t: int, mask: Flags) -> int | None:
+        """A node that an earlier cycle's preemption set aside for the task, if it still fits."""
+        cluster = self._session.cluster
+        name = cluster.tasks[t].nominated_node
+        node = cluster.node_index.get(name, -1) if name else -1
+        if node < 0 or not mask[node]:
+            return None
+        ask = self._session.placer.ask(t, self._at)
+        return node if self._session.placer.answers(ask).open[node] else None
+
+    def _put(self, ask: Ask, t: int, node: int) -> None:
+        cluster = self._session.cluster
+        if bool((cluster.idle[node] >= ask.klass.request)[ask.klass.asked].all()):
+            self._statement.allocate(ask.klass, [t], [node])
+        else:
+            self._statement.pipeline(t, node)
+        if self._sub.topology is not None:
+            self._at = cluster.hypernodes.common(self._at, cluster.hypernodes.lowest_of(node))
+
+    def _note_refused(self, role: str, good: Flags) -> None:
+        if self._remember and role:
+            refused = self._mask & ~good
+            known = self._refused.get(role)
+            self._refused[role] = refused if known is None else known | refused
+
+    def _note_last(self, role: str, ask: Ask, mask: Flags, nodes: list[int]) -> None:
+        """What the last of several equal tasks saw: all is as now, but for its own node."""
+        if self._remember and role and len(nodes) > 1:
+            good = self._session.placer.answers(ask).open & mask
+            good[nodes[-1]] = True
+            self._note_refused(role, np.asarray(good))

@@ -1,0 +1,147 @@
+"""Make room for starving jobs at the cost of lesser tasks of the same queue.
+
+Source: Volcano's preempt action. First between jobs, then within a job. Nodes from the best; victims
+from the least; after each, the queue's room, the node's room and the filters are asked again. What a
+job took is kept only if that pipelines it. Jobs with a network bound are passed over, and so are
+tasks whose policy is Never. With `enableTopologyAwarePreemption` every node's evictions are tried out
+first (see `trial`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from phalanx.batch import jobs as j
+from phalanx.batch.actions.trial import Trial
+from phalanx.batch.arguments import flag
+from phalanx.batch.jobs import Job
+from phalanx.batch.ordering import Heap
+from phalanx.batch.session import Session
+from phalanx.batch.statement import Statement
+
+Allowed = Callable[[int], bool]
+
+
+def run(session: Session) -> None:
+    queues: dict[int, Heap[Job]] = {}
+    starving: list[Job] = []
+    for job in session.cluster.jobs:
+        if job.is_pending() or not session.job_valid(job):
+            continue
+        heap = queues.setdefault(job.queue, Heap(session.job_key))
+        if session.job_starving(job) and not job.has_topology():
+            heap.push(job)
+            starving.append(job)
+    preemption = _Preemption(session)
+    for queue in sorted(queues):
+        preemption.between_jobs(queues[queue])
+        for job in starving:
+            preemption.within_job(job)
+
+
+class _Preemption:
+    """One run of the action."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        arguments = session.config.arguments_of("preempt")
+        dry = flag(arguments, "enableTopologyAwarePreemption", False)
+        self._trial = Trial(session, arguments) if dry else None
+
+    def between_jobs(self, jobs: Heap[Job]) -> None:
+        session = self._session
+        tasks: dict[int, list[int]] = {}
+        while len(jobs):
+            job = jobs.pop()
+            if job.index not in tasks:
+                tasks[job.index] = session.sort_tasks(session.pending(job))[::-1]
+            left = tasks[job.index]
+            statement = Statement(session)
+            assigned = False
+            while left and session.job_starving(job):
+                assigned = self._for_task(statement, left.pop(), within=False)
+            if not session.job_pipelined(job):
+                statement.discard()
+                continue
+            statement.commit()
+            if assigned:
+                jobs.push(job)
+
+    def within_job(self, job: Job) -> None:
+        session = self._session
+        for t in session.sort_tasks(session.pending(job)):
+            statement = Statement(session)
+            if not self._for_task(statement, t, within=True):
+                statement.discard()
+                return
+            statement.commit()
+
+    def _allowed(self, preemptor: int, *, within: bool) -> Allowed:
+        """Whom the task may drive out at all: of other jobs of its queue, or of its own job."""
+        cluster = self._session.cluster
+        mine = self._session.job(preemptor)
+        idle = cluster.klass[preemptor].best_effort
+
+        def allowed(t: int) -> bool:
+            if cluster.status[t] not in (j.RUNNING, j.BOUND) or not cluster.tasks[t].preemptable:
+                return False
+            if idle and not cluster.klass[t].best_effort:
+                return False
+            index = cluster.job_of[t]
+            if within:
+                return index == mine.index
+            return 0 <= index != mine.index and cluster.jobs[index].queue == mine.queue
+
+        return allowed
+
+    def _for_task(self, statement: Statement, t: int, *, within: bool) -> bool:
+        session = self._session
+        if session.cluster.tasks[t].preemption_policy == "Never":
+            return False
+        if session.voices.first("pre_predicate", t) is not None:
+            return False
+        ask = session.placer.ask(t)
+        nodes = np.flatnonzero(session.placer.curable(ask))
+        allowed = self._allowed(t, within=within)
+        if self._trial is not None:
+            return self._trial.preempt(statement, ask, nodes, allowed)
+        return self._in_order(statement, t, session.placer.ranked(ask, nodes), allowed)
+
+    def _in_order(
+        self, statement: Statement, t: int, nodes: Sequence[int], allowed: Allowed
+    ) -> bool:
+        session, cluster = self._session, self._session.cluster
+        for node in nodes:
+            candidates = [v for v in sorted(cluster.on_node[node]) if allowed(v)]
+            victims = session.voices.intersect("preemptable", t, candidates)
+            if not _enough(session, t, node, victims):
+                continue
+            attempt = Statement(session)
+            for v in session.sort_victims(victims, t):
+                if self._settled(t, node):
+                    break
+                attempt.evict(v, "preempt")
+            if self._settled(t, node):
+                attempt.pipeline(t, node)
+                statement.merge(attempt)
+                return True
+            attempt.discard()
+        return False
+
+    def _settled(self, t: int, node: int) -> bool:
+        session = self._session
+        if not (session.placer.fits(t, node) and session.allocatable(t)):
+            return False
+        return session.placer.passes_now(session.placer.ask(t), node)
+
+
+def _enough(session: Session, t: int, node: int, victims: Sequence[int]) -> bool:
+    """Whether the node's future room with all victims gone would hold the task."""
+    cluster = session.cluster
+    klass = cluster.klass[t]
+    room = cluster.future[node].copy()
+    for v in victims:
+        room += cluster.klass[v].request
+    return bool((room >= klass.request)[klass.asked].all())

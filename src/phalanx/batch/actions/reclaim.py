@@ -1,0 +1,96 @@
+"""Take back from other queues what a queue has a right to.
+
+Source: Volcano's reclaim action. Queues that are not overused, in order; their starving jobs; each
+task that its queue may reclaim for looks for the first node where victims of other, reclaimable
+queues leave enough. What a job took is kept only if that pipelines it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from phalanx.batch import jobs as j
+from phalanx.batch.jobs import Job
+from phalanx.batch.ordering import Heap, QueueHeap
+from phalanx.batch.session import Session
+from phalanx.batch.statement import Statement
+
+
+def run(session: Session) -> None:
+    queues = QueueHeap(session.compare_queues)
+    starving: dict[int, Heap[Job]] = {}
+    seen: set[int] = set()
+    for job in session.cluster.jobs:
+        if job.is_pending() or not session.job_valid(job):
+            continue
+        if job.queue not in seen:
+            seen.add(job.queue)
+            queues.push(job.queue)
+        if session.job_starving(job):
+            starving.setdefault(job.queue, Heap(session.job_key)).push(job)
+    while len(queues):
+        queue = queues.pop()
+        if queue not in starving or session.overused(queue):
+            continue
+        jobs = starving[queue]
+        while len(jobs):
+            _for_job(session, jobs.pop())
+
+
+def _for_job(session: Session, job: Job) -> None:
+    cluster = session.cluster
+    statement = Statement(session)
+    for t in session.sort_tasks(session.pending(job)):
+        if not session.job_starving(job):
+            break
+        if cluster.tasks[t].preemption_policy == "Never":
+            continue
+        if not session.voices.every("preemptive", job.queue, cluster.klass[t].vector):
+            continue
+        if session.voices.first("pre_predicate", t) is not None:
+            continue
+        _for_task(session, statement, t, job)
+    if session.job_pipelined(job):
+        statement.commit()
+    else:
+        statement.discard()
+
+
+def _for_task(session: Session, statement: Statement, t: int, job: Job) -> None:
+    cluster, placer = session.cluster, session.placer
+    klass = cluster.klass[t]
+    for node in np.flatnonzero(placer.curable(placer.ask(t))):
+        candidates = _candidates(session, int(node), job)
+        if not candidates:
+            continue
+        victims = session.voices.intersect("reclaimable", t, candidates)
+        room = cluster.future[node].copy()
+        for v in victims:
+            room += cluster.klass[v].request
+        if not bool((room >= klass.request)[klass.asked].all()):
+            continue
+        attempt = Statement(session)
+        for v in session.sort_victims(victims, t):
+            if placer.fits(t, int(node)):
+                break
+            attempt.evict(v, "reclaim")
+        if placer.fits(t, int(node)):
+            attempt.pipeline(t, int(node))
+            statement.merge(attempt)
+            return
+        attempt.discard()
+
+
+def _candidates(session: Session, node: int, job: Job) -> list[int]:
+    """Running, preemptable tasks on the node, of other queues that may be reclaimed from."""
+    cluster = session.cluster
+    out = []
+    for t in sorted(cluster.on_node[node]):
+        if cluster.status[t] != j.RUNNING or not cluster.tasks[t].preemptable:
+            continue
+        index = cluster.job_of[t]
+        if index < 0 or cluster.jobs[index].queue == job.queue:
+            continue
+        if cluster.queues[cluster.jobs[index].queue].reclaimable:
+            out.append(t)
+    return out

@@ -1,0 +1,110 @@
+"""Trying evictions out on several nodes before any is made, and taking the least harmful.
+
+Source: Volcano's topology-aware preemption, after kube-scheduler's default preemption. On a node,
+victims leave one by one until the task would run; then each is taken back, first to go first, if
+the task still would. Of the nodes found (10 % of them, between 1 and 100), the one wins whose first
+victim has the lowest priority, then the lowest sum of priorities, the fewest victims, and whose most
+important victims started last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from phalanx.batch import jobs as j
+from phalanx.batch.arguments import whole
+from phalanx.batch.rows import Ask, Indexes
+from phalanx.batch.session import Session
+from phalanx.batch.statement import Statement
+
+_LOWEST = 1 << 31
+"""Added to priorities before they are summed, so that more victims never look better."""
+
+
+class Trial:
+    """`minCandidateNodesPercentage` 10, `minCandidateNodesAbsolute` 1,
+    `maxCandidateNodesAbsolute` 100; the number of workers means nothing here."""
+
+    def __init__(self, session: Session, arguments: Mapping[str, Any]) -> None:
+        self._session = session
+        self._percent = whole(arguments, "minCandidateNodesPercentage", 10)
+        self._least = whole(arguments, "minCandidateNodesAbsolute", 1)
+        self._most = whole(arguments, "maxCandidateNodesAbsolute", 100)
+
+    def preempt(
+        self, statement: Statement, ask: Ask, nodes: Indexes, allowed: Callable[[int], bool]
+    ) -> bool:
+        """Evict on the best node and promise it to the task; False if no node helps."""
+        count = len(nodes)
+        if count == 0 or not self._session.voices.every("dry_run", ask.job.queue):
+            return False
+        wanted = min(max(count * self._percent // 100, self._least), self._most, count)
+        start = self._session.snapshot.seed % count
+        found: list[tuple[int, list[int]]] = []
+        for i in range(count):
+            node = int(nodes[(start + i) % count])
+            victims = self._victims(ask, node, allowed)
+            if victims:
+                found.append((node, victims))
+                if len(found) >= wanted:
+                    break
+        if not found:
+            return False
+        node, victims = min(found, key=lambda f: (self._harm(f[1]), f[0]))
+        for v in victims:
+            statement.evict(v, "preempt")
+        statement.pipeline(ask.task, node)
+        return True
+
+    def _victims(self, ask: Ask, node: int, allowed: Callable[[int], bool]) -> list[int]:
+        """The fewest tasks that must leave the node; the state is as before when it returns."""
+        session, cluster = self._session, self._session.cluster
+        candidates = [v for v in sorted(cluster.on_node[node]) if allowed(v)]
+        named = session.voices.intersect("preemptable", ask.task, candidates)
+        room = cluster.future[node].copy()
+        for v in named:
+            room += cluster.klass[v].request
+        if not named or not bool((room >= ask.klass.request)[ask.klass.asked].all()):
+            return []
+        before = {v: cluster.status[v] for v in named}
+        gone: list[int] = []
+        for v in session.sort_victims(named, ask.task):
+            self._leave(v)
+            gone.append(v)
+            if self._would_run(ask, node):
+                break
+        kept: list[int] = []
+        if session.placer.passes_now(ask, node):
+            for v in gone:
+                self._return(v, before[v])
+                if not self._would_run(ask, node):
+                    self._leave(v)
+                    kept.append(v)
+        for v in reversed(gone):
+            if cluster.status[v] == j.RELEASING:
+                self._return(v, before[v])
+        return kept
+
+    def _would_run(self, ask: Ask, node: int) -> bool:
+        placer = self._session.placer
+        fits = placer.fits(ask.task, node) and self._session.allocatable(ask.task)
+        return fits and placer.passes_now(ask, node)
+
+    def _leave(self, v: int) -> None:
+        cluster = self._session.cluster
+        cluster.evict(v)
+        self._session.changed(self._session.job(v), cluster.klass[v], [v], [cluster.node_of[v]], -1)
+
+    def _return(self, v: int, status: int) -> None:
+        cluster = self._session.cluster
+        cluster.unevict(v, status)
+        self._session.changed(self._session.job(v), cluster.klass[v], [v], [cluster.node_of[v]], 1)
+
+    def _harm(self, victims: list[int]) -> tuple[int, int, int, float]:
+        tasks = self._session.cluster.tasks
+        priorities = [tasks[v].priority for v in victims]
+        most = max(priorities)
+        starts = [tasks[v].started or 0.0 for v in victims if tasks[v].priority == most]
+        total = sum(p + _LOWEST for p in priorities)
+        return priorities[0], total, len(victims), -min(starts)

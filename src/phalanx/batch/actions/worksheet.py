@@ -1,0 +1,97 @@
+"""What is still to be placed for a job: its parts in order, each with its tasks in order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phalanx.batch import jobs as j
+from phalanx.batch.jobs import Job, SubJob
+from phalanx.batch.ordering import Heap
+from phalanx.batch.session import Session
+
+
+class Tasks:
+    """Tasks of one part, in the order to try them, with a place that moves on."""
+
+    __slots__ = ("_at", "_listed")
+
+    def __init__(self, listed: list[int], at: int = 0) -> None:
+        self._listed = listed
+        self._at = at
+
+    def __len__(self) -> int:
+        return len(self._listed) - self._at
+
+    def peek(self) -> int:
+        return self._listed[self._at]
+
+    def take(self, count: int) -> list[int]:
+        taken = self._listed[self._at : self._at + count]
+        self._at += len(taken)
+        return taken
+
+    def run_length(self, klass_of: list[Any]) -> int:
+        """How many from here on are of one class."""
+        listed, at = self._listed, self._at
+        klass = klass_of[listed[at]]
+        end = at + 1
+        while end < len(listed) and klass_of[listed[end]] is klass:
+            end += 1
+        return end - at
+
+    def rest(self) -> list[int]:
+        return self._listed[self._at :]
+
+    def copy(self) -> Tasks:
+        return Tasks(self._listed, self._at)
+
+
+class Worksheet:
+    """The job's parts that have tasks to place. Those that its minimum of subgroups needs go first."""
+
+    __slots__ = ("parts", "tasks")
+
+    def __init__(self, parts: Heap[SubJob], tasks: dict[str, Tasks]) -> None:
+        self.parts = parts
+        self.tasks = tasks
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def copy(self) -> Worksheet:
+        return Worksheet(self.parts.copy(), {k: t.copy() for k, t in self.tasks.items()})
+
+    def take_over(self, other: Worksheet) -> None:
+        self.parts, self.tasks = other.parts, other.tasks
+
+
+def worksheet_of(session: Session, job: Job) -> Worksheet:
+    """Pending tasks that request something, by part. Source: Volcano's organizeJobWorksheet."""
+    done: dict[str, int] = {}
+    waiting = []
+    if job.has_subgroups:
+        for sub in job.subjobs.values():
+            if session.subjob_ready(job, sub):
+                done[sub.gid] = done.get(sub.gid, 0) + 1
+            else:
+                waiting.append(sub)
+        waiting.sort(key=session.subjob_key)
+    needed = set()
+    for sub in waiting:
+        if done.get(sub.gid, 0) < job.min_subjobs.get(sub.gid, 0):
+            needed.add(sub.uid)
+            done[sub.gid] = done.get(sub.gid, 0) + 1
+    parts: Heap[SubJob] = Heap(lambda sub: (sub.uid not in needed, session.subjob_key(sub)))
+    tasks = {}
+    cluster = session.cluster
+    if job.counts[j.PENDING] > job.counts[j.IDLE_PENDING]:
+        for uid, sub in job.subjobs.items():
+            pending = [
+                t
+                for t in sub.tasks
+                if cluster.status[t] == j.PENDING and not cluster.klass[t].best_effort
+            ]
+            if pending:
+                tasks[uid] = Tasks(session.sort_tasks(pending))
+                parts.push(sub)
+    return Worksheet(parts, tasks)

@@ -1,0 +1,39 @@
+"""The snapshot that a plan leaves, if all goes well: for several cycles in a row."""
+
+from __future__ import annotations
+
+import msgspec
+
+from phalanx.batch.plan import Plan
+from phalanx.batch.specs import Snapshot, TaskSpec
+
+
+def after(snapshot: Snapshot, plan: Plan) -> Snapshot:
+    """Bound tasks run, evicted ones are pending again and have left their nodes, podgroups are in
+    their new phases, and nodes that were set aside for tasks are remembered."""
+    evicted = set(plan.evicted)
+    tasks = tuple(_task(t, plan, evicted) for t in snapshot.tasks)
+    groups = tuple(
+        msgspec.structs.replace(
+            g,
+            phase=_phase(plan.phases.get(g.uid, g.phase)),
+            allocated_hypernode=plan.allocated_hypernodes.get(g.uid, g.allocated_hypernode),
+        )
+        for g in snapshot.podgroups
+    )
+    return msgspec.structs.replace(snapshot, tasks=tasks, podgroups=groups, expect=None)
+
+
+def _task(task: TaskSpec, plan: Plan, evicted: set[str]) -> TaskSpec:
+    node = plan.binds.get(task.uid)
+    if node is not None:
+        return msgspec.structs.replace(task, node=node, phase="Running", nominated_node="")
+    if task.uid in evicted or task.phase == "Releasing":
+        return msgspec.structs.replace(task, node="", phase="Pending", nominated_node="")
+    nominated = plan.nominations.get(task.uid, task.nominated_node)
+    return msgspec.structs.replace(task, nominated_node=nominated)
+
+
+def _phase(phase: str) -> str:
+    """A gang whose phase is in doubt, or that ended, is let in again if tasks of it wait."""
+    return "Inqueue" if phase in ("Unknown",) else phase

@@ -1,0 +1,181 @@
+"""Amounts of resources as vectors, and the comparisons that quotas are made of.
+
+Nodes and tasks count in whole thousandths (milli-cores, milli-devices) and bytes, so that taking
+and giving back is exact. Quotas may be fractions (a third of the cluster), so they are doubles.
+A quota that does not name a resource differs from one that says zero, hence `has` beside `v`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from phalanx.batch.specs import Amounts
+
+CPU, MEMORY, PODS = 0, 1, 2
+EPSILON = 0.1
+"""Quotas closer than this many milli-cores or bytes are equal (Volcano's `minResource`)."""
+INFINITE = 1e300
+
+Vector = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+ALIASES = {"gpu": "nvidia.com/gpu"}
+
+
+def is_counted(name: str) -> bool:
+    """Whether placement counts this resource; names without a slash other than these are ignored."""
+    if name.startswith("count/"):
+        return False
+    known = name in ("cpu", "memory", "pods", "ephemeral-storage", "gpu")
+    return known or "/" in name or name.startswith("hugepages-")
+
+
+class Dimensions:
+    """The resources of one cycle, in one order: cpu, memory, pods, then the others by name."""
+
+    __slots__ = ("index", "names", "scalar", "scale", "weighed")
+
+    def __init__(self, names: Iterable[str]) -> None:
+        others = {ALIASES.get(n, n) for n in names if is_counted(n)}
+        self.names = ("cpu", "memory", "pods", *sorted(others - {"cpu", "memory", "pods"}))
+        self.index = {n: i for i, n in enumerate(self.names)}
+        self.index.update({a: self.index[n] for a, n in ALIASES.items() if n in self.index})
+        plain = ("memory", "pods")
+        self.scale = tuple(1.0 if n in plain else 1000.0 for n in self.names)
+        self.scalar = np.array([i >= PODS for i in range(len(self.names))])
+        self.weighed = np.array([i != PODS for i in range(len(self.names))])
+        """False for `pods`: every task takes one, so most rules leave it out."""
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def counts(self, amounts: Amounts) -> Counts:
+        """Whole thousandths of `amounts`; what is not counted is left out."""
+        out = np.zeros(len(self.names), dtype=np.int64)
+        for name, x in amounts:
+            i = self.index.get(name)
+            if i is not None:
+                out[i] += round(x * self.scale[i])
+        return out
+
+    def amount(self, amounts: Amounts) -> Amount:
+        """`amounts` as a quota."""
+        has = np.array([i < PODS for i in range(len(self.names))])
+        for name, _ in amounts:
+            i = self.index.get(name)
+            if i is not None:
+                has[i] = True
+        return Amount(self.counts(amounts).astype(np.float64), has)
+
+    def empty(self) -> Amount:
+        return self.amount(())
+
+    def written(self, i: int, x: float) -> float:
+        """The number a person reads for `x` of the resource at `i`."""
+        return x / self.scale[i]
+
+
+class Amount:
+    """A quota: `v` per resource, and in `has` which of them it names (cpu and memory always)."""
+
+    __slots__ = ("has", "v")
+
+    def __init__(self, v: Vector, has: Flags) -> None:
+        self.v = v
+        self.has = has
+
+    def copy(self) -> Amount:
+        return Amount(self.v.copy(), self.has.copy())
+
+    def add(self, other: Amount) -> Amount:
+        self.v += other.v
+        self.has |= other.has
+        return self
+
+    def subtract(self, other: Amount) -> Amount:
+        self.v -= other.v
+        return self
+
+    def scaled(self, ratio: float) -> Amount:
+        return Amount(self.v * ratio, self.has.copy())
+
+    def is_empty(self) -> bool:
+        """Nothing but pod slots in it."""
+        v = self.v
+        return not (v[CPU] >= EPSILON or v[MEMORY] >= EPSILON or bool((v[3:] >= EPSILON).any()))
+
+    def less_equal(self, other: Amount) -> bool:
+        """In every resource that self names; what `other` does not name counts as zero there."""
+        return bool(((self.v - other.v < EPSILON) | ~self.has).all())
+
+    def cap(self, other: Amount, *, missing_is_zero: bool) -> Amount:
+        """Lower self to `other`, resource by resource; in place."""
+        low = np.minimum(self.v, other.v)
+        unnamed = 0.0 if missing_is_zero else self.v
+        self.v = np.where(other.has, low, np.where(self.has, unnamed, self.v))
+        return self
+
+    def raise_to(self, other: Amount) -> Amount:
+        """The larger of both in each resource, as a new amount."""
+        return Amount(np.maximum(self.v, other.v), self.has | other.has)
+
+    def excess_over(self, other: Amount) -> Amount:
+        """What self has more than `other`, as a new amount that is never below zero."""
+        return Amount(np.maximum(self.v - other.v, 0.0), self.has | other.has)
+
+    def same(self, other: Amount) -> bool:
+        return bool((self.v == other.v).all() and (self.has == other.has).all())
+
+    def named(self) -> list[int]:
+        """Resources of which there is any."""
+        return [int(i) for i in np.flatnonzero(self.v >= EPSILON)]
+
+
+def over_requested(dims: Dimensions, used: Vector, limit: Vector, request: Vector) -> list[int]:
+    """Requested resources (pods apart) in which `used` is above `limit`, without tolerance."""
+    return [int(i) for i in np.flatnonzero((request > 0) & dims.weighed & (used > limit))]
+
+
+def fits_how_often(dims: Dimensions, used: Vector, limit: Vector, request: Vector) -> int:
+    """How many times `request` may be added before a requested resource passes `limit`."""
+    asked = (request > 0) & dims.weighed
+    if not asked.any():
+        return 1 << 30
+    free, ask = (limit - used)[asked], request[asked]
+    times = int(min(float((free // ask).min()), float(1 << 30)))
+    while times > 0 and bool((used[asked] + times * ask > limit[asked]).any()):
+        times -= 1
+    while times >= 0 and bool((used[asked] + (times + 1) * ask <= limit[asked]).all()):
+        times += 1
+        if times >= 1 << 30:
+            break
+    return max(times, 0)
+
+
+def within_partly(dims: Dimensions, used: Vector, limit: Vector, request: Vector) -> bool:
+    """Whether some requested resource, not idle on both sides, has `used` <= `limit`."""
+    asked = (request > 0) & dims.weighed & ~((used < EPSILON) & (limit < EPSILON))
+    return bool((asked & (used - limit < EPSILON)).any())
+
+
+def above_where_named(dims: Dimensions, used: Amount, limit: Amount, request: Vector) -> bool:
+    """Whether `used` is above `limit` in a requested resource that `limit` gives (Volcano's
+    `GreaterPartlyWithRelevantDimensions`)."""
+    given = np.where(dims.scalar, limit.has, limit.v >= EPSILON)
+    return bool(((request > 0) & dims.weighed & given & (used.v > limit.v)).any())
+
+
+def shares_resource(dims: Dimensions, a: Vector, b: Vector, *, pods: bool = False) -> bool:
+    """Whether both hold some of one resource; pod slots count only if asked for."""
+    both = (a >= EPSILON) & (b >= EPSILON)
+    return bool(both.any() if pods else (both & dims.weighed).any())
+
+
+def share(used: float, of: float) -> float:
+    """used / of; of nothing, having something is a full share and having nothing none."""
+    if of == 0:
+        return 0.0 if used == 0 else 1.0
+    return used / of

@@ -1,0 +1,70 @@
+"""Reading a plugin's or action's arguments, which YAML may give as numbers, flags or text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+Arguments = Mapping[str, Any]
+_TRUE, _FALSE = frozenset({"true", "1", "t"}), frozenset({"false", "0", "f"})
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001, "us": 1e-6, "ns": 1e-9}
+
+
+def number(arguments: Arguments, key: str, default: float) -> float:
+    """The number at `key`; what is no number leaves the default, as in Volcano."""
+    value = arguments.get(key)
+    if isinstance(value, bool) or value is None:
+        return default
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return default
+
+
+def whole(arguments: Arguments, key: str, default: int) -> int:
+    return int(number(arguments, key, default))
+
+
+def flag(arguments: Arguments, key: str, default: bool) -> bool:
+    value = arguments.get(key)
+    if isinstance(value, bool):
+        return value
+    text = str(value).strip().lower()
+    return True if text in _TRUE else False if text in _FALSE else default
+
+
+def text(arguments: Arguments, key: str, default: str = "") -> str:
+    value = arguments.get(key)
+    return default if value is None else str(value)
+
+
+def seconds(written: Any) -> float | None:
+    """Seconds of "1h30m", "90s" or a plain number; None if it is none of those or not positive."""
+    if isinstance(written, int | float) and not isinstance(written, bool):
+        return float(written) if written > 0 else None
+    if not isinstance(written, str) or not written:
+        return None
+    parts = re.findall(r"([0-9]*\.?[0-9]+)(ms|us|ns|h|m|s)", written)
+    if "".join(n + u for n, u in parts) != written:
+        return None
+    total = sum(float(n) * _UNITS[u] for n, u in parts)
+    return total if total > 0 else None
+
+
+def clock_minutes(written: str) -> int | None:
+    """Minutes since midnight of "HH:MM"."""
+    found = re.fullmatch(r"(\d{1,2}):(\d{2})", written.strip())
+    if not found:
+        return None
+    hours, minutes = int(found[1]), int(found[2])
+    return hours * 60 + minutes if hours < 24 and minutes < 60 else None
+
+
+def part_of(written: str, whole_count: int) -> int:
+    """ "3" as 3, "40%" as that part of `whole_count`, rounded up; 0 if it is neither."""
+    found = re.fullmatch(r"(\d+)(%?)", written.strip())
+    if not found:
+        return 0
+    n = int(found[1])
+    return -(-n * whole_count // 100) if found[2] else n

@@ -1,0 +1,251 @@
+"""Which actions run, which plugins speak in which tier, and which of their hooks are on.
+
+The file is Volcano's scheduler configuration. `Settings` keeps the last good one, so that a broken
+new file changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from phalanx.batch.documents import Document, Place
+from phalanx.errors import BatchFileError
+
+ACTIONS = (
+    "enqueue",
+    "allocate",
+    "backfill",
+    "preempt",
+    "reclaim",
+    "shuffle",
+    "gangpreempt",
+    "gangreclaim",
+    "consolidate",
+)
+
+SWITCHES = (
+    "jobOrder",
+    "hierarchy",
+    "jobReady",
+    "jobPipelined",
+    "taskOrder",
+    "preemptable",
+    "reclaimable",
+    "preemptive",
+    "queueOrder",
+    "predicate",
+    "bestNode",
+    "nodeOrder",
+    "batchNodeOrder",
+    "targetJob",
+    "reservedNodes",
+    "jobEnqueued",
+    "victim",
+    "jobStarving",
+    "overused",
+    "allocatable",
+    "hyperNodeOrder",
+    "subJobReady",
+    "subJobPipelined",
+    "subJobOrder",
+    "hyperNodeGradient",
+    "clusterOrder",
+)
+OFF_BY_DEFAULT = frozenset({"hierarchy"})
+
+DEFAULT_YAML = """\
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: conformance
+- plugins:
+  - name: overcommit
+  - name: drf
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+"""
+"""What Volcano's binary runs without a file."""
+
+CHART_YAML = """\
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+    enablePreemptable: false
+  - name: conformance
+- plugins:
+  - name: overcommit
+  - name: drf
+    enablePreemptable: false
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+  - name: binpack
+"""
+"""What Volcano's chart installs; packs nodes, and neither gang nor drf has a say in preemption."""
+
+
+class PluginOption(msgspec.Struct, frozen=True, kw_only=True):
+    """One plugin in a tier. `enabled` lists its switches that are on; None leaves all as they are
+    by default (all on but hierarchy)."""
+
+    name: str
+    arguments: Mapping[str, Any] = {}
+    enabled: frozenset[str] | None = None
+
+    def is_on(self, switch: str) -> bool:
+        if self.enabled is None:
+            return switch not in OFF_BY_DEFAULT
+        return switch in self.enabled
+
+
+class Configuration(msgspec.Struct, frozen=True, kw_only=True):
+    """A cycle's rules. `compat` is "volcano" for its outcomes, quirks included, or "none"."""
+
+    actions: tuple[str, ...]
+    tiers: tuple[tuple[PluginOption, ...], ...]
+    action_arguments: Mapping[str, Mapping[str, Any]] = {}
+    compat: Literal["volcano", "none"] = "volcano"
+
+    def plugin_names(self) -> list[str]:
+        return [p.name for tier in self.tiers for p in tier]
+
+    def arguments_of(self, action: str) -> Mapping[str, Any]:
+        return self.action_arguments.get(action, {})
+
+
+class Settings:
+    """The configuration in force. `reload` swaps it only for one that is right."""
+
+    def __init__(self, known_plugins: Iterable[str], text: str = DEFAULT_YAML) -> None:
+        self._known = frozenset(known_plugins)
+        self.current = parse_volcano(text, self._known)
+
+    def reload(self, text: str, file: str = "") -> BatchFileError | None:
+        """Take the new text into force, or return what is wrong with it and keep the old."""
+        try:
+            self.current = parse_volcano(text, self._known, file)
+        except BatchFileError as e:
+            return e
+        return None
+
+
+def parse_volcano(text: str, known_plugins: Iterable[str], file: str = "") -> Configuration:
+    """Volcano's YAML (`actions`, `tiers`, `configurations`) as a Configuration.
+
+    Raises BatchFileError with file, line and reason.
+    """
+    root = Document(text, file).root
+    root.keys("actions", "tiers", "configurations", "metrics")
+    actions = _actions(root.need("actions"))
+    tiers = tuple(
+        tuple(_volcano_plugin(p) for p in tier.keys("plugins").need("plugins").items())
+        for tier in root.need("tiers").items()
+    )
+    arguments: dict[str, Mapping[str, Any]] = {}
+    for entry in root.get("configurations").items():
+        entry.keys("name", "arguments")
+        arguments[entry.need("name").text()] = entry.get("arguments").mapping()
+    config = Configuration(actions=actions, tiers=tiers, action_arguments=arguments)
+    check(config, root, known_plugins)
+    return config
+
+
+def read_config(at: Place, known_plugins: Iterable[str]) -> Configuration:
+    """The `config` of a snapshot. Raises BatchFileError."""
+    at.keys("actions", "action_arguments", "tiers", "compat")
+    tiers = tuple(
+        tuple(_snapshot_plugin(p) for p in tier.keys("plugins").need("plugins").items())
+        for tier in at.get("tiers").items()
+    )
+    compat = at.get("compat").text("volcano")
+    if compat not in ("volcano", "none"):
+        at.get("compat").fail(f"compat is volcano or none, not {compat!r}")
+    config = Configuration(
+        actions=_actions(at.need("actions")),
+        tiers=tiers,
+        action_arguments={k: v.mapping() for k, v in at.get("action_arguments").members().items()},
+        compat="none" if compat == "none" else "volcano",
+    )
+    check(config, at, known_plugins)
+    return config
+
+
+def check(config: Configuration, at: Place, known_plugins: Iterable[str]) -> None:
+    """Refuse what no session could run: unknown plugins and rules that exclude each other."""
+    known = frozenset(known_plugins)
+    for tier, place in zip(config.tiers, at.get("tiers").items(), strict=True):
+        options = {p.name: p for p in tier}
+        for option, spot in zip(tier, place.get("plugins").items(), strict=True):
+            if option.name not in known:
+                spot.get("name").fail(
+                    f"there is no plugin {option.name!r}; known are {', '.join(sorted(known))}"
+                )
+        if "proportion" in options and "drf" in options and options["drf"].is_on("hierarchy"):
+            place.fail("drf with hierarchy and proportion cannot share a tier: both rank queues")
+    for name in config.action_arguments:
+        if name not in ACTIONS:
+            at.fail(f"arguments are given for {name!r}, which is no action")
+
+
+def _actions(at: Place) -> tuple[str, ...]:
+    names = [a.text() for a in at.items()] if at.is_list() else at.text().split(",")
+    actions = tuple(n.strip() for n in names if n.strip())
+    for name in actions:
+        if name not in ACTIONS:
+            at.fail(f"there is no action {name!r}; known are {', '.join(ACTIONS)}")
+    if not actions:
+        at.fail("no action is named")
+    return actions
+
+
+def _volcano_plugin(at: Place) -> PluginOption:
+    on = set(SWITCHES) - OFF_BY_DEFAULT
+    for key, value in at.members().items():
+        if key in ("name", "arguments"):
+            continue
+        switch = _switch_of(key)
+        if switch is None:
+            value.fail(f"{key!r} is no setting of a plugin")
+        elif value.flag():
+            on.add(switch)
+        else:
+            on.discard(switch)
+    return PluginOption(
+        name=at.need("name").text(),
+        arguments=at.get("arguments").mapping(),
+        enabled=frozenset(on),
+    )
+
+
+def _switch_of(key: str) -> str | None:
+    """enableJobOrder, enabledVictim … as jobOrder, victim."""
+    for prefix in ("enabled", "enable"):
+        if key.startswith(prefix) and len(key) > len(prefix):
+            rest = key[len(prefix) :]
+            switch = rest[0].lower() + rest[1:]
+            if switch in SWITCHES:
+                return switch
+    return None
+
+
+def _snapshot_plugin(at: Place) -> PluginOption:
+    at.keys("name", "arguments", "enabled")
+    enabled = None
+    if at.has("enabled"):
+        for switch in at.get("enabled").items():
+            if switch.text() not in SWITCHES:
+                switch.fail(
+                    f"{switch.text()!r} is no extension point; one of {', '.join(SWITCHES)}"
+                )
+        enabled = frozenset(s.text() for s in at.get("enabled").items())
+    return PluginOption(
+        name=at.need("name").text(), arguments=at.get("arguments").mapping(), enabled=enabled
+    )

@@ -1,0 +1,101 @@
+"""One cycle: open a session, run the actions in order, close it into a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+from phalanx.batch import explain
+from phalanx.batch import jobs as j
+from phalanx.batch.jobs import Job
+from phalanx.batch.plan import Plan, Timing
+from phalanx.batch.registry import make_plugin
+from phalanx.batch.session import Session
+from phalanx.batch.specs import Snapshot
+
+Clock = Callable[[], float]
+
+
+def run_cycle(
+    snapshot: Snapshot, *, clock: Clock | None = None, shells: Mapping[str, Any] | None = None
+) -> Plan:
+    """Decide once. `clock` (seconds) times the parts; `shells` lends the outside to plugins that
+    need it (the extender's sender). Same snapshot, same plan."""
+    return _decide(snapshot, clock, shells)[1]
+
+
+def decide(
+    snapshot: Snapshot, *, clock: Clock | None = None, shells: Mapping[str, Any] | None = None
+) -> tuple[Session, Plan]:
+    """As `run_cycle`, with the session for those who ask further."""
+    return _decide(snapshot, clock, shells)
+
+
+def _decide(
+    snapshot: Snapshot, clock: Clock | None, shells: Mapping[str, Any] | None
+) -> tuple[Session, Plan]:
+    timings: list[Timing] = []
+    read = clock or (lambda: 0.0)
+
+    def timed(part: str, name: str, work: Callable[[], Any]) -> Any:
+        start = read()
+        result = work()
+        timings.append(Timing(part=part, name=name, seconds=read() - start))
+        return result
+
+    session: Session = timed("session", "open", lambda: Session(snapshot, shells))
+    for tier in snapshot.config.tiers:
+        for option in tier:
+            plugin = make_plugin(option.name, option.arguments)
+            timed("plugin", option.name, lambda plugin=plugin: plugin.open(session))
+    for name in snapshot.config.actions:
+        action = import_module(f"phalanx.batch.actions.{name}")
+        timed("action", name, lambda action=action: action.run(session))
+    session.voices.tell("closing")
+    rejections = timed("session", "explain", lambda: explain.rejections(session))
+    return session, _plan(session, rejections, timings if clock else [])
+
+
+def _plan(session: Session, rejections: Any, timings: list[Timing]) -> Plan:
+    cluster = session.cluster
+    uids, names = cluster.task_uid, cluster.node_names
+    promised = [t for t, status in enumerate(cluster.status) if status == j.PIPELINED]
+    phases = {job.uid: phase_of(job, session.job_ready(job)) for job in cluster.jobs}
+    phases.update({g.uid: g.phase for g in cluster.strays})
+    return Plan(
+        binds={uids[t]: names[n] for t, n in sorted(session.binds.items())},
+        evictions=tuple(e for _, e in sorted(session.evictions.items())),
+        pipelined={uids[t]: names[cluster.node_of[t]] for t in promised},
+        phases=dict(sorted(phases.items())),
+        rejections=rejections,
+        allocated_hypernodes={
+            job.uid: job.allocated_hypernode for job in cluster.jobs if job.allocated_hypernode
+        },
+        nominations=_nominations(session, promised),
+        timings=tuple(timings),
+        warnings=tuple(session.warnings),
+    )
+
+
+def _nominations(session: Session, promised: list[int]) -> dict[str, str]:
+    """Nodes on which evictions made room for a task: the next cycle tries them first."""
+    cluster = session.cluster
+    freed = {cluster.node_of[t] for t in session.evictions}
+    return {
+        cluster.task_uid[t]: cluster.node_names[cluster.node_of[t]]
+        for t in promised
+        if cluster.node_of[t] in freed
+    }
+
+
+def phase_of(job: Job, ready: bool) -> str:
+    """The podgroup's phase after the cycle. Source: Volcano's getPodGroupPhase."""
+    c = job.counts
+    if c[j.RUNNING] and not job.is_ready() and not ready:
+        return "Unknown"
+    done = c[j.SUCCEEDED] + c[j.FAILED]
+    scheduled = c[j.RUNNING] + c[j.BOUND] + done
+    if scheduled >= job.min_available:
+        return "Completed" if scheduled == done else "Running"
+    return "Inqueue" if job.phase == "Inqueue" else "Pending"

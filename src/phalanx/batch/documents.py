@@ -1,0 +1,171 @@
+"""Reading a YAML or JSON document so that every complaint names its file and line."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+import yaml
+
+from phalanx.errors import BatchFileError
+
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class Document:
+    """A parsed text; `root` is the place to start reading from."""
+
+    def __init__(self, text: str, file: str = "") -> None:
+        self.text = text
+        self.file = file
+        try:
+            if text.lstrip().startswith(("{", "[")):
+                self.value = _strict_json(text)
+            else:
+                self.value = _load(text)
+        except yaml.MarkedYAMLError as e:
+            line = e.problem_mark.line + 1 if e.problem_mark else None
+            raise BatchFileError(f"this is not YAML: {e.problem or e}", file, line) from e
+        except (yaml.YAMLError, ValueError, RecursionError) as e:
+            raise BatchFileError(f"this is neither YAML nor JSON: {e}", file, 1) from e
+
+    @property
+    def root(self) -> Place:
+        return Place(self, (), self.value)
+
+    def line_of(self, path: tuple[str | int, ...]) -> int:
+        """The line on which the value at `path` begins, counted from 1."""
+        node = yaml.compose(self.text, Loader=_LOADER)
+        line = node.start_mark.line if node is not None else 0
+        for step in path:
+            child = None
+            if isinstance(node, yaml.MappingNode):
+                child = next((v for k, v in node.value if k.value == step), None)
+            elif isinstance(node, yaml.SequenceNode) and isinstance(step, int):
+                child = node.value[step] if step < len(node.value) else None
+            if child is None:
+                break
+            node, line = child, child.start_mark.line
+        return line + 1
+
+
+def _load(text: str) -> Any:
+    class Unique(_LOADER):  # type: ignore[misc]
+        """Safe loading that refuses a key given twice instead of keeping the last."""
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            seen: set[Any] = set()
+            for key, _ in node.value:
+                name = key.value if isinstance(key, yaml.ScalarNode) else None
+                if name in seen:
+                    raise yaml.constructor.ConstructorError(
+                        None, None, f"the key {name!r} is given twice", key.start_mark
+                    )
+                seen.add(name)
+            return super().construct_mapping(node, deep)
+
+    return yaml.load(text, Loader=Unique)  # noqa: S506 -- derives from the safe loader
+
+
+def _strict_json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return _load(text)
+
+
+class Place:
+    """A value in a document, with the path to it."""
+
+    __slots__ = ("document", "path", "value")
+
+    def __init__(self, document: Document, path: tuple[str | int, ...], value: Any) -> None:
+        self.document = document
+        self.path = path
+        self.value = value
+
+    def fail(self, reason: str) -> NoReturn:
+        raise BatchFileError(reason, self.document.file, self.document.line_of(self.path))
+
+    def has(self, key: str) -> bool:
+        return isinstance(self.value, dict) and self.value.get(key) is not None
+
+    def get(self, key: str) -> Place:
+        """The member `key`, or a place that holds None."""
+        value = self.value.get(key) if isinstance(self.value, dict) else None
+        return Place(self.document, (*self.path, key), value)
+
+    def need(self, key: str) -> Place:
+        if not isinstance(self.value, dict):
+            self.fail(f"{self._name()} is a mapping with {key!r}, not {_kind(self.value)}")
+        if self.value.get(key) is None:
+            self.fail(f"{self._name()} lacks {key!r}")
+        return self.get(key)
+
+    def keys(self, *allowed: str) -> Place:
+        """Refuse any key other than these; returns self."""
+        for key, place in self.members().items():
+            if key not in allowed:
+                place.fail(f"{self._name()} has no key {key!r}; allowed are {', '.join(allowed)}")
+        return self
+
+    def members(self) -> dict[str, Place]:
+        if self.value is None:
+            return {}
+        if not isinstance(self.value, dict):
+            self.fail(f"{self._name()} is a mapping, not {_kind(self.value)}")
+        return {str(k): Place(self.document, (*self.path, k), v) for k, v in self.value.items()}
+
+    def mapping(self) -> Mapping[str, Any]:
+        return {k: p.value for k, p in self.members().items()}
+
+    def is_list(self) -> bool:
+        return isinstance(self.value, list)
+
+    def items(self) -> list[Place]:
+        if self.value is None:
+            return []
+        if not isinstance(self.value, list):
+            self.fail(f"{self._name()} is a list, not {_kind(self.value)}")
+        return [Place(self.document, (*self.path, i), v) for i, v in enumerate(self.value)]
+
+    def text(self, default: str | None = None) -> str:
+        if self.value is None and default is not None:
+            return default
+        if not isinstance(self.value, str):
+            self.fail(f"{self._name()} is text, not {_kind(self.value)}")
+        return self.value
+
+    def flag(self, default: bool | None = None) -> bool:
+        if self.value is None and default is not None:
+            return default
+        if not isinstance(self.value, bool):
+            self.fail(f"{self._name()} is true or false, not {_kind(self.value)}")
+        return self.value
+
+    def whole(self, default: int | None = None) -> int:
+        if self.value is None and default is not None:
+            return default
+        if isinstance(self.value, bool) or not isinstance(self.value, int):
+            self.fail(f"{self._name()} is a whole number, not {_kind(self.value)}")
+        return self.value
+
+    def number(self, default: float | None = None) -> float:
+        if self.value is None and default is not None:
+            return default
+        good = isinstance(self.value, int | float) and not isinstance(self.value, bool)
+        if not good or not math.isfinite(self.value):
+            self.fail(f"{self._name()} is a number, not {_kind(self.value)}")
+        return float(self.value)
+
+    def texts(self) -> tuple[str, ...]:
+        return tuple(p.text() for p in self.items())
+
+    def _name(self) -> str:
+        return ".".join(str(p) for p in self.path) or "the document"
+
+
+def _kind(value: Any) -> str:
+    return "nothing" if value is None else f"{type(value).__name__} {value!r}"[:80]

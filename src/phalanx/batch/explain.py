@@ -1,0 +1,200 @@
+"""Why things wait: typed rejections for every task and gang not placed, and sentences from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from phalanx.batch import jobs as j
+from phalanx.batch.cluster import Klass
+from phalanx.batch.jobs import Job
+from phalanx.batch.plan import Plan, Rejection
+from phalanx.batch.rows import Ask, Rows
+from phalanx.batch.session import Session
+
+REASONS: dict[str, str] = {
+    "gang-tasks-missing": "the gang has {tasks} of the {minimum} tasks it needs: submit {count} more",
+    "gang-role-short": "a role of the gang has fewer tasks than its minimum {minimums}",
+    "gang-subgroups-short": "the gang has fewer subgroups than its minimum {minimums}",
+    "gang-not-whole": "{placed} of {minimum} tasks would find room, so none starts",
+    "not-let-in": "the podgroup has not been let into its queue",
+    "behind": "{count} podgroups of queue {queue} are ahead of it",
+    "queue-missing": "there is no queue {queue}",
+    "queue-closed": "its queue is not open",
+    "queue-quota": "its queue has room for {room} more tasks like this",
+    "queue-overused": "its queue holds all it deserves",
+    "queue-capability": "its queue may use {limit:g} of {resource}, and would use {would_use:g}",
+    "cluster-overcommitted": "the cluster has {left:g} of {resource} left to promise, {asked:g} asked",
+    "namespace-quota": "its namespace may use {limit:g} of {resource}, and would use {would_use:g}",
+    "user-limit": "{who} may use {limit:g} of {resource}, and would use {would_use:g}",
+    "resource": "{count} nodes lack {resource} (needs {asked:g}, most free {most:g})",
+    "never-fits": "no node, even empty, has {asked:g} of {resource} (largest {most:g})",
+    "no-single-node": "each resource is free somewhere, but not all on one of {count} nodes",
+    "slots": "{count} nodes have no slot for another task",
+    "unschedulable": "{count} nodes are closed to new tasks",
+    "labels": "{count} nodes lack the labels asked for",
+    "taints": "{count} nodes have a taint that it does not tolerate",
+    "ports": "{count} nodes have a port in use that it needs",
+    "pod-affinity": "{count} nodes are not near the tasks it must be near",
+    "pod-anti-affinity": "{count} nodes are near tasks it must keep away from",
+    "spread-label": "{count} nodes lack the label it spreads over",
+    "spread": "{count} nodes would make its spread uneven",
+    "node-group": "{count} nodes are not of a node group its queue may use",
+    "revocable-zone": "{count} nodes are lent out at this time of day, or not for this task",
+    "usage": "{count} nodes are busier than the threshold",
+    "numa": "{count} nodes cannot hold it on the NUMA nodes its policy asks for",
+    "devices": "{count} nodes have no device with the memory it needs",
+    "proportion": "{count} nodes would keep too little for their scarce devices",
+    "reserved": "{count} nodes are reserved for a gang that waits longer",
+    "extender": "{count} nodes were refused by the extender",
+    "topology": "no network domain within its bound holds the gang",
+    "no-nodes": "there are no nodes",
+    "waiting-for-release": "promised node {node}, once evictions there end",
+    "waiting-for-gang": "could run on {node}, once the rest of its gang has room",
+}
+"""Reason -> the sentence, filled with `count` and the detail."""
+
+
+def rejections(session: Session) -> dict[str, tuple[Rejection, ...]]:
+    """Why each task, and each podgroup with tasks waiting, was not placed. Tasks of one class and
+    job share one answer, and so do the counts of nodes for one class."""
+    out: dict[str, tuple[Rejection, ...]] = {}
+    cluster = session.cluster
+    nodes: dict[tuple[int, int], tuple[Rejection, ...]] = {}
+    ahead: dict[int, int] = {}
+    for group in cluster.strays:
+        out[group.uid] = (Rejection(reason="queue-missing", detail={"queue": group.queue}),)
+    for job in sorted(cluster.jobs, key=session.job_key):
+        c = job.counts
+        waiting = c[j.PENDING] + c[j.PIPELINED] + c[j.ALLOCATED]
+        if not waiting and (job.phase != "Pending" or job.is_ready()):
+            continue
+        own = list(session.refusals.get(job.uid, ()))
+        position = ahead.get(job.queue, 0)
+        ahead[job.queue] = position + 1
+        own += _of_job(session, job, position)
+        out[job.uid] = tuple(own)
+        by_class: dict[int, tuple[Rejection, ...]] = {}
+        for t in job.tasks:
+            status = cluster.status[t]
+            if status in (j.PIPELINED, j.ALLOCATED):
+                reason = "waiting-for-release" if status == j.PIPELINED else "waiting-for-gang"
+                detail = {"node": cluster.node_names[cluster.node_of[t]]}
+                out[cluster.task_uid[t]] = (Rejection(reason=reason, detail=detail),)
+            elif status == j.PENDING:
+                klass = cluster.klass[t]
+                answer = by_class.get(klass.index)
+                if answer is None:
+                    answer = by_class[klass.index] = _of_class(session, job, t, klass, nodes)
+                out[cluster.task_uid[t]] = answer
+    return out
+
+
+def _of_job(session: Session, job: Job, position: int) -> list[Rejection]:
+    out = []
+    if job.is_pending():
+        out.append(Rejection(reason="not-let-in"))
+    elif not session.job_ready(job) and job.min_available > 0:
+        placed = job.ready_count() + job.counts[j.PIPELINED]
+        detail = {"placed": placed, "minimum": job.min_available}
+        out.append(Rejection(reason="gang-not-whole", count=job.shortfall(), detail=detail))
+        if job.is_hard() and job.has_topology():
+            out.append(Rejection(reason="topology"))
+    if position:
+        queue = session.cluster.queues[job.queue].name
+        out.append(Rejection(reason="behind", count=position, detail={"queue": queue}))
+    return out
+
+
+def _of_class(
+    session: Session,
+    job: Job,
+    t: int,
+    klass: Klass,
+    nodes: dict[tuple[int, int], tuple[Rejection, ...]],
+) -> tuple[Rejection, ...]:
+    out = []
+    if session.cluster.queues[job.queue].state != "Open":
+        out.append(Rejection(reason="queue-closed"))
+    elif session.overused(job.queue):
+        out.append(Rejection(reason="queue-overused"))
+    room = session.room(job, klass, job.counts[j.PENDING])
+    if room < 1:
+        out.append(Rejection(reason="queue-quota", detail={"room": room}))
+    scope = session.placer.rules()[2]
+    key = (klass.index, {"": -1, "queue": job.queue}.get(scope, job.index + 1_000_000))
+    found = nodes.get(key)
+    if found is None:
+        found = nodes[key] = tuple(_of_nodes(session, session.placer.ask(t)))
+    return (*out, *found)
+
+
+def _of_nodes(session: Session, ask: Ask) -> list[Rejection]:
+    """Each filter with the nodes that it alone would turn away, then each resource that lacks."""
+    cluster = session.cluster
+    n = len(cluster.nodes)
+    if n == 0:
+        return [Rejection(reason="no-nodes")]
+    rows = Rows(cluster, np.arange(n))
+    out = []
+    left = np.ones(n, dtype=np.bool_)
+    for f in session.placer.rules()[0]:
+        passes = f.passes(rows, ask)
+        away = int((~passes).sum())
+        if away:
+            out.append(Rejection(reason=f.reason, count=away, detail={"of": n}))
+            left &= passes
+    short = np.zeros(n, dtype=np.bool_)
+    for r in ask.klass.asked:
+        lacks = cluster.future[:, r] < ask.klass.request[r]
+        short |= lacks
+        if lacks.any() and cluster.dims.names[r] != "pods":
+            out.append(_lack(session, ask, r, int(lacks.sum())))
+    if short.all() and not any(x.reason in ("resource", "never-fits") for x in out if x.count == n):
+        out.append(Rejection(reason="no-single-node", count=n, detail={"of": n}))
+    return out
+
+
+def _lack(session: Session, ask: Ask, r: int, count: int) -> Rejection:
+    cluster = session.cluster
+    dims = cluster.dims
+    asked = float(ask.klass.request[r])
+    largest = float(cluster.capacity[:, r].max())
+    never = largest < asked
+    most = largest if never else max(0.0, float(cluster.future[:, r].max()))
+    return Rejection(
+        reason="never-fits" if never else "resource",
+        count=count,
+        detail={
+            "resource": dims.names[r],
+            "asked": dims.written(r, asked),
+            "most": dims.written(r, most),
+            "of": len(cluster.nodes),
+        },
+    )
+
+
+def sentence(rejection: Rejection) -> str:
+    """One rejection in words."""
+    template = REASONS.get(rejection.reason)
+    if template is None:
+        return f"{rejection.reason} ({rejection.count})"
+    try:
+        return template.format(**{**rejection.detail, "count": rejection.count})
+    except (KeyError, ValueError):
+        return f"{rejection.reason} ({rejection.count}): {dict(rejection.detail)}"
+
+
+def sentences(plan: Plan, name: str) -> list[str]:
+    """Why the task or podgroup `namespace/name` waits; empty if it does not."""
+    return [sentence(r) for r in plan.rejections.get(name, ())]
+
+
+def as_data(found: Mapping[str, Sequence[Rejection]]) -> dict[str, list[dict[str, Any]]]:
+    """Rejections as plain lists and mappings, for JSON."""
+    return {
+        name: [{"reason": r.reason, "count": r.count, "detail": dict(r.detail)} for r in listed]
+        for name, listed in found.items()
+    }

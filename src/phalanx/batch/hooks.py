@@ -1,0 +1,201 @@
+"""Every point at which a plugin may speak: its signature, its switch, and how answers combine.
+
+`HOOKS` is the one table; `Voices` collects what the plugins of a session registered and combines
+by the declared rule. Rules after Volcano's session_plugins.go. Order functions give keys, filters
+give one mask and scorers one vector over all nodes for a class of equal tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from phalanx.batch.config import Configuration
+
+PERMIT, ABSTAIN, REJECT = 1, 0, -1
+"""Votes."""
+
+
+class Rule(Enum):
+    """How the answers of several plugins become one."""
+
+    KEY = "keys are compared plugin by plugin, the smaller first"
+    COMPARE = "the first answer other than 0 decides"
+    FIRST_NO = "the first refusal decides"
+    ALL = "all must agree"
+    ANY = "one that says yes is enough"
+    VOTE = "a reject ends it; else a permit in a tier does; no votes permit"
+    FIRST_TIER_ALL = "all of the first tier that has any must say yes; none is a no"
+    LEAST = "the smallest number"
+    MOST = "the largest number"
+    INTERSECT = "victims that all of a tier name; the first tier that names some decides"
+    UNION = "all of a tier together; the first tier that names some decides"
+    SUM = "scores add up"
+    FIRST = "the first plugin that answers"
+    EACH = "every plugin is told"
+    COLLECT = "the session keeps them all"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hook:
+    """`signature` is for people; `switch` is None where no configuration can turn it off."""
+
+    signature: str
+    switch: str | None
+    rule: Rule
+
+
+HOOKS: dict[str, Hook] = {
+    name: Hook(signature=signature, switch=switch, rule=rule)
+    for name, signature, switch, rule in (
+        ("job_valid", "(Job) -> Rejection | None", None, Rule.FIRST_NO),
+        ("job_order", "(Job) -> key", "jobOrder", Rule.KEY),
+        ("queue_order", "(queue, queue) -> int", "queueOrder", Rule.COMPARE),
+        ("victim_queue_order", "(queue, queue, for_queue) -> int", None, Rule.COMPARE),
+        ("task_order", "(task) -> key", "taskOrder", Rule.KEY),
+        ("subjob_order", "(SubJob) -> key", "subJobOrder", Rule.KEY),
+        ("job_ready", "(Job) -> bool", "jobReady", Rule.ALL),
+        ("job_shortfall", "(Job) -> int", "jobReady", Rule.MOST),
+        ("subjob_ready", "(SubJob) -> bool", "subJobReady", Rule.ALL),
+        ("job_pipelined", "(Job) -> vote", "jobPipelined", Rule.VOTE),
+        ("subjob_pipelined", "(SubJob) -> vote", "subJobPipelined", Rule.VOTE),
+        ("job_enqueueable", "(Job) -> vote", "jobEnqueued", Rule.VOTE),
+        ("job_enqueued", "(Job) -> None", "jobEnqueued", Rule.EACH),
+        ("job_starving", "(Job) -> bool", "jobStarving", Rule.FIRST_TIER_ALL),
+        ("overused", "(queue) -> bool", "overused", Rule.ANY),
+        ("preemptive", "(queue, request) -> bool", "preemptive", Rule.ALL),
+        ("room", "(queue, Job, Klass) -> int", "allocatable", Rule.LEAST),
+        ("dry_run", "(queue) -> bool", None, Rule.ALL),
+        ("preemptable", "(task, tasks) -> tasks | None", "preemptable", Rule.INTERSECT),
+        ("reclaimable", "(task, tasks) -> tasks | None", "reclaimable", Rule.INTERSECT),
+        ("evictable", "(Eviction, tasks) -> tasks | None", None, Rule.INTERSECT),
+        ("victims", "() -> tasks", "victim", Rule.UNION),
+        ("pre_predicate", "(task) -> Rejection | None", "predicate", Rule.FIRST_NO),
+        ("filter", "Filter", "predicate", Rule.COLLECT),
+        ("scorer", "Scorer", "nodeOrder", Rule.COLLECT),
+        ("best_node", "(task, nodes, scores) -> node | -1", "bestNode", Rule.FIRST),
+        ("hypernode_order", "(SubJob, names) -> scores", "hyperNodeOrder", Rule.SUM),
+        ("job_gradient", "(Job, name, purpose) -> levels", "hyperNodeGradient", Rule.FIRST),
+        ("subjob_gradient", "(SubJob, name, purpose) -> levels", "hyperNodeGradient", Rule.FIRST),
+        ("changed", "(Job, Klass, tasks, nodes, sign) -> None", None, Rule.EACH),
+        ("closing", "() -> None", None, Rule.EACH),
+    )
+}
+
+
+class Voices:
+    """What the session's plugins registered, tier by tier, and the combined answers."""
+
+    def __init__(self, config: Configuration) -> None:
+        self._config = config
+        self._tier_of = {p.name: i for i, tier in enumerate(config.tiers) for p in tier}
+        self._options = {p.name: p for tier in config.tiers for p in tier}
+        self._tiers: dict[str, list[list[Callable[..., Any]]]] = {
+            hook: [[] for _ in config.tiers] for hook in HOOKS
+        }
+        self._flat: dict[str, list[Callable[..., Any]]] = {hook: [] for hook in HOOKS}
+        self.strict = config.compat == "none"
+        """Without Volcano's quirks."""
+
+    def is_on(self, plugin: str, switch: str) -> bool:
+        option = self._options.get(plugin)
+        return option is not None and option.is_on(switch)
+
+    def add(self, hook: str, plugin: str, fn: Callable[..., Any]) -> None:
+        """Register `fn`, unless the configuration has the hook's switch off for the plugin."""
+        switch = HOOKS[hook].switch
+        if switch is None or self.is_on(plugin, switch):
+            self._tiers[hook][self._tier_of[plugin]].append(fn)
+            self._flat[hook] = [f for tier in self._tiers[hook] for f in tier]
+
+    def all(self, hook: str) -> list[Callable[..., Any]]:
+        return self._flat[hook]
+
+    def key(self, hook: str, *args: Any) -> tuple[Any, ...]:
+        return tuple([fn(*args) for fn in self._flat[hook]])
+
+    def compare(self, hook: str, *args: Any) -> int:
+        for fn in self._flat[hook]:
+            answer: int = fn(*args)
+            if answer:
+                return answer
+        return 0
+
+    def first(self, hook: str, *args: Any) -> Any:
+        """The first answer other than None, or None."""
+        for fn in self._flat[hook]:
+            answer = fn(*args)
+            if answer is not None:
+                return answer
+        return None
+
+    def every(self, hook: str, *args: Any) -> bool:
+        return all(fn(*args) for fn in self._flat[hook])
+
+    def some(self, hook: str, *args: Any) -> bool:
+        return any(fn(*args) for fn in self._flat[hook])
+
+    def tell(self, hook: str, *args: Any) -> None:
+        for fn in self._flat[hook]:
+            fn(*args)
+
+    def vote(self, hook: str, *args: Any) -> bool:
+        permitted = False
+        for tier in self._tiers[hook]:
+            for fn in tier:
+                vote = fn(*args)
+                if vote < 0:
+                    return False
+                permitted = permitted or vote > 0
+            if permitted:
+                return True
+        return True
+
+    def first_tier_all(self, hook: str, *args: Any) -> bool:
+        for tier in self._tiers[hook]:
+            if tier:
+                return all(fn(*args) for fn in tier)
+        return False
+
+    def least(self, hook: str, *args: Any, limit: int) -> int:
+        for fn in self._flat[hook]:
+            if limit <= 0:
+                return 0
+            limit = min(limit, fn(*args))
+        return limit
+
+    def most(self, hook: str, *args: Any) -> int:
+        return max((fn(*args) for fn in self._flat[hook]), default=0)
+
+    def union(self, hook: str, *args: Any) -> list[int]:
+        for tier in self._tiers[hook]:
+            found = sorted({t for fn in tier for t in fn(*args)})
+            if found:
+                return found
+        return []
+
+    def intersect(self, hook: str, asker: Any, candidates: Sequence[int]) -> list[int]:
+        """Victims by tiers. Volcano's quirk: an intersection that came out empty counts as not
+        begun, so the next plugin of the tier begins it anew; compat "none" keeps it empty."""
+        for tier in self._tiers[hook]:
+            victims: list[int] | None = None
+            for fn in tier:
+                named: Iterable[int] | None = fn(asker, candidates)
+                if named is None:
+                    continue
+                chosen = list(named)
+                if not chosen:
+                    victims = None
+                    break
+                if victims is None:
+                    victims = chosen
+                else:
+                    also = set(chosen)
+                    victims = [t for t in victims if t in also]
+                    if not victims and not self.strict:
+                        victims = None
+            if victims is not None and (victims or self.strict):
+                return victims
+        return []

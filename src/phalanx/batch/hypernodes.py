@@ -1,0 +1,75 @@
+"""The tree of network domains: who is in which, and the smallest domain that holds two."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from phalanx.batch.specs import HyperNodeSpec, NetworkTopology
+
+TOP = "<cluster-top-hypernode>"
+"""The domain that holds every node; it stands one tier above the highest that is given."""
+
+
+class HyperNodes:
+    """Domains by name. `members` are indexes of nodes in the cycle's order."""
+
+    def __init__(self, specs: Sequence[HyperNodeSpec], node_index: Mapping[str, int]) -> None:
+        self.tier: dict[str, int] = {h.name: h.tier for h in specs}
+        self.tier_name: dict[str, str] = {h.name: h.tier_name for h in specs}
+        self.parent: dict[str, str] = {}
+        for h in sorted(specs, key=lambda h: h.name):
+            if h.parent in self.tier:
+                self.parent[h.name] = h.parent
+            for child in h.children:
+                if child in self.tier:
+                    self.parent.setdefault(child, h.name)
+        self.given = bool(specs)
+        self.tier[TOP] = max(self.tier.values(), default=0) + 1
+        self.tier_name[TOP] = ""
+        for name in self.tier:
+            if name != TOP:
+                self.parent.setdefault(name, TOP)
+        self.children: dict[str, list[str]] = {name: [] for name in self.tier}
+        for name in sorted(self.parent):
+            self.children[self.parent[name]].append(name)
+        self.members: dict[str, list[int]] = {
+            h.name: sorted({node_index[n] for n in h.nodes if n in node_index}) for h in specs
+        }
+        self.members[TOP] = []
+        for name in sorted(self.tier, key=lambda n: (self.tier[n], n)):
+            inherited = {i for child in self.children[name] for i in self.members[child]}
+            self.members[name] = sorted(inherited | set(self.members[name]))
+        self.members[TOP] = sorted(node_index.values())
+        self.tiers = sorted({t for n, t in self.tier.items() if n != TOP})
+        lowest = self.tiers[0] if self.tiers else None
+        self.lowest = sorted(n for n, t in self.tier.items() if t == lowest and n != TOP)
+        self._lowest_of: dict[int, str] = {}
+        for name in self.lowest:
+            for i in self.members[name]:
+                self._lowest_of.setdefault(i, name)
+
+    def lowest_of(self, node: int) -> str:
+        """The closest domain of a node, or "" for a node in none."""
+        return self._lowest_of.get(node, "")
+
+    def ancestors(self, name: str) -> list[str]:
+        """`name` itself, its parent, and so on to the top."""
+        out = []
+        while name and name in self.tier and name not in out:
+            out.append(name)
+            name = self.parent.get(name, "")
+        return out
+
+    def common(self, a: str, b: str) -> str:
+        """The smallest domain that holds both; "" stands for nothing yet."""
+        if not a or not b:
+            return a or b
+        of_a = set(self.ancestors(a))
+        return next((x for x in self.ancestors(b) if x in of_a), "")
+
+    def bound(self, topology: NetworkTopology) -> int | None:
+        """The highest tier that the topology allows; None when it names one that is not there."""
+        if topology.highest_tier is not None:
+            return topology.highest_tier
+        named = [t for n, t in self.tier.items() if self.tier_name[n] == topology.highest_tier_name]
+        return max(named, default=None)

@@ -1,0 +1,208 @@
+"""Gangs and their parts during a cycle: how many tasks stand where, and what that makes of them.
+
+Counting rules after Volcano's JobInfo and SubJobInfo (pkg/scheduler/api).
+"""
+
+from __future__ import annotations
+
+from phalanx.batch.amounts import Amount, Counts
+from phalanx.batch.specs import NetworkTopology, PodGroupSpec
+
+(PENDING, ALLOCATED, PIPELINED, BINDING, BOUND, RUNNING, RELEASING, SUCCEEDED, FAILED, UNKNOWN) = (
+    range(10)
+)
+STATUS_NAMES = (
+    "Pending", "Allocated", "Pipelined", "Binding", "Bound", "Running", "Releasing",
+    "Succeeded", "Failed", "Unknown",
+)  # fmt: skip
+HOLDING = frozenset({ALLOCATED, BINDING, BOUND, RUNNING})
+"""States in which a task holds its node's resources for good (Volcano's AllocatedStatus)."""
+IDLE_PENDING = 10
+"""Slot of `counts` for pending tasks that request nothing."""
+_SLOTS = 11
+
+
+class Counted:
+    """Tasks counted by state, the common part of a job and a subjob."""
+
+    __slots__ = ("counts", "min_available")
+
+    def __init__(self, min_available: int) -> None:
+        self.counts = [0] * _SLOTS
+        self.min_available = min_available
+
+    def ready_count(self) -> int:
+        c = self.counts
+        return c[ALLOCATED] + c[BINDING] + c[BOUND] + c[RUNNING] + c[SUCCEEDED]
+
+    def holding_count(self) -> int:
+        c = self.counts
+        return c[ALLOCATED] + c[BINDING] + c[BOUND] + c[RUNNING]
+
+    def valid_count(self) -> int:
+        return self.ready_count() + self.counts[PIPELINED] + self.counts[PENDING]
+
+    def shortfall(self) -> int:
+        """How many more tasks must be placed before the minimum holds."""
+        return self.min_available - self.ready_count() - self.counts[IDLE_PENDING]
+
+    def is_ready(self) -> bool:
+        return self.shortfall() <= 0
+
+    def is_pipelined(self) -> bool:
+        return self.shortfall() <= self.counts[PIPELINED]
+
+    def is_starving(self) -> bool:
+        return self.counts[PIPELINED] + self.ready_count() < self.min_available
+
+
+class SubJob(Counted):
+    """A part of a job that is placed together: all of it, or one subgroup."""
+
+    __slots__ = (
+        "allocated_hypernode", "gid", "job", "match_index", "nominated_hypernode", "priority",
+        "tasks", "topology", "uid",
+    )  # fmt: skip
+
+    def __init__(
+        self, job: Job, gid: str, uid: str, min_available: int, topology: NetworkTopology | None
+    ) -> None:
+        super().__init__(min_available)
+        self.job = job
+        self.gid = gid
+        self.uid = uid
+        self.topology = topology
+        self.priority = 0
+        self.match_index = 0
+        self.tasks: list[int] = []
+        self.allocated_hypernode = ""
+        self.nominated_hypernode = ""
+
+    def is_hard(self) -> bool:
+        return _is_hard(self.topology)
+
+
+class Job(Counted):
+    """A podgroup with its tasks. `failed_roles` remembers, per subjob, roles that fit nowhere."""
+
+    __slots__ = (
+        "allocated_hypernode", "failed", "failed_roles", "has_subgroups", "held", "index",
+        "min_resources", "min_subjobs", "pending_since", "phase", "preemptable", "priority",
+        "queue", "revocable", "role_counts", "role_min", "role_min_total", "spec", "subjobs",
+        "tasks", "topology", "total_request", "uid",
+    )  # fmt: skip
+
+    def __init__(self, spec: PodGroupSpec, index: int, queue: int, zero: Counts) -> None:
+        super().__init__(spec.min_member)
+        self.spec = spec
+        self.uid = spec.uid
+        self.index = index
+        self.queue = queue
+        self.priority = spec.priority
+        self.phase = spec.phase
+        self.role_min = {role: n for role, n in spec.min_task_member}
+        self.role_min_total = sum(self.role_min.values())
+        self.role_counts: dict[str, list[int]] = {}
+        self.min_resources: Amount | None = None
+        self.topology = spec.topology
+        self.allocated_hypernode = spec.allocated_hypernode
+        self.has_subgroups = bool(spec.subgroups)
+        self.min_subjobs = {f"{self.uid}/{p.name}": p.minimum for p in spec.subgroups}
+        self.subjobs: dict[str, SubJob] = {}
+        self.tasks: list[int] = []
+        self.held = zero.copy()
+        """What its tasks hold at the start of the cycle."""
+        self.total_request = zero.copy()
+        self.failed_roles: dict[str, set[str]] = {}
+        self.failed: dict[int, str] = {}
+        """Task -> the hypernode in which it fitted nowhere ("" for all nodes)."""
+        annotations = dict(spec.annotations)
+        self.preemptable = annotations.get("volcano.sh/preemptable") == "true"
+        self.revocable = annotations.get("volcano.sh/revocable-zone", "")
+        self.pending_since = spec.created
+
+    @property
+    def default_subjob(self) -> SubJob | None:
+        return self.subjobs.get(self.uid)
+
+    def is_pending(self) -> bool:
+        return self.phase == "Pending"
+
+    def roles_matter(self) -> bool:
+        """Per-role minimums count only if the job's own minimum reaches their sum."""
+        return self.min_available >= self.role_min_total
+
+    def _roles_hold(self, *, pipelined: bool, idle: bool) -> bool:
+        if not self.role_min or not self.roles_matter():
+            return True
+        for role, least in self.role_min.items():
+            c = self.role_counts.get(role)
+            have = 0
+            if c is not None:
+                have = c[ALLOCATED] + c[BINDING] + c[BOUND] + c[RUNNING] + c[SUCCEEDED]
+                have += c[PIPELINED] * pipelined + c[IDLE_PENDING] * idle
+            if have < least:
+                return False
+        return True
+
+    def roles_valid(self) -> bool:
+        """Every role has, or could have, its minimum."""
+        if not self.role_min or not self.roles_matter():
+            return True
+        for role, least in self.role_min.items():
+            c = self.role_counts.get(role)
+            have = 0
+            if c is not None:
+                have = sum(c[:BOUND]) + c[BOUND] + c[RUNNING] + c[SUCCEEDED]
+            if least and have < least:
+                return False
+        return True
+
+    def roles_ready(self) -> bool:
+        return self._roles_hold(pipelined=False, idle=True)
+
+    def roles_pipelined(self) -> bool:
+        return self._roles_hold(pipelined=True, idle=True)
+
+    def subjobs_valid(self) -> bool:
+        found: dict[str, int] = {}
+        for sub in self.subjobs.values():
+            found[sub.gid] = found.get(sub.gid, 0) + 1
+        return all(found.get(gid, 0) >= n for gid, n in self.min_subjobs.items())
+
+    def subjobs_hold(self, *, pipelined: bool) -> bool:
+        """Enough subgroups of every policy are ready (or will be, once evictions end)."""
+        for gid, least in self.min_subjobs.items():
+            if least:
+                subs = (x for x in self.subjobs.values() if x.gid == gid)
+                good = sum(x.is_pipelined() if pipelined else x.is_ready() for x in subs)
+                if good < least:
+                    return False
+        return True
+
+    def is_hard(self) -> bool:
+        """Whether it, or a part of it, must stay within a network domain."""
+        return _is_hard(self.topology) or any(x.is_hard() for x in self.subjobs.values())
+
+    def has_topology(self) -> bool:
+        return self.topology is not None or any(
+            x.topology is not None for x in self.subjobs.values()
+        )
+
+    def forget_failures(self, sub: SubJob | None = None) -> None:
+        if sub is None:
+            self.failed_roles.clear()
+            self.failed.clear()
+        else:
+            self.failed_roles.pop(sub.uid, None)
+            for task in sub.tasks:
+                self.failed.pop(task, None)
+
+
+def _is_hard(topology: NetworkTopology | None) -> bool:
+    """Soft ones are hard with the whole cluster as the bound, once the session converts them."""
+    return (
+        topology is not None
+        and topology.mode == "hard"
+        and (topology.highest_tier is not None or bool(topology.highest_tier_name))
+    )

@@ -1,0 +1,59 @@
+"""Heaps in the session's orders."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Heap(Generic[T]):
+    """Pops the smallest by `key`, taken when an item is pushed: push again after it changed."""
+
+    __slots__ = ("_entries", "_key", "_sequence")
+
+    def __init__(self, key: Callable[[T], Any]) -> None:
+        self._key = key
+        self._entries: list[tuple[Any, int, T]] = []
+        self._sequence = 0
+
+    def push(self, item: T) -> None:
+        self._sequence += 1
+        heapq.heappush(self._entries, (self._key(item), self._sequence, item))
+
+    def pop(self) -> T:
+        return heapq.heappop(self._entries)[2]
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def copy(self) -> Heap[T]:
+        twin: Heap[T] = Heap(self._key)
+        twin._entries = list(self._entries)
+        twin._sequence = self._sequence
+        return twin
+
+
+class QueueHeap:
+    """Pops the queue that is first by `compare`, asked anew at every step."""
+
+    __slots__ = ("_compare", "_items")
+
+    def __init__(self, compare: Callable[[int, int], int]) -> None:
+        self._compare = compare
+        self._items: list[int] = []
+
+    def push(self, queue: int) -> None:
+        self._items.append(queue)
+
+    def pop(self) -> int:
+        best = 0
+        for i in range(1, len(self._items)):
+            if self._compare(self._items[i], self._items[best]) < 0:
+                best = i
+        return self._items.pop(best)
+
+    def __len__(self) -> int:
+        return len(self._items)

@@ -1,0 +1,292 @@
+"""Finding nodes: masks and scores per class, kept, and redone only where something changed.
+
+Equal tasks are placed in one go. Taken one by one, each would go to the best node and only that
+node's answers would change; so the best few nodes are unrolled (what would the second, third …
+task see there?), and the unrolled answers merged in order. The outcome is the same.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from phalanx.batch.amounts import Flags, Vector
+from phalanx.batch.cluster import Klass
+from phalanx.batch.rows import ALWAYS, NEVER, TOUCHED, Ask, Filter, Indexes, Rows, Scorer
+
+if TYPE_CHECKING:
+    from phalanx.batch.session import Session
+
+_WIDTH, _DEPTH = 96, 48
+"""Nodes, and tasks on each, that are unrolled at once."""
+_OUT = -np.inf
+
+
+class Answers:
+    """One class's masks and scores over all nodes, true up to `mark` of the cluster's log."""
+
+    __slots__ = ("fixed", "mark", "open", "room", "scores", "static", "steady")
+
+    def __init__(self, n: int) -> None:
+        self.static: Flags = np.ones(n, dtype=np.bool_)
+        """Filters that never change."""
+        self.fixed: Vector = np.zeros(n)
+        """Scores that never change."""
+        self.open: Flags = np.zeros(n, dtype=np.bool_)
+        """Passes every filter, and fits the room that is or will be idle."""
+        self.room: Flags = np.zeros(n, dtype=np.bool_)
+        """Open, and fits the room that is idle now."""
+        self.scores: Vector = np.zeros(n)
+        self.mark = -1
+        self.steady = True
+
+
+class Placer:
+    """Answers "which nodes, and which is best" for a session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._known: dict[tuple[int, int], Answers] = {}
+        self._rules: tuple[list[Filter], list[Scorer], str] | None = None
+        self._unrollable: dict[int, bool] = {}
+
+    def ask(self, t: int, domain: str = "") -> Ask:
+        cluster = self._session.cluster
+        job = self._session.job(t)
+        return Ask(task=t, klass=cluster.klass[t], job=job, sub=cluster.sub_of[t], domain=domain)
+
+    # -- rules --------------------------------------------------------------------------------
+
+    def rules(self) -> tuple[list[Filter], list[Scorer], str]:
+        """Filters, scorers, and the narrowest scope among them."""
+        if self._rules is None:
+            voices = self._session.voices
+            filters: list[Filter] = voices.all("filter")  # type: ignore[assignment]
+            scorers: list[Scorer] = voices.all("scorer")  # type: ignore[assignment]
+            scopes = {x.scope for x in filters} | {x.scope for x in scorers}
+            scope = next((s for s in ("task", "job", "queue") if s in scopes), "")
+            self._rules = (filters, scorers, scope)
+        return self._rules
+
+    def can_unroll(self, klass: Klass) -> bool:
+        """Whether a placement changes only its own node's answers for this class."""
+        known = self._unrollable.get(klass.index)
+        if known is None:
+            filters, scorers, scope = self.rules()
+            known = self._unrollable[klass.index] = (
+                scope != "task"
+                and not self._session.voices.all("best_node")
+                and all(x.changes(klass) < ALWAYS for x in filters)
+                and all(x.changes(klass) < ALWAYS for x in scorers)
+            )
+        return known
+
+    def answers(self, ask: Ask) -> Answers:
+        """Masks and scores of the asker's class, brought up to date."""
+        filters, scorers, scope = self.rules()
+        cluster = self._session.cluster
+        by = {"": -1, "queue": ask.job.queue, "job": ask.job.index, "task": ask.task}[scope]
+        key = (ask.klass.index, by)
+        n = len(cluster.nodes)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = Answers(n)
+            rows = Rows(cluster, np.arange(n))
+            for f in filters:
+                if f.changes(ask.klass) == NEVER:
+                    known.static &= f.passes(rows, ask)
+            for s in scorers:
+                if s.changes(ask.klass) == NEVER:
+                    known.fixed += s.score(rows, ask)
+            known.steady = self.can_unroll(ask.klass)
+        log = cluster.touched
+        if known.mark < 0 or not known.steady:
+            index = np.arange(n)
+        elif known.mark == len(log):
+            return known
+        else:
+            index = np.unique(np.array(log[known.mark :], dtype=np.intp))
+        known.mark = len(log)
+        self._refresh(known, index, ask, filters, scorers)
+        return known
+
+    def _refresh(
+        self, known: Answers, index: Indexes, ask: Ask, filters: list[Filter], scorers: list[Scorer]
+    ) -> None:
+        cluster = self._session.cluster
+        rows = Rows(cluster, index)
+        passes = known.static[index]
+        fits = np.ones(len(index), dtype=np.bool_)
+        for r in ask.klass.asked:
+            passes &= cluster.future[index, r] >= ask.klass.request[r]
+            fits &= cluster.idle[index, r] >= ask.klass.request[r]
+        for f in filters:
+            if f.changes(ask.klass) != NEVER:
+                passes &= f.passes(rows, ask)
+        known.open[index] = passes
+        known.room[index] = passes & fits
+        if known.steady:
+            known.scores[index] = known.fixed[index] + self._moving(rows, ask, scorers)
+
+    def _moving(self, rows: Rows, ask: Ask, scorers: list[Scorer]) -> Vector:
+        scores = np.zeros(len(rows))
+        for s in scorers:
+            if s.changes(ask.klass) != NEVER:
+                scores += s.score(rows, ask)
+        return scores
+
+    # -- choosing -----------------------------------------------------------------------------
+
+    def best(self, ask: Ask, mask: Flags) -> int:
+        """The node with the highest score in the mask, the first by name among equals; -1 if none."""
+        nodes = np.flatnonzero(mask)
+        if len(nodes) == 0:
+            return -1
+        if len(nodes) == 1:
+            return int(nodes[0])
+        scores = self.scores(ask, nodes)
+        chosen = self._session.voices.first("best_node", ask.task, nodes, scores)
+        if chosen is not None and chosen >= 0:
+            return int(chosen)
+        return int(nodes[int(np.argmax(scores))])
+
+    def scores(self, ask: Ask, nodes: Indexes) -> Vector:
+        """Scores of these nodes; where scores are relative, relative to these nodes alone."""
+        known = self.answers(ask)
+        if known.steady:
+            return known.scores[nodes]
+        rows = Rows(self._session.cluster, nodes)
+        return known.fixed[nodes] + self._moving(rows, ask, self.rules()[1])
+
+    def unroll(self, ask: Ask, count: int, mask: Flags) -> list[int]:
+        """Nodes for up to `count` tasks of the asker's class, one after the other, in idle room.
+
+        Stops early when what was unrolled no longer decides; call again after placing those.
+        """
+        known = self.answers(ask)
+        heads = np.where(known.room & mask, known.scores, _OUT)
+        if count == 1:
+            top = int(np.argmax(heads))
+            return [top] if heads[top] > _OUT else []
+        chosen = _top(heads, min(_WIDTH, count))
+        if len(chosen) == 0:
+            return []
+        rest = heads.copy()
+        rest[chosen] = _OUT
+        other = int(np.argmax(rest))
+        bar = (-float(rest[other]), other)
+        ladders = self._ladders(ask, chosen, min(_DEPTH, count))
+        heap = [(-ladder[0], int(node), i, 0) for i, (node, ladder) in enumerate(ladders)]
+        heapq.heapify(heap)
+        nodes: list[int] = []
+        while heap and len(nodes) < count:
+            score, node, i, k = heap[0]
+            if (score, node) > bar:
+                break
+            nodes.append(node)
+            ladder = ladders[i][1]
+            if k + 1 < len(ladder):
+                heapq.heapreplace(heap, (-ladder[k + 1], node, i, k + 1))
+            elif len(ladder) == _DEPTH:
+                break
+            else:
+                heapq.heappop(heap)
+        return nodes
+
+    def _ladders(self, ask: Ask, nodes: Indexes, depth: int) -> list[tuple[int, list[float]]]:
+        """For each node the score that the first, second … task of the class would see there."""
+        cluster = self._session.cluster
+        klass = ask.klass
+        times = np.full(len(nodes), depth, dtype=np.int64)
+        for r in klass.asked:
+            room = np.minimum(cluster.idle[nodes, r], cluster.future[nodes, r])
+            times = np.minimum(times, room // klass.request[r])
+        owner = np.repeat(np.arange(len(nodes)), times)
+        starts = np.concatenate(([0], np.cumsum(times)[:-1]))
+        step = np.arange(len(owner)) - starts[owner]
+        rows = Rows(cluster, nodes[owner], klass, step.astype(np.int64))
+        filters, scorers, _ = self.rules()
+        passes = np.ones(len(rows), dtype=np.bool_)
+        for f in filters:
+            if f.changes(klass) == TOUCHED:
+                passes &= f.passes(rows, ask)
+        known = self.answers(ask)
+        scores = known.fixed[rows.index] + self._moving(rows, ask, scorers)
+        out = []
+        good, listed = passes.tolist(), scores.tolist()
+        for i, node in enumerate(nodes.tolist()):
+            start, stop = int(starts[i]), int(starts[i] + times[i])
+            end = start
+            while end < stop and good[end]:
+                end += 1
+            if end > start:
+                out.append((node, listed[start:end]))
+        return out
+
+    def capacity_for(self, ask: Ask, mask: Flags) -> int:
+        """How many tasks of the class the room that is or will be idle could hold at most."""
+        cluster = self._session.cluster
+        nodes = np.flatnonzero(self.answers(ask).open & mask)
+        if len(nodes) == 0:
+            return 0
+        times: Vector | None = None
+        for r in ask.klass.asked:
+            each = cluster.future[nodes, r] // ask.klass.request[r]
+            times = each if times is None else np.minimum(times, each)
+        return 1 << 30 if times is None else int(times.sum())
+
+    # -- for evictions ------------------------------------------------------------------------
+
+    def curable(self, ask: Ask, mask: Flags | None = None) -> Flags:
+        """Nodes that no filter rules out for good: evictions might make them fit."""
+        cluster = self._session.cluster
+        n = len(cluster.nodes)
+        rows = Rows(cluster, np.arange(n))
+        passes = np.ones(n, dtype=np.bool_) if mask is None else mask.copy()
+        for f in self.rules()[0]:
+            if not f.curable:
+                passes &= f.passes(rows, ask)
+        return passes
+
+    def passes_now(self, ask: Ask, node: int) -> bool:
+        """Whether every filter lets the task onto the node as it stands, room aside."""
+        rows = Rows(self._session.cluster, np.array([node]))
+        return all(bool(f.passes(rows, ask)[0]) for f in self.rules()[0])
+
+    def fits(self, t: int, node: int) -> bool:
+        """Whether the task's request is within what is or will be idle on the node."""
+        cluster = self._session.cluster
+        klass = cluster.klass[t]
+        return bool((cluster.future[node] >= klass.request)[klass.asked].all())
+
+    def ranked(self, ask: Ask, nodes: Sequence[int] | Indexes) -> list[int]:
+        """Nodes by falling score, by name among equals."""
+        index = np.array(nodes, dtype=np.intp)
+        if len(index) == 0:
+            return []
+        scores = self.scores(ask, index)
+        return [int(n) for n in index[np.argsort(-scores, kind="stable")]]
+
+    def mask_of(self, nodes: Sequence[int] | None) -> Flags:
+        """A mask of these nodes; None stands for all."""
+        n = len(self._session.cluster.nodes)
+        if nodes is None:
+            return np.ones(n, dtype=np.bool_)
+        mask = np.zeros(n, dtype=np.bool_)
+        mask[list(nodes)] = True
+        return mask
+
+
+def _top(heads: Vector, count: int) -> Indexes:
+    """Indexes of the `count` highest, lower index first among equals; fewer if the rest is out."""
+    live = np.flatnonzero(heads > _OUT)
+    if len(live) <= count:
+        return live
+    values = heads[live]
+    cut = np.partition(values, len(values) - count)[len(values) - count]
+    above = live[values > cut]
+    level = live[values == cut][: count - len(above)]
+    return np.sort(np.concatenate((above, level)))

@@ -1,0 +1,51 @@
+"""What a cycle decided, and why the rest must wait, as frozen values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from phalanx.batch.specs import Value
+
+
+class Rejection(Value):
+    """One typed "no": `reason` is a code of explain.REASONS, `count` how many nodes (or tasks, or
+    groups ahead) it concerns, `detail` the numbers behind it."""
+
+    reason: str
+    count: int = 0
+    detail: Mapping[str, Any] = {}
+
+
+class Eviction(Value):
+    """A task that must go, for whom, and which action says so."""
+
+    task: str
+    reason: str
+    counts_as_retry: bool = True
+
+
+class Timing(Value):
+    """Seconds that one part of the cycle took, by the caller's clock."""
+
+    part: str
+    name: str
+    seconds: float
+
+
+class Plan(Value):
+    """The outcome of one cycle. Names are namespace/name; nothing here is applied yet."""
+
+    binds: Mapping[str, str]
+    evictions: tuple[Eviction, ...]
+    pipelined: Mapping[str, str]
+    phases: Mapping[str, str]
+    rejections: Mapping[str, tuple[Rejection, ...]]
+    allocated_hypernodes: Mapping[str, str] = {}
+    nominations: Mapping[str, str] = {}
+    timings: tuple[Timing, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def evicted(self) -> tuple[str, ...]:
+        return tuple(e.task for e in self.evictions)

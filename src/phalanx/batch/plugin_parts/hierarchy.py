@@ -1,0 +1,120 @@
+"""The tree of weighted shares behind hierarchical dominant resource fairness.
+
+Source: Volcano's drf plugin (HDRF, after Bhattacharya et al., "Hierarchical scheduling for diverse
+datacenter workloads").
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from phalanx.batch.amounts import EPSILON, Counts, Flags, Vector
+
+
+class Branch:
+    """A queue's level, or (with `request` set) a job."""
+
+    __slots__ = ("children", "held", "request", "saturated", "share", "weight")
+
+    def __init__(self, size: int, weight: float = 1.0) -> None:
+        self.weight = weight
+        self.children: dict[str, Branch] = {}
+        self.held: Vector = np.zeros(size)
+        self.request: Vector | None = None
+        self.share = 0.0
+        self.saturated = False
+
+    def copy(self) -> Branch:
+        twin = Branch(len(self.held), self.weight)
+        twin.children = {k: c.copy() for k, c in self.children.items()}
+        twin.held, twin.request = self.held.copy(), self.request
+        twin.share, twin.saturated = self.share, self.saturated
+        return twin
+
+    def compare(self, left: list[str], right: list[str]) -> int:
+        """Which path goes first: negative for the left one."""
+        a = b = self
+        depth = min(len(left), len(right))
+        for i in range(depth):
+            if a.saturated != b.saturated:
+                return 1 if a.saturated else -1
+            mine, theirs = a.share / a.weight, b.share / b.weight
+            if mine != theirs:
+                return -1 if mine < theirs else 1
+            if i < depth - 1:
+                nothing = Branch(len(self.held))
+                a = a.children.get(left[i + 1], nothing)
+                b = b.children.get(right[i + 1], nothing)
+        return 0
+
+
+class ShareTree:
+    """Queues' paths with their jobs as leaves, over a cluster of `total`."""
+
+    def __init__(self, total: Vector) -> None:
+        self._total = total
+        self._of = total >= EPSILON
+        self.root = Branch(len(total))
+        self.allocated: Vector = np.zeros(len(total))
+
+    def copy(self) -> ShareTree:
+        twin = ShareTree(self._total)
+        twin.root = self.root.copy()
+        twin.allocated = self.allocated.copy()
+        return twin
+
+    def put(
+        self, path: list[str], weights: list[str], job: str, held: Vector, request: Counts
+    ) -> None:
+        """Set what a job holds, and bring all levels above up to date."""
+        branch = self.root
+        for i, name in enumerate(path[1:], 1):
+            child = branch.children.get(name)
+            if child is None:
+                child = Branch(len(self._total), _weight(weights, i))
+                branch.children[name] = child
+            branch = child
+        leaf = branch.children.get(job)
+        if leaf is None:
+            leaf = branch.children[job] = Branch(len(self._total))
+        leaf.held = held
+        leaf.request = request.astype(np.float64)
+        leaf.share = self._share(held)
+        demanding = (self.allocated < self._total) & self._of
+        self._refresh(self.root, demanding)
+
+    def _share(self, held: Vector) -> float:
+        if not self._of.any():
+            return 0.0
+        return max(0.0, float((held[self._of] / self._total[self._of]).max()))
+
+    def _refresh(self, branch: Branch, demanding: Flags) -> None:
+        if branch.request is not None:
+            branch.saturated = _saturated(branch.held, branch.request, demanding)
+            return
+        least = 1.0
+        for child in branch.children.values():
+            self._refresh(child, demanding)
+            if child.share != 0 and not child.saturated:
+                least = min(least, self._share(child.held))
+        held = np.zeros(len(self._total))
+        for child in branch.children.values():
+            if child.share != 0:
+                held += child.held if child.saturated else child.held * (least / child.share)
+        branch.held = held
+        branch.share = self._share(held)
+        branch.saturated = all(c.saturated for c in branch.children.values())
+
+
+def _weight(weights: list[str], i: int) -> float:
+    try:
+        return max(1.0, float(weights[i]))
+    except (IndexError, ValueError):
+        return 1.0
+
+
+def _saturated(held: Vector, request: Vector, demanding: Flags) -> bool:
+    """It has all it asked for of some resource, or wants one of which the cluster has no more."""
+    asked = request != 0
+    has_all = (held != 0) & asked & (held >= request)
+    return bool((has_all | (asked & ~demanding)).any())

@@ -1,0 +1,215 @@
+"""What the tasks on a node, and in its domain, mean for one more: affinity, spread, ports.
+
+Source: kube-scheduler's interpodaffinity, podtopologyspread and nodeports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from phalanx.batch import jobs as j
+from phalanx.batch.amounts import Flags, Vector
+from phalanx.batch.cluster import Klass
+from phalanx.batch.matching import meets
+from phalanx.batch.rows import ALWAYS, NEVER, Ask, Rows
+from phalanx.batch.session import Session
+from phalanx.batch.specs import PodTerm, Spread
+
+
+class Neighbours:
+    """Answers about tasks on nodes, read anew each time: only classes that care pay for it."""
+
+    def __init__(self, session: Session) -> None:
+        self._cluster = session.cluster
+        shapes = [k.shape for k in session.cluster.klasses]
+        found = [x.affinity for x in shapes if x.affinity is not None]
+        self.any_required = any(a.pod_required or a.pod_anti_required for a in found)
+        self._any_preferred = any(a.pod_preferred or a.pod_anti_preferred for a in found)
+        self._domains: dict[str, list[str | None]] = {}
+
+    def _domain(self, key: str) -> list[str | None]:
+        """Each node's value of a label."""
+        known = self._domains.get(key)
+        if known is None:
+            known = self._domains[key] = [labels.get(key) for labels in self._cluster.labels]
+        return known
+
+    def _present(self) -> Iterator[tuple[int, Klass]]:
+        """(node, class) of every task that stands on a node and is not being evicted."""
+        cluster = self._cluster
+        for node, tasks in enumerate(cluster.on_node):
+            for t in tasks:
+                if cluster.status[t] != j.RELEASING:
+                    yield node, cluster.klass[t]
+
+    def _matched(self, term: PodTerm, owner: Klass, other: Klass) -> bool:
+        spaces = term.namespaces or (owner.shape.namespace,)
+        return other.shape.namespace in spaces and meets(other.labels, term.matches)
+
+    # -- filters --------------------------------------------------------------------------------
+
+    def required_changes(self, _: Klass) -> int:
+        return ALWAYS
+
+    def near(self, rows: Rows, ask: Ask) -> Flags:
+        """Every required affinity term has a match in the node's domain; the first of a group of
+        tasks that want each other may go anywhere in a labelled domain."""
+        affinity = ask.klass.shape.affinity
+        good = np.ones(len(rows), dtype=np.bool_)
+        if affinity is None or not affinity.pod_required:
+            return good
+        found: list[set[str]] = [set() for _ in affinity.pod_required]
+        for node, klass in self._present():
+            if not all(self._matched(t, ask.klass, klass) for t in affinity.pod_required):
+                continue
+            for i, term in enumerate(affinity.pod_required):
+                value = self._domain(term.topology_key)[node]
+                if value is not None:
+                    found[i].add(value)
+        alone = not any(found) and all(
+            self._matched(t, ask.klass, ask.klass) for t in affinity.pod_required
+        )
+        for i, term in enumerate(affinity.pod_required):
+            domain = self._domain(term.topology_key)
+            good &= np.array(
+                [domain[n] is not None and (alone or domain[n] in found[i]) for n in rows.index],
+                dtype=np.bool_,
+            )
+        return good
+
+    def apart(self, rows: Rows, ask: Ask) -> Flags:
+        """No required anti-affinity is broken, neither the asker's nor that of a task in place."""
+        affinity = ask.klass.shape.affinity
+        mine = affinity.pod_anti_required if affinity else ()
+        taken: dict[str, set[str]] = {}
+        for node, klass in self._present():
+            theirs = klass.shape.affinity.pod_anti_required if klass.shape.affinity else ()
+            terms = [t for t in mine if self._matched(t, ask.klass, klass)]
+            terms += [t for t in theirs if self._matched(t, klass, ask.klass)]
+            for term in terms:
+                value = self._domain(term.topology_key)[node]
+                if value is not None:
+                    taken.setdefault(term.topology_key, set()).add(value)
+        good = np.ones(len(rows), dtype=np.bool_)
+        for key, values in taken.items():
+            domain = self._domain(key)
+            good &= np.array([domain[n] not in values for n in rows.index], dtype=np.bool_)
+        return good
+
+    def ports_free(self, rows: Rows, ask: Ask) -> Flags:
+        wanted = set(ask.klass.shape.ports)
+        if not wanted:
+            return np.ones(len(rows), dtype=np.bool_)
+        cluster = self._cluster
+        good = []
+        for n in rows.index:
+            used = {
+                p
+                for t in cluster.on_node[n]
+                if cluster.status[t] != j.RELEASING
+                for p in cluster.klass[t].shape.ports
+            }
+            good.append(not used & wanted)
+        return np.array(good, dtype=np.bool_)
+
+    # -- spread -----------------------------------------------------------------------------------
+
+    def spread_changes(self, klass: Klass) -> int:
+        return ALWAYS if klass.shape.spread else NEVER
+
+    def spread_labelled(self, rows: Rows, ask: Ask) -> Flags:
+        keys = [x.topology_key for x in ask.klass.shape.spread if x.hard]
+        good = [all(self._domain(k)[n] is not None for k in keys) for n in rows.index]
+        return np.array(good, dtype=np.bool_)
+
+    def spread_within(self, rows: Rows, ask: Ask) -> Flags:
+        good = np.ones(len(rows), dtype=np.bool_)
+        for rule in ask.klass.shape.spread:
+            if not rule.hard:
+                continue
+            counts = self._spread_counts(rule, ask)
+            least = min(counts.values(), default=0)
+            own = meets(ask.klass.labels, rule.matches)
+            domain = self._domain(rule.topology_key)
+            skew = [counts.get(domain[n] or "", 0) + own - least for n in rows.index]
+            good &= np.array(skew, dtype=np.int64) <= rule.max_skew
+        return good
+
+    def _spread_counts(self, rule: Spread, ask: Ask) -> dict[str, int]:
+        """Matching tasks per domain, over the domains that the task's selector allows."""
+        cluster = self._cluster
+        domain = self._domain(rule.topology_key)
+        selector = ask.klass.shape.selector
+        counts: dict[str, int] = {}
+        for n, value in enumerate(domain):
+            if value is not None and all(cluster.labels[n].get(k) == v for k, v in selector):
+                counts.setdefault(value, 0)
+        for node, klass in self._present():
+            value = domain[node]
+            if (
+                value in counts
+                and klass.shape.namespace == ask.klass.shape.namespace
+                and meets(klass.labels, rule.matches)
+            ):
+                counts[value] += 1
+        return counts
+
+    def spread(self, rows: Rows, ask: Ask) -> Vector:
+        """0..100, the fewer matching tasks in the node's domain the more."""
+        soft = [x for x in ask.klass.shape.spread if not x.hard]
+        if not soft:
+            return np.zeros(len(rows))
+        raw = np.zeros(len(rows))
+        for rule in soft:
+            counts = self._spread_counts(rule, ask)
+            domain = self._domain(rule.topology_key)
+            weight = np.log(len(counts) + 2)
+            raw += np.array([counts.get(domain[n] or "", 0) * weight for n in rows.index])
+        high, low = raw.max(initial=0.0), raw.min(initial=np.inf)
+        if high == 0:
+            return np.full(len(rows), 100.0)
+        out: Vector = np.floor(100.0 * (high + low - raw) / high)
+        return out
+
+    # -- wishes ---------------------------------------------------------------------------------
+
+    def affinity_changes(self, _: Klass) -> int:
+        return ALWAYS if self._any_preferred else NEVER
+
+    def affinity(self, rows: Rows, ask: Ask) -> Vector:
+        """0..100 by the weights of preferred terms, the asker's and those of tasks in place."""
+        if not self._any_preferred:
+            return np.zeros(len(rows))
+        sums: dict[tuple[str, str], int] = {}
+
+        def count(term: PodTerm, node: int, sign: int) -> None:
+            value = self._domain(term.topology_key)[node]
+            if value is not None:
+                at = (term.topology_key, value)
+                sums[at] = sums.get(at, 0) + sign * term.weight
+
+        mine = ask.klass.shape.affinity
+        for node, klass in self._present():
+            theirs = klass.shape.affinity
+            for affinity, owner, other in ((mine, ask.klass, klass), (theirs, klass, ask.klass)):
+                if affinity is None:
+                    continue
+                for term in affinity.pod_preferred:
+                    if self._matched(term, owner, other):
+                        count(term, node, 1)
+                for term in affinity.pod_anti_preferred:
+                    if self._matched(term, owner, other):
+                        count(term, node, -1)
+        raw = np.zeros(len(rows))
+        for (key, value), weight in sums.items():
+            domain = self._domain(key)
+            raw += np.array([weight * (domain[n] == value) for n in rows.index])
+        if not sums or not len(raw):
+            return raw
+        low, high = raw.min(), raw.max()
+        if high == low:
+            return np.zeros(len(rows))
+        out: Vector = np.floor(100.0 * (raw - low) / (high - low))
+        return out

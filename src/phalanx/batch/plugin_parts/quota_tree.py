@@ -1,0 +1,113 @@
+"""Quotas of queues as a tree: what a child inherits, and what its parent leaves it.
+
+Source: Volcano's capacity plugin with hierarchy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from phalanx.batch.accounts import QueueAccount
+from phalanx.batch.amounts import PODS, Amount, Vector, share
+
+ROOT = "root"
+
+
+class QuotaNode:
+    """One queue's quotas and account; `ancestors` are queue numbers, the root first."""
+
+    __slots__ = (
+        "_share", "account", "ancestors", "capability", "children", "deserved", "guarantee",
+        "name", "queue", "real_capability",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        queue: int,
+        name: str,
+        account: QueueAccount,
+        capability: Amount,
+        deserved: Amount,
+        guarantee: Amount,
+    ) -> None:
+        self.queue = queue
+        self.name = name
+        self.account = account
+        self.capability = capability
+        self.real_capability = capability
+        self.deserved = deserved
+        self.guarantee = guarantee
+        self.ancestors: list[int] = []
+        self.children: list[int] = []
+        self._share: float | None = None
+
+    def is_leaf(self) -> bool:
+        return not self.children
+
+    def share(self) -> float:
+        """max of allocated / deserved; 1 for a queue that deserves nothing."""
+        if self._share is None:
+            if self.deserved.is_empty():
+                self._share = 1.0
+            else:
+                held, deserved = self.account.allocated.v, self.deserved.v
+                of = self.deserved.named()
+                self._share = max(share(float(held[r]), float(deserved[r])) for r in of)
+        return self._share
+
+    def add(self, load: Vector) -> None:
+        self.account.allocated.v += load
+        self._share = None
+
+
+class QuotaTree:
+    """All queues by number. `ready` is False where the tree is broken: then nothing is let in."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[int, QuotaNode] = {}
+        self.ready = True
+
+    def connect(self, parents: Mapping[int, str], index: Mapping[str, int]) -> bool:
+        """Set ancestors and children; False for a missing parent or a circle."""
+        for queue, node in self.nodes.items():
+            path: list[int] = []
+            at = queue
+            while self.nodes[at].name != ROOT:
+                up = index.get(parents[at] or ROOT)
+                if up is None or up in path or up == queue:
+                    return False
+                path.append(up)
+                at = up
+            node.ancestors = path[::-1]
+            if path:
+                self.nodes[path[0]].children.append(queue)
+        return True
+
+    def descend(self, top: QuotaNode) -> None:
+        """Hand capabilities down: unset resources are the parent's, guarantees of siblings are
+        set aside, and a child's real capability is at most its capability."""
+        children = [self.nodes[c] for c in top.children]
+        guaranteed = deserved = None
+        for child in children:
+            child.deserved = child.deserved.raise_to(child.guarantee)
+            guaranteed = _sum(guaranteed, child.guarantee)
+            deserved = _sum(deserved, child.deserved)
+            unset = child.capability.v <= 0
+            unset[PODS:] = ~child.capability.has[PODS:] & top.capability.has[PODS:]
+            child.capability.v = np.where(unset, top.capability.v, child.capability.v)
+            child.capability.has |= top.capability.has
+        if guaranteed is None or deserved is None:
+            return
+        if top.name == ROOT:
+            top.guarantee, top.deserved = guaranteed, deserved
+        for child in children:
+            limit = top.real_capability.excess_over(guaranteed).add(child.guarantee)
+            child.real_capability = limit.cap(child.capability, missing_is_zero=False)
+            self.descend(child)
+
+
+def _sum(so_far: Amount | None, more: Amount) -> Amount:
+    return more.copy() if so_far is None else so_far.add(more)

@@ -1,0 +1,331 @@
+"""Queues have hard quotas; what one does not use of its deserved part others may, until it asks.
+
+Source: Volcano's capacity plugin. real capability = total - all guarantees + its own, at most its
+capability; deserved = the queue's own, at least its guarantee (flat: at most its real capability);
+share = max of allocated / deserved, 1 for a queue that deserves nothing. A victim shares a resource
+with the reclaimer, leaves its queue its guarantee, and its queue has more than it deserves of a
+resource that the victim uses (or deserves none of them). With hierarchy, children inherit what their
+parent's capability says and they do not, checks run up to the root, queues are compared at the first
+level where their paths part, and victims nearest in the tree go first; `ancestorReclaimLevel` n also
+asks the first n ancestors, for victims and for the right to reclaim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from phalanx.batch.accounts import QueueAccount, enter, limitless, queue_accounts
+from phalanx.batch.amounts import (
+    INFINITE,
+    Amount,
+    Vector,
+    above_where_named,
+    fits_how_often,
+    over_requested,
+    shares_resource,
+    within_partly,
+)
+from phalanx.batch.arguments import Arguments, whole
+from phalanx.batch.cluster import Cluster, Klass
+from phalanx.batch.evictions import EvictionAsk
+from phalanx.batch.hooks import PERMIT, REJECT
+from phalanx.batch.jobs import Job
+from phalanx.batch.plan import Rejection
+from phalanx.batch.plugin_parts.quota_tree import ROOT, QuotaNode, QuotaTree
+from phalanx.batch.session import Session
+
+
+class Capacity:
+    """`ancestorReclaimLevel`: 0; the switch `hierarchy` turns the tree on."""
+
+    name = "capacity"
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._level = max(0, whole(arguments, "ancestorReclaimLevel", 0))
+
+    def open(self, session: Session) -> None:
+        self._session = session
+        self._cluster = session.cluster
+        self._hierarchy = session.is_on(self.name, "hierarchy")
+        if self._hierarchy:
+            self._tree = _tree_of(session.cluster)
+        else:
+            self._tree = _flat(session.cluster)
+        self._nodes = self._tree.nodes
+        hooks: list[tuple[str, Any]] = [
+            ("reclaimable", self._reclaimable),
+            ("evictable", self._evictable),
+            ("preemptive", self._preemptive),
+            ("room", self._room),
+            ("job_enqueueable", self._enqueueable),
+            ("dry_run", self._dry_run),
+            ("changed", self._changed),
+        ]
+        if self._tree.ready:
+            hooks.append(("queue_order", self._compare))
+            if self._hierarchy:
+                hooks.append(("victim_queue_order", self._compare_victims))
+        for hook, fn in hooks:
+            session.add(hook, self.name, fn)
+
+    # -- orders ---------------------------------------------------------------------------------
+
+    def _compare(self, left: int, right: int) -> int:
+        queues = self._cluster.queues
+        if queues[left].priority != queues[right].priority:
+            return queues[right].priority - queues[left].priority
+        a, b = self._nodes[left], self._nodes[right]
+        if self._hierarchy:
+            if a.is_leaf() != b.is_leaf():
+                return -1 if a.is_leaf() else 1
+            if a.is_leaf():
+                level = _common_level(a, b) + 1
+                a = self._nodes[a.ancestors[level]] if level < len(a.ancestors) else a
+                b = self._nodes[b.ancestors[level]] if level < len(b.ancestors) else b
+        mine, theirs = a.share(), b.share()
+        if mine != theirs:
+            return -1 if mine < theirs else 1
+        return int(a.deserved.is_empty()) - int(b.deserved.is_empty())
+
+    def _compare_victims(self, left: int, right: int, for_queue: int) -> int:
+        mine = self._nodes[for_queue]
+        return _common_level(self._nodes[right], mine) - _common_level(self._nodes[left], mine)
+
+    # -- room -----------------------------------------------------------------------------------
+
+    def _chain(self, queue: int) -> list[QuotaNode]:
+        node = self._nodes[queue]
+        return [node, *(self._nodes[a] for a in reversed(node.ancestors))]
+
+    def _usable(self, queue: int) -> bool:
+        if not self._tree.ready or self._cluster.queues[queue].state != "Open":
+            return False
+        return not self._hierarchy or self._nodes[queue].is_leaf()
+
+    def _room(self, queue: int, _: Job, klass: Klass) -> int:
+        if not self._usable(queue):
+            return 0
+        dims = self._cluster.dims
+        return min(
+            fits_how_often(dims, n.account.allocated.v, n.real_capability.v, klass.vector)
+            for n in self._chain(queue)
+        )
+
+    def _enqueueable(self, job: Job) -> int:
+        if not self._usable(job.queue):
+            self._session.refuse(job, Rejection(reason="queue-closed"))
+            return REJECT
+        if job.min_resources is None:
+            return PERMIT
+        dims, least = self._cluster.dims, job.min_resources.v
+        for node in self._chain(job.queue):
+            account = node.account
+            used = least + account.allocated.v + account.inqueue.v - account.elastic.v
+            over = over_requested(dims, used, node.real_capability.v, least)
+            for r in over:
+                detail = {
+                    "queue": node.name,
+                    "resource": dims.names[r],
+                    "would_use": dims.written(r, float(used[r])),
+                    "limit": dims.written(r, float(node.real_capability.v[r])),
+                }
+                self._session.refuse(job, Rejection(reason="queue-capability", detail=detail))
+            if over:
+                return REJECT
+        for node in self._chain(job.queue):
+            node.account.inqueue.add(job.min_resources)
+        return PERMIT
+
+    def _preemptive(self, queue: int, request: Vector) -> bool:
+        if not self._tree.ready or self._cluster.queues[queue].state != "Open":
+            return False
+        dims, node = self._cluster.dims, self._nodes[queue]
+        used = node.account.allocated.v + request
+        if over_requested(dims, used, node.real_capability.v, request):
+            return False
+        if within_partly(dims, used, node.deserved.v, request):
+            return True
+        if not self._hierarchy:
+            return False
+        for level in range(1, self._level + 1):
+            above = self._ancestor(node, level)
+            if above is not None:
+                used = above.account.allocated.v + request
+                if within_partly(dims, used, above.deserved.v, request):
+                    return True
+        return False
+
+    def _ancestor(self, node: QuotaNode, level: int) -> QuotaNode | None:
+        """The ancestor so many steps up; never the root."""
+        if len(node.ancestors) < level:
+            return None
+        above = self._nodes[node.ancestors[-level]]
+        return None if above.name == ROOT else above
+
+    # -- victims --------------------------------------------------------------------------------
+
+    def _reclaimable(self, reclaimer: int, candidates: Sequence[int]) -> list[int]:
+        if not self._tree.ready:
+            return []
+        cluster = self._cluster
+        dims = cluster.dims
+        request = cluster.klass[reclaimer].vector
+        mine = self._nodes[self._session.job(reclaimer).queue]
+        left: dict[int, Amount] = {}
+
+        def held(node: QuotaNode) -> Amount:
+            return left.setdefault(node.queue, node.account.allocated.copy())
+
+        out = []
+        for t in self._session.sort_victims(candidates, reclaimer):
+            if cluster.job_of[t] < 0:
+                continue
+            load = cluster.klass[t].vector
+            if not shares_resource(dims, load, request):
+                continue
+            theirs = self._nodes[self._session.job(t).queue]
+            rest = Amount(held(theirs).v - load, held(theirs).has)
+            if not theirs.guarantee.less_equal(rest):
+                continue
+            if not shares_resource(dims, load, theirs.deserved.v, pods=True):
+                if self._stays_in_family(mine, theirs, request):
+                    continue
+            elif not above_where_named(dims, held(theirs), theirs.deserved, load):
+                continue
+            above = self._ancestors_to_ask(mine, theirs)
+            if all(self._over(held(a), a, load) for a in above):
+                for node in (theirs, *above):
+                    held(node).v -= load
+                out.append(t)
+        return out
+
+    def _over(self, held: Amount, node: QuotaNode, load: Vector) -> bool:
+        dims = self._cluster.dims
+        none = not shares_resource(dims, load, node.deserved.v, pods=True)
+        return none or above_where_named(dims, held, node.deserved, load)
+
+    def _stays_in_family(self, mine: QuotaNode, theirs: QuotaNode, request: Vector) -> bool:
+        """Nothing is deserved on either side below a common ancestor: there is no quarrel."""
+        if not self._hierarchy or self._level == 0:
+            return False
+        near = {self._ancestor(mine, n) for n in range(1, self._level + 1)} - {None}
+        common = any(self._ancestor(theirs, n) in near for n in range(1, self._level + 1))
+        dims = self._cluster.dims
+        return common and not shares_resource(dims, request, mine.deserved.v, pods=True)
+
+    def _ancestors_to_ask(self, mine: QuotaNode, theirs: QuotaNode) -> list[QuotaNode]:
+        if not self._hierarchy:
+            return []
+        out = []
+        for level in range(1, self._level + 1):
+            above = self._ancestor(theirs, level)
+            same = len(mine.ancestors) >= level and above is self._nodes[mine.ancestors[-level]]
+            if above is not None and not same:
+                out.append(above)
+        return out
+
+    def _evictable(self, ask: EvictionAsk, candidates: Sequence[int]) -> list[int]:
+        if ask.within_queue:
+            return list(candidates)
+        if not self._tree.ready:
+            return []
+        left: dict[int, Amount] = {}
+        out = []
+        for t in candidates:
+            node = self._nodes[self._session.job(t).queue]
+            held = left.setdefault(node.queue, node.account.allocated.copy())
+            load = self._cluster.klass[t].vector
+            rest = Amount(held.v - load, held.has)
+            if node.guarantee.less_equal(rest) and self._over(held, node, load):
+                left[node.queue] = rest
+                out.append(t)
+        return out
+
+    # -- books ----------------------------------------------------------------------------------
+
+    def _dry_run(self, queue: int) -> bool:
+        """Trying evictions out reads a state that is kept only while the predicate hook is on."""
+        on = self._session.is_on
+        if not (on(self.name, "allocatable") or on(self.name, "preemptable")):
+            return True
+        usable = not self._hierarchy or self._nodes[queue].is_leaf()
+        return self._tree.ready and usable and on(self.name, "predicate")
+
+    def _changed(
+        self, job: Job, klass: Klass, tasks: Sequence[int], nodes: Sequence[int], sign: int
+    ) -> None:
+        load = klass.vector * (len(tasks) * sign)
+        for node in self._chain(job.queue):
+            node.add(load)
+
+
+def _common_level(a: QuotaNode, b: QuotaNode) -> int:
+    """The last position from the root at which both paths agree."""
+    level = 0
+    for i, (x, y) in enumerate(zip(a.ancestors, b.ancestors, strict=False)):
+        if x != y:
+            break
+        level = i
+    return level
+
+
+def _flat(cluster: Cluster) -> QuotaTree:
+    dims = cluster.dims
+    tree = QuotaTree()
+    guarantees = [dims.amount(q.guarantee) for q in cluster.queues]
+    promised = dims.empty()
+    for g in guarantees:
+        promised.add(g)
+    accounts = queue_accounts(cluster)
+    for i, queue in enumerate(cluster.queues):
+        account = accounts.get(i) or QueueAccount(dims)
+        limit = cluster.total.excess_over(promised).add(guarantees[i])
+        if queue.capability:
+            limit.cap(limitless(dims.amount(queue.capability)), missing_is_zero=False)
+        deserved = dims.amount(queue.deserved).cap(limit, missing_is_zero=False)
+        tree.nodes[i] = QuotaNode(
+            queue=i,
+            name=queue.name,
+            account=account,
+            capability=limit,
+            deserved=deserved.raise_to(guarantees[i]),
+            guarantee=guarantees[i],
+        )
+        tree.nodes[i].real_capability = limit
+    return tree
+
+
+def _tree_of(cluster: Cluster) -> QuotaTree:
+    dims = cluster.dims
+    tree = QuotaTree()
+    for i, queue in enumerate(cluster.queues):
+        tree.nodes[i] = QuotaNode(
+            queue=i,
+            name=queue.name,
+            account=QueueAccount(dims),
+            capability=dims.amount(queue.capability),
+            deserved=dims.amount(queue.deserved),
+            guarantee=dims.amount(queue.guarantee),
+        )
+    root = cluster.queue_index.get(ROOT)
+    parents = {i: q.parent for i, q in enumerate(cluster.queues)}
+    if root is None or not tree.connect(parents, cluster.queue_index):
+        tree.ready = False
+        return tree
+    for job in cluster.jobs:
+        node = tree.nodes[job.queue]
+        if not node.is_leaf():
+            tree.ready = False
+            return tree
+        for at in (job.queue, *node.ancestors):
+            enter(cluster, tree.nodes[at].account, job)
+    top = tree.nodes[root]
+    if top.capability.is_empty():
+        everything = np.full(len(dims), INFINITE)
+        top.capability = Amount(everything, cluster.total.has.copy())
+    top.real_capability = top.capability
+    tree.descend(top)
+    return tree

@@ -1,0 +1,38 @@
+"""What the cluster itself needs is never a victim.
+
+Source: Volcano's conformance plugin: tasks of a job with the priority class system-cluster-critical
+or system-node-critical, and tasks in the namespace kube-system, are spared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from phalanx.batch.arguments import Arguments
+from phalanx.batch.session import Session
+
+CRITICAL = frozenset({"system-cluster-critical", "system-node-critical"})
+
+
+class Conformance:
+    """No arguments."""
+
+    name = "conformance"
+
+    def __init__(self, arguments: Arguments) -> None:
+        del arguments
+
+    def open(self, session: Session) -> None:
+        cluster = session.cluster
+
+        def spare(_: Any, candidates: Sequence[int]) -> list[int]:
+            return [t for t in candidates if not critical(t)]
+
+        def critical(t: int) -> bool:
+            if cluster.tasks[t].namespace == "kube-system":
+                return True
+            return cluster.job_of[t] >= 0 and session.job(t).spec.priority_class in CRITICAL
+
+        for hook in ("preemptable", "reclaimable", "evictable"):
+            session.add(hook, self.name, spare)

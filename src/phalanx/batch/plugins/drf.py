@@ -1,0 +1,126 @@
+"""Dominant resource fairness: who has the smallest share of what it uses most goes first.
+
+Source: Volcano's drf plugin. share = max over the cluster's resources of allocated / total. A victim
+is one whose job, without it, still has at least the share that the preemptor's job would have
+(within 1e-6). With hierarchy, queues are compared level by level down their paths: one that is
+saturated comes later, then share / weight decides; a parent counts its unsaturated children scaled
+to the least dominant share among them, and its saturated children as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from phalanx.batch.amounts import EPSILON, Vector
+from phalanx.batch.arguments import Arguments
+from phalanx.batch.cluster import Klass
+from phalanx.batch.jobs import Job
+from phalanx.batch.plugin_parts.hierarchy import Branch, ShareTree
+from phalanx.batch.session import Session
+
+TOLERANCE = 1e-6
+
+
+class DominantShare:
+    """No arguments; the switch `hierarchy` turns the tree of queues on."""
+
+    name = "drf"
+
+    def __init__(self, arguments: Arguments) -> None:
+        del arguments
+
+    def open(self, session: Session) -> None:
+        self._session = session
+        self._total = session.cluster.total.v
+        self._of = np.flatnonzero(self._total >= EPSILON)
+        self._held: list[Vector] = [job.held.astype(np.float64) for job in session.cluster.jobs]
+        self._shares: list[float | None] = [None] * len(self._held)
+        session.add("preemptable", self.name, self._victims)
+        session.add("job_order", self.name, lambda job: self.share(job.index))
+        session.add("changed", self.name, self._changed)
+        self._tree: ShareTree | None = None
+        if session.is_on(self.name, "hierarchy"):
+            self._tree = ShareTree(self._total)
+            for job in session.cluster.jobs:
+                self._enter(self._tree, job, self._held[job.index])
+            session.add("queue_order", self.name, self._compare)
+            session.add("reclaimable", self.name, self._reclaimable)
+
+    def share(self, job: int) -> float:
+        known = self._shares[job]
+        if known is None:
+            known = self._shares[job] = self._share_of(self._held[job])
+        return known
+
+    def _share_of(self, held: Vector) -> float:
+        if len(self._of) == 0:
+            return 0.0
+        return max(0.0, float((held[self._of] / self._total[self._of]).max()))
+
+    def _changed(
+        self, job: Job, klass: Klass, tasks: Sequence[int], nodes: Sequence[int], sign: int
+    ) -> None:
+        self._held[job.index] = self._held[job.index] + klass.vector * (len(tasks) * sign)
+        self._shares[job.index] = None
+        if self._tree is not None:
+            self._tree.allocated += klass.vector * (len(tasks) * sign)
+            self._enter(self._tree, job, self._held[job.index], new=False)
+
+    def _victims(self, preemptor: int, candidates: Sequence[int]) -> list[int]:
+        cluster = self._session.cluster
+        mine = cluster.job_of[preemptor]
+        own = self._share_of(self._held[mine] + cluster.klass[preemptor].vector)
+        left: dict[int, Vector] = {}
+        out = []
+        for t in candidates:
+            job = cluster.job_of[t]
+            if job < 0:
+                continue
+            left[job] = left.get(job, self._held[job]) - cluster.klass[t].vector
+            theirs = self._share_of(left[job])
+            if own < theirs or abs(own - theirs) <= TOLERANCE:
+                out.append(t)
+        return out
+
+    # -- hierarchy ------------------------------------------------------------------------------
+
+    def _enter(self, tree: ShareTree, job: Job, held: Vector, *, new: bool = True) -> None:
+        if new:
+            tree.allocated += held
+        queue = self._session.cluster.queues[job.queue]
+        path = queue.hierarchy_path.split("/")
+        tree.put(path, queue.hierarchy_weights.split("/"), job.uid, held, job.total_request)
+
+    def _compare(self, left: int, right: int) -> int:
+        assert self._tree is not None
+        return self._compare_in(self._tree.root, left, right)
+
+    def _compare_in(self, root: Branch, left: int, right: int) -> int:
+        queues = self._session.cluster.queues
+        a, b = queues[left].hierarchy_path.split("/"), queues[right].hierarchy_path.split("/")
+        return root.compare(a, b)
+
+    def _reclaimable(self, reclaimer: int, candidates: Sequence[int]) -> list[int]:
+        assert self._tree is not None
+        session = self._session
+        cluster = session.cluster
+        tree = self._tree.copy()
+        mine = session.job(reclaimer)
+        load = cluster.klass[reclaimer].vector
+        tree.allocated += load
+        self._enter(tree, mine, self._held[mine.index] + load, new=False)
+        out = []
+        for t in candidates:
+            if cluster.job_of[t] < 0:
+                continue
+            theirs, load = session.job(t), cluster.klass[t].vector
+            held = self._held[theirs.index]
+            tree.allocated -= load
+            self._enter(tree, theirs, held - load, new=False)
+            if self._compare_in(tree.root, mine.queue, theirs.queue) < 0:
+                out.append(t)
+            tree.allocated += load
+            self._enter(tree, theirs, held, new=False)
+        return out

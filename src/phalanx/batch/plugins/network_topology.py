@@ -1,0 +1,256 @@
+"""Gangs stay close: domains by tier, and nodes near what the gang already has.
+
+Source: Volcano's network-topology-aware plugin. Levels: the domains up to the allowed tier within
+what the job already uses, tier by tier, leaving out those that could not hold the minimum. Domain
+score = 100 * weight * binpack ratio (used + request) / capacity over weighted resources, plus the part
+of the job's tasks that are there where the best are equal. Node score for a part with a topology =
+100 * weight * (maxTier - tier of the common domain) / (maxTier - minTier), 1 in the same domain, plus
+that part; for others the binpack ratio of the node's domains, tier by tier, weighted fading^(tier-1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from phalanx.batch import jobs as j
+from phalanx.batch.amounts import PODS, Counts, Vector
+from phalanx.batch.arguments import Arguments, flag, number, text, whole
+from phalanx.batch.cluster import Klass
+from phalanx.batch.jobs import Job, SubJob
+from phalanx.batch.rows import ALWAYS, NEVER, Ask, Rows, Scorer
+from phalanx.batch.session import Session
+from phalanx.batch.specs import NetworkTopology
+
+_EVICT = "evict"
+
+
+class NetworkTopologyAware:
+    """`weight` 1, `hypernode.binpack.cpu` 1, `hypernode.binpack.memory` 1,
+    `hypernode.binpack.resources` (names with commas) with `hypernode.binpack.resources.<name>` 1,
+    `hypernode.binpack.normal-pod.enable` true, `hypernode.binpack.normal-pod.fading` 0.8,
+    `hypernode.gradient.evict.max-hypernodes` 8."""
+
+    name = "network-topology-aware"
+
+    def __init__(self, arguments: Arguments) -> None:
+        def weight(key: str) -> int:
+            n = whole(arguments, key, 1)
+            return n if n >= 0 else 1
+
+        base = "hypernode.binpack"
+        self._weight = weight("weight")
+        self._weights = {"cpu": weight(f"{base}.cpu"), "memory": weight(f"{base}.memory")}
+        for name in text(arguments, f"{base}.resources").split(","):
+            if name.strip():
+                self._weights[name.strip()] = weight(f"{base}.resources.{name.strip()}")
+        self._plain = flag(arguments, f"{base}.normal-pod.enable", True)
+        fading = number(arguments, f"{base}.normal-pod.fading", 0.8)
+        self._fading = fading if fading >= 0 else 0.8
+        self._most = whole(arguments, "hypernode.gradient.evict.max-hypernodes", 8)
+
+    def open(self, session: Session) -> None:
+        self._session = session
+        cluster = session.cluster
+        self._tree = cluster.hypernodes
+        index = cluster.dims.index
+        self._of = {index[n]: w for n, w in self._weights.items() if n in index}
+        self._capacity: dict[str, Counts] = {}
+        self._used: dict[str, Counts] = {}
+        self._domains_of: dict[int, list[str]] = {}
+        for name, members in self._tree.members.items():
+            self._capacity[name] = cluster.capacity[members].sum(axis=0)
+            self._used[name] = cluster.used[members].sum(axis=0)
+            for node in members:
+                self._domains_of.setdefault(node, []).append(name)
+        tiers = [t for n, t in self._tree.tier.items()]
+        self._low, self._high = min(tiers), max(tiers)
+        session.add("changed", self.name, self._changed)
+        session.add("hypernode_order", self.name, self._order)
+        session.add("job_gradient", self.name, self._job_levels)
+        session.add("subjob_gradient", self.name, self._subjob_levels)
+        aware = any(job.has_topology() for job in cluster.jobs)
+        plain = self._plain and self._tree.given
+        changes = ALWAYS if aware or plain else NEVER
+        session.add(
+            "scorer",
+            self.name,
+            Scorer(name=self.name, score=self._score, changes=lambda _: changes, scope="job"),
+        )
+
+    def _changed(
+        self, job: Job, klass: Klass, tasks: Sequence[int], nodes: Sequence[int], sign: int
+    ) -> None:
+        if self._tree.given:
+            for node in nodes:
+                for name in self._domains_of.get(node, ()):
+                    self._used[name] = self._used[name] + klass.request * sign
+
+    # -- levels ---------------------------------------------------------------------------------
+
+    def _job_levels(self, job: Job, within: str, purpose: str) -> list[list[str]]:
+        least = None if job.min_resources is None else job.min_resources.v
+        return self._levels(job.topology, job.allocated_hypernode, least, within, purpose)
+
+    def _subjob_levels(self, sub: SubJob, within: str, purpose: str) -> list[list[str]]:
+        cluster = self._session.cluster
+        least = np.zeros(len(cluster.dims))
+        for t in sub.tasks:
+            if cluster.status[t] == j.PENDING:
+                least += cluster.klass[t].vector
+        return self._levels(sub.topology, sub.allocated_hypernode, least, within, purpose)
+
+    def _levels(
+        self,
+        topology: NetworkTopology | None,
+        allocated: str,
+        least: Vector | None,
+        within: str,
+        purpose: str,
+    ) -> list[list[str]]:
+        if topology is None or not (topology.highest_tier or topology.highest_tier_name):
+            return [[within]]
+        bound = self._tree.bound(topology)
+        if bound is None:
+            return []
+        root = self._search_root(bound, allocated, within)
+        if root is None:
+            return []
+        by_tier: dict[int, list[str]] = {}
+        queue = [root]
+        while queue:
+            name = queue.pop(0)
+            queue += self._tree.children[name]
+            tier = self._tree.tier[name]
+            if tier <= bound and (allocated or self._could_hold(name, least, purpose)):
+                by_tier.setdefault(tier, []).append(name)
+        levels = [sorted(by_tier[t]) for t in sorted(by_tier)]
+        return self._widest_first(levels) if purpose == _EVICT else levels
+
+    def _search_root(self, bound: int, allocated: str, within: str) -> str | None:
+        """The widest domain that holds what is allocated and is within both limits."""
+        if not allocated:
+            return within
+        highest = ""
+        for name in self._tree.ancestors(allocated):
+            if self._tree.tier[name] > bound:
+                break
+            highest = name
+        if not highest:
+            return None
+        common = self._tree.common(within, highest)
+        if common == highest:
+            return within
+        return highest if common == within else None
+
+    def _could_hold(self, name: str, least: Vector | None, purpose: str) -> bool:
+        if least is None:
+            return True
+        cluster = self._session.cluster
+        members = self._tree.members[name]
+        of = least > 0
+        if purpose == _EVICT:
+            return bool((least <= cluster.capacity[members].sum(axis=0))[of].all())
+        room = np.maximum(cluster.idle[members].sum(axis=0), cluster.future[members].sum(axis=0))
+        return bool((least <= room)[of].all())
+
+    def _widest_first(self, levels: list[list[str]]) -> list[list[str]]:
+        left = self._most
+        if left <= 0:
+            return levels
+        out = []
+        for level in reversed(levels):
+            if left == 0:
+                break
+            kept = level[-left:] if len(level) > left else level
+            out.append(kept)
+            left -= len(kept)
+        return out
+
+    # -- scores ---------------------------------------------------------------------------------
+
+    def _ratio(self, name: str, request: Vector) -> float:
+        """How full a domain would be with the request on it; 0 if it would not fit."""
+        total, weights = 0.0, 0
+        for r, weight in self._of.items():
+            if request[r] <= 0 or r == PODS:
+                continue
+            capacity, used = float(self._capacity[name][r]), float(self._used[name][r])
+            if used + request[r] > capacity:
+                return 0.0
+            total += weight * (used + request[r]) / capacity
+            weights += weight
+        return total / weights if weights else 0.0
+
+    def _task_part(self, name: str, sub: SubJob) -> float:
+        """The part of a subjob's tasks that stand in a domain."""
+        if not name or not sub.tasks:
+            return 0.0
+        members = set(self._tree.members[name])
+        there = sum(self._session.cluster.node_of[t] in members for t in sub.tasks)
+        return there / len(sub.tasks)
+
+    def _order(self, sub: SubJob, names: Sequence[str]) -> dict[str, float]:
+        cluster = self._session.cluster
+        request = np.zeros(len(cluster.dims))
+        for t in sub.tasks:
+            request += cluster.klass[t].vector
+        scores = {name: self._ratio(name, request) for name in names}
+        best = max(scores.values())
+        level = [name for name in names if scores[name] == best]
+        if len(level) > 1:
+            for name in level:
+                scores[name] += self._task_part(name, sub)
+        return {name: 100.0 * self._weight * s for name, s in scores.items()}
+
+    def _score(self, rows: Rows, ask: Ask) -> Vector:
+        sub = ask.sub
+        if sub is not None and sub.topology is not None:
+            return self._near(rows, ask, sub) * (100.0 * self._weight)
+        if not self._plain or not self._tree.given:
+            return np.zeros(len(rows))
+        return self._faded(rows, ask) * (100.0 * self._weight)
+
+    def _near(self, rows: Rows, ask: Ask, sub: SubJob) -> Vector:
+        if not ask.domain:
+            return np.zeros(len(rows))
+        worth: dict[str, float] = {}
+        homes = [self._tree.lowest_of(int(n)) for n in rows.index]
+        for home in homes:
+            if home not in worth:
+                worth[home] = self._closeness(home, ask.domain)
+        scores = np.array([worth[home] for home in homes])
+        level = np.flatnonzero(scores == scores.max())
+        if len(level) > 1:
+            for i in level:
+                scores[i] += self._task_part(homes[i], sub)
+        return scores
+
+    def _closeness(self, home: str, domain: str) -> float:
+        if not home:
+            return 0.0
+        if home == domain:
+            return 1.0
+        common = self._tree.common(home, domain)
+        if not common or self._high == self._low:
+            return 0.0
+        return (self._high - self._tree.tier[common]) / (self._high - self._low)
+
+    def _faded(self, rows: Rows, ask: Ask) -> Vector:
+        weights = {t: self._fading ** (t - 1) for t in range(self._low, self._high + 1)}
+        total = sum(weights.values())
+        if total <= 0:
+            return np.zeros(len(rows))
+        worth: dict[str, float] = {}
+        out = np.zeros(len(rows))
+        for i, node in enumerate(rows.index):
+            of_tier = {self._tree.tier[n]: n for n in self._domains_of.get(int(node), ())}
+            score = 0.0
+            for tier, weight in weights.items():
+                name = of_tier.get(tier)
+                if name is not None and name not in worth:
+                    worth[name] = self._ratio(name, ask.klass.vector)
+                score += weight * (worth[name] if name is not None else 1.0)
+            out[i] = score / total
+        return out

@@ -1,0 +1,167 @@
+"""kube-scheduler's preferences, each 0 to 100 times its weight.
+
+Source: Volcano's nodeorder plugin over kube-scheduler's scorers. least = mean over cpu and memory of
+(capacity - asked) * 100 / capacity; most = the same of asked; balanced = (1 - spread of the used
+fractions) * 100, the spread being half the distance for two resources, else the standard deviation;
+node affinity = sum of the weights of wishes met; taint toleration = 100 less the part of intolerable
+PreferNoSchedule taints; pod affinity and topology spread scaled to 0..100 over the candidates. In
+least and most, a task that asks for no cpu or memory counts as 100 milli-cores or 200 MiB.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from phalanx.batch.amounts import CPU, MEMORY, Counts, Vector
+from phalanx.batch.arguments import Arguments, whole
+from phalanx.batch.cluster import Cluster, Klass
+from phalanx.batch.matching import tolerates
+from phalanx.batch.plugin_parts.neighbours import Neighbours
+from phalanx.batch.rows import ALWAYS, NEVER, Ask, Rows, Scorer, never, touched
+from phalanx.batch.session import Session
+
+DEFAULTS = {
+    "leastrequested": 1,
+    "mostrequested": 0,
+    "nodeaffinity": 2,
+    "podaffinity": 2,
+    "balancedresource": 1,
+    "tainttoleration": 3,
+    "imagelocality": 1,
+    "podtopologyspread": 2,
+}
+
+
+class NodeOrder:
+    """`<name>.weight` for each of DEFAULTS; image locality knows no images here and gives 0."""
+
+    name = "nodeorder"
+
+    def __init__(self, arguments: Arguments) -> None:
+        self.weights = {k: whole(arguments, f"{k}.weight", v) for k, v in DEFAULTS.items()}
+
+    def open(self, session: Session) -> None:
+        cluster = session.cluster
+        w = self.weights
+        gpu = cluster.dims.index.get("nvidia.com/gpu")
+        least, most, balanced = w["leastrequested"], w["mostrequested"], w["balancedresource"]
+
+        def load(rows: Rows, ask: Ask) -> Vector:
+            out = np.zeros(len(rows), dtype=np.int64)
+            if least or most:
+                out += _allocation(rows, ask.klass, least, most)
+            if balanced:
+                out += balanced * _balance(rows, ask.klass, gpu)
+            return out.astype(np.float64)
+
+        if least or most or balanced:
+            session.add("scorer", self.name, Scorer(name="load", score=load, changes=touched))
+        self._wishes(session, cluster)
+        neighbours = Neighbours(session)
+        if w["podaffinity"]:
+            session.add(
+                "scorer",
+                self.name,
+                Scorer(
+                    name="podaffinity",
+                    score=lambda rows, ask: w["podaffinity"] * neighbours.affinity(rows, ask),
+                    changes=neighbours.affinity_changes,
+                ),
+            )
+        if w["podtopologyspread"]:
+            session.add(
+                "scorer",
+                self.name,
+                Scorer(
+                    name="podtopologyspread",
+                    score=lambda rows, ask: w["podtopologyspread"] * neighbours.spread(rows, ask),
+                    changes=neighbours.spread_changes,
+                ),
+            )
+
+    def _wishes(self, session: Session, cluster: Cluster) -> None:
+        """Node affinity and taints, which no placement changes."""
+        near, taints = self.weights["nodeaffinity"], self.weights["tainttoleration"]
+        soft = [[t for t in n.taints if t.effect == "PreferNoSchedule"] for n in cluster.nodes]
+        tainted = any(soft)
+
+        def affinity(rows: Rows, ask: Ask) -> Vector:
+            found = ask.klass.shape.affinity
+            if found is None or not found.node_preferred:
+                return np.zeros(len(rows))
+            sums = np.zeros(len(cluster.nodes))
+            for wish in found.node_preferred:
+                sums += wish.weight * cluster.labelled(*wish.matches)
+            return sums[rows.index] * near
+
+        def toleration(rows: Rows, ask: Ask) -> Vector:
+            kept = [t for t in ask.klass.shape.tolerations if t.effect in ("", "PreferNoSchedule")]
+            bad = np.array([sum(not tolerates(kept, t) for t in soft[n]) for n in rows.index])
+            worst = bad.max(initial=0)
+            if worst == 0:
+                return np.full(len(rows), 100.0 * taints)
+            return (100 - 100 * bad // worst).astype(np.float64) * taints
+
+        if near:
+            session.add("scorer", self.name, Scorer(name="affinity", score=affinity, changes=never))
+        if taints:
+            session.add(
+                "scorer",
+                self.name,
+                Scorer(
+                    name="taints",
+                    score=toleration,
+                    changes=lambda _: ALWAYS if tainted else NEVER,
+                ),
+            )
+
+
+def _allocation(rows: Rows, klass: Klass, least: int, most: int) -> Counts:
+    sums = np.zeros((2, len(rows)), dtype=np.int64)
+    weights = np.zeros(len(rows), dtype=np.int64)
+    for r in (CPU, MEMORY):
+        capacity = rows.capacity(r)
+        asked = rows.weighed(r) + klass.weighed[r]
+        some = capacity > 0
+        whole_part = np.maximum(capacity, 1)
+        within = some & (asked <= capacity)
+        if least:
+            sums[0] += np.where(within, (capacity - asked) * 100 // whole_part, 0)
+        if most:
+            sums[1] += np.where(some, np.minimum(asked, capacity) * 100 // whole_part, 0)
+        weights += some
+    weights = np.maximum(weights, 1)
+    out: Counts = least * (sums[0] // weights) + most * (sums[1] // weights)
+    return out
+
+
+def _balance(rows: Rows, klass: Klass, gpu: int | None) -> Counts:
+    if klass.best_effort:
+        return np.zeros(len(rows), dtype=np.int64)
+    resources = [CPU, MEMORY]
+    if gpu is not None and klass.request[gpu] > 0:
+        resources.append(gpu)
+    fractions = []
+    counted = []
+    for r in resources:
+        capacity = rows.capacity(r)
+        asked = rows.asked(r) + klass.request[r]
+        fractions.append(np.minimum(asked / np.maximum(capacity, 1), 1.0))
+        counted.append(capacity > 0)
+    if len(resources) == 2 and all(c.all() for c in counted):
+        spread = np.abs(fractions[0] - fractions[1]) / 2
+    else:
+        spread = _spread(np.array(fractions), np.array(counted))
+    return ((1 - spread) * 100).astype(np.int64)
+
+
+def _spread(fractions: Vector, counted: Vector) -> Vector:
+    """Half the distance where two resources count, the standard deviation where more do."""
+    n = np.maximum(counted.sum(axis=0), 1)
+    mean = (fractions * counted).sum(axis=0) / n
+    squares = (((fractions - mean) ** 2) * counted).sum(axis=0) / n
+    deviation: Vector = np.sqrt(squares)
+    high = np.where(counted, fractions, -np.inf).max(axis=0)
+    low = np.where(counted, fractions, np.inf).min(axis=0)
+    two = np.where(np.isfinite(high - low), np.abs(high - low) / 2, 0.0)
+    return np.where(n == 2, two, np.where(n >= 3, deviation, 0.0))

@@ -1,0 +1,64 @@
+"""Let in a little more than the cluster holds, and no more.
+
+Source: Volcano's overcommit plugin. With factor f (default 1.2; below 1 counts as 1.2), a job is let
+in if, in every resource of its minimum, promised + minimum <= total * f - used.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from phalanx.batch.accounts import promised_to
+from phalanx.batch.amounts import over_requested
+from phalanx.batch.arguments import Arguments, number
+from phalanx.batch.hooks import PERMIT, REJECT
+from phalanx.batch.jobs import Job
+from phalanx.batch.plan import Rejection
+from phalanx.batch.session import Session
+
+
+class Overcommit:
+    """`overcommit-factor`: 1.2."""
+
+    name = "overcommit"
+
+    def __init__(self, arguments: Arguments) -> None:
+        factor = number(arguments, "overcommit-factor", 1.2)
+        self.factor = factor if factor >= 1 else 1.2
+
+    def open(self, session: Session) -> None:
+        cluster = session.cluster
+        dims = cluster.dims
+        used = cluster.used.sum(axis=0).astype(np.float64)
+        limit = cluster.total.v * self.factor - used
+        promised = dims.empty()
+        for job in cluster.jobs:
+            promised.add(promised_to(cluster, job))
+
+        def enqueueable(job: Job) -> int:
+            if job.min_resources is None:
+                return PERMIT
+            least = job.min_resources.v
+            over = over_requested(dims, promised.v + least, limit, least)
+            if not over:
+                return PERMIT
+            for r in over:
+                session.refuse(
+                    job,
+                    Rejection(
+                        reason="cluster-overcommitted",
+                        detail={
+                            "resource": dims.names[r],
+                            "asked": dims.written(r, float(least[r])),
+                            "left": dims.written(r, float(limit[r] - promised.v[r])),
+                        },
+                    ),
+                )
+            return REJECT
+
+        def enqueued(job: Job) -> None:
+            if job.min_resources is not None:
+                promised.add(job.min_resources)
+
+        session.add("job_enqueueable", self.name, enqueueable)
+        session.add("job_enqueued", self.name, enqueued)

@@ -1,0 +1,98 @@
+"""kube-scheduler's filters: slots, selectors, taints, ports, neighbours, spread.
+
+Source: Volcano's predicates plugin. A node without a free slot, with a port in use, or with a
+neighbour in the way could be cured by evictions; one that lacks the labels or whose taints the task
+does not tolerate could not.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from phalanx.batch.amounts import PODS, Flags
+from phalanx.batch.arguments import Arguments, flag
+from phalanx.batch.matching import tolerates
+from phalanx.batch.plugin_parts.neighbours import Neighbours
+from phalanx.batch.rows import ALWAYS, NEVER, Ask, Filter, Rows, never, touched
+from phalanx.batch.session import Session
+from phalanx.batch.specs import Match
+
+_HARD = ("NoSchedule", "NoExecute")
+
+
+class Predicates:
+    """`predicate.<Name>Enable`, true for NodeAffinity, NodePorts, TaintToleration, PodAffinity and
+    PodTopologySpread; volumes are unknown here. `predicate.CacheEnable` changes nothing: answers
+    are always kept per class."""
+
+    name = "predicates"
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._arguments = arguments
+
+    def _on(self, name: str) -> bool:
+        return flag(self._arguments, f"predicate.{name}Enable", True)
+
+    def open(self, session: Session) -> None:
+        cluster = session.cluster
+        hard = [[t for t in n.taints if t.effect in _HARD] for n in cluster.nodes]
+        tainted = any(hard)
+        shut = np.array([n.unschedulable for n in cluster.nodes], dtype=np.bool_)
+
+        def slots(rows: Rows, _: Ask) -> Flags:
+            return rows.seats() < rows.capacity(PODS)
+
+        def schedulable(rows: Rows, _: Ask) -> Flags:
+            return ~shut[rows.index]
+
+        def labelled(rows: Rows, ask: Ask) -> Flags:
+            shape = ask.klass.shape
+            any_of = shape.affinity.node_required if shape.affinity else ()
+            if not shape.selector and not any_of:
+                return np.ones(len(rows), dtype=np.bool_)
+            good = np.ones(len(cluster.nodes), dtype=np.bool_)
+            for key, value in shape.selector:
+                good &= cluster.labelled(Match(key=key, op="In", values=(value,)))
+            if any_of:
+                some = np.zeros(len(cluster.nodes), dtype=np.bool_)
+                for matches in any_of:
+                    some |= cluster.labelled(*matches)
+                good &= some
+            return good[rows.index]
+
+        def tolerated(rows: Rows, ask: Ask) -> Flags:
+            if not tainted:
+                return np.ones(len(rows), dtype=np.bool_)
+            given = ask.klass.shape.tolerations
+            good = [all(tolerates(given, t) for t in hard[n]) for n in rows.index]
+            return np.array(good, dtype=np.bool_)
+
+        def add(reason: str, passes: object, changes: object, curable: bool = False) -> None:
+            session.add(
+                "filter",
+                self.name,
+                Filter(reason=reason, passes=passes, changes=changes, curable=curable),  # type: ignore[arg-type]
+            )
+
+        add("slots", slots, touched, curable=True)
+        if shut.any():
+            add("unschedulable", schedulable, never)
+        if self._on("NodeAffinity"):
+            add("labels", labelled, never)
+        if self._on("TaintToleration") and tainted:
+            add("taints", tolerated, never)
+        neighbours = Neighbours(session)
+        if self._on("NodePorts") and any(k.shape.ports for k in cluster.klasses):
+            add(
+                "ports",
+                neighbours.ports_free,
+                lambda k: ALWAYS if k.shape.ports else NEVER,
+                curable=True,
+            )
+        if self._on("PodAffinity") and neighbours.any_required:
+            add("pod-affinity", neighbours.near, neighbours.required_changes)
+            add("pod-anti-affinity", neighbours.apart, neighbours.required_changes, curable=True)
+        if self._on("PodTopologySpread") and any(k.shape.spread for k in cluster.klasses):
+            changes = neighbours.spread_changes
+            add("spread-label", neighbours.spread_labelled, never)
+            add("spread", neighbours.spread_within, changes, curable=True)

@@ -1,0 +1,64 @@
+"""Higher priority first, and lower priority gives way.
+
+Source: Volcano's priority plugin. Tasks, jobs and subjobs are ordered by falling priority. A victim
+of another job must have a lower job priority, one of the same job a lower task priority. A job
+starves while not all of its tasks are placed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from phalanx.batch import jobs as j
+from phalanx.batch.arguments import Arguments
+from phalanx.batch.evictions import EvictionAsk
+from phalanx.batch.jobs import Job
+from phalanx.batch.session import Session
+
+
+class Priority:
+    """No arguments."""
+
+    name = "priority"
+
+    def __init__(self, arguments: Arguments) -> None:
+        del arguments
+
+    def open(self, session: Session) -> None:
+        cluster = session.cluster
+        tasks = cluster.tasks
+
+        def victims(preemptor: int, candidates: Sequence[int]) -> list[int]:
+            mine = session.job(preemptor)
+            priority = tasks[preemptor].priority
+            out = []
+            for t in candidates:
+                if cluster.job_of[t] < 0:
+                    continue
+                theirs = session.job(t)
+                if theirs is not mine:
+                    if theirs.priority < mine.priority:
+                        out.append(t)
+                elif tasks[t].priority < priority:
+                    out.append(t)
+            return out
+
+        def evictable(ask: EvictionAsk, candidates: Sequence[int]) -> list[int]:
+            if not ask.within_queue:
+                return list(candidates)
+            return [t for t in candidates if session.job(t).priority < ask.job.priority]
+
+        def starving(job: Job) -> bool:
+            return job.ready_count() + job.counts[j.PIPELINED] < len(job.tasks)
+
+        hooks: tuple[tuple[str, Any], ...] = (
+            ("task_order", lambda t: -tasks[t].priority),
+            ("job_order", lambda job: -job.priority),
+            ("subjob_order", lambda sub: -sub.priority),
+            ("preemptable", victims),
+            ("evictable", evictable),
+            ("job_starving", starving),
+        )
+        for hook, fn in hooks:
+            session.add(hook, self.name, fn)

@@ -1,0 +1,41 @@
+"""Nobody waits longer than promised.
+
+Source: Volcano's sla plugin. A job's deadline is its creation plus its waiting time (annotation
+`sla-waiting-time`, else the argument). Jobs go by deadline, those without one last. Once it has
+passed, the plugin permits letting in and pipelining; before, it abstains.
+"""
+
+from __future__ import annotations
+
+from phalanx.batch.arguments import Arguments, seconds
+from phalanx.batch.hooks import ABSTAIN, PERMIT
+from phalanx.batch.jobs import Job
+from phalanx.batch.session import Session
+
+KEYS = ("volcano.sh/sla-waiting-time", "sla-waiting-time")
+
+
+class WaitingTime:
+    """`sla-waiting-time`: a duration such as 1h30m; none without it."""
+
+    name = "sla"
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._default = seconds(arguments.get("sla-waiting-time"))
+
+    def open(self, session: Session) -> None:
+        def deadline(job: Job) -> float:
+            annotations = dict(job.spec.annotations)
+            given = (seconds(annotations.get(key)) for key in KEYS)
+            wait = next((w for w in given if w is not None), self._default)
+            if wait is None:
+                return float("inf")
+            created = job.spec.created
+            return float("-inf") if created is None else created + wait
+
+        def vote(job: Job) -> int:
+            return PERMIT if deadline(job) < session.now else ABSTAIN
+
+        session.add("job_order", self.name, deadline)
+        session.add("job_enqueueable", self.name, vote)
+        session.add("job_pipelined", self.name, vote)

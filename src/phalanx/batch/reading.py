@@ -1,0 +1,336 @@
+"""A snapshot file as values: every key is known, every amount a number, or the line is named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from phalanx.batch import specs as s
+from phalanx.batch.config import read_config
+from phalanx.batch.documents import Document, Place
+from phalanx.batch.reading_tasks import ShapeReader, labels_of, matches_of, texts_of
+
+FORMAT = "phalanx-snapshot/1"
+PHASES = ("Pending", "Inqueue", "Running", "Unknown", "Completed")
+QUEUE_STATES = ("Open", "Closed", "Closing", "Unknown")
+T = TypeVar("T")
+
+
+def read_snapshots(
+    text: str, known_plugins: Iterable[str], file: str = ""
+) -> tuple[s.Snapshot, ...]:
+    """Every snapshot of a file that holds one, or a list of them under `snapshots`.
+
+    Raises BatchFileError with file, line and reason.
+    """
+    root = Document(text, file).root
+    known = frozenset(known_plugins)
+    if isinstance(root.value, dict) and "snapshots" in root.value:
+        root.keys("format", "name", "notes", "snapshots")
+        _check_format(root)
+        return tuple(_snapshot(p, known) for p in root.get("snapshots").items())
+    _check_format(root)
+    return (_snapshot(root, known),)
+
+
+def _check_format(at: Place) -> None:
+    if at.get("format").text(FORMAT) != FORMAT:
+        at.get("format").fail(f"the format is {FORMAT!r}, not {at.get('format').value!r}")
+
+
+def _snapshot(at: Place, known: frozenset[str]) -> s.Snapshot:
+    at.keys(
+        "format", "name", "notes", "config", "nodes", "hypernodes", "queues", "podgroups",
+        "tasks", "resource_quotas", "disruption_budgets", "now", "seed", "expect",
+    )  # fmt: skip
+    shapes = ShapeReader()
+    snapshot = s.Snapshot(
+        name=at.get("name").text(""),
+        notes=at.get("notes").text(""),
+        config=read_config(at.need("config"), known),
+        nodes=_each(at, "nodes", _node),
+        hypernodes=_each(at, "hypernodes", _hypernode),
+        queues=_each(at, "queues", _queue),
+        podgroups=_each(at, "podgroups", _podgroup),
+        tasks=tuple(_task(p, shapes) for p in at.get("tasks").items()),
+        quotas=_each(at, "resource_quotas", _quota),
+        budgets=_each(at, "disruption_budgets", _budget),
+        now=at.get("now").number(0.0),
+        seed=at.get("seed").whole(0),
+        expect=_expect(at.get("expect")) if at.has("expect") else None,
+    )
+    _check_names(at, snapshot)
+    return snapshot
+
+
+def _each(at: Place, key: str, read: Callable[[Place], T]) -> tuple[T, ...]:
+    return tuple(read(p) for p in at.get(key).items())
+
+
+def _check_names(at: Place, snapshot: s.Snapshot) -> None:
+    """Names are the identities of things, so none may be given twice, nor point nowhere."""
+    named: tuple[tuple[str, Iterable[str]], ...] = (
+        ("nodes", (n.name for n in snapshot.nodes)),
+        ("hypernodes", (h.name for h in snapshot.hypernodes)),
+        ("queues", (q.name for q in snapshot.queues)),
+        ("podgroups", (g.uid for g in snapshot.podgroups)),
+        ("tasks", (t.uid for t in snapshot.tasks)),
+    )
+    for key, names in named:
+        seen: set[str] = set()
+        for i, name in enumerate(names):
+            if name in seen:
+                at.get(key).items()[i].fail(f"{key} holds {name!r} twice")
+            seen.add(name)
+    nodes = {n.name for n in snapshot.nodes}
+    for i, task in enumerate(snapshot.tasks):
+        if task.node and task.node not in nodes:
+            spot = at.get("tasks").items()[i].get("node")
+            spot.fail(f"task {task.uid} is on node {task.node!r}, which is not listed")
+
+
+def amounts_of(at: Place) -> s.Amounts:
+    """`{name: number}`; negative amounts are refused."""
+    pairs = []
+    for name, value in at.members().items():
+        x = value.number()
+        if x < 0:
+            value.fail(f"an amount of {name} is 0 or more, not {x:g}")
+        pairs.append((name, x))
+    return tuple(pairs)
+
+
+def _maybe_amounts(at: Place, key: str) -> s.Amounts | None:
+    return amounts_of(at.get(key)) if at.has(key) else None
+
+
+def _maybe_number(at: Place, key: str) -> float | None:
+    return at.get(key).number() if at.has(key) else None
+
+
+def _one_of(at: Place, allowed: tuple[str, ...], default: str) -> str:
+    value = at.text(default)
+    if value not in allowed:
+        at.fail(f"{value!r} is none of {', '.join(allowed)}")
+    return value
+
+
+def _node(at: Place) -> s.NodeSpec:
+    at.keys(
+        "name", "capacity", "labels", "taints", "annotations", "unschedulable", "usage",
+        "usage_at", "numa", "devices",
+    )  # fmt: skip
+    return s.NodeSpec(
+        name=at.need("name").text(),
+        capacity=amounts_of(at.get("capacity")),
+        labels=labels_of(at.get("labels")),
+        taints=_each(at, "taints", _taint),
+        annotations=labels_of(at.get("annotations")),
+        unschedulable=at.get("unschedulable").flag(False),
+        usage=amounts_of(at.get("usage")),
+        usage_at=_maybe_number(at, "usage_at"),
+        numa=_each(at, "numa", amounts_of),
+        devices=_each(at, "devices", _device),
+    )
+
+
+def _device(at: Place) -> tuple[float, float]:
+    at.keys("memory", "used")
+    return (at.need("memory").number(), at.get("used").number(0.0))
+
+
+def _taint(at: Place) -> s.Taint:
+    at.keys("key", "value", "effect", "timeAdded")
+    effect = _one_of(
+        at.get("effect"), ("NoSchedule", "PreferNoSchedule", "NoExecute"), "NoSchedule"
+    )
+    return s.Taint(key=at.need("key").text(), value=at.get("value").text(""), effect=effect)
+
+
+def _hypernode(at: Place) -> s.HyperNodeSpec:
+    at.keys("name", "tier", "tier_name", "nodes", "parent", "children")
+    return s.HyperNodeSpec(
+        name=at.need("name").text(),
+        tier=at.need("tier").whole(),
+        tier_name=at.get("tier_name").text(""),
+        nodes=at.get("nodes").texts(),
+        parent=at.get("parent").text(""),
+        children=at.get("children").texts(),
+    )
+
+
+def _queue(at: Place) -> s.QueueSpec:
+    at.keys(
+        "name", "weight", "priority", "state", "capability", "deserved", "guarantee",
+        "reclaimable", "parent", "hierarchy_path", "hierarchy_weights", "affinity", "created",
+        "cohort", "borrowing_limit", "lending_limit", "past_usage",
+    )  # fmt: skip
+    return s.QueueSpec(
+        name=at.need("name").text(),
+        weight=at.get("weight").whole(1),
+        priority=at.get("priority").whole(0),
+        state=_one_of(at.get("state"), QUEUE_STATES, "Open"),
+        capability=amounts_of(at.get("capability")),
+        deserved=amounts_of(at.get("deserved")),
+        guarantee=amounts_of(at.get("guarantee")),
+        reclaimable=at.get("reclaimable").flag(True),
+        parent=at.get("parent").text(""),
+        hierarchy_path=at.get("hierarchy_path").text(""),
+        hierarchy_weights=_plain(at.get("hierarchy_weights")),
+        affinity=_group_affinity(at.get("affinity")) if at.has("affinity") else None,
+        created=_maybe_number(at, "created"),
+        cohort=at.get("cohort").text(""),
+        borrowing_limit=_maybe_amounts(at, "borrowing_limit"),
+        lending_limit=_maybe_amounts(at, "lending_limit"),
+        past_usage=at.get("past_usage").number(0.0),
+    )
+
+
+def _plain(at: Place) -> str:
+    """Text that YAML may have read as a number (the weights "1")."""
+    good = isinstance(at.value, int | float) and not isinstance(at.value, bool)
+    return f"{at.value:g}" if good else at.text("")
+
+
+def _group_affinity(at: Place) -> s.GroupAffinity:
+    at.keys("nodegroup_affinity", "nodegroup_anti_affinity")
+    near = at.get("nodegroup_affinity").keys("required", "preferred")
+    far = at.get("nodegroup_anti_affinity").keys("required", "preferred")
+    return s.GroupAffinity(
+        required=near.get("required").texts(),
+        preferred=near.get("preferred").texts(),
+        anti_required=far.get("required").texts(),
+        anti_preferred=far.get("preferred").texts(),
+    )
+
+
+def _topology(at: Place) -> s.NetworkTopology | None:
+    if at.value is None:
+        return None
+    at.keys("mode", "highest_tier_allowed", "highest_tier_name")
+    if at.has("highest_tier_allowed") and at.has("highest_tier_name"):
+        at.fail("highest_tier_allowed and highest_tier_name exclude each other")
+    mode = _one_of(at.get("mode"), ("hard", "soft", ""), "hard")
+    if not mode:
+        return None
+    tier = at.get("highest_tier_allowed")
+    return s.NetworkTopology(
+        mode="hard" if mode == "hard" else "soft",
+        highest_tier=tier.whole() if tier.value is not None else None,
+        highest_tier_name=at.get("highest_tier_name").text(""),
+    )
+
+
+def _subgroup(at: Place) -> s.SubgroupPolicy:
+    at.keys("name", "match_label_keys", "subgroup_size", "min_subgroups", "network_topology")
+    size = at.get("subgroup_size")
+    return s.SubgroupPolicy(
+        name=at.need("name").text(),
+        match_label_keys=at.get("match_label_keys").texts(),
+        size=size.whole() if size.value is not None else None,
+        minimum=at.get("min_subgroups").whole(0),
+        topology=_topology(at.get("network_topology")),
+    )
+
+
+def _podgroup(at: Place) -> s.PodGroupSpec:
+    at.keys(
+        "name", "namespace", "queue", "minMember", "minTaskMember", "minResources", "priority",
+        "priority_class", "phase", "annotations", "network_topology", "allocated_hypernode",
+        "subgroup_policies", "created", "user", "group", "run_time_s", "started",
+    )  # fmt: skip
+    minimums = at.get("minTaskMember").members()
+    return s.PodGroupSpec(
+        name=at.need("name").text(),
+        namespace=at.get("namespace").text("default"),
+        queue=at.get("queue").text("default"),
+        min_member=at.get("minMember").whole(0),
+        min_task_member=tuple((role, n.whole()) for role, n in minimums.items()),
+        min_resources=_maybe_amounts(at, "minResources"),
+        priority=at.get("priority").whole(0),
+        priority_class=at.get("priority_class").text(""),
+        phase=_one_of(at.get("phase"), (*PHASES, ""), "Pending") or "Pending",
+        annotations=labels_of(at.get("annotations")),
+        topology=_topology(at.get("network_topology")),
+        allocated_hypernode=at.get("allocated_hypernode").text(""),
+        subgroups=_each(at, "subgroup_policies", _subgroup),
+        created=_maybe_number(at, "created"),
+        user=at.get("user").text(""),
+        group=at.get("group").text(""),
+        run_time_s=_maybe_number(at, "run_time_s"),
+        started=_maybe_number(at, "started"),
+    )
+
+
+TASK_PHASES = ("Pending", "Running", "Releasing", "Succeeded", "Failed", "Unknown")
+
+
+def _task(at: Place, shapes: ShapeReader) -> s.TaskSpec:
+    at.keys(
+        "name", "podgroup", "node", "phase", "priority", "preemptable", "preemption_policy",
+        "created", "started", "nominated_node", *ShapeReader.KEYS,
+    )  # fmt: skip
+    phase = _one_of(at.get("phase"), TASK_PHASES, "Pending")
+    return s.TaskSpec(
+        name=at.need("name").text(),
+        podgroup=at.get("podgroup").text(""),
+        shape=shapes.read(at),
+        node=at.get("node").text(""),
+        phase=phase,
+        priority=at.get("priority").whole(1),
+        preemptable=at.get("preemptable").flag(True),
+        preemption_policy=at.get("preemption_policy").text(""),
+        created=_maybe_number(at, "created"),
+        started=_maybe_number(at, "started"),
+        nominated_node=at.get("nominated_node").text(""),
+    )
+
+
+def _quota(at: Place) -> s.QuotaSpec:
+    at.keys("name", "namespace", "hard")
+    return s.QuotaSpec(
+        name=at.get("name").text(""),
+        namespace=at.get("namespace").text("default"),
+        hard=amounts_of(at.get("hard")),
+    )
+
+
+def _budget(at: Place) -> s.BudgetSpec:
+    at.keys("name", "namespace", "match_labels", "match_expressions", "min_available",
+            "max_unavailable")  # fmt: skip
+    return s.BudgetSpec(
+        name=at.get("name").text(""),
+        namespace=at.get("namespace").text("default"),
+        matches=matches_of(at),
+        min_available=_plain(at.get("min_available")),
+        max_unavailable=_plain(at.get("max_unavailable")),
+    )
+
+
+def _expect(at: Place) -> s.Expectation:
+    at.keys(
+        "binds", "bind_count", "evicted", "evict_count", "pipelined", "phases",
+        "binds_per_lowest_hypernode_sorted", "allocated_per_podgroup",
+    )  # fmt: skip
+
+    def count(key: str) -> int | None:
+        return at.get(key).whole() if at.has(key) else None
+
+    def table(key: str, read: Callable[[Place], Any]) -> dict[str, Any] | None:
+        if not at.has(key):
+            return None
+        return {k: read(v) for k, v in at.get(key).members().items()}
+
+    per_domain = at.get("binds_per_lowest_hypernode_sorted")
+    return s.Expectation(
+        binds=table("binds", lambda p: p.text()),
+        bind_count=count("bind_count"),
+        evicted=texts_of(at, "evicted"),
+        evict_count=count("evict_count"),
+        pipelined=table("pipelined", lambda p: p.texts()),
+        phases=table("phases", lambda p: p.text()),
+        binds_per_lowest_hypernode_sorted=(
+            tuple(p.whole() for p in per_domain.items()) if per_domain.value is not None else None
+        ),
+        allocated_per_podgroup=table("allocated_per_podgroup", lambda p: p.value),
+    )

@@ -1,0 +1,159 @@
+"""The part of a task that decides where it may go, read once for all tasks that write it alike."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import msgspec
+
+from phalanx.batch import specs as s
+from phalanx.batch.documents import Place
+
+OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+
+
+class ShapeReader:
+    """Gives equal tasks the very same Shape, so that a file of thousands holds a few."""
+
+    KEYS: ClassVar[tuple[str, ...]] = (
+        "namespace", "request", "role", "labels", "nodeSelector", "tolerations", "affinity",
+        "revocable_zone", "topology_spread", "ports", "annotations",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self._seen: dict[bytes, s.Shape] = {}
+
+    def read(self, at: Place) -> s.Shape:
+        written: dict[str, Any] = {k: at.value.get(k) for k in self.KEYS}
+        try:
+            key = msgspec.json.encode(written)
+        except TypeError:
+            key = repr(written).encode()
+        shape = self._seen.get(key)
+        if shape is None:
+            shape = self._seen[key] = _shape(at)
+        return shape
+
+
+def _shape(at: Place) -> s.Shape:
+    amounts = []
+    for name, value in at.get("request").members().items():
+        x = value.number()
+        if x < 0:
+            value.fail(f"a request of {name} is 0 or more, not {x:g}")
+        amounts.append((name, x))
+    return s.Shape(
+        namespace=at.get("namespace").text("default"),
+        request=tuple(amounts),
+        role=at.get("role").text(""),
+        labels=labels_of(at.get("labels")),
+        selector=labels_of(at.get("nodeSelector")),
+        tolerations=tuple(_toleration(p) for p in at.get("tolerations").items()),
+        affinity=_affinity(at.get("affinity")) if at.has("affinity") else None,
+        spread=tuple(_spread(p) for p in at.get("topology_spread").items()),
+        ports=tuple(p.whole() for p in at.get("ports").items()),
+        revocable_zone=at.get("revocable_zone").text(""),
+        annotations=labels_of(at.get("annotations")),
+    )
+
+
+def labels_of(at: Place) -> s.Labels:
+    """`{key: value}` in the order of keys; a number or a flag is taken as it is written in YAML."""
+    pairs = []
+    for key, value in at.members().items():
+        v = value.value
+        if isinstance(v, bool):
+            v = "true" if v else "false"
+        elif isinstance(v, int | float):
+            v = f"{v:g}"
+        elif not isinstance(v, str):
+            value.fail(f"the value of label {key!r} is text")
+        pairs.append((key, v))
+    return tuple(sorted(pairs))
+
+
+def texts_of(at: Place, key: str) -> tuple[str, ...] | None:
+    return at.get(key).texts() if at.get(key).value is not None else None
+
+
+def matches_of(at: Place) -> tuple[s.Match, ...]:
+    """`match_labels` and `match_expressions` (or `matchLabels`, `matchExpressions`) together."""
+    out = []
+    for key in ("match_labels", "matchLabels"):
+        out += [s.Match(key=k, op="In", values=(v,)) for k, v in labels_of(at.get(key))]
+    for key in ("match_expressions", "matchExpressions"):
+        for e in at.get(key).items():
+            e.keys("key", "op", "operator", "values")
+            op = e.get("op").text(e.get("operator").text("In"))
+            if op not in OPERATORS:
+                e.fail(f"{op!r} is none of {', '.join(OPERATORS)}")
+            values = tuple(str(v.value) for v in e.get("values").items())
+            out.append(s.Match(key=e.need("key").text(), op=op, values=values))
+    return tuple(out)
+
+
+def _toleration(at: Place) -> s.Toleration:
+    at.keys("key", "operator", "op", "value", "effect", "tolerationSeconds")
+    return s.Toleration(
+        key=at.get("key").text(""),
+        operator=at.get("operator").text(at.get("op").text("Equal")),
+        value=at.get("value").text(""),
+        effect=at.get("effect").text(""),
+    )
+
+
+def _spread(at: Place) -> s.Spread:
+    at.keys("max_skew", "topology_key", "when_unsatisfiable", "match_labels", "match_expressions")
+    return s.Spread(
+        max_skew=at.get("max_skew").whole(1),
+        topology_key=at.need("topology_key").text(),
+        matches=matches_of(at),
+        hard=at.get("when_unsatisfiable").text("DoNotSchedule") == "DoNotSchedule",
+    )
+
+
+_MATCHING = ("match_labels", "matchLabels", "match_expressions", "matchExpressions")
+
+
+def _affinity(at: Place) -> s.Affinity:
+    at.keys(
+        "node_required", "node_affinity_required", "node_preferred", "node_affinity_preferred",
+        "pod_affinity_required", "pod_affinity_preferred", "pod_anti_affinity_required",
+        "pod_anti_affinity_preferred",
+    )  # fmt: skip
+
+    def both(*keys: str) -> list[Place]:
+        return [p for key in keys for p in at.get(key).items()]
+
+    return s.Affinity(
+        node_required=tuple(
+            matches_of(p.keys(*_MATCHING)) for p in both("node_required", "node_affinity_required")
+        ),
+        node_preferred=tuple(
+            s.PreferredNode(weight=p.get("weight").whole(1), matches=_preference(p))
+            for p in both("node_preferred", "node_affinity_preferred")
+        ),
+        pod_required=tuple(_term(p) for p in at.get("pod_affinity_required").items()),
+        pod_preferred=tuple(_term(p) for p in at.get("pod_affinity_preferred").items()),
+        pod_anti_required=tuple(_term(p) for p in at.get("pod_anti_affinity_required").items()),
+        pod_anti_preferred=tuple(_term(p) for p in at.get("pod_anti_affinity_preferred").items()),
+    )
+
+
+def _preference(at: Place) -> tuple[s.Match, ...]:
+    at.keys("weight", "preference", *_MATCHING)
+    inner = at.get("preference")
+    return matches_of(inner.keys(*_MATCHING)) if inner.value is not None else matches_of(at)
+
+
+def _term(at: Place) -> s.PodTerm:
+    at.keys("weight", "topology_key", "topologyKey", "namespaces", *_MATCHING)
+    key = at.get("topology_key").text(at.get("topologyKey").text(""))
+    if not key:
+        at.fail("a pod affinity term lacks 'topology_key'")
+    return s.PodTerm(
+        matches=matches_of(at),
+        topology_key=key,
+        namespaces=at.get("namespaces").texts(),
+        weight=at.get("weight").whole(1),
+    )

@@ -1,0 +1,122 @@
+"""What filters and scorers look at: some nodes' books, as arrays with one row per node.
+
+The rows are real nodes, or the same node over and over with ever more equal tasks on it; a rule
+that reads only rows answers both questions in one go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from phalanx.batch.amounts import Counts, Flags, Vector
+from phalanx.batch.cluster import Cluster, Klass
+from phalanx.batch.jobs import Job, SubJob
+
+Indexes = npt.NDArray[np.intp]
+
+NEVER, TOUCHED, ALWAYS = 0, 1, 2
+"""When an answer about a node can change within a cycle: never, when the node's own books change,
+or whenever anything is placed anywhere."""
+
+
+class Rows:
+    """Columns as in Cluster, for the nodes in `index`."""
+
+    __slots__ = ("_cluster", "_klass", "_times", "index")
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        index: Indexes,
+        klass: Klass | None = None,
+        times: Counts | None = None,
+    ) -> None:
+        self._cluster = cluster
+        self._klass = klass
+        self._times = times
+        self.index = index
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def capacity(self, resource: int) -> Counts:
+        return self._cluster.capacity[self.index, resource]
+
+    def used(self, resource: int) -> Counts:
+        """Volcano's books: promised tasks are not in it, leaving ones still are."""
+        column = self._cluster.used[self.index, resource]
+        return column if self._times is None else column + self._load(resource)
+
+    def asked(self, resource: int) -> Counts:
+        """kube-scheduler's books: promised tasks are in it, leaving ones are not."""
+        column = self._cluster.asked[self.index, resource]
+        return column if self._times is None else column + self._load(resource)
+
+    def weighed(self, resource: int) -> Counts:
+        """As `asked`, of cpu (0) or memory (1), where asking for none counts as a little."""
+        column = self._cluster.weighed[self.index, resource]
+        if self._times is None or self._klass is None:
+            return column
+        return column + self._times * self._klass.weighed[resource]
+
+    def seats(self) -> Counts:
+        """Tasks on the node."""
+        column = self._cluster.seats[self.index]
+        return column if self._times is None else column + self._times
+
+    def _load(self, resource: int) -> Counts:
+        assert self._times is not None and self._klass is not None
+        return self._times * self._klass.request[resource]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """Who asks: a task of a class, for its job."""
+
+    task: int
+    klass: Klass
+    job: Job
+    sub: SubJob | None
+    domain: str = ""
+    """The smallest network domain that holds what its subjob has so far."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filter:
+    """Turns nodes away. `passes` gives True for those that may take the task.
+
+    `reason` is the rejection's code; `curable` says whether evictions could help; `scope` names
+    what the answer depends on besides the class: "", "queue", "job" or "task".
+    """
+
+    reason: str
+    passes: Callable[[Rows, Ask], Flags]
+    changes: Callable[[Klass], int]
+    curable: bool = False
+    scope: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scorer:
+    """Ranks nodes. `score` gives one number per row; higher is better."""
+
+    name: str
+    score: Callable[[Rows, Ask], Vector]
+    changes: Callable[[Klass], int]
+    scope: str = ""
+
+
+def never(_: Klass) -> int:
+    return NEVER
+
+
+def touched(_: Klass) -> int:
+    return TOUCHED
+
+
+def always(_: Klass) -> int:
+    return ALWAYS

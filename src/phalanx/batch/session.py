@@ -1,0 +1,209 @@
+"""One cycle's working room: the cluster's columns, the plugins' voices, and the orders they give.
+
+Actions ask the session; plugins speak through it; neither knows the other.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from phalanx.batch import jobs as j
+from phalanx.batch.cluster import Cluster, Klass
+from phalanx.batch.config import Configuration
+from phalanx.batch.hooks import Voices
+from phalanx.batch.jobs import Job, SubJob
+from phalanx.batch.placing import Placer
+from phalanx.batch.plan import Eviction, Rejection
+from phalanx.batch.specs import Snapshot
+
+
+class Plugin(Protocol):
+    """A plugin: built with the arguments of its entry, it registers hooks when a session opens."""
+
+    name: str
+
+    def open(self, session: Session) -> None: ...
+
+
+PluginMaker = Callable[[Mapping[str, Any]], Plugin]
+
+
+class Session:
+    """What actions and plugins work with. Tasks, nodes and queues are indexes into the cluster."""
+
+    def __init__(self, snapshot: Snapshot, shells: Mapping[str, Any] | None = None) -> None:
+        self.snapshot = snapshot
+        self.config: Configuration = snapshot.config
+        self.now = snapshot.now
+        self.shells = dict(shells or {})
+        """What the caller lends to plugins that need the outside, by plugin: the extender's sender."""
+        self.cluster = Cluster(snapshot)
+        self.voices = Voices(self.config)
+        self.placer = Placer(self)
+        self.binds: dict[int, int] = {}
+        self.evictions: dict[int, Eviction] = {}
+        self.refusals: dict[str, list[Rejection]] = {}
+        """Rejections of a podgroup as a whole, by its uid."""
+        self.warnings: list[str] = []
+        self.task_keys: dict[int, tuple[Any, ...]] = {}
+        self._tie_breaks: dict[int, int] = {}
+
+    @property
+    def strict(self) -> bool:
+        """True without Volcano's quirks (compat: none)."""
+        return self.voices.strict
+
+    # -- what plugins register ----------------------------------------------------------------
+
+    def add(self, hook: str, plugin: str, fn: Any) -> None:
+        """Register a hook (see hooks.HOOKS)."""
+        self.voices.add(hook, plugin, fn)
+
+    def is_on(self, plugin: str, switch: str) -> bool:
+        return self.voices.is_on(plugin, switch)
+
+    def warn(self, text: str) -> None:
+        self.warnings.append(text)
+
+    def refuse(self, job: Job, rejection: Rejection) -> None:
+        """Remember why a podgroup as a whole was turned away; the same words once."""
+        known = self.refusals.setdefault(job.uid, [])
+        if rejection not in known:
+            known.append(rejection)
+
+    # -- questions about jobs -----------------------------------------------------------------
+
+    def job_valid(self, job: Job) -> bool:
+        refusal = self.voices.first("job_valid", job)
+        if refusal is not None:
+            self.refuse(job, refusal)
+        return refusal is None
+
+    def job_ready(self, job: Job) -> bool:
+        return self.voices.every("job_ready", job)
+
+    def subjob_ready(self, job: Job, sub: SubJob) -> bool:
+        if not job.has_subgroups:
+            return self.job_ready(job)
+        return self.voices.every("subjob_ready", sub)
+
+    def subjob_pipelined(self, job: Job, sub: SubJob) -> bool:
+        if not job.has_subgroups:
+            return self.job_pipelined(job)
+        return self.voices.vote("subjob_pipelined", sub)
+
+    def shortfall(self, job: Job) -> int:
+        """At least so many tasks must be placed before the job can be ready; 1 or more."""
+        if job.has_subgroups:
+            return 1
+        if len(self.voices.all("job_shortfall")) < len(self.voices.all("job_ready")):
+            return 1
+        return max(1, self.voices.most("job_shortfall", job))
+
+    def job_pipelined(self, job: Job) -> bool:
+        return self.voices.vote("job_pipelined", job)
+
+    def job_starving(self, job: Job) -> bool:
+        return self.voices.first_tier_all("job_starving", job)
+
+    # -- questions about queues ---------------------------------------------------------------
+
+    def overused(self, queue: int) -> bool:
+        return self.voices.some("overused", queue)
+
+    def room(self, job: Job, klass: Klass, limit: int) -> int:
+        """How many tasks of the class the job's queue still admits, at most `limit`."""
+        return self.voices.least("room", job.queue, job, klass, limit=limit)
+
+    def allocatable(self, t: int) -> bool:
+        return self.room(self.job(t), self.cluster.klass[t], 1) >= 1
+
+    # -- orders -------------------------------------------------------------------------------
+
+    def job(self, t: int) -> Job:
+        return self.cluster.jobs[self.cluster.job_of[t]]
+
+    def job_key(self, job: Job) -> tuple[Any, ...]:
+        created = job.spec.created
+        return (*self.voices.key("job_order", job), _age(created), job.uid)
+
+    def subjob_key(self, sub: SubJob) -> tuple[Any, ...]:
+        return (*self.voices.key("subjob_order", sub), sub.match_index, sub.uid)
+
+    def compare_queues(self, left: int, right: int) -> int:
+        answer = self.voices.compare("queue_order", left, right)
+        if answer:
+            return answer
+        queues = self.cluster.queues
+        a = (_age(queues[left].created), queues[left].name)
+        b = (_age(queues[right].created), queues[right].name)
+        return (a > b) - (a < b)
+
+    def sort_tasks(self, tasks: Iterable[int]) -> list[int]:
+        """Tasks in the order in which they are tried: plugins' keys, then index, age and name."""
+        listed = list(tasks)
+        if not listed:
+            return listed
+        order = self.voices.all("task_order")
+        specs = self.cluster.tasks
+        indexed = all(self._pod_index(t) is not None for t in listed)
+
+        def key(t: int) -> tuple[Any, ...]:
+            index = self._pod_index(t) if indexed else 0
+            return (*[fn(t) for fn in order], index, _age(specs[t].created), t)
+
+        return sorted(listed, key=key)
+
+    def _pod_index(self, t: int) -> int | None:
+        """The number behind the last dash of a name of three parts or more."""
+        known = self._tie_breaks.get(t)
+        if known is None:
+            parts = self.cluster.tasks[t].name.split("-")
+            good = len(parts) >= 3 and parts[-1].isdigit()
+            known = self._tie_breaks[t] = int(parts[-1]) if good else -1
+        return known if known >= 0 else None
+
+    def sort_victims(self, victims: Sequence[int], preemptor: int) -> list[int]:
+        """Victims, the first to go first: strangers, then by queue, then the least deserving job
+        and task last in their own order."""
+        cluster = self.cluster
+        rank = {t: i for i, t in enumerate(self.sort_tasks(victims))}
+        keys = {
+            i: self.job_key(cluster.jobs[i]) for i in {cluster.job_of[t] for t in victims} if i >= 0
+        }
+        mine = cluster.job_of[preemptor]
+        for_queue = cluster.jobs[mine].queue if mine >= 0 else -1
+
+        def compare(a: int, b: int) -> int:
+            ja, jb = cluster.job_of[a], cluster.job_of[b]
+            if ja == jb:
+                return rank[b] - rank[a]
+            if ja < 0 or jb < 0:
+                return -1 if ja < 0 else 1
+            qa, qb = cluster.jobs[ja].queue, cluster.jobs[jb].queue
+            if qa != qb and for_queue >= 0:
+                return self.voices.compare(
+                    "victim_queue_order", qa, qb, for_queue
+                ) or -self.compare_queues(qa, qb)
+            return (keys[ja] < keys[jb]) - (keys[ja] > keys[jb])
+
+        return sorted(victims, key=functools.cmp_to_key(compare))
+
+    # -- what changed ---------------------------------------------------------------------------
+
+    def changed(
+        self, job: Job, klass: Klass, tasks: Sequence[int], nodes: Sequence[int], sign: int
+    ) -> None:
+        """Tell the plugins that tasks were promised or given room (+1), or lost it (-1)."""
+        for fn in self.voices.all("changed"):
+            fn(job, klass, tasks, nodes, sign)
+
+    def pending(self, job: Job) -> list[int]:
+        return [t for t in job.tasks if self.cluster.status[t] == j.PENDING]
+
+
+def _age(created: float | None) -> float:
+    """Things without a time of creation are the oldest."""
+    return float("-inf") if created is None else created

@@ -1,0 +1,287 @@
+"""What a cycle is given, as frozen values: nodes, queues, podgroups, tasks, and the snapshot of all.
+
+Amounts are written as a person writes them (cores, bytes, devices); `amounts.Dimensions` turns
+them into numbers that arithmetic is exact on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from phalanx.batch.config import Configuration
+
+Labels = tuple[tuple[str, str], ...]
+Amounts = tuple[tuple[str, float], ...]
+
+
+class Value(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of all nouns here: frozen, built by keyword."""
+
+
+class Match(Value):
+    """One requirement on a label: `op` is In, NotIn, Exists, DoesNotExist, Gt or Lt."""
+
+    key: str
+    op: str
+    values: tuple[str, ...] = ()
+
+
+class PodTerm(Value):
+    """Tasks whose labels meet every match, seen in the domains of `topology_key`."""
+
+    matches: tuple[Match, ...]
+    topology_key: str
+    namespaces: tuple[str, ...] = ()
+    weight: int = 1
+
+
+class PreferredNode(Value):
+    """A wish for nodes whose labels meet every match, worth `weight`."""
+
+    weight: int
+    matches: tuple[Match, ...]
+
+
+class Affinity(Value):
+    """Node and pod affinity. `node_required` is met when any one of its lists is met whole."""
+
+    node_required: tuple[tuple[Match, ...], ...] = ()
+    node_preferred: tuple[PreferredNode, ...] = ()
+    pod_required: tuple[PodTerm, ...] = ()
+    pod_preferred: tuple[PodTerm, ...] = ()
+    pod_anti_required: tuple[PodTerm, ...] = ()
+    pod_anti_preferred: tuple[PodTerm, ...] = ()
+
+    @property
+    def between_tasks(self) -> bool:
+        """True when a placement of another task can change the answer."""
+        return bool(
+            self.pod_required
+            or self.pod_preferred
+            or self.pod_anti_required
+            or self.pod_anti_preferred
+        )
+
+
+class Taint(Value):
+    """What a node refuses: `effect` is NoSchedule, PreferNoSchedule or NoExecute."""
+
+    key: str
+    value: str = ""
+    effect: str = "NoSchedule"
+
+
+class Toleration(Value):
+    """A taint that a task puts up with; an empty key with Exists tolerates all."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+class Spread(Value):
+    """Keep the tasks that match within `max_skew` of each other over the domains of a label."""
+
+    max_skew: int
+    topology_key: str
+    matches: tuple[Match, ...]
+    hard: bool = True
+
+
+class Shape(Value):
+    """All that decides where a task may go; tasks with one shape are interchangeable."""
+
+    request: Amounts = ()
+    role: str = ""
+    namespace: str = "default"
+    labels: Labels = ()
+    selector: Labels = ()
+    tolerations: tuple[Toleration, ...] = ()
+    affinity: Affinity | None = None
+    spread: tuple[Spread, ...] = ()
+    ports: tuple[int, ...] = ()
+    revocable_zone: str = ""
+    annotations: Labels = ()
+
+
+class TaskSpec(Value):
+    """One task of a podgroup. `phase` is Pending, Running, Releasing, Succeeded, Failed, Unknown."""
+
+    name: str
+    podgroup: str
+    shape: Shape
+    node: str = ""
+    phase: str = "Pending"
+    priority: int = 1
+    preemptable: bool = True
+    preemption_policy: str = ""
+    created: float | None = None
+    started: float | None = None
+    nominated_node: str = ""
+
+    @property
+    def namespace(self) -> str:
+        return self.shape.namespace
+
+    @property
+    def uid(self) -> str:
+        return f"{self.shape.namespace}/{self.name}"
+
+
+class NodeSpec(Value):
+    """A machine; its capacity is also what can be allocated."""
+
+    name: str
+    capacity: Amounts
+    labels: Labels = ()
+    taints: tuple[Taint, ...] = ()
+    annotations: Labels = ()
+    unschedulable: bool = False
+    usage: Amounts = ()
+    """Measured use in percent, by resource; empty where nobody measures."""
+    usage_at: float | None = None
+    numa: tuple[Amounts, ...] = ()
+    """Free amounts of each NUMA node, empty where unknown."""
+    devices: tuple[tuple[float, float], ...] = ()
+    """(memory in MiB, share in use 0..1) of every GPU that can be shared."""
+
+
+class HyperNodeSpec(Value):
+    """A network domain: leaf members in `nodes`, or smaller domains in `children`; tier 1 is closest."""
+
+    name: str
+    tier: int
+    tier_name: str = ""
+    nodes: tuple[str, ...] = ()
+    parent: str = ""
+    children: tuple[str, ...] = ()
+
+
+class GroupAffinity(Value):
+    """Node groups that a queue must, may, must not and would rather not use."""
+
+    required: tuple[str, ...] = ()
+    preferred: tuple[str, ...] = ()
+    anti_required: tuple[str, ...] = ()
+    anti_preferred: tuple[str, ...] = ()
+
+
+class QueueSpec(Value):
+    """A queue and its quotas; an amount left out of `capability` is unlimited."""
+
+    name: str
+    weight: int = 1
+    priority: int = 0
+    state: str = "Open"
+    capability: Amounts = ()
+    deserved: Amounts = ()
+    guarantee: Amounts = ()
+    reclaimable: bool = True
+    parent: str = ""
+    hierarchy_path: str = ""
+    hierarchy_weights: str = ""
+    affinity: GroupAffinity | None = None
+    created: float | None = None
+    cohort: str = ""
+    borrowing_limit: Amounts | None = None
+    lending_limit: Amounts | None = None
+    past_usage: float = 0.0
+    """Share of the cluster used lately, already decayed (see plugins.half_life)."""
+
+
+class NetworkTopology(Value):
+    """How close a gang must (hard) or should (soft) be; at most one of the two bounds."""
+
+    mode: Literal["hard", "soft"] = "hard"
+    highest_tier: int | None = None
+    highest_tier_name: str = ""
+
+
+class SubgroupPolicy(Value):
+    """Cut a podgroup into subgroups by labels; each is a small gang of `size`."""
+
+    name: str
+    match_label_keys: tuple[str, ...] = ()
+    size: int | None = None
+    minimum: int = 0
+    topology: NetworkTopology | None = None
+
+
+class PodGroupSpec(Value):
+    """A gang and its life so far."""
+
+    name: str
+    queue: str
+    namespace: str = "default"
+    min_member: int = 0
+    min_task_member: tuple[tuple[str, int], ...] = ()
+    min_resources: Amounts | None = None
+    priority: int = 0
+    priority_class: str = ""
+    phase: str = "Pending"
+    annotations: Labels = ()
+    topology: NetworkTopology | None = None
+    allocated_hypernode: str = ""
+    subgroups: tuple[SubgroupPolicy, ...] = ()
+    created: float | None = None
+    user: str = ""
+    group: str = ""
+    run_time_s: float | None = None
+    started: float | None = None
+
+    @property
+    def uid(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class QuotaSpec(Value):
+    """A namespace's hard limits (`limits.*` are ignored, `requests.*` and plain names count)."""
+
+    name: str
+    namespace: str
+    hard: Amounts
+
+
+class BudgetSpec(Value):
+    """Tasks with these labels of which at least so many must stay running."""
+
+    name: str
+    namespace: str
+    matches: tuple[Match, ...]
+    min_available: str = ""
+    max_unavailable: str = ""
+
+
+class Expectation(Value):
+    """What a cycle over the snapshot should give; None where it does not say."""
+
+    binds: Mapping[str, str] | None = None
+    bind_count: int | None = None
+    evicted: tuple[str, ...] | None = None
+    evict_count: int | None = None
+    pipelined: Mapping[str, tuple[str, ...]] | None = None
+    phases: Mapping[str, str] | None = None
+    binds_per_lowest_hypernode_sorted: tuple[int, ...] | None = None
+    allocated_per_podgroup: Mapping[str, Any] | None = None
+
+
+class Snapshot(Value):
+    """Everything that one cycle looks at."""
+
+    config: Configuration
+    name: str = ""
+    notes: str = ""
+    nodes: tuple[NodeSpec, ...] = ()
+    hypernodes: tuple[HyperNodeSpec, ...] = ()
+    queues: tuple[QueueSpec, ...] = ()
+    podgroups: tuple[PodGroupSpec, ...] = ()
+    tasks: tuple[TaskSpec, ...] = ()
+    quotas: tuple[QuotaSpec, ...] = ()
+    budgets: tuple[BudgetSpec, ...] = ()
+    now: float = 0.0
+    seed: int = 0
+    expect: Expectation | None = None

@@ -1,0 +1,137 @@
+"""A list of moves that is kept or taken back as one.
+
+Allocate takes a node's idle room, pipeline a promise on room still being freed, evict frees it.
+Rollback restores the cluster exactly, because every move is in whole numbers and has an inverse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from phalanx.batch import jobs as j
+from phalanx.batch.cluster import Klass
+from phalanx.batch.plan import Eviction
+
+if TYPE_CHECKING:
+    from phalanx.batch.session import Session
+
+
+class Placement:
+    """Tasks of one class that went to nodes; `status` is ALLOCATED or PIPELINED."""
+
+    __slots__ = ("klass", "nodes", "status", "tasks")
+
+    def __init__(self, klass: Klass, tasks: Sequence[int], nodes: Sequence[int], status: int):
+        self.klass = klass
+        self.tasks = list(tasks)
+        self.nodes = list(nodes)
+        self.status = status
+
+
+class Departure:
+    """A task that was evicted, and its state before."""
+
+    __slots__ = ("reason", "status", "task")
+
+    def __init__(self, task: int, status: int, reason: str):
+        self.task = task
+        self.status = status
+        self.reason = reason
+
+
+Move = Placement | Departure
+
+
+class Statement:
+    """Moves made so far. `commit` hands them to the plan; `discard` takes them all back."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.moves: list[Move] = []
+
+    def __len__(self) -> int:
+        return len(self.moves)
+
+    def allocate(self, klass: Klass, tasks: Sequence[int], nodes: Sequence[int]) -> None:
+        self._place(Placement(klass, tasks, nodes, j.ALLOCATED))
+
+    def pipeline(self, task: int, node: int) -> None:
+        klass = self._session.cluster.klass[task]
+        self._place(Placement(klass, [task], [node], j.PIPELINED))
+
+    def evict(self, task: int, reason: str) -> None:
+        cluster = self._session.cluster
+        move = Departure(task, cluster.status[task], reason)
+        self.moves.append(move)
+        cluster.evict(task)
+        self._tell(task, -1)
+
+    def checkpoint(self) -> int:
+        """A mark to roll back to."""
+        return len(self.moves)
+
+    def rollback(self, mark: int = 0) -> None:
+        """Take back what happened since the mark, last first."""
+        session = self._session
+        while len(self.moves) > mark:
+            move = self.moves.pop()
+            if isinstance(move, Placement):
+                session.cluster.unplace(move.klass, move.tasks, move.nodes)
+                job = session.job(move.tasks[0])
+                session.changed(job, move.klass, move.tasks, move.nodes, -1)
+            else:
+                session.cluster.unevict(move.task, move.status)
+                self._tell(move.task, 1)
+
+    def discard(self) -> None:
+        self.rollback(0)
+
+    def save(self) -> list[Move]:
+        """Take all back and return the moves, for `recover`."""
+        moves = list(self.moves)
+        self.discard()
+        return moves
+
+    def recover(self, moves: Sequence[Move]) -> None:
+        """Make saved moves again."""
+        for move in moves:
+            if isinstance(move, Placement):
+                self._place(move)
+            else:
+                self.evict(move.task, move.reason)
+
+    def merge(self, other: Statement) -> None:
+        """Take over the moves of another statement."""
+        self.moves.extend(other.moves)
+        other.moves = []
+
+    def has_evictions(self) -> bool:
+        return any(isinstance(m, Departure) for m in self.moves)
+
+    def commit(self) -> None:
+        """Put evictions and allocations into the plan; promises last for this cycle only."""
+        session = self._session
+        cluster = session.cluster
+        for move in self.moves:
+            if isinstance(move, Departure):
+                uid = cluster.task_uid[move.task]
+                session.evictions.setdefault(move.task, Eviction(task=uid, reason=move.reason))
+            elif move.status == j.ALLOCATED:
+                session.binds.update(zip(move.tasks, move.nodes, strict=True))
+                cluster.bind(move.tasks)
+        self.moves = []
+
+    def _place(self, move: Placement) -> None:
+        session = self._session
+        self.moves.append(move)
+        session.cluster.place(move.klass, move.tasks, move.nodes, move.status)
+        job = session.job(move.tasks[0])
+        session.changed(job, move.klass, move.tasks, move.nodes, 1)
+
+    def _tell(self, task: int, sign: int) -> None:
+        cluster = self._session.cluster
+        if cluster.job_of[task] >= 0:
+            self._session.changed(
+                self._session.job(task), cluster.klass[task], [task], [cluster.node_of[task]], sign
+            )

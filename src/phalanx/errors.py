@@ -1,0 +1,311 @@
+"""One exception tree. Ray's names are these classes, so that `except` clauses people have go on working."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class PhalanxError(Exception):
+    """Root of everything that Phalanx raises on its own account."""
+
+
+class CrossLanguageError(PhalanxError):
+    """Something needs a language other than Python."""
+
+
+class TaskCancelledError(PhalanxError):
+    """The task was cancelled before it gave a result."""
+
+    def __init__(self, task_id: str | None = None, error_message: str | None = None) -> None:
+        super().__init__(task_id, error_message)
+        self.task_id = task_id
+        self.error_message = error_message
+
+    def __str__(self) -> str:
+        what = f"Task {self.task_id} was cancelled" if self.task_id else "This task was cancelled"
+        return f"{what}: {self.error_message}" if self.error_message else f"{what}."
+
+
+class TaskTimeoutError(PhalanxError, TimeoutError):
+    """The task ran longer than its `timeout_s` and was ended."""
+
+
+class TaskError(PhalanxError):
+    """A task's own code raised. Also an instance of the user's exception class where that can be.
+
+    `cause` is the user's exception (or None where it could not travel), `traceback_str` the
+    remote traceback as text, `function_name`, `pid` and `node_ip` say where it ran.
+    """
+
+    def __init__(
+        self,
+        function_name: str = "",
+        traceback_str: str = "",
+        cause: BaseException | None = None,
+        pid: int | None = None,
+        node_ip: str = "127.0.0.1",
+        actor_repr: str | None = None,
+    ) -> None:
+        Exception.__init__(self, function_name, traceback_str, cause, pid, node_ip, actor_repr)
+        self.function_name = function_name
+        self.traceback_str = traceback_str
+        self.cause = cause
+        self.pid = pid
+        self.ip = self.node_ip = node_ip
+        self.actor_repr = actor_repr
+
+    def __str__(self) -> str:
+        who = f"{self.function_name}() (pid={self.pid}"
+        if self.actor_repr:
+            who += f", {self.actor_repr}"
+        return f"{who}) raised:\n{self.traceback_str.rstrip()}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        fields = (
+            self.function_name,
+            self.traceback_str,
+            self.cause,
+            self.pid,
+            self.node_ip,
+            self.actor_repr,
+        )
+        return (_rebuild_task_error, (*fields, isinstance(self, _Derived)))
+
+    def as_instanceof_cause(self) -> TaskError:
+        """This error as an instance of both TaskError and the class of `cause`."""
+        return derive(self)
+
+
+class _Derived:
+    """Marks the classes that `derive` makes."""
+
+
+_derived: dict[type[BaseException], type[TaskError] | None] = {}
+
+
+def derive(error: TaskError) -> TaskError:
+    """`error` again, as an instance of TaskError and of its cause's class (when that is possible).
+
+    The instance forwards unknown attributes to the cause, so that `e.errno` and the like work.
+    """
+    cause = error.cause
+    if cause is None or isinstance(error, _Derived):
+        return error
+    kind = type(cause)
+    if isinstance(cause, PhalanxError) and not isinstance(cause, TaskError):
+        kind_ok = True
+    else:
+        kind_ok = not issubclass(TaskError, kind)
+    if not kind_ok:
+        return error
+    if kind not in _derived:
+        _derived[kind] = _make_derived(kind)
+    cls = _derived[kind]
+    if cls is None:
+        return error
+    made = cls.__new__(cls)
+    TaskError.__init__(
+        made,
+        error.function_name,
+        error.traceback_str,
+        cause,
+        error.pid,
+        error.node_ip,
+        error.actor_repr,
+    )
+    made.args = cause.args
+    made.__cause__ = None
+    return made
+
+
+def _make_derived(kind: type[BaseException]) -> type[TaskError] | None:
+    def forward(self: TaskError, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.__dict__.get("cause"), name)
+
+    body = {"__getattr__": forward, "__str__": TaskError.__str__, "__module__": __name__}
+    try:
+        cls = type(f"TaskError({kind.__name__})", (_Derived, TaskError, kind), body)
+        cls.__new__(cls)
+    except TypeError:
+        return None  # final classes, layouts that do not mix: plain TaskError then
+    return cls
+
+
+def _rebuild_task_error(
+    function_name: str,
+    traceback_str: str,
+    cause: BaseException | None,
+    pid: int | None,
+    node_ip: str,
+    actor_repr: str | None,
+    derived: bool,
+) -> TaskError:
+    error = TaskError(function_name, traceback_str, cause, pid, node_ip, actor_repr)
+    return derive(error) if derived else error
+
+
+class WorkerCrashedError(PhalanxError):
+    """The worker process died while it ran the task, and no retries were left."""
+
+
+class ActorError(PhalanxError):
+    """Something is wrong with the actor that a call went to."""
+
+    def __init__(self, error_msg: str = "The actor died.", actor_id: str | None = None) -> None:
+        super().__init__(error_msg, actor_id)
+        self.error_msg = error_msg
+        self.actor_id = actor_id
+
+    def __str__(self) -> str:
+        return self.error_msg
+
+
+class ActorDiedError(ActorError):
+    """The actor is dead: killed, crashed with no restarts left, failed to start, or out of scope."""
+
+
+class ActorUnavailableError(ActorError):
+    """The actor is restarting or cannot be reached now; the call may or may not have run."""
+
+
+class LocalNodeDiedError(PhalanxError):
+    """The node process of this machine is gone."""
+
+
+class SystemFailureError(PhalanxError):
+    """Phalanx itself failed in a way that is not the program's fault."""
+
+
+class ObjectStoreFullError(PhalanxError):
+    """Shared memory is full and nothing in it can be spilled."""
+
+
+class OutOfDiskError(PhalanxError):
+    """The disk that objects spill to is full."""
+
+
+class OutOfMemoryError(PhalanxError):
+    """The memory monitor ended the task, and no retries were left."""
+
+
+class NodeDiedError(PhalanxError):
+    """The node that ran the task died."""
+
+
+class ObjectLostError(PhalanxError):
+    """The object's value is gone and cannot be made again."""
+
+    def __init__(self, object_ref_hex: str = "", message: str = "") -> None:
+        super().__init__(object_ref_hex, message)
+        self.object_ref_hex = object_ref_hex
+        self.message = message
+
+    def __str__(self) -> str:
+        return self.message or f"Object {self.object_ref_hex} is lost."
+
+
+class ObjectFetchTimedOutError(ObjectLostError):
+    """The object exists, but its holder did not answer in time."""
+
+
+class ReferenceCountingAssertionError(ObjectLostError, AssertionError):
+    """A reference was used after everything that kept its object alive had gone."""
+
+
+class ObjectFreedError(ObjectLostError):
+    """The object was freed by hand."""
+
+
+class OwnerDiedError(ObjectLostError):
+    """The process that owned the object died, so nobody knows its value any more."""
+
+
+class ObjectReconstructionFailedError(ObjectLostError):
+    """The object was lost and its lineage could not be run again."""
+
+
+class GetTimeoutError(PhalanxError, TimeoutError):
+    """`get` ran into its timeout."""
+
+
+class AsyncioActorExit(PhalanxError):
+    """Raised inside an async actor by `exit_actor`."""
+
+
+class RuntimeEnvSetupError(PhalanxError):
+    """The runtime environment could not be made."""
+
+    def __init__(self, error_message: str = "") -> None:
+        super().__init__(error_message)
+        self.error_message = error_message
+
+    def __str__(self) -> str:
+        return f"Failed to set up the runtime environment: {self.error_message}"
+
+
+class TaskPlacementGroupRemoved(PhalanxError):
+    """The task's placement group was removed."""
+
+
+class ActorPlacementGroupRemoved(PhalanxError):
+    """The actor's placement group was removed."""
+
+
+class PendingCallsLimitExceeded(PhalanxError):
+    """The actor handle already has `max_pending_calls` calls on their way."""
+
+
+class TaskUnschedulableError(PhalanxError):
+    """The task can run nowhere, now or ever, and its strategy does not let it wait."""
+
+
+class ActorUnschedulableError(PhalanxError):
+    """The actor can be placed nowhere, and its strategy does not let it wait."""
+
+
+class ObjectRefStreamEndOfStreamError(PhalanxError):
+    """The stream of a generator task has ended."""
+
+
+class OutOfBandSerializationError(PhalanxError):
+    """An ObjectRef was pickled outside Phalanx while that is forbidden."""
+
+
+class UnserializableException(PhalanxError):
+    """The remote exception itself could not be read here."""
+
+
+class ActorAlreadyExistsError(ValueError, PhalanxError):
+    """The name is taken by a living actor of the same namespace."""
+
+
+class ActorHandleNotFoundError(ValueError, PhalanxError):
+    """There is no such actor."""
+
+
+class AuthenticationError(PhalanxError):
+    """The peer did not prove that it belongs to this cluster."""
+
+
+class ProtocolError(PhalanxError):
+    """A peer sent bytes that are not of the protocol."""
+
+
+class WorkerExit(SystemExit):
+    """Raised by `exit_actor` in the actor's thread; ends the actor without a restart."""
+
+
+class BatchFileError(PhalanxError, ValueError):
+    """A configuration or snapshot cannot be used; says in which file and line, and why."""
+
+    def __init__(self, reason: str, file: str = "", line: int | None = None) -> None:
+        super().__init__(reason, file, line)
+        self.reason = reason
+        self.file = file
+        self.line = line
+
+    def __str__(self) -> str:
+        where = ":".join(str(x) for x in (self.file, self.line) if x not in ("", None))
+        return f"{where}: {self.reason}" if where else self.reason
