@@ -66,7 +66,14 @@ ROWS = (
     loop("single client get calls (Plasma Store)", _get_small),
     loop("single client put calls (Plasma Store)", _put_small),
     loop("multi client put calls (Plasma Store)", _put_small_from_tasks, per_call=1000),
-    loop("single client put gigabytes", _put_large, per_call=0.8, unit="GB/s", floor=ONE_CORE_COPY),
+    loop(
+        "single client put gigabytes",
+        _put_large,
+        per_call=0.8,
+        unit="GB/s",
+        floors=ONE_CORE_COPIES,
+        warm_up_calls=PAGES_TOUCHED,
+    ),
     loop(
         "multi client put gigabytes",
         _put_large_from_tasks,
