@@ -1,0 +1,222 @@
+"""What this machine has: CPUs that this process may use, memory, GPUs and how they are wired."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from phalanx.resources.topology import Topology, from_rows
+
+_LEVEL_WORDS = {0: "PSB", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
+"""NVML's numbers for the nearest common ancestor of two devices, as `topo -m` names them."""
+
+_MOST_NVLINKS = 18
+_NVLINK_TO_SWITCH = 2
+_GPU_MODEL = re.compile(r"\w+\s+([A-Za-z0-9]+)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetectedGpu:
+    """One GPU: its number among all of the machine, what CUDA_VISIBLE_DEVICES calls it, and its
+    model as `accelerator_type` names it (`A100`)."""
+
+    number: int
+    visible_as: str
+    model: str
+    memory_bytes: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Detected:
+    """`topology` is given in the order of `gpus`; None without GPUs or where it is not told."""
+
+    cpus: int
+    memory_bytes: int
+    gpus: tuple[DetectedGpu, ...] = ()
+    topology: Topology | None = None
+
+
+def detect() -> Detected:
+    """What this process may use of this machine, within affinity, cgroups and visible devices."""
+    gpus, topology = detect_gpus()
+    return Detected(cpus=cpu_count(), memory_bytes=memory_bytes(), gpus=gpus, topology=topology)
+
+
+def cpu_count(root: Path = Path("/")) -> int:
+    """CPUs by the process's affinity and the tightest cgroup quota, at least one."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+    counted = allowed or psutil.cpu_count() or 1
+    for folder in _cgroups(root, "cpu"):
+        quota = _cpu_quota(folder)
+        if quota is not None:
+            counted = min(counted, max(1, int(quota)))
+    return counted
+
+
+def memory_bytes(root: Path = Path("/")) -> int:
+    """Memory of the machine, or the tightest cgroup limit below it."""
+    limit: int = psutil.virtual_memory().total
+    for folder in _cgroups(root, "memory"):
+        for name in ("memory.max", "memory.limit_in_bytes"):
+            text = _read(folder / name)
+            if text is not None and text.isdigit():
+                limit = min(limit, int(text))
+    return limit
+
+
+def detect_gpus(
+    nvml: Any = None, visible: str | None = None, root: Path = Path("/")
+) -> tuple[tuple[DetectedGpu, ...], Topology | None]:
+    """The GPUs that this process may use, with their wiring; none without NVIDIA's driver.
+
+    `nvml`: the module pynvml or one like it. `visible`: in place of CUDA_VISIBLE_DEVICES, whose
+    order is kept; like CUDA it ends at the first entry that names no device.
+    """
+    if nvml is None:
+        nvml = importlib.import_module("pynvml")
+    if visible is None:
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    try:
+        nvml.nvmlInit()
+    except nvml.NVMLError:
+        return (), None
+    try:
+        handles = [nvml.nvmlDeviceGetHandleByIndex(at) for at in range(nvml.nvmlDeviceGetCount())]
+        names = [_text(nvml.nvmlDeviceGetUUID(handle)) for handle in handles]
+        numbers = visible_numbers(names, visible)
+        gpus = tuple(
+            DetectedGpu(
+                number=number,
+                visible_as=str(number),
+                model=gpu_model(_text(nvml.nvmlDeviceGetName(handles[number]))),
+                memory_bytes=int(nvml.nvmlDeviceGetMemoryInfo(handles[number]).total),
+            )
+            for number in numbers
+        )
+        return gpus, _topology(nvml, [handles[number] for number in numbers], root)
+    finally:
+        nvml.nvmlShutdown()
+
+
+def visible_numbers(uuids: Sequence[str], visible: str | None) -> list[int]:
+    """The machine's device numbers that `visible` (CUDA_VISIBLE_DEVICES) lists, in its order.
+
+    None lists all. An entry is a number, or a device's UUID or its beginning. Raises ValueError
+    for a device that is listed twice.
+    """
+    if visible is None:
+        return list(range(len(uuids)))
+    numbers: list[int] = []
+    for entry in (part.strip() for part in visible.split(",")):
+        matching = [at for at, uuid in enumerate(uuids) if entry and uuid.startswith(entry)]
+        if entry.isdigit() and int(entry) < len(uuids):
+            matching = [int(entry)]
+        if len(matching) != 1:
+            break
+        if matching[0] in numbers:
+            raise ValueError(f"CUDA_VISIBLE_DEVICES lists {entry} twice: {visible}")
+        numbers.extend(matching)
+    return numbers
+
+
+def visible_devices(gpus: Sequence[DetectedGpu], taken: Sequence[int]) -> str:
+    """CUDA_VISIBLE_DEVICES for a worker that holds the node's devices `taken`.
+
+    A node numbers its devices from 0 in the order of `gpus`. The numbers are those of the PCI
+    order, so CUDA_DEVICE_ORDER=PCI_BUS_ID goes with it. Raises IndexError beyond the last.
+    """
+    return ",".join(gpus[index].visible_as for index in taken)
+
+
+def gpu_model(name: str) -> str:
+    """`A100` out of `NVIDIA A100-SXM4-40GB`, `V100` out of `Tesla V100-SXM2-16GB`."""
+    found = _GPU_MODEL.match(name)
+    return found[1] if found else name.strip()
+
+
+def _topology(nvml: Any, handles: Sequence[Any], root: Path) -> Topology | None:
+    if not handles:
+        return None
+    buses = [_text(nvml.nvmlDeviceGetPciInfo(handle).busId).lower() for handle in handles]
+    links = [_nvlinks(nvml, handle) for handle in handles]
+    count = len(handles)
+    levels = [["X"] * count for _ in range(count)]
+    rows = [["X"] * count for _ in range(count)]
+    for i, j in combinations(range(count), 2):
+        try:
+            level = nvml.nvmlDeviceGetTopologyCommonAncestor(handles[i], handles[j])
+        except nvml.NVMLError:
+            return None  # e.g. inside some virtual machines: better no wiring than a wrong one
+        levels[i][j] = levels[j][i] = _LEVEL_WORDS.get(int(level), "SYS")
+        direct = links[i].count(buses[j])
+        switched = min(links[i].count("switch"), links[j].count("switch"))
+        lanes = direct or switched
+        rows[i][j] = rows[j][i] = f"NV{lanes}" if lanes else levels[i][j]
+    return from_rows(rows, [_numa_node(bus, root) for bus in buses], levels)
+
+
+def _nvlinks(nvml: Any, handle: Any) -> list[str]:
+    """What each active NVLink leads to: another device's bus id, or `switch`."""
+    ends = []
+    for link in range(_MOST_NVLINKS):
+        try:
+            if not nvml.nvmlDeviceGetNvLinkState(handle, link):
+                continue
+            kind = nvml.nvmlDeviceGetNvLinkRemoteDeviceType(handle, link)
+            if kind == _NVLINK_TO_SWITCH:
+                ends.append("switch")
+            else:
+                remote = nvml.nvmlDeviceGetNvLinkRemotePciInfo(handle, link)
+                ends.append(_text(remote.busId).lower())
+        except nvml.NVMLError:
+            continue  # this device has fewer links, or none
+    return ends
+
+
+def _numa_node(bus: str, root: Path) -> int:
+    domain, _, rest = bus.partition(":")
+    place = root / "sys/bus/pci/devices" / f"{domain[-4:]}:{rest}" / "numa_node"
+    text = _read(place)
+    return int(text) if text is not None and text.isdigit() else -1
+
+
+def _cgroups(root: Path, controller: str) -> list[Path]:
+    """The folders of this process's cgroup and of those around it, for either cgroup version."""
+    folders = []
+    for line in (_read(root / "proc/self/cgroup") or "").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers and controller not in controllers.split(","):
+            continue
+        base = root / "sys/fs/cgroup" / (controller if controllers else "")
+        parts = [part for part in path.split("/") if part]
+        folders += [base.joinpath(*parts[:depth]) for depth in range(len(parts), -1, -1)]
+    return folders
+
+
+def _cpu_quota(folder: Path) -> float | None:
+    text = _read(folder / "cpu.max")
+    quota, period = text.split() if text else (None, None)
+    if text is None:
+        quota, period = _read(folder / "cpu.cfs_quota_us"), _read(folder / "cpu.cfs_period_us")
+    if quota is None or period is None or not quota.isdigit() or int(period) <= 0:
+        return None  # "max" and -1 stand for no limit
+    return int(quota) / int(period)
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except OSError:
+        return None
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value
