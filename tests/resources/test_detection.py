@@ -1,0 +1,197 @@
+"""What a machine has, seen through a driver and a file system made up for the test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from phalanx.engines.detection import (
+    DetectedGpu,
+    cpu_count,
+    detect,
+    detect_gpus,
+    gpu_model,
+    memory_bytes,
+    visible_devices,
+    visible_numbers,
+)
+
+
+class FakeDriver:
+    """A driver with `links[i]`: what each NVLink of device i leads to, a number or "switch"."""
+
+    class NVMLError(Exception):
+        pass
+
+    def __init__(self, links: list[list[int | str]], *, broken: bool = False) -> None:
+        self._links = links
+        self._broken = broken
+        self.is_open = False
+
+    def nvmlInit(self) -> None:  # the driver's own names
+        if self._broken:
+            raise self.NVMLError("no driver")
+        self.is_open = True
+
+    def nvmlShutdown(self) -> None:
+        self.is_open = False
+
+    def nvmlDeviceGetCount(self) -> int:
+        return len(self._links)
+
+    def nvmlDeviceGetHandleByIndex(self, at: int) -> int:
+        return at
+
+    def nvmlDeviceGetUUID(self, at: int) -> bytes:
+        return f"GPU-{at}aaa".encode()
+
+    def nvmlDeviceGetName(self, at: int) -> str:
+        return "NVIDIA H100 80GB HBM3"
+
+    def nvmlDeviceGetMemoryInfo(self, at: int) -> SimpleNamespace:
+        return SimpleNamespace(total=80 << 30)
+
+    def nvmlDeviceGetPciInfo(self, at: int) -> SimpleNamespace:
+        return SimpleNamespace(busId=f"00000000:{at:02X}:00.0")
+
+    def nvmlDeviceGetTopologyCommonAncestor(self, i: int, j: int) -> int:
+        return 10 if i // 2 == j // 2 else 50
+
+    def nvmlDeviceGetNvLinkState(self, at: int, link: int) -> int:
+        if link >= len(self._links[at]):
+            raise self.NVMLError("no such link")
+        return 1
+
+    def nvmlDeviceGetNvLinkRemoteDeviceType(self, at: int, link: int) -> int:
+        return 2 if self._links[at][link] == "switch" else 0
+
+    def nvmlDeviceGetNvLinkRemotePciInfo(self, at: int, link: int) -> SimpleNamespace:
+        return self.nvmlDeviceGetPciInfo(int(self._links[at][link]))
+
+
+@pytest.fixture(autouse=True)
+def all_devices_visible(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+
+def test_no_driver_is_no_gpu(tmp_path: Path) -> None:
+    assert detect_gpus(FakeDriver([], broken=True), root=tmp_path) == ((), None)
+
+
+def test_bridged_pairs(tmp_path: Path) -> None:
+    driver = FakeDriver([[1, 1], [0, 0], [], []])
+    for at in range(4):
+        place = tmp_path / f"sys/bus/pci/devices/0000:{at:02x}:00.0"
+        place.mkdir(parents=True)
+        (place / "numa_node").write_text(f"{at // 2}\n")
+    gpus, wiring = detect_gpus(driver, visible=None, root=tmp_path)
+    assert wiring is not None
+    assert [gpu.model for gpu in gpus] == ["H100"] * 4
+    assert wiring.numa == (0, 0, 1, 1)
+    assert (wiring.weights[0][1], wiring.weights[2][3], wiring.weights[0][2]) == (250, 50, 10)
+    assert not driver.is_open
+
+
+def test_links_to_a_switch_reach_everyone(tmp_path: Path) -> None:
+    _, wiring = detect_gpus(FakeDriver([["switch"] * 18] * 3), root=tmp_path)
+    assert wiring is not None
+    assert (wiring.weights[0][2], wiring.weights[0][1]) == (1810, 1850)
+
+
+def test_only_visible_devices_count_and_keep_their_numbers(tmp_path: Path) -> None:
+    gpus, wiring = detect_gpus(FakeDriver([[]] * 4), visible="3,1", root=tmp_path)
+    assert [gpu.number for gpu in gpus] == [3, 1]
+    assert wiring is not None and wiring.device_count == 2
+    assert visible_devices(gpus, [1]) == "1"
+    assert visible_devices(gpus, [0, 1]) == "3,1"
+    assert detect_gpus(FakeDriver([[]] * 4), visible="", root=tmp_path) == ((), None)
+
+
+@pytest.mark.parametrize(
+    ("visible", "numbers"),
+    [
+        (None, [0, 1, 2]),
+        ("", []),
+        ("2,0", [2, 0]),
+        ("GPU-b", [1]),
+        ("0,-1,1", [0]),  # like CUDA, nothing after what names no device
+        ("7", []),
+        ("GPU", []),  # names all of them, so none
+    ],
+)
+def test_visible_numbers(visible: str | None, numbers: list[int]) -> None:
+    assert visible_numbers(["GPU-a", "GPU-b", "GPU-c"], visible) == numbers
+
+
+def test_a_device_listed_twice() -> None:
+    with pytest.raises(ValueError, match="lists 1 twice"):
+        visible_numbers(["GPU-a", "GPU-b"], "1,1")
+
+
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        ("NVIDIA A100-SXM4-40GB", "A100"),
+        ("Tesla V100-SXM2-16GB", "V100"),
+        ("NVIDIA H200", "H200"),
+        ("Odd", "Odd"),
+    ],
+)
+def test_models(name: str, model: str) -> None:
+    assert gpu_model(name) == model
+
+
+def cgroup(root: Path, lines: str, files: dict[str, str]) -> Path:
+    (root / "proc/self").mkdir(parents=True)
+    (root / "proc/self/cgroup").write_text(lines)
+    for name, text in files.items():
+        place = root / "sys/fs/cgroup" / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+    return root
+
+
+def test_the_tightest_quota_counts(tmp_path: Path) -> None:
+    root = cgroup(
+        tmp_path,
+        "0::/a/b\n",
+        {"a/b/cpu.max": "max 100000", "a/cpu.max": "100000 100000", "a/memory.max": "1048576"},
+    )
+    assert cpu_count(root) == 1
+    assert memory_bytes(root) == 1 << 20
+
+
+def test_less_than_one_cpu_is_still_one(tmp_path: Path) -> None:
+    assert cpu_count(cgroup(tmp_path, "0::/\n", {"cpu.max": "50000 100000"})) == 1
+
+
+def test_the_older_kind_of_cgroup(tmp_path: Path) -> None:
+    root = cgroup(
+        tmp_path,
+        "4:memory:/m\n1:cpu,cpuacct:/c\n",
+        {
+            "cpu/c/cpu.cfs_quota_us": "100000",
+            "cpu/c/cpu.cfs_period_us": "100000",
+            "memory/m/memory.limit_in_bytes": "4096",
+        },
+    )
+    assert (cpu_count(root), memory_bytes(root)) == (1, 4096)
+
+
+def test_no_limits_leave_the_machine(tmp_path: Path) -> None:
+    unlimited = cgroup(tmp_path, "0::/\n", {"cpu.max": "max 100000", "memory.max": "max"})
+    assert cpu_count(unlimited) >= 1
+    assert memory_bytes(unlimited) > 1 << 20
+
+
+def test_this_very_machine() -> None:
+    found = detect()
+    assert found.cpus >= 1
+    assert (found.topology is None) or found.topology.device_count == len(found.gpus)
+
+
+def test_a_gpu_is_named_by_its_number() -> None:
+    gpu = DetectedGpu(number=5, visible_as="5", model="A100")
+    assert visible_devices([gpu], [0]) == "5"

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from phalanx.resources.ports import Ports, common_ports, parse_port_labels, pick_ports
+
+RANGES = st.lists(
+    st.tuples(st.integers(0, 60), st.integers(0, 12)).map(lambda pair: (pair[0], sum(pair))),
+    max_size=6,
+)
+
+
+def ports(text: str) -> Ports:
+    """`"3-7 10"`."""
+    pairs = [part.partition("-") for part in text.split()]
+    return Ports.of((int(low), int(high or low)) for low, _, high in pairs)
+
+
+@pytest.mark.parametrize(
+    ("given_ranges", "joined"),
+    [
+        ("", ""),
+        ("5", "5-5"),
+        ("6-7 10-100 3-5 90-102", "3-7 10-102"),
+        ("1-2 3-4", "1-4"),
+        ("1-2 4-5", "1-2 4-5"),
+        ("1-9 2-3", "1-9"),
+    ],
+)
+def test_ranges_join(given_ranges: str, joined: str) -> None:
+    assert ports(given_ranges).ranges == ports(joined).ranges
+    assert " ".join(f"{low}-{high}" for low, high in ports(given_ranges).ranges) == joined
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "both", "only_left"),
+    [
+        ("3-7 10-102", "2-3 7-8 10-20", "3 7 10-20", "4-6 21-102"),
+        ("3-7 10-102", "80", "80", "3-7 10-79 81-102"),
+        ("3-7", "", "", "3-7"),
+        ("3-7", "1-9", "3-7", ""),
+        ("", "1-9", "", ""),
+    ],
+)
+def test_ranges_cut_and_subtract(left: str, right: str, both: str, only_left: str) -> None:
+    assert ports(left) & ports(right) == ports(both)
+    assert ports(left) - ports(right) == ports(only_left)
+
+
+@given(RANGES, RANGES)
+def test_ranges_are_sets_of_ports(
+    left: list[tuple[int, int]], right: list[tuple[int, int]]
+) -> None:
+    a, b = Ports.of(left), Ports.of(right)
+    assert set(a | b) == set(a) | set(b)
+    assert set(a & b) == set(a) & set(b)
+    assert set(a - b) == set(a) - set(b)
+    assert (a <= b) is (set(a) <= set(b))
+    assert len(a) == len(set(a))
+    assert list(a) == sorted(a)
+
+
+@given(RANGES, st.integers(0, 30), st.integers(0, 70), st.integers(0, 99))
+def test_picked_ports_are_free_and_as_many_as_asked(
+    free: list[tuple[int, int]], count: int, first: int, seed: int
+) -> None:
+    usable = Ports.of(free).from_port(first)
+    picked = pick_ports(Ports.of(free), count, first, random.Random(seed))
+    if len(usable) < count:
+        assert picked is None
+    else:
+        assert picked is not None
+        assert len(picked) == count
+        assert picked <= usable
+
+
+def test_picked_ports_come_in_one_run_where_they_can() -> None:
+    picked = pick_ports(ports("2000-60000"), 40, 2000, random.Random(3))
+    assert picked is not None and len(picked.ranges) == 1
+
+
+def test_common_ports() -> None:
+    assert common_ports([ports("1-9"), ports("5-20"), ports("2-6 8")]) == ports("5-6 8")
+    assert common_ports([]) == Ports()
+
+
+def test_labels() -> None:
+    assert parse_port_labels("http:8080,8081; ssh:2000-2003;dyn:") == {
+        "http": ports("8080-8081"),
+        "ssh": ports("2000-2003"),
+        "dyn": Ports(),
+    }
+    for text in ("http", ":80", "http:eighty"):
+        with pytest.raises(ValueError, match="port"):
+            parse_port_labels(text)
+
+
+@pytest.mark.parametrize("bad", [(9, 3), (-1, 3), (1, 70_000)])
+def test_ranges_that_cannot_be(bad: tuple[int, int]) -> None:
+    with pytest.raises(ValueError, match=r"runs upwards: 9-3; did you mean 3-9|ports are 0 to"):
+        Ports.of([bad])
