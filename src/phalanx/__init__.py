@@ -1,3 +1,65 @@
-"""Phalanx: tasks, actors and gangs on shared CPUs and GPUs."""
+"""Phalanx: tasks, actors and gangs on shared CPUs and GPUs.
+
+The names here are Ray's, with Ray's meaning: `import phalanx as ray` is a good first line.
+"""
+
+from __future__ import annotations
+
+from phalanx import actor, exceptions
+from phalanx.api.actors import ActorClass, ActorHandle, method
+from phalanx.api.cluster import available_resources, cluster_resources, nodes, timeline
+from phalanx.api.decorator import remote
+from phalanx.api.objects import cancel, get, get_actor, kill, put, wait
+from phalanx.api.runtime_context import get_gpu_ids, get_runtime_context
+from phalanx.api.session import init, is_initialized, shutdown
+from phalanx.model.ids import (
+    ActorID,
+    JobID,
+    NodeID,
+    PlacementGroupID,
+    TaskID,
+    UniqueID,
+    WorkerID,
+)
+from phalanx.objects.reference import ObjectRef
+from phalanx.objects.streams import DynamicObjectRefGenerator, ObjectRefGenerator
+
+ObjectID = ObjectRef
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "ActorClass",
+    "ActorHandle",
+    "ActorID",
+    "DynamicObjectRefGenerator",
+    "JobID",
+    "NodeID",
+    "ObjectID",
+    "ObjectRef",
+    "ObjectRefGenerator",
+    "PlacementGroupID",
+    "TaskID",
+    "UniqueID",
+    "WorkerID",
+    "__version__",
+    "actor",
+    "available_resources",
+    "cancel",
+    "cluster_resources",
+    "exceptions",
+    "get",
+    "get_actor",
+    "get_gpu_ids",
+    "get_runtime_context",
+    "init",
+    "is_initialized",
+    "kill",
+    "method",
+    "nodes",
+    "put",
+    "remote",
+    "shutdown",
+    "timeline",
+    "wait",
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -48,10 +49,10 @@ def _decide(
     for tier in snapshot.config.tiers:
         for option in tier:
             plugin = make_plugin(option.name, option.arguments)
-            timed("plugin", option.name, lambda plugin=plugin: plugin.open(session))
+            timed("plugin", option.name, partial(plugin.open, session))
     for name in snapshot.config.actions:
         action = import_module(f"phalanx.batch.actions.{name}")
-        timed("action", name, lambda action=action: action.run(session))
+        timed("action", name, partial(action.run, session))
     session.voices.tell("closing")
     rejections = timed("session", "explain", lambda: explain.rejections(session))
     return session, _plan(session, rejections, timings if clock else [])

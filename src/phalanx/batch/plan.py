@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from phalanx.batch.specs import Value
+import msgspec
 
 
-class Rejection(Value):
+class Rejection(msgspec.Struct, frozen=True, kw_only=True):
     """One typed "no": `reason` is a code of explain.REASONS, `count` how many nodes (or tasks, or
     groups ahead) it concerns, `detail` the numbers behind it."""
 
@@ -17,7 +17,7 @@ class Rejection(Value):
     detail: Mapping[str, Any] = {}
 
 
-class Eviction(Value):
+class Eviction(msgspec.Struct, frozen=True, kw_only=True):
     """A task that must go, for whom, and which action says so."""
 
     task: str
@@ -25,7 +25,7 @@ class Eviction(Value):
     counts_as_retry: bool = True
 
 
-class Timing(Value):
+class Timing(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds that one part of the cycle took, by the caller's clock."""
 
     part: str
@@ -33,7 +33,7 @@ class Timing(Value):
     seconds: float
 
 
-class Plan(Value):
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of one cycle. Names are namespace/name; nothing here is applied yet."""
 
     binds: Mapping[str, str]

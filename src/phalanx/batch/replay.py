@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from phalanx.batch import explain
 from phalanx.batch.aftermath import after
 from phalanx.batch.cycle import run_cycle
@@ -19,13 +21,13 @@ from phalanx.batch.expectation import differences
 from phalanx.batch.plan import Plan
 from phalanx.batch.reading import read_snapshots
 from phalanx.batch.registry import known_plugins
-from phalanx.batch.specs import Snapshot, Value
+from phalanx.batch.specs import Snapshot
 from phalanx.errors import BatchFileError
 
 Write = Callable[[str], None]
 
 
-class Outcome(Value):
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """A snapshot's plans, one per cycle, and how they differ from what it expects (None: it does
     not say)."""
 
@@ -48,7 +50,7 @@ def replay(snapshot: Snapshot, cycles: int = 1) -> Outcome:
     """Decide one snapshot, `cycles` times, each over what the last one left; what the snapshot
     expects is compared with all of them together."""
     now = snapshot
-    plans = []
+    plans: list[Plan] = []
     for i in range(max(1, cycles)):
         if i:
             now = after(now, plans[-1])
@@ -128,7 +130,7 @@ def main(arguments: Sequence[str]) -> int:
         given.file,
         as_json=given.json,
         cycles=given.cycles,
-        write=lambda line: print(line),
+        write=print,
         complain=lambda line: print(line, file=sys.stderr),
     )
 

@@ -44,33 +44,36 @@ class Rows:
         return len(self.index)
 
     def capacity(self, resource: int) -> Counts:
-        return self._cluster.capacity[self.index, resource]
+        column: Counts = self._cluster.capacity[self.index, resource]
+        return column
 
     def used(self, resource: int) -> Counts:
         """Volcano's books: promised tasks are not in it, leaving ones still are."""
-        column = self._cluster.used[self.index, resource]
+        column: Counts = self._cluster.used[self.index, resource]
         return column if self._times is None else column + self._load(resource)
 
     def asked(self, resource: int) -> Counts:
         """kube-scheduler's books: promised tasks are in it, leaving ones are not."""
-        column = self._cluster.asked[self.index, resource]
+        column: Counts = self._cluster.asked[self.index, resource]
         return column if self._times is None else column + self._load(resource)
 
     def weighed(self, resource: int) -> Counts:
         """As `asked`, of cpu (0) or memory (1), where asking for none counts as a little."""
-        column = self._cluster.weighed[self.index, resource]
+        column: Counts = self._cluster.weighed[self.index, resource]
         if self._times is None or self._klass is None:
             return column
-        return column + self._times * self._klass.weighed[resource]
+        column = column + self._times * self._klass.weighed[resource]
+        return column
 
     def seats(self) -> Counts:
         """Tasks on the node."""
-        column = self._cluster.seats[self.index]
+        column: Counts = self._cluster.seats[self.index]
         return column if self._times is None else column + self._times
 
     def _load(self, resource: int) -> Counts:
         assert self._times is not None and self._klass is not None
-        return self._times * self._klass.request[resource]
+        load: Counts = self._times * self._klass.request[resource]
+        return load
 
 
 @dataclass(frozen=True, kw_only=True)

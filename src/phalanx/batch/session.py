@@ -38,7 +38,7 @@ class Session:
         self.config: Configuration = snapshot.config
         self.now = snapshot.now
         self.shells = dict(shells or {})
-        """What the caller lends to plugins that need the outside, by plugin: the extender's sender."""
+        """What the caller lends to plugins that need the outside, by name."""
         self.cluster = Cluster(snapshot)
         self.voices = Voices(self.config)
         self.placer = Placer(self)

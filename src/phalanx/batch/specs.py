@@ -1,4 +1,4 @@
-"""What a cycle is given, as frozen values: nodes, queues, podgroups, tasks, and the snapshot of all.
+"""What a cycle is given, as frozen values: nodes, queues, podgroups, tasks, and all of it.
 
 Amounts are written as a person writes them (cores, bytes, devices); `amounts.Dimensions` turns
 them into numbers that arithmetic is exact on.
@@ -17,11 +17,7 @@ Labels = tuple[tuple[str, str], ...]
 Amounts = tuple[tuple[str, float], ...]
 
 
-class Value(msgspec.Struct, frozen=True, kw_only=True):
-    """Base of all nouns here: frozen, built by keyword."""
-
-
-class Match(Value):
+class Match(msgspec.Struct, frozen=True, kw_only=True):
     """One requirement on a label: `op` is In, NotIn, Exists, DoesNotExist, Gt or Lt."""
 
     key: str
@@ -29,7 +25,7 @@ class Match(Value):
     values: tuple[str, ...] = ()
 
 
-class PodTerm(Value):
+class PodTerm(msgspec.Struct, frozen=True, kw_only=True):
     """Tasks whose labels meet every match, seen in the domains of `topology_key`."""
 
     matches: tuple[Match, ...]
@@ -38,14 +34,14 @@ class PodTerm(Value):
     weight: int = 1
 
 
-class PreferredNode(Value):
+class PreferredNode(msgspec.Struct, frozen=True, kw_only=True):
     """A wish for nodes whose labels meet every match, worth `weight`."""
 
     weight: int
     matches: tuple[Match, ...]
 
 
-class Affinity(Value):
+class Affinity(msgspec.Struct, frozen=True, kw_only=True):
     """Node and pod affinity. `node_required` is met when any one of its lists is met whole."""
 
     node_required: tuple[tuple[Match, ...], ...] = ()
@@ -66,7 +62,7 @@ class Affinity(Value):
         )
 
 
-class Taint(Value):
+class Taint(msgspec.Struct, frozen=True, kw_only=True):
     """What a node refuses: `effect` is NoSchedule, PreferNoSchedule or NoExecute."""
 
     key: str
@@ -74,7 +70,7 @@ class Taint(Value):
     effect: str = "NoSchedule"
 
 
-class Toleration(Value):
+class Toleration(msgspec.Struct, frozen=True, kw_only=True):
     """A taint that a task puts up with; an empty key with Exists tolerates all."""
 
     key: str = ""
@@ -83,7 +79,7 @@ class Toleration(Value):
     effect: str = ""
 
 
-class Spread(Value):
+class Spread(msgspec.Struct, frozen=True, kw_only=True):
     """Keep the tasks that match within `max_skew` of each other over the domains of a label."""
 
     max_skew: int
@@ -92,7 +88,7 @@ class Spread(Value):
     hard: bool = True
 
 
-class Shape(Value):
+class Shape(msgspec.Struct, frozen=True, kw_only=True):
     """All that decides where a task may go; tasks with one shape are interchangeable."""
 
     request: Amounts = ()
@@ -108,8 +104,8 @@ class Shape(Value):
     annotations: Labels = ()
 
 
-class TaskSpec(Value):
-    """One task of a podgroup. `phase` is Pending, Running, Releasing, Succeeded, Failed, Unknown."""
+class TaskSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """One task; `phase` is Pending, Running, Releasing, Succeeded, Failed or Unknown."""
 
     name: str
     podgroup: str
@@ -132,7 +128,7 @@ class TaskSpec(Value):
         return f"{self.shape.namespace}/{self.name}"
 
 
-class NodeSpec(Value):
+class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A machine; its capacity is also what can be allocated."""
 
     name: str
@@ -150,8 +146,8 @@ class NodeSpec(Value):
     """(memory in MiB, share in use 0..1) of every GPU that can be shared."""
 
 
-class HyperNodeSpec(Value):
-    """A network domain: leaf members in `nodes`, or smaller domains in `children`; tier 1 is closest."""
+class HyperNodeSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A network domain of nodes, or of smaller domains (`children`); tier 1 is closest."""
 
     name: str
     tier: int
@@ -161,7 +157,7 @@ class HyperNodeSpec(Value):
     children: tuple[str, ...] = ()
 
 
-class GroupAffinity(Value):
+class GroupAffinity(msgspec.Struct, frozen=True, kw_only=True):
     """Node groups that a queue must, may, must not and would rather not use."""
 
     required: tuple[str, ...] = ()
@@ -170,7 +166,7 @@ class GroupAffinity(Value):
     anti_preferred: tuple[str, ...] = ()
 
 
-class QueueSpec(Value):
+class QueueSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A queue and its quotas; an amount left out of `capability` is unlimited."""
 
     name: str
@@ -193,7 +189,7 @@ class QueueSpec(Value):
     """Share of the cluster used lately, already decayed (see plugins.half_life)."""
 
 
-class NetworkTopology(Value):
+class NetworkTopology(msgspec.Struct, frozen=True, kw_only=True):
     """How close a gang must (hard) or should (soft) be; at most one of the two bounds."""
 
     mode: Literal["hard", "soft"] = "hard"
@@ -201,7 +197,7 @@ class NetworkTopology(Value):
     highest_tier_name: str = ""
 
 
-class SubgroupPolicy(Value):
+class SubgroupPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """Cut a podgroup into subgroups by labels; each is a small gang of `size`."""
 
     name: str
@@ -211,7 +207,7 @@ class SubgroupPolicy(Value):
     topology: NetworkTopology | None = None
 
 
-class PodGroupSpec(Value):
+class PodGroupSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A gang and its life so far."""
 
     name: str
@@ -238,7 +234,7 @@ class PodGroupSpec(Value):
         return f"{self.namespace}/{self.name}"
 
 
-class QuotaSpec(Value):
+class QuotaSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A namespace's hard limits (`limits.*` are ignored, `requests.*` and plain names count)."""
 
     name: str
@@ -246,7 +242,7 @@ class QuotaSpec(Value):
     hard: Amounts
 
 
-class BudgetSpec(Value):
+class BudgetSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Tasks with these labels of which at least so many must stay running."""
 
     name: str
@@ -256,7 +252,7 @@ class BudgetSpec(Value):
     max_unavailable: str = ""
 
 
-class Expectation(Value):
+class Expectation(msgspec.Struct, frozen=True, kw_only=True):
     """What a cycle over the snapshot should give; None where it does not say."""
 
     binds: Mapping[str, str] | None = None
@@ -269,7 +265,7 @@ class Expectation(Value):
     allocated_per_podgroup: Mapping[str, Any] | None = None
 
 
-class Snapshot(Value):
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that one cycle looks at."""
 
     config: Configuration

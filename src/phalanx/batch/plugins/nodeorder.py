@@ -92,7 +92,8 @@ class NodeOrder:
             sums = np.zeros(len(cluster.nodes))
             for wish in found.node_preferred:
                 sums += wish.weight * cluster.labelled(*wish.matches)
-            return sums[rows.index] * near
+            out: Vector = sums[rows.index] * near
+            return out
 
         def toleration(rows: Rows, ask: Ask) -> Vector:
             kept = [t for t in ask.klass.shape.tolerations if t.effect in ("", "PreferNoSchedule")]
@@ -152,7 +153,8 @@ def _balance(rows: Rows, klass: Klass, gpu: int | None) -> Counts:
         spread = np.abs(fractions[0] - fractions[1]) / 2
     else:
         spread = _spread(np.array(fractions), np.array(counted))
-    return ((1 - spread) * 100).astype(np.int64)
+    out: Counts = ((1 - spread) * 100).astype(np.int64)
+    return out
 
 
 def _spread(fractions: Vector, counted: Vector) -> Vector:

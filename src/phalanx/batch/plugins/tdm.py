@@ -61,7 +61,8 @@ class TimeDivision:
 
         def score(rows: Rows, ask: Ask) -> Vector:
             at = rows.index
-            return (lent[at] & live[at] & bool(ask.klass.shape.revocable_zone)) * 100.0
+            may = bool(ask.klass.shape.revocable_zone)
+            return np.where(lent[at] & live[at] & may, 100.0, 0.0)
 
         def victims(preemptor: int, candidates: Sequence[int]) -> list[int]:
             spec = cluster.tasks[preemptor]

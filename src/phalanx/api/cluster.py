@@ -1,0 +1,57 @@
+"""What the cluster is and does: nodes, resources, a timeline of tasks."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from phalanx.api.session import engine_or_start
+
+
+def nodes() -> list[dict[str, Any]]:
+    """One dict a node, with its id, state, address, resources and labels."""
+    found: list[dict[str, Any]] = engine_or_start().request("nodes")
+    return found
+
+
+def cluster_resources() -> dict[str, float]:
+    """What all living nodes have."""
+    found: dict[str, float] = engine_or_start().request("cluster_resources")
+    return found
+
+
+def available_resources() -> dict[str, float]:
+    """What is free now; a resource that is used up is not named."""
+    found: dict[str, float] = engine_or_start().request("available_resources")
+    return found
+
+
+def timeline(filename: str | None = None) -> list[dict[str, Any]] | None:
+    """Every finished task as a trace event, for chrome://tracing or Perfetto.
+
+    Times are in microseconds since the epoch. Writes JSON to `filename` when given one.
+    """
+    engine = engine_or_start()
+    rows: list[dict[str, Any]] = []
+    for number, name, state, started, ended, where, attempt in engine.task_events():
+        if not ended:
+            continue
+        worker = where.hex()[:8] if isinstance(where, bytes) else str(where)
+        rows.append(
+            {
+                "cat": "task",
+                "name": name,
+                "ph": "X",
+                "pid": "node",
+                "tid": f"worker:{worker}",
+                "ts": started * 1e6,
+                "dur": max(ended - started, 0) * 1e6,
+                "args": {"task": number, "state": state, "attempt": attempt},
+                "cname": "terrible" if state == "FAILED" else "good",
+            }
+        )
+    if filename is None:
+        return rows
+    with open(filename, "w") as file:
+        json.dump(rows, file)
+    return None

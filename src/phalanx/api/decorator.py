@@ -1,0 +1,52 @@
+"""The `remote` decorator."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar, overload
+
+from phalanx.api.actors import ActorClass
+from phalanx.api.functions import RemoteFunction
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+@overload
+def remote(function: type[T], /) -> ActorClass[T]: ...
+@overload
+def remote(function: Callable[P, R], /) -> RemoteFunction[P, R]: ...
+@overload
+def remote(**options: Any) -> Callable[[Any], Any]: ...
+def remote(*args: Any, **options: Any) -> Any:
+    """Make a function remote, or a class an actor class: `@remote` or `@remote(num_cpus=2)`.
+
+    Raises TypeError for anything else, ValueError and TypeError for options that cannot be.
+    """
+    if len(args) == 1 and not options and callable(args[0]):
+        return _make(args[0], {})
+    if args or not options:
+        raise TypeError(
+            "The @phalanx.remote decorator takes a function or class, or keyword arguments only: "
+            "@phalanx.remote or @phalanx.remote(num_returns=2)."
+        )
+
+    def decorate(target: Any) -> Any:
+        return _make(target, options)
+
+    return decorate
+
+
+def _make(target: Any, options: dict[str, Any]) -> Any:
+    if inspect.isclass(target):
+        return ActorClass(target, options)
+    if inspect.isfunction(target) or inspect.isbuiltin(target):
+        return RemoteFunction(target, options)
+    if isinstance(target, RemoteFunction | ActorClass):
+        raise TypeError(f"{target!r} is remote already.")
+    raise TypeError(
+        f"The @phalanx.remote decorator must be applied to a function or a class, got "
+        f"{type(target).__name__}."
+    )

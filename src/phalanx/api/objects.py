@@ -1,0 +1,179 @@
+"""get, put, wait, cancel, kill: what is done with references and handles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar, overload
+
+import msgspec
+
+from phalanx.api.actors import ActorHandle, ActorShape, handle_of
+from phalanx.api.session import engine_or_start
+from phalanx.engines.embedded import engine as engines
+from phalanx.errors import PhalanxError
+from phalanx.objects.reference import ObjectRef
+from phalanx.objects.serialization import blame
+from phalanx.objects.streams import ObjectRefGenerator
+
+T = TypeVar("T")
+_REF_ONLY = {ObjectRef}
+
+
+@overload
+def get(refs: ObjectRef[T], *, timeout: float | None = None) -> T: ...
+@overload
+def get(refs: Sequence[ObjectRef[T]], *, timeout: float | None = None) -> list[T]: ...
+def get(refs: Any, *, timeout: float | None = None) -> Any:
+    """The value of a reference, or the values of a list of them, in order.
+
+    Waits until all are there, at most `timeout` seconds (0 looks once). Raises the error of the
+    first task that failed, which is also an instance of the user's own exception class;
+    GetTimeoutError when the time is up; ValueError or TypeError for what is no reference.
+    """
+    engine = engines._current
+    if engine is None:
+        engine = engine_or_start()
+    if timeout is not None:
+        if timeout == -1:
+            timeout = None
+        elif timeout < 0:
+            raise ValueError(f"timeout must be at least 0 seconds, got {timeout}.")
+    if type(refs) is ObjectRef:
+        return engine.get(refs, timeout)
+    if isinstance(refs, ObjectRefGenerator):
+        return refs
+    if not isinstance(refs, list):
+        raise ValueError(
+            f"Invalid type of object refs, {type(refs)}, is given. get takes an ObjectRef or a "
+            "list of them."
+        )
+    for ref in refs:
+        if type(ref) is not ObjectRef:
+            raise TypeError(
+                f"Invalid type of object refs, {type(ref)}, in the list given to get. "
+                "Every element must be an ObjectRef."
+            )
+    return engine.get(refs, timeout)
+
+
+def put(value: T, *, _owner: Any = None) -> ObjectRef[T]:
+    """Store a value and return its reference. The value is copied: later changes do not show.
+
+    Raises TypeError for an ObjectRef and for what cannot be pickled, ObjectStoreFullError when
+    there is no memory for it.
+    """
+    if type(value) is ObjectRef:
+        raise TypeError(
+            "Calling put on an ObjectRef is not allowed: it is a reference already. Put the list "
+            "[ref] if you want an object that holds it."
+        )
+    engine = engines._current
+    if engine is None:
+        engine = engine_or_start()
+    try:
+        return engine.put(value)
+    except PhalanxError:
+        raise
+    except Exception as error:
+        raise TypeError(f"Could not serialize the value put: {blame(value, error)}") from error
+
+
+def wait(
+    refs: list[Any],
+    *,
+    num_returns: int = 1,
+    timeout: float | None = None,
+    fetch_local: bool = True,
+) -> tuple[list[Any], list[Any]]:
+    """Split references into (ready, not ready), each in the given order.
+
+    Returns when `num_returns` are ready or after `timeout` seconds; at most `num_returns` are
+    given as ready. An object whose task failed is ready. Raises TypeError and ValueError for
+    wrong arguments.
+    """
+    if isinstance(refs, ObjectRef):
+        raise TypeError("wait() expected a list of ObjectRefs, got a single ObjectRef.")
+    if not isinstance(refs, list):
+        raise TypeError(f"wait() expected a list of ObjectRefs, got {type(refs)}.")
+    if timeout is not None and timeout < 0:
+        raise ValueError(f"The 'timeout' argument must be at least 0, got {timeout}.")
+    engine = engines._current
+    if engine is None:
+        engine = engine_or_start()
+    if not refs:
+        return [], []
+    if set(map(type, refs)) != _REF_ONLY:
+        return _wait_mixed(engine, refs, num_returns, timeout)
+    _check_count(refs, num_returns)
+    return engine.wait(refs, num_returns, timeout)
+
+
+def _check_count(refs: list[Any], num_returns: int) -> None:
+    if len(set(refs)) != len(refs):
+        raise ValueError("wait() requires a list of unique ObjectRefs.")
+    if num_returns <= 0:
+        raise ValueError(f"num_returns must be a positive number, got {num_returns}.")
+    if num_returns > len(refs):
+        raise ValueError(
+            f"num_returns cannot be greater than the number of ObjectRefs "
+            f"({num_returns} > {len(refs)})."
+        )
+
+
+def _wait_mixed(
+    engine: Any, refs: list[Any], num_returns: int, timeout: float | None
+) -> tuple[list[Any], list[Any]]:
+    for ref in refs:
+        if not isinstance(ref, ObjectRef | ObjectRefGenerator):
+            raise TypeError(f"wait() expected a list of ObjectRefs, got a list with {type(ref)}.")
+    _check_count(refs, num_returns)
+    stand_ins = [r.peek() if isinstance(r, ObjectRefGenerator) else r for r in refs]
+    ready, _ = engine.wait(stand_ins, num_returns, timeout)
+    chosen = set(ready)
+    return (
+        [r for r, s in zip(refs, stand_ins, strict=True) if s in chosen],
+        [r for r, s in zip(refs, stand_ins, strict=True) if s not in chosen],
+    )
+
+
+def cancel(ref: Any, *, force: bool = False, recursive: bool = True) -> None:
+    """Cancel a task: out of its queue, or by KeyboardInterrupt, or (force) by ending its worker.
+
+    A finished task is left alone. Children are cancelled too when `recursive`. Raises TypeError
+    for what is no reference, ValueError for force on an actor's call.
+    """
+    engine = engine_or_start()
+    if isinstance(ref, ObjectRefGenerator):
+        ref = ref.completed()
+    if not isinstance(ref, ObjectRef):
+        raise TypeError(
+            f"cancel() takes an ObjectRef or a generator of them, got {type(ref)}. "
+            "Use kill() for actors."
+        )
+    if force and engine.runtime.calls.is_call(ref._number):
+        raise ValueError("force=True is not supported for actor tasks: use kill() on the actor.")
+    engine.cancel(ref, force, recursive)
+
+
+def kill(actor: Any, *, no_restart: bool = True) -> None:
+    """End an actor at once; its calls fail. With `no_restart=False` it may restart."""
+    if not isinstance(actor, ActorHandle):
+        raise ValueError(
+            f"kill() only supported for actors. For tasks, try cancel(). Got: {type(actor)}."
+        )
+    engine = engine_or_start()
+    engine.request("kill_actor", actor=actor._client.actor, no_restart=no_restart)
+
+
+def get_actor(name: str, namespace: str | None = None) -> ActorHandle[Any]:
+    """The handle of a named actor. Raises ValueError when there is none."""
+    if not name:
+        raise ValueError("Please supply a non-empty value to get_actor.")
+    if not isinstance(name, str):
+        raise TypeError(f"get_actor takes a name, got {type(name).__name__}.")
+    if namespace is not None and (not isinstance(namespace, str) or not namespace):
+        raise ValueError("namespace must be a string that is not empty.")
+    engine = engine_or_start()
+    answer = engine.request("get_actor", name=name, namespace=namespace or engine.namespace)
+    shape = msgspec.msgpack.decode(answer["handle"], type=ActorShape)
+    return handle_of(engine, answer["actor"], shape, None)

@@ -1,0 +1,90 @@
+"""Options that say where and under what name work runs, as the node reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
+
+import msgspec
+
+from phalanx.engines.embedded.engine import EmbeddedEngine
+from phalanx.errors import RuntimeEnvSetupError
+from phalanx.worker.context import current
+
+
+@runtime_checkable
+class Strategy(Protocol):
+    """A scheduling strategy object."""
+
+    def to_wire(self, resources: Mapping[str, float]) -> dict[str, Any]:
+        """What the node is told. Raises ValueError when the request cannot fit."""
+        ...
+
+
+def strategy_of(options: Mapping[str, Any], resources: Mapping[str, float]) -> dict[str, Any]:
+    """The strategy that these options ask for."""
+    strategy = options.get("scheduling_strategy")
+    group = options.get("placement_group")
+    if group is not None and group != "default":
+        strategy = group.as_strategy(
+            options.get("placement_group_bundle_index", -1),
+            options.get("placement_group_capture_child_tasks"),
+        )
+    wire: dict[str, Any] = {}
+    if isinstance(strategy, Strategy):
+        wire = strategy.to_wire(resources)
+    elif strategy is not None and not isinstance(strategy, str):
+        raise ValueError(f"scheduling_strategy must be a strategy, got {strategy!r}.")
+    elif strategy is None:
+        context = current.get()
+        if context is not None and context.lease.capture and context.lease.group is not None:
+            wire = {"group": context.lease.group.hex(), "bundle": -1, "capture": True}
+    selector = options.get("label_selector")
+    if selector:
+        fallback = [f["label_selector"] for f in options.get("fallback_strategy") or ()]
+        for one in (selector, *fallback):
+            check_selector(one)
+        wire["labels"] = [selector, *fallback]
+    return wire
+
+
+def check_selector(selector: Any) -> None:
+    """Raise ValueError for what is not a label selector."""
+    if not isinstance(selector, dict):
+        raise TypeError(f"A label selector is a dict, got {type(selector).__name__}.")
+    for key, term in selector.items():
+        if not isinstance(key, str) or not isinstance(term, str):
+            raise ValueError(f"Label selectors map strings to strings, got {key!r}: {term!r}.")
+
+
+def encode_strategy(wire: Mapping[str, Any]) -> bytes:
+    """A strategy as part of a scheduling class's key."""
+    return msgspec.json.encode(wire, order="sorted") if wire else b""
+
+
+_SUPPORTED = frozenset(
+    {"env_vars", "working_dir", "py_modules", "config", "excludes", "worker_process_setup_hook"}
+)
+
+
+def environment_of(engine: EmbeddedEngine, options: Mapping[str, Any]) -> bytes:
+    """The key of the environment that these options ask for, merged over the parent's."""
+    own = options.get("runtime_env") or {}
+    parent = engine.default_env
+    if not own and not parent:
+        return b""
+    unknown = sorted(set(own) - _SUPPORTED)
+    if unknown:
+        raise RuntimeEnvSetupError(
+            f"runtime_env field(s) {', '.join(unknown)} are not supported on this engine; "
+            f"supported are {', '.join(sorted(_SUPPORTED))}. Install packages beforehand instead."
+        )
+    variables = {**(parent.get("env_vars") or {}), **(own.get("env_vars") or {})}
+    for key, value in variables.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise TypeError(f"env_vars must map strings to strings, got {key!r}: {value!r}.")
+    merged = {**parent, **own, "env_vars": variables}
+    merged.pop("worker_process_setup_hook", None)
+    if not any(merged.values()):
+        return b""
+    return engine.environment_key(merged)

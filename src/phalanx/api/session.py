@@ -1,0 +1,297 @@
+"""init and shutdown: this process's engine, made on demand."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import cloudpickle
+
+from phalanx.engines.embedded.engine import (
+    EmbeddedEngine,
+    JobOptions,
+    StartOptions,
+    current,
+    set_current,
+)
+from phalanx.engines.machine import describe_machine
+from phalanx.errors import SystemFailureError
+from phalanx.protocol.messages import LogLine
+
+_lock = threading.RLock()
+
+
+class RuntimeHandle(Mapping[str, Any]):
+    """What init returns: facts about the runtime, and a context manager that shuts it down."""
+
+    def __init__(self, facts: dict[str, Any]) -> None:
+        self._facts = facts
+        self.address_info = facts
+
+    def __getitem__(self, key: str) -> Any:
+        return self._facts[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._facts)
+
+    def __len__(self) -> int:
+        return len(self._facts)
+
+    @property
+    def dashboard_url(self) -> str:
+        """Address of the dashboard; empty while there is none."""
+        return ""
+
+    @property
+    def python_version(self) -> str:
+        """This Python's version."""
+        return sys.version.split()[0]
+
+    def disconnect(self) -> None:
+        """Shut the runtime down."""
+        shutdown()
+
+    def __enter__(self) -> RuntimeHandle:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        shutdown()
+
+
+def init(  # noqa: PLR0912
+    address: str | None = None,
+    *,
+    num_cpus: float | None = None,
+    num_gpus: float | None = None,
+    resources: dict[str, float] | None = None,
+    labels: dict[str, str] | None = None,
+    object_store_memory: int | None = None,
+    local_mode: bool = False,
+    ignore_reinit_error: bool = False,
+    include_dashboard: bool | None = None,
+    job_config: Any = None,
+    log_to_driver: bool = True,
+    namespace: str | None = None,
+    runtime_env: dict[str, Any] | None = None,
+    **options: Any,
+) -> RuntimeHandle:
+    """Start Phalanx on this machine.
+
+    `address` None or "local" starts a runtime that ends with this process; "auto" and addresses
+    of clusters must find one. Amounts default to what the machine has. `object_store_memory` is
+    in bytes (default: 30 % of free memory, and what shared memory holds). Raises RuntimeError
+    when it is running already, unless `ignore_reinit_error`; ValueError and TypeError for
+    arguments that cannot be.
+    """
+    with _lock:
+        engine = current()
+        if engine is not None and engine.is_alive:
+            if ignore_reinit_error:
+                return _handle(engine)
+            raise RuntimeError(
+                "Phalanx is already running in this process. Call phalanx.shutdown() first, or "
+                "pass ignore_reinit_error=True."
+            )
+        if engine is not None:
+            shutdown()
+        _check_options(options)
+        if local_mode:
+            raise RuntimeError("local_mode is not supported: use num_cpus=1 to go step by step.")
+        address = address or os.environ.get("PHALANX_ADDRESS") or "local"
+        if address != "local":
+            raise ConnectionError(
+                f"No running Phalanx was found for address {address!r}. Leave `address` out to "
+                "start one in this process."
+            )
+        _check_amounts(num_cpus, num_gpus, resources, labels, object_store_memory, namespace)
+        machine = describe_machine()
+        total: dict[str, float] = {
+            "CPU": machine.cpus if num_cpus is None else num_cpus,
+            "GPU": machine.gpus if num_gpus is None else num_gpus,
+            "memory": float(options.get("_memory") or machine.memory_bytes),
+            "object_store_memory": float(object_store_memory or machine.store_bytes),
+            "node:127.0.0.1": 1.0,
+            "node:__internal_head__": 1.0,
+            **(resources or {}),
+        }
+        if machine.accelerator and total["GPU"]:
+            total[f"accelerator_type:{machine.accelerator}"] = 1.0
+        start = StartOptions(
+            resources={name: amount for name, amount in total.items() if amount},
+            labels=dict(labels or {}),
+            object_store_bytes=int(total["object_store_memory"]),
+            prestart=min(int(total["CPU"]), 8),
+            temp_dir=options.get("_temp_dir"),
+        )
+        hook = _hook(runtime_env)
+        job = JobOptions(
+            namespace=namespace or str(uuid.uuid4()), log_to_driver=log_to_driver, hook=hook
+        )
+        engine = EmbeddedEngine.start(start, job, _print_log, _print_warning)
+        engine.default_env = dict(runtime_env or {})
+        set_current(engine)
+        return _handle(engine)
+
+
+def _hook(runtime_env: dict[str, Any] | None) -> bytes:
+    setup = (runtime_env or {}).get("worker_process_setup_hook")
+    if os.environ.get("PHALANX_COMPAT_RAY") == "1":
+        from importlib import import_module
+
+        install = import_module("phalanx.compat.ray").install
+        if setup is None:
+            setup = install
+        else:
+            first = setup
+
+            def setup() -> None:
+                install()
+                first()
+
+    if setup is None:
+        return b""
+    data: bytes = cloudpickle.dumps(setup)
+    return data
+
+
+_KNOWN = frozenset(
+    {
+        "_memory",
+        "_temp_dir",
+        "_node_name",
+        "_system_config",
+        "_node_ip_address",
+        "_metrics_export_port",
+        "_tracing_startup_hook",
+        "_enable_object_reconstruction",
+        "_plasma_directory",
+        "_driver_object_store_memory",
+        "_redis_password",
+        "_redis_username",
+        "configure_logging",
+        "logging_level",
+        "logging_format",
+        "logging_config",
+        "dashboard_host",
+        "dashboard_port",
+        "allow_multiple",
+        "enable_resource_isolation",
+        "system_reserved_cpu",
+        "system_reserved_memory",
+    }
+)
+
+
+def _check_options(options: dict[str, Any]) -> None:
+    unknown = sorted(set(options) - _KNOWN)
+    if unknown:
+        raise RuntimeError(f"Unknown keyword argument(s) of init: {', '.join(unknown)}.")
+
+
+def _check_amounts(
+    num_cpus: Any, num_gpus: Any, resources: Any, labels: Any, store: Any, namespace: Any
+) -> None:
+    for name, amount in (("num_cpus", num_cpus), ("num_gpus", num_gpus)):
+        if amount is None:
+            continue
+        if isinstance(amount, bool) or not isinstance(amount, int | float):
+            raise TypeError(f"{name} must be a number, got {amount!r}.")
+        if not amount >= 0 or amount == float("inf"):
+            raise ValueError(f"{name} must be at least 0, got {amount!r}.")
+    if num_gpus is not None and num_gpus != int(num_gpus):
+        raise ValueError(f"num_gpus of a machine must be a whole number, got {num_gpus!r}.")
+    if resources is not None:
+        if not isinstance(resources, dict):
+            raise TypeError(f"resources must be a dict, got {type(resources).__name__}.")
+        for key, amount in resources.items():
+            if key in ("CPU", "GPU", "memory", "object_store_memory"):
+                raise ValueError(
+                    f"resources may not name {key}: use num_cpus, num_gpus, _memory or "
+                    "object_store_memory."
+                )
+            if not isinstance(amount, int | float) or not amount >= 0:
+                raise ValueError(f"resources[{key!r}] must be at least 0, got {amount!r}.")
+    if labels is not None and not isinstance(labels, dict):
+        raise TypeError(f"labels must be a dict, got {type(labels).__name__}.")
+    if store is not None and (not isinstance(store, int | float) or store < 75 * 1024 * 1024):
+        raise ValueError(
+            f"object_store_memory must be at least 78643200 bytes (75 MiB), got {store!r}."
+        )
+    if namespace is not None and (not isinstance(namespace, str) or not namespace):
+        raise ValueError("namespace must be a string that is not empty.")
+
+
+def _handle(engine: EmbeddedEngine) -> RuntimeHandle:
+    session = engine.runtime.session
+    return RuntimeHandle(
+        {
+            "address": "127.0.0.1",
+            "node_ip_address": "127.0.0.1",
+            "node_id": engine.runtime.node_id,
+            "session_dir": session.directory,
+            "session_name": session.name,
+            "object_store_address": session.shared,
+            "raylet_socket_name": session.socket_of(b"node"),
+            "gcs_address": "127.0.0.1",
+            "webui_url": "",
+        }
+    )
+
+
+def engine_or_start() -> EmbeddedEngine:
+    """This process's engine; starts one on this machine when there is none."""
+    engine = current()
+    if engine is not None:
+        return engine
+    init()
+    started = current()
+    assert started is not None
+    return started
+
+
+def is_initialized() -> bool:
+    """Whether Phalanx is running in this process."""
+    engine = current()
+    return engine is not None and engine.is_alive
+
+
+def shutdown(_exiting_interpreter: bool = False) -> None:
+    """End what init started: its actors, workers, objects. Nothing happens when it is not running."""
+    with _lock:
+        engine = current()
+        if engine is None:
+            return
+        if engine.runtime.kind == "worker":
+            raise SystemFailureError("A worker cannot shut the runtime down.")
+        set_current(None)
+        engine.stop()
+
+
+@atexit.register
+def _at_exit() -> None:
+    engine = current()
+    if engine is not None and engine.runtime.kind == "driver":
+        shutdown(True)
+
+
+def _print_log(message: LogLine) -> None:
+    stream = sys.stderr if message.is_error else sys.stdout
+    name = f"{message.name} " if message.name else ""
+    try:
+        stream.write(f"({name}pid={message.pid}) {message.line}\n")
+        stream.flush()
+    except (OSError, ValueError):
+        return  # a closed stream: nobody reads
+
+
+def _print_warning(text: str) -> None:
+    try:
+        sys.stderr.write(f"(phalanx) {text}\n")
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        return

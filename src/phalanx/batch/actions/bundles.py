@@ -1,0 +1,132 @@
+"""What a gang can give up: the tasks above its minimum, or all of it.
+
+Source: Volcano's gang-aware eviction. Of a job's tasks in a domain, as many as the job has above its
+minimum (and its roles') form a safe bundle; the rest, whose loss breaks the gang, a whole one. A job
+below its minimum anyway is safe to take. Bundles go by kind, then the order of jobs or queues, then
+by return: the needed resources freed here / freed everywhere if the gang breaks.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from phalanx.batch import jobs as j
+from phalanx.batch.amounts import Vector
+from phalanx.batch.cluster import Cluster
+from phalanx.batch.jobs import Job
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bundle:
+    """Tasks of one job to evict together; `elsewhere` is what all of the job holds, if it breaks."""
+
+    whole: bool
+    job: Job
+    tasks: tuple[int, ...]
+    here: Vector
+    elsewhere: Vector
+
+
+def bundles_of(cluster: Cluster, job: Job, local: Iterable[int]) -> list[Bundle]:
+    """The job's tasks in a domain, cut into a safe and a whole bundle."""
+    tasks = sorted(local, key=lambda t: (cluster.tasks[t].priority, t))
+    surplus = job.ready_count() - job.min_available
+    by_role: dict[str, int] | None = None
+    if job.roles_matter():
+        by_role = {role: _ready(job, role) - n for role, n in job.role_min.items()}
+    safe: list[int] = []
+    rest: list[int] = []
+    if surplus < 0:
+        safe = tasks
+    else:
+        for t in tasks:
+            role = cluster.klass[t].shape.role
+            spare = by_role is None or not job.role_min or by_role.get(role, 0) > 0
+            if surplus > 0 and spare:
+                safe.append(t)
+                surplus -= 1
+                if by_role is not None and role in by_role:
+                    by_role[role] -= 1
+            else:
+                rest.append(t)
+    nothing = cluster.total.v * 0.0
+    out = []
+    if safe:
+        out.append(_bundle(cluster, job, safe, whole=False, elsewhere=nothing))
+    if rest:
+        everything = _sum(cluster, job.tasks)
+        out.append(_bundle(cluster, job, rest, whole=True, elsewhere=everything))
+    return out
+
+
+def approved(cluster: Cluster, bundles: Sequence[Bundle], allowed: set[int]) -> list[Bundle]:
+    """Bundles with only allowed tasks: a safe one loses the others, a whole one stands or falls."""
+    out = []
+    for b in bundles:
+        kept = [t for t in b.tasks if t in allowed]
+        if b.whole:
+            if len(kept) == len(b.tasks):
+                out.append(b)
+        elif kept:
+            out.append(_bundle(cluster, b.job, kept, whole=False, elsewhere=b.elsewhere))
+    return out
+
+
+def ordered(
+    bundles: Sequence[Bundle], need: Vector, compare: Callable[[Job, Job], int]
+) -> list[Bundle]:
+    """Safe before whole, then as `compare` says of the jobs, then the best return first."""
+
+    def order(a: Bundle, b: Bundle) -> int:
+        if a.whole != b.whole:
+            return 1 if a.whole else -1
+        if a.job is not b.job:
+            answer = compare(a.job, b.job)
+            if answer:
+                return answer
+        mine, theirs = _return(a, need), _return(b, need)
+        if mine != theirs:
+            return -1 if mine > theirs else 1
+        ka, kb = (a.job.uid, a.tasks[0], len(a.tasks)), (b.job.uid, b.tasks[0], len(b.tasks))
+        return (ka > kb) - (ka < kb)
+
+    return sorted(bundles, key=functools.cmp_to_key(order))
+
+
+def _bundle(
+    cluster: Cluster, job: Job, tasks: Sequence[int], *, whole: bool, elsewhere: Vector
+) -> Bundle:
+    return Bundle(
+        whole=whole,
+        job=job,
+        tasks=tuple(tasks),
+        here=_sum(cluster, tasks),
+        elsewhere=elsewhere,
+    )
+
+
+def _return(bundle: Bundle, need: Vector) -> float:
+    here = elsewhere = 0.0
+    for r, n in enumerate(need.tolist()):
+        if n > 0:
+            here += min(float(bundle.here[r]), n) / n
+            elsewhere += float(bundle.elsewhere[r]) / n
+    return float("inf") if elsewhere == 0 else here / elsewhere
+
+
+def _sum(cluster: Cluster, tasks: Iterable[int]) -> Vector:
+    total: Vector = cluster.total.v * 0.0
+    for t in tasks:
+        total = total + cluster.klass[t].vector
+    return total
+
+
+def _ready(job: Job, role: str) -> int:
+    c = job.role_counts.get(role)
+    if c is None:
+        return 0
+    return c[j.ALLOCATED] + c[j.BINDING] + c[j.BOUND] + c[j.RUNNING] + c[j.SUCCEEDED]
+
+

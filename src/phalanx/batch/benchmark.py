@@ -1,0 +1,217 @@
+"""How long a cycle takes, on clusters that grow: `run(clock)` gives one row per measurement.
+
+Nothing here reads a clock or chance: the caller hands in `clock` (seconds), and shapes, sizes and
+loads come from fixed arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from phalanx.batch.aftermath import after
+from phalanx.batch.config import CHART_YAML, Configuration, parse_volcano
+from phalanx.batch.cycle import run_cycle
+from phalanx.batch.plan import Plan
+from phalanx.batch.registry import known_plugins
+from phalanx.batch.specs import NodeSpec, PodGroupSpec, QueueSpec, Shape, Snapshot, TaskSpec
+
+Clock = Callable[[], float]
+Row = dict[str, Any]
+
+SIZES = (100, 1_000, 10_000)
+QUEUES, SHAPES, LARGEST = 50, 200, 512
+PER_NODE = 10
+"""Pending tasks per node in the full cycle."""
+
+_EVICTING = """\
+actions: "{action}"
+tiers:
+- plugins:
+  - name: priority
+  - name: conformance
+- plugins:
+  - name: drf
+    enablePreemptable: false
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+  - name: binpack
+"""
+
+
+def run(clock: Clock, sizes: Sequence[int] = SIZES) -> list[Row]:
+    """The whole table: a full cycle, a steady one, preempt and reclaim, for each size."""
+    rows = []
+    for nodes in sizes:
+        full = filling(nodes)
+        row, plan = _measure(clock, "full cycle", full)
+        rows.append(row)
+        rows.append(_measure(clock, "steady cycle", steady(full, plan))[0])
+        for action in ("preempt", "reclaim"):
+            victims = min(1_000, nodes)
+            rows.append(_measure(clock, f"{action} {victims}", evicting(nodes, action, victims))[0])
+    return rows
+
+
+def _measure(clock: Clock, name: str, snapshot: Snapshot) -> tuple[Row, Plan]:
+    start = clock()
+    plan = run_cycle(snapshot, clock=clock)
+    took = clock() - start
+    waiting = sum(not t.node for t in snapshot.tasks)
+    row: Row = {
+        "measure": name,
+        "nodes": len(snapshot.nodes),
+        "pending": waiting,
+        "seconds": took,
+        "placed": len(plan.binds),
+        "promised": len(plan.pipelined),
+        "evicted": len(plan.evictions),
+        "placements_per_second": (len(plan.binds) + len(plan.pipelined)) / took if took else 0.0,
+        "parts": {f"{t.part} {t.name}": t.seconds for t in plan.timings},
+    }
+    return row, plan
+
+
+def settings() -> Configuration:
+    """Volcano's default with binpack, as its chart installs it."""
+    return parse_volcano(CHART_YAML, known_plugins())
+
+
+def cluster(nodes: int) -> tuple[NodeSpec, ...]:
+    """Machines of four kinds, mixed."""
+    kinds = (
+        (("cpu", 64.0), ("memory", 256e9), ("pods", 110.0)),
+        (("cpu", 96.0), ("memory", 768e9), ("pods", 110.0), ("nvidia.com/gpu", 8.0)),
+        (("cpu", 32.0), ("memory", 128e9), ("pods", 110.0)),
+        (("cpu", 128.0), ("memory", 512e9), ("pods", 110.0), ("nvidia.com/gpu", 4.0)),
+    )
+    return tuple(
+        NodeSpec(
+            name=f"node-{i:05d}",
+            capacity=kinds[i % 4],
+            labels=(("disk", "ssd" if i % 3 else "hdd"), ("zone", f"z{i % 5}")),
+        )
+        for i in range(nodes)
+    )
+
+
+def shapes(count: int = SHAPES) -> list[Shape]:
+    """Requests of many sizes; some want a device, some a zone or a disk."""
+    out = []
+    for i in range(count):
+        request = [("cpu", 0.5 + (i * 7 % 16) / 2), ("memory", (1 + i * 5 % 24) * 1e9)]
+        if i % 4 == 1:
+            request.append(("nvidia.com/gpu", float(1 + i % 2)))
+        selector = ()
+        if i % 5 == 0:
+            selector = (("zone", f"z{i % 25 // 5}"),)
+        elif i % 7 == 0:
+            selector = (("disk", "ssd"),)
+        out.append(Shape(request=tuple(request), namespace="bench", role="w", selector=selector))
+    return out
+
+
+def gang_sizes(total: int) -> list[int]:
+    """Sizes from 1 to 512, small ones often, summing to `total`."""
+    out: list[int] = []
+    left, step = total, 0
+    while left > 0:
+        step += 1
+        size = min(left, 1 << (step * 5 % 10), LARGEST)
+        size = min(left, size + step * 37 % size)
+        out.append(min(size, LARGEST))
+        left -= out[-1]
+    return out
+
+
+def filling(nodes: int, per_node: int = PER_NODE) -> Snapshot:
+    """An empty cluster, and ten tasks a node waiting in gangs of all sizes, in fifty queues."""
+    kinds = shapes()
+    groups, tasks = _gangs(gang_sizes(nodes * per_node), kinds, "g")
+    return Snapshot(
+        config=settings(), nodes=cluster(nodes), queues=_queues(), podgroups=groups, tasks=tasks
+    )
+
+
+def steady(snapshot: Snapshot, plan: Plan, fresh: int = 1_000) -> Snapshot:
+    """The same cluster one cycle on, with `fresh` new tasks."""
+    now = after(snapshot, plan)
+    kinds = sorted({t.shape for t in snapshot.tasks[:2000]}, key=repr)[:20]
+    groups, tasks = _gangs(gang_sizes(fresh), kinds, "n")
+    return msgspec.structs.replace(
+        now, podgroups=now.podgroups + groups, tasks=now.tasks + tasks
+    )
+
+
+def _queues() -> tuple[QueueSpec, ...]:
+    return tuple(QueueSpec(name=f"q{i:02d}", weight=1 + i % 4) for i in range(QUEUES))
+
+
+def _gangs(
+    sizes: Sequence[int], kinds: Sequence[Shape], prefix: str
+) -> tuple[tuple[PodGroupSpec, ...], tuple[TaskSpec, ...]]:
+    groups, tasks = [], []
+    for i, size in enumerate(sizes):
+        name = f"{prefix}{i:05d}"
+        groups.append(
+            PodGroupSpec(
+                name=name,
+                namespace="bench",
+                queue=f"q{i * 7 % QUEUES:02d}",
+                min_member=size,
+                priority=i % 3,
+                phase="Inqueue",
+            )
+        )
+        shape = kinds[i * 11 % len(kinds)]
+        for k in range(size):
+            tasks.append(TaskSpec(name=f"{name}-w-{k}", podgroup=name, shape=shape))
+    return tuple(groups), tuple(tasks)
+
+
+def evicting(nodes: int, action: str, victims: int) -> Snapshot:
+    """A full cluster of one-node tasks, and gangs that need `victims` of them gone: of the same
+    queue with lower priority (preempt), or of a queue that has more than its share (reclaim)."""
+    capacity = (("cpu", 8.0), ("memory", 32e9), ("pods", 16.0))
+    shape = Shape(request=(("cpu", 8.0), ("memory", 32e9)), namespace="bench")
+    machines = tuple(NodeSpec(name=f"node-{i:05d}", capacity=capacity) for i in range(nodes))
+    gangs = 10
+    each = victims // gangs
+    mine = "q0" if action == "preempt" else "q1"
+    groups = [PodGroupSpec(name="low", namespace="bench", queue="q0", phase="Running")]
+    tasks = [
+        TaskSpec(
+            name=f"low-{i}",
+            podgroup="low",
+            shape=shape,
+            node=machines[i].name,
+            phase="Running",
+        )
+        for i in range(nodes)
+    ]
+    for g in range(gangs):
+        name = f"high{g}"
+        groups.append(
+            PodGroupSpec(
+                name=name,
+                namespace="bench",
+                queue=mine,
+                min_member=each,
+                priority=10,
+                phase="Inqueue",
+            )
+        )
+        tasks += [
+            TaskSpec(name=f"{name}-w-{k}", podgroup=name, shape=shape, priority=10)
+            for k in range(each)
+        ]
+    return Snapshot(
+        config=parse_volcano(_EVICTING.format(action=action), known_plugins()),
+        nodes=machines,
+        queues=(QueueSpec(name="q0"), QueueSpec(name="q1")),
+        podgroups=tuple(groups),
+        tasks=tuple(tasks),
+    )

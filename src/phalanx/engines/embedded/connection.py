@@ -1,0 +1,166 @@
+"""One Unix socket between two processes of the session: frames out, messages in."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import struct
+import threading
+from collections import deque
+from typing import Any
+
+from phalanx.errors import AuthenticationError
+from phalanx.protocol.frames import FrameReader, encode_frame
+from phalanx.protocol.messages import Message
+
+_RECV_BYTES = 1 << 18
+_PEERCRED = struct.Struct("3i")
+
+
+class Connection:
+    """Messages go into an outbox and leave together at `flush`; nothing here ever blocks.
+
+    Any thread may `post` and `flush`. Only the thread that leads the reactor calls `receive`.
+    """
+
+    __slots__ = (
+        "_backlog",
+        "_lock",
+        "_outbox",
+        "_reader",
+        "closed",
+        "fileno",
+        "on_writable",
+        "peer",
+        "sock",
+        "tag",
+    )
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        self.sock = sock
+        self.fileno = sock.fileno()
+        self.peer = b""
+        """The other process's id, once its Hello came."""
+        self.tag: Any = None
+        """Whatever the shell hangs on it."""
+        self.closed = False
+        self._reader = FrameReader()
+        self._outbox: list[Message] = []
+        self._backlog: deque[memoryview] = deque()
+        self._lock = threading.RLock()
+        self.on_writable: Any = None
+
+    def post(self, message: Message) -> None:
+        """Put a message into the outbox."""
+        self._outbox.append(message)
+
+    def send(self, message: Message) -> None:
+        """Post and flush."""
+        self._outbox.append(message)
+        self.flush()
+
+    @property
+    def waiting(self) -> int:
+        """Messages posted and not yet flushed."""
+        return len(self._outbox)
+
+    def flush(self) -> None:
+        """Hand all posted messages to the kernel, as far as it takes them."""
+        if not self._outbox:
+            return
+        with self._lock:
+            messages, self._outbox = self._outbox, []
+            if not messages or self.closed:
+                return
+            frame = encode_frame(messages)
+            if self._backlog:
+                self._backlog.append(memoryview(frame))
+                return
+            try:
+                sent = self.sock.send(frame)
+            except BlockingIOError:
+                sent = 0
+            except OSError:
+                return  # the reader side will see the end and say so
+            if sent < len(frame):
+                self._backlog.append(memoryview(frame)[sent:])
+                if self.on_writable is not None:
+                    self.on_writable(self, True)
+
+    def drain(self) -> None:
+        """Send what the kernel would not take before. Called when the socket is writable."""
+        with self._lock:
+            while self._backlog:
+                chunk = self._backlog[0]
+                try:
+                    sent = self.sock.send(chunk)
+                except BlockingIOError:
+                    return
+                except OSError:
+                    self._backlog.clear()
+                    break
+                if sent < len(chunk):
+                    self._backlog[0] = chunk[sent:]
+                    return
+                self._backlog.popleft()
+            if self.on_writable is not None:
+                self.on_writable(self, False)
+
+    def drain_all(self, timeout_s: float) -> None:
+        """Send everything before a planned end, waiting for the reader at most `timeout_s`."""
+        self.flush()
+        while self._backlog and not self.closed:
+            _, writable, _ = select.select([], [self.fileno], [], timeout_s)
+            if not writable:
+                return
+            self.drain()
+
+    def receive(self) -> list[Message] | None:
+        """Messages that have come; None at the end of the stream. Raises ProtocolError."""
+        try:
+            data = self.sock.recv(_RECV_BYTES)
+        except BlockingIOError:
+            return []
+        except OSError:
+            return None
+        if not data:
+            return None
+        return self._reader.feed(data)
+
+    def close(self) -> None:
+        """Close the socket; what was not sent is gone."""
+        self.closed = True
+        with contextlib.suppress(OSError):
+            self.sock.close()
+
+
+def same_user(sock: socket.socket) -> None:
+    """Raise AuthenticationError unless the peer of a Unix socket runs as this user."""
+    raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEERCRED.size)
+    _, uid, _ = _PEERCRED.unpack(raw)
+    if uid != os.getuid():
+        raise AuthenticationError(f"a process of user {uid} tried to connect; refused")
+
+
+def connect(path: str) -> Connection:
+    """A connection to the socket at `path`. Raises OSError when nobody listens."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.connect(path)
+    except OSError:
+        sock.close()
+        raise
+    return Connection(sock)
+
+
+def listen(path: str) -> socket.socket:
+    """A listening Unix socket that only this user's processes can reach."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock.bind(path)
+    os.chmod(path, 0o600)
+    sock.listen(512)
+    sock.setblocking(False)
+    return sock

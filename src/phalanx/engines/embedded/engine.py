@@ -1,0 +1,278 @@
+"""The embedded engine: a runtime of this process, and the node it belongs to."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from phalanx.engines.embedded import session as sessions
+from phalanx.engines.embedded import waiting
+from phalanx.engines.embedded.connection import Connection
+from phalanx.engines.embedded.runtime import Runtime
+from phalanx.errors import SystemFailureError
+from phalanx.objects.reference import ObjectRef
+from phalanx.protocol.messages import LogLine, Stop
+
+START_TIMEOUT_S = 60.0
+_PRELOAD = ("numpy",)
+
+
+class StartOptions(msgspec.Struct, kw_only=True):
+    """What a new node is started with."""
+
+    resources: dict[str, float]
+    labels: dict[str, str]
+    object_store_bytes: int
+    unit_resources: tuple[str, ...] = ("GPU",)
+    prestart: int = 0
+    temp_dir: str | None = None
+    memory_limit: float = 0.95
+
+
+class JobOptions(msgspec.Struct, kw_only=True):
+    """What this driver is."""
+
+    namespace: str
+    log_to_driver: bool = True
+    hook: bytes = b""
+
+
+class EmbeddedEngine:
+    """Runs everything on this machine."""
+
+    def __init__(self, runtime: Runtime, process: subprocess.Popen[bytes] | None) -> None:
+        self.runtime = runtime
+        self._process = process
+        self.namespace = ""
+        self.default_env: dict[str, Any] = {}
+        """The runtime environment that new work inherits."""
+        self._environments: set[bytes] = set()
+
+    # ---- up and down -------------------------------------------------------------------------
+
+    @classmethod
+    def start(
+        cls,
+        options: StartOptions,
+        job: JobOptions,
+        on_log: Callable[[LogLine], None],
+        on_warning: Callable[[str], None],
+    ) -> EmbeddedEngine:
+        """Start a node that lives as long as this driver. Raises SystemFailureError."""
+        session = sessions.create(options.temp_dir)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        config = {
+            "session": msgspec.to_builtins(session),
+            "resources": options.resources,
+            "labels": options.labels,
+            "object_store_bytes": options.object_store_bytes,
+            "node_id": os.urandom(28).hex(),
+            "preload": [m for m in _PRELOAD if m in sys.modules],
+            "unit_resources": options.unit_resources,
+            "prestart": options.prestart,
+            "memory_limit": options.memory_limit,
+        }
+        config["labels"] = {"ray.io/node-id": config["node_id"], **options.labels}
+        process = _spawn(theirs.fileno())
+        theirs.close()
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(config).encode() + b"\n")
+        process.stdin.close()
+        try:
+            return cls._join(session, Connection(ours), process, job, on_log, on_warning)
+        except BaseException:
+            process.kill()
+            process.wait()
+            sessions.remove(session)
+            raise
+
+    @classmethod
+    def _join(
+        cls,
+        session: sessions.Session,
+        node: Connection,
+        process: subprocess.Popen[bytes] | None,
+        job: JobOptions,
+        on_log: Callable[[LogLine], None],
+        on_warning: Callable[[str], None],
+    ) -> EmbeddedEngine:
+        runtime = Runtime(session, b"", "driver")
+        runtime.on_log = on_log
+        runtime.on_warning = on_warning
+        introduced = _introduce(node, job)
+        runtime.set_identity(introduced["process"], introduced["node_id"])
+        runtime.open(node)
+        runtime.reactor.start()
+        engine = cls(runtime, process)
+        engine.namespace = job.namespace
+        return engine
+
+    def stop(self) -> None:
+        """End the job; and the node, when it was started here. Waits until all is gone."""
+        runtime = self.runtime
+        if not runtime.closed:
+            runtime.on_node_lost = None
+            with contextlib.suppress(OSError):
+                runtime.node.send(Stop("the driver shut down"))
+                runtime.node.drain_all(1.0)
+        runtime.close()
+        process = self._process
+        if process is None:
+            return
+        try:
+            process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        self._wait_gone()
+
+    def _wait_gone(self) -> None:
+        session = self.runtime.session
+        deadline = time.monotonic() + 5
+        while os.path.exists(session.directory) and time.monotonic() < deadline:
+            time.sleep(0.005)
+        sessions.remove(session)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the node is there."""
+        return not self.runtime.closed
+
+    # ---- objects -----------------------------------------------------------------------------
+
+    def get(self, refs: ObjectRef[Any] | list[ObjectRef[Any]], timeout_s: float | None) -> Any:
+        """Values, in order; see `waiting`."""
+        if isinstance(refs, list):
+            return waiting.get_many(self.runtime, refs, timeout_s)
+        return waiting.get_one(self.runtime, refs, timeout_s)
+
+    def wait(
+        self, refs: Sequence[ObjectRef[Any]], count: int, timeout_s: float | None
+    ) -> tuple[list[ObjectRef[Any]], list[ObjectRef[Any]]]:
+        """(ready, not ready)."""
+        return waiting.wait_some(self.runtime, list(refs), count, timeout_s)
+
+    def put(self, value: Any) -> ObjectRef[Any]:
+        """A new object."""
+        return self.runtime.values.put(value)
+
+    def cancel(self, ref: ObjectRef[Any], force: bool, recursive: bool) -> None:
+        """Cancel the task behind a reference."""
+        runtime = self.runtime
+        if ref._owner == runtime.process_id:
+            with runtime.lock:
+                runtime.tasks.cancel_number(ref._number, force, recursive)
+        else:
+            from phalanx.protocol.messages import CancelOwned
+
+            connection = runtime.peer(ref._owner)
+            if connection is not None:
+                connection.send(CancelOwned(ref._number, force, recursive))
+        runtime.flush()
+
+    # ---- the node ----------------------------------------------------------------------------
+
+    def request(self, method: str, **args: Any) -> Any:
+        """Ask the node."""
+        return self.runtime.request(method, **args)
+
+    def node_id(self) -> str:
+        """The id of the node that this process is on."""
+        if not self.runtime.node_id:
+            self.runtime.node_id = self.request("nodes")[0]["NodeID"]
+        return self.runtime.node_id
+
+    def task_events(self) -> list[tuple[Any, ...]]:
+        """Finished tasks of this process: (number, name, state, start, end, worker, attempt)."""
+        return list(self.runtime.tasks.events)
+
+    def environment_key(self, environment: dict[str, Any]) -> bytes:
+        """A short name for a runtime environment, known to the node."""
+        import hashlib
+
+        text = json.dumps(environment, sort_keys=True)
+        key = hashlib.sha256(text.encode()).digest()[:12]
+        if key not in self._environments:
+            self._environments.add(key)
+            variables = dict(environment.get("env_vars") or {})
+            variables["PHALANX_RUNTIME_ENV"] = text
+            self.runtime.tell("environment", key=key, env=variables)
+        return key
+
+
+_current: EmbeddedEngine | None = None
+
+
+def adopt_runtime(runtime: Runtime) -> None:
+    """Make a worker's runtime the engine of its process."""
+    global _current
+    _current = EmbeddedEngine(runtime, None)
+    _current.default_env = json.loads(os.environ.get("PHALANX_RUNTIME_ENV", "{}"))
+
+
+def current() -> EmbeddedEngine | None:
+    """The engine of this process."""
+    return _current
+
+
+def set_current(engine: EmbeddedEngine | None) -> None:
+    """Make this the engine of this process."""
+    global _current
+    _current = engine
+
+
+def _spawn(driver_fd: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "phalanx.engines.embedded.node_process", str(driver_fd)]
+    environment = dict(os.environ)
+    environment.setdefault("OPENBLAS_NUM_THREADS", "1")
+    environment.setdefault("MKL_NUM_THREADS", "1")
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(__file__))))
+    path = environment.get("PYTHONPATH")
+    environment["PYTHONPATH"] = root if not path else f"{root}{os.pathsep}{path}"
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        pass_fds=(driver_fd,),
+        start_new_session=True,
+        env=environment,
+    )
+
+
+def _introduce(node: Connection, job: JobOptions) -> dict[str, Any]:
+    """Say who we are and wait for our id, before there is a reactor."""
+    import select
+
+    from phalanx.protocol.messages import Reply, Request
+
+    args = {
+        "path": [os.path.abspath(p) if p else os.getcwd() for p in sys.path],
+        "directory": os.getcwd(),
+        "namespace": job.namespace,
+        "log_to_driver": job.log_to_driver,
+        "hook": job.hook,
+    }
+    node.send(Request(1, "register_driver", args))
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while True:
+        left = deadline - time.monotonic()
+        if left <= 0 or not select.select([node.fileno], [], [], left)[0]:
+            raise SystemFailureError(f"The node did not answer within {START_TIMEOUT_S:.0f} s.")
+        messages = node.receive()
+        if messages is None:
+            raise SystemFailureError(
+                "The node's process ended while starting; its error is printed above."
+            )
+        for message in messages:
+            if isinstance(message, Reply):
+                result: dict[str, Any] = message.result
+                return result

@@ -1,0 +1,584 @@
+"""The node's process: a thin shell around the machines of leases, actors and shared memory.
+
+One thread, one epoll loop. It never unpickles anything: what users wrote passes through as bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import select
+import signal
+import socket
+import sys
+import time
+from typing import Any, NoReturn
+
+import msgspec
+
+from phalanx.control.actors import ActorRecord, ActorTable
+from phalanx.engines.embedded import session as sessions
+from phalanx.engines.embedded import zygote
+from phalanx.engines.embedded.connection import Connection, listen, same_user
+from phalanx.engines.embedded.node_requests import NodeRequests
+from phalanx.engines.embedded.node_store import NodeStore
+from phalanx.errors import ActorAlreadyExistsError, AuthenticationError, ProtocolError
+from phalanx.model.lifecycle import DEAD
+from phalanx.node.leases import Demand, Lease, LeaseMachine
+from phalanx.node.workers import WorkerPool, WorkerRecord
+from phalanx.protocol.messages import (
+    PROTOCOL_VERSION,
+    ActorFailed,
+    ActorLeaving,
+    ActorReady,
+    ActorUnreferenced,
+    ActorUpdate,
+    Blocked,
+    CreateActor,
+    Dropped,
+    Events,
+    Granted,
+    Hello,
+    JobSetup,
+    KillWorker,
+    LeaseDue,
+    LeaseReturned,
+    LeaseWanted,
+    LogLine,
+    Refused,
+    Reply,
+    Request,
+    Sealed,
+    Stop,
+    Terminate,
+    Unblocked,
+    WorkerDied,
+)
+from phalanx.resources.instances import NodeResources
+from phalanx.resources.sets import ResourceSet
+
+_TICK_S = 0.05
+_CONTROL = b"control"
+_GRACE_S = 5.0
+
+
+class NodeConfig(msgspec.Struct, kw_only=True):
+    """What a node is started with."""
+
+    session: sessions.Session
+    resources: dict[str, float]
+    labels: dict[str, str]
+    object_store_bytes: int
+    node_id: str
+    preload: list[str] = []
+    unit_resources: tuple[str, ...] = ("GPU",)
+    prestart: int = 0
+    memory_limit: float = 0.95
+    lives_with_driver: bool = True
+
+
+class Job(msgspec.Struct, kw_only=True):
+    """A driver and what its workers need to run its code."""
+
+    number: int
+    driver: bytes
+    setup: JobSetup
+    log_to_driver: bool
+    config: dict[str, Any]
+    started: float
+
+
+class NodeShell:
+    """Runs the machines' effects: sockets, processes, files."""
+
+    def __init__(self, config: NodeConfig, zygote_sock: socket.socket) -> None:
+        self.config = config
+        self.session = config.session
+        self._epoll = select.epoll()
+        self._connections: dict[int, Connection] = {}
+        self.peers: dict[bytes, Connection] = {}
+        self._zygote = Connection(zygote_sock)
+        self._watch(self._zygote)
+        self._listener = listen(self.session.socket_of(b"node"))
+        self._epoll.register(self._listener.fileno(), select.EPOLLIN)
+        pool = WorkerPool(
+            max(1, int(config.resources.get("CPU", 1))), lambda job: secrets.token_bytes(12) + job
+        )
+        self.resources = NodeResources(config.resources, frozenset(config.unit_resources))
+        self.leases = LeaseMachine(self.resources, self, pool, config.node_id, config.labels)
+        self.actors = ActorTable(self)
+        self.store = NodeStore(self)
+        self.jobs: dict[bytes, Job] = {}
+        self.job_count = 0
+        self.events: list[tuple[Any, ...]] = []
+        self._requests = NodeRequests(self)
+        self._environments: dict[bytes, dict[str, str]] = {}
+        self._set_up: set[bytes] = set()
+        self._deaths: dict[bytes, tuple[str, str]] = {}
+        self._terminating: dict[bytes, float] = {}
+        self._stopping = False
+        self.group_waiters: dict[bytes, list[tuple[Connection, int]]] = {}
+        self._memory_checked = 0.0
+        for _ in range(config.prestart):
+            self.start_worker(pool.prestart())
+
+    # ---- the loop ----------------------------------------------------------------------------
+
+    def serve(self, driver: Connection | None) -> None:
+        """Until told to stop, or the driver that it lives with is gone."""
+        if driver is not None:
+            self._watch(driver)
+        last_tick = time.monotonic()
+        while not self._stopping:
+            for fd, mask in self._epoll.poll(_TICK_S):
+                connection = self._connections.get(fd)
+                if connection is not None:
+                    if mask & select.EPOLLOUT:
+                        connection.drain()
+                    if mask & ~select.EPOLLOUT:
+                        self._receive(connection)
+                elif fd == self._listener.fileno():
+                    self._accept()
+            now = time.monotonic()
+            if now - last_tick >= _TICK_S:
+                last_tick = now
+                self._tick(now)
+            for connection in self._connections.values():
+                connection.flush()
+
+    def _watch(self, connection: Connection) -> None:
+        connection.on_writable = self._want_writable
+        self._connections[connection.fileno] = connection
+        self._epoll.register(connection.fileno, select.EPOLLIN)
+
+    def _want_writable(self, connection: Connection, wanted: bool) -> None:
+        mask = select.EPOLLIN | (select.EPOLLOUT if wanted else 0)
+        with contextlib.suppress(OSError, ValueError):
+            self._epoll.modify(connection.fileno, mask)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                sock, _ = self._listener.accept()
+            except BlockingIOError:
+                return
+            try:
+                same_user(sock)
+            except AuthenticationError:
+                sock.close()
+                continue
+            self._watch(Connection(sock))
+
+    def _receive(self, connection: Connection) -> None:
+        try:
+            messages = connection.receive()
+        except ProtocolError:
+            messages = None
+        if messages is None:
+            self._lost(connection)
+            return
+        for message in messages:
+            self._dispatch(connection, message)
+
+    def _lost(self, connection: Connection) -> None:
+        if self._connections.pop(connection.fileno, None) is None:
+            return
+        self._epoll.unregister(connection.fileno)
+        connection.close()
+        if connection is self._zygote:
+            self._stopping = True
+            return
+        if connection.peer and self.peers.get(connection.peer) is connection:
+            del self.peers[connection.peer]
+            if connection.tag == "driver":
+                self._driver_gone(connection.peer)
+
+    def _driver_gone(self, driver: bytes) -> None:
+        now = time.monotonic()
+        self._process_gone(driver, now)
+        for job_id, job in list(self.jobs.items()):
+            if job.driver != driver:
+                continue
+            keep = {a.worker for a in self.actors.all() if a.detached and a.state != DEAD}
+            for worker in self.leases.workers.of_job(job_id):
+                if worker.worker_id not in keep:
+                    self.stop_worker(worker, "its job ended", True)
+            del self.jobs[job_id]
+        if self.config.lives_with_driver:
+            self._stopping = True
+
+    def _process_gone(self, process: bytes, now: float) -> None:
+        self.leases.owner_gone(process, now)
+        self.actors.process_gone(process)
+        self.store.process_gone(process)
+        for group in self.leases.groups.of_creator(process):
+            self._requests.remove_group(group.group)
+
+    def _tick(self, now: float) -> None:
+        self.leases.tick(now)
+        for worker_id, deadline in list(self._terminating.items()):
+            if now > deadline:
+                del self._terminating[worker_id]
+                self._kill(worker_id)
+        if now - self._memory_checked > 0.25:
+            self._memory_checked = now
+            self._check_memory()
+
+    def _check_memory(self) -> None:
+        import psutil
+
+        memory = psutil.virtual_memory()
+        if 1 - memory.available / memory.total < self.config.memory_limit:
+            return
+        leases = [x for x in self.leases.leases.values() if x.is_granted and x.worker.pid]
+        tasks = [x for x in leases if not x.demand.actor] or leases
+        if not tasks:
+            return
+        youngest = max(tasks, key=lambda x: x.since)
+        reason = (
+            f"the node's memory was {100 - 100 * memory.available / memory.total:.0f} % full, "
+            f"above its limit of {100 * self.config.memory_limit:.0f} %"
+        )
+        self._deaths[youngest.worker.worker_id] = (reason, "oom")
+        self._kill(youngest.worker.worker_id)
+
+    # ---- messages ----------------------------------------------------------------------------
+
+    def _dispatch(self, connection: Connection, message: Any) -> None:  # noqa: PLR0912
+        # One line a message: this is the node's table of what it understands.
+        now = time.monotonic()
+        peer = connection.peer
+        match message:
+            case Request() if connection is self._zygote:
+                self._worker_exited(message.args, now)
+            case LogLine():
+                self._log(message)
+            case Hello():
+                self._hello(connection, message, now)
+            case Request():
+                self._requests.answer(connection, message)
+            case LeaseWanted():
+                self._lease_wanted(peer, message, now)
+            case LeaseReturned():
+                self.leases.returned(message.lease, message.reusable, now)
+            case KillWorker():
+                lease = self.leases.leases.get(message.lease)
+                if lease is not None and lease.demand.owner == peer:
+                    self._kill(lease.worker.worker_id)
+            case Blocked():
+                self.leases.blocked(peer, now)
+            case Unblocked():
+                self.leases.unblocked(peer)
+            case Sealed():
+                self.store.ledger.sealed(message.name, message.size, peer)
+            case Dropped():
+                self.store.dropped(message.name, message.size, peer)
+            case ActorReady():
+                self.actors.ready(message.actor, peer, self._pid_of(peer))
+            case ActorFailed():
+                self.actors.failed(message.actor, message.error)
+            case ActorLeaving():
+                self.actors.leaving(message.actor, message.reason)
+            case ActorUnreferenced():
+                self.actors.unreferenced(message.actor)
+            case Events():
+                self.events += message.rows
+                if len(self.events) > 200_000:
+                    del self.events[:100_000]
+            case Stop():
+                self._stopping = True
+            case _:
+                self._lost(connection)
+
+    def _hello(self, connection: Connection, message: Hello, now: float) -> None:
+        if message.version != PROTOCOL_VERSION:
+            self._lost(connection)
+            return
+        connection.peer = message.process
+        connection.tag = message.kind
+        self.peers[message.process] = connection
+        if message.kind == "worker":
+            self.leases.worker_ready(message.process, message.pid, now)
+
+    def register_job(self, connection: Connection, args: dict[str, Any]) -> dict[str, Any]:
+        """A driver introduces itself; it gets its job and its id."""
+        self.job_count += 1
+        job_id = self.job_count.to_bytes(4, "big")
+        driver = secrets.token_bytes(12) + job_id
+        connection.peer, connection.tag = driver, "driver"
+        self.peers[driver] = connection
+        setup = JobSetup(
+            job_id, args["path"], args["directory"], {}, args["namespace"], args.get("hook", b"")
+        )
+        self.jobs[job_id] = Job(
+            number=self.job_count,
+            driver=driver,
+            setup=setup,
+            log_to_driver=args["log_to_driver"],
+            config=args,
+            started=time.time(),
+        )
+        return {"process": driver, "node_id": self.config.node_id}
+
+    def _lease_wanted(self, peer: bytes, message: LeaseWanted, now: float) -> None:
+        resources = ResourceSet.from_mapping(message.resources)
+        strategy = message.strategy
+        group = strategy.get("group")
+        self.leases.want(
+            now,
+            owner=peer,
+            scheduling_class=message.scheduling_class,
+            place=resources,
+            hold=resources,
+            count=message.count,
+            job=peer[12:],
+            environment=message.environment,
+            priority=message.priority,
+            group=None if group is None else (bytes.fromhex(group), strategy.get("bundle", -1)),
+            strategy=strategy,
+        )
+
+    def environment(self, key: bytes, variables: dict[str, str]) -> None:
+        """Remember what an environment's key stands for."""
+        self._environments[key] = variables
+
+    def _pid_of(self, worker_id: bytes) -> int:
+        worker = self.leases.workers.get(worker_id)
+        return 0 if worker is None else worker.pid
+
+    def _log(self, message: LogLine) -> None:
+        for worker in self.leases.workers.all():
+            if worker.pid == message.pid:
+                job = self.jobs.get(worker.job)
+                path = os.path.join(self.session.logs, f"worker-{message.pid}.log")
+                with open(path, "a", opener=_private) as file:
+                    file.write(message.line + "\n")
+                if job is not None and job.log_to_driver and job.driver in self.peers:
+                    self.peers[job.driver].post(message)
+                return
+
+    def _worker_exited(self, args: dict[str, Any], now: float) -> None:
+        worker_id = args["worker"]
+        worker = self.leases.workers.get(worker_id)
+        reason, kind = self._deaths.pop(worker_id, ("", ""))
+        self._terminating.pop(worker_id, None)
+        if not kind:
+            code = args["code"]
+            how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+            reason, kind = f"worker process {args['pid']} ended with {how}", "crashed"
+        lease = self.leases.worker_gone(worker_id, now)
+        connection = self.peers.pop(worker_id, None)
+        if connection is not None:
+            self._connections.pop(connection.fileno, None)
+            with contextlib.suppress(OSError, ValueError):
+                self._epoll.unregister(connection.fileno)
+            connection.close()
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.session.socket_of(worker_id))
+        self._set_up.discard(worker_id)
+        if worker is None:
+            return
+        died = WorkerDied(worker_id, reason, kind)
+        if lease is not None:
+            if lease.demand.actor:
+                self.actors.worker_died(lease.demand.actor, worker_id, reason)
+            elif lease.demand.owner in self.peers:
+                self.peers[lease.demand.owner].post(died)
+        self._process_gone(worker_id, now)
+        for peer, other in self.peers.items():
+            if lease is None or peer != lease.demand.owner or lease.demand.actor:
+                other.post(died)
+
+    # ---- effects of the lease machine --------------------------------------------------------
+
+    def start_worker(self, worker: WorkerRecord) -> None:
+        """Fork a worker."""
+        worker.is_started = True
+        variables = self._environments.get(worker.environment, {})
+        args = {"worker": worker.worker_id, "environment": variables}
+        self._zygote.post(Request(0, "fork", args))
+
+    def stop_worker(self, worker: WorkerRecord, reason: str, force: bool) -> None:
+        """End a worker's process."""
+        self._deaths.setdefault(worker.worker_id, (reason, "exited"))
+        connection = self.peers.get(worker.worker_id)
+        if force or connection is None:
+            self._kill(worker.worker_id)
+        else:
+            connection.post(Terminate(reason))
+
+    def _kill(self, worker_id: bytes) -> None:
+        args = {"worker": worker_id, "signal": int(signal.SIGKILL)}
+        self._zygote.post(Request(0, "kill", args))
+
+    def granted(self, lease: Lease) -> None:
+        """A lease has its worker: tell the owner, or make the actor."""
+        worker = lease.worker
+        connection = self.peers.get(worker.worker_id)
+        if connection is not None and worker.worker_id not in self._set_up:
+            job = self.jobs.get(lease.demand.job)
+            if job is not None:
+                self._set_up.add(worker.worker_id)
+                connection.send(job.setup)
+        if lease.demand.actor:
+            if not self.actors.placed(lease.demand.actor, worker.worker_id):
+                self.leases.returned(lease.number, True, time.monotonic())
+            return
+        owner = self.peers.get(lease.demand.owner)
+        if owner is None:
+            self.leases.returned(lease.number, True, time.monotonic())
+            return
+        owner.post(
+            Granted(
+                lease.demand.scheduling_class,
+                lease.number,
+                worker.worker_id,
+                lease.resources,
+                lease.devices,
+            )
+        )
+
+    def due(self, lease: Lease) -> None:
+        """Ask for a lease back."""
+        owner = self.peers.get(lease.demand.owner)
+        if owner is not None:
+            owner.post(LeaseDue(lease.number))
+
+    def refused(self, demand: Demand, reason: str, error: str) -> None:
+        """Tell who waits why."""
+        if demand.actor:
+            if error:
+                self.actors.refused(demand.actor, reason, error.encode())
+            else:
+                self._warn_actor(demand, reason)
+            return
+        owner = self.peers.get(demand.owner)
+        if owner is not None:
+            owner.post(Refused(demand.scheduling_class, reason, bool(error), error))
+
+    def _warn_actor(self, demand: Demand, reason: str) -> None:
+        record = self.actors.get(demand.actor)
+        job = self.jobs.get(demand.job)
+        if record is not None and job is not None and job.driver in self.peers:
+            text = f"Actor {record.class_name} cannot be placed now: {reason}."
+            self.peers[job.driver].post(Refused(0, text, False, ""))
+
+    # ---- effects of the actor table ----------------------------------------------------------
+
+    def place_actor(self, record: ActorRecord) -> None:
+        """Ask the lease machine for a worker."""
+        group = record.strategy.get("group")
+        self.leases.want(
+            time.monotonic(),
+            owner=_CONTROL,
+            scheduling_class=0,
+            actor=record.actor,
+            place=ResourceSet.from_mapping(record.place),
+            hold=ResourceSet.from_mapping(record.hold),
+            count=1,
+            job=record.job,
+            environment=record.environment,
+            priority=record.priority,
+            group=None if group is None else (bytes.fromhex(group), record.strategy["bundle"]),
+            strategy=record.strategy,
+        )
+
+    def withdraw_actor(self, record: ActorRecord) -> None:
+        """It needs no worker."""
+        self.leases.withdraw_actor(record.actor)
+
+    def create_on(self, record: ActorRecord) -> None:
+        """Send the creation to the worker."""
+        worker = self.leases.workers.get(record.worker)
+        connection = self.peers.get(record.worker)
+        if worker is None or connection is None:
+            return
+        lease = self.leases.leases[worker.lease]
+        group = lease.demand.group
+        connection.post(
+            CreateActor(
+                record.actor,
+                record.incarnation,
+                record.creation,
+                lease.resources,
+                lease.devices,
+                record.job,
+                record.name,
+                record.namespace,
+                None if group is None else group[0],
+                bool(record.strategy.get("capture")),
+            )
+        )
+
+    def end_worker(self, record: ActorRecord, reason: str, force: bool) -> None:
+        """End the actor's process."""
+        worker = self.leases.workers.get(record.worker)
+        if worker is not None:
+            self._deaths.pop(worker.worker_id, None)
+            self.stop_worker(worker, reason, force)
+
+    def publish(self, record: ActorRecord, watchers: list[bytes]) -> None:
+        """Tell the watchers."""
+        update = ActorUpdate(
+            record.actor,
+            record.state,
+            record.incarnation,
+            record.worker,
+            record.reason,
+            record.error,
+        )
+        for watcher in watchers:
+            connection = self.peers.get(watcher)
+            if connection is not None:
+                connection.post(update)
+
+    def reply(self, connection: Connection, reply: Reply) -> None:
+        """Answer a request."""
+        connection.post(reply)
+
+    def spawn_failed(self, error: Exception) -> tuple[str, str]:
+        """An exception as the class and text that travel."""
+        kind = type(error).__name__
+        if isinstance(error, ActorAlreadyExistsError):
+            kind = "ActorAlreadyExistsError"
+        return kind, str(error)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def main() -> NoReturn:
+    """Read the configuration from standard input, fork the zygote, serve."""
+    os.umask(0o077)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    driver_fd = int(sys.argv[1])
+    config = msgspec.convert(json.loads(sys.stdin.readline()), NodeConfig)
+    node_end, zygote_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    if os.fork() == 0:
+        node_end.close()
+        if driver_fd >= 0:
+            os.close(driver_fd)
+        zygote.run(zygote_end, config.session, config.preload)
+    zygote_end.close()
+    shell = NodeShell(config, node_end)
+    driver = None
+    if driver_fd >= 0:
+        driver = Connection(socket.socket(fileno=driver_fd))
+    code = 0
+    try:
+        shell.serve(driver)
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+        code = 1
+    finally:
+        sessions.remove(config.session)
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    main()

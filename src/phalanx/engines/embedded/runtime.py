@@ -1,0 +1,446 @@
+"""One process of a session, driver or worker: its sockets, its machines, its lock.
+
+Drivers and workers are the same thing here: both own tasks and objects, call actors and wait. A
+worker has an executor besides, which is given the messages that bring it work.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from phalanx import errors
+from phalanx.engines.embedded.calls import Calls
+from phalanx.engines.embedded.connection import Connection, connect, listen, same_user
+from phalanx.engines.embedded.reactor import Reactor, Waiter
+from phalanx.engines.embedded.session import Session
+from phalanx.engines.embedded.submission import Submission
+from phalanx.engines.embedded.values import Callback, Values
+from phalanx.errors import AuthenticationError, LocalNodeDiedError
+from phalanx.model.ids import INDEX_BITS
+from phalanx.objects.reference import ObjectRef, process
+from phalanx.objects.shared_memory import SharedStore
+from phalanx.objects.streams import Stream
+from phalanx.protocol.messages import (
+    PROTOCOL_VERSION,
+    ActorUpdate,
+    Borrow,
+    CancelOwned,
+    Done,
+    Dropped,
+    Failed,
+    Fetch,
+    Fetched,
+    Granted,
+    Hello,
+    Item,
+    LeaseDue,
+    Leaving,
+    LogLine,
+    Message,
+    Refused,
+    Reply,
+    Request,
+    Returned,
+    Sealed,
+    Spilled,
+    Stop,
+    Sync,
+    Synced,
+    Taken,
+    Unborrow,
+    WorkerDied,
+)
+
+_NODE = b"node"
+_BUSY_TICK_S = 0.02
+_IDLE_TICK_S = 1.0
+
+
+class Executor(Protocol):
+    """What a worker does with the messages that are not about its own tasks."""
+
+    def handle(self, connection: Connection, message: Message) -> bool:
+        """Take one message; False when it is not for the executor."""
+        ...
+
+    def peer_lost(self, peer: bytes) -> None:
+        """An owner's connection ended."""
+        ...
+
+    def stop(self, reason: str) -> None:
+        """End the process when it can."""
+        ...
+
+    def taken(self, peer: bytes, number: int) -> None:
+        """The reader of a result holds the references in it by itself now."""
+        ...
+
+    def block(self) -> bool:
+        """The calling thread's task waits; whether there is one."""
+        ...
+
+    def unblock(self) -> None:
+        """It goes on."""
+        ...
+
+
+class Runtime:
+    """The process's side of a session."""
+
+    def __init__(self, session: Session, process_id: bytes, kind: str) -> None:
+        self.session = session
+        self.process_id = process_id
+        self.kind = kind
+        self.lock = threading.RLock()
+        self._sequence = itertools.count(1)
+        self._tokens = itertools.count(1)
+        self._peers: dict[bytes, Connection] = {}
+        self._dirty: set[Connection] = set()
+        self._dead: set[bytes] = set()
+        self._replies: dict[int, tuple[Waiter, list[Reply]]] = {}
+        self.reactor = Reactor(
+            self._handle, self._lost, self._accepted, self._tick, self.flush
+        )
+        self.node: Connection
+        self.node_id = ""
+        self.executor: Executor | None = None
+        self.on_log: Callable[[LogLine], None] | None = None
+        self.on_warning: Callable[[str], None] | None = None
+        self.on_node_lost: Callable[[], None] | None = None
+        self.store = SharedStore(
+            session.shared,
+            session.spill,
+            process_id.hex(),
+            self._reserve,
+            self._sealed,
+            self._returned,
+        )
+        self.values = Values(self, self.store)
+        self.tasks = Submission(self)
+        self.calls = Calls(self)
+        self.closed = False
+        self.listener: socket.socket | None = None
+
+    # ---- up and down -------------------------------------------------------------------------
+
+    def open(self, node: Connection) -> None:
+        """Listen under our own id, and use this connection to the node."""
+        self.listener = listen(self.session.socket_of(self.process_id))
+        self.reactor.listen(self.listener)
+        self.node = node
+        node.peer = _NODE
+        self._peers[_NODE] = node
+        self.reactor.add(node)
+        process.hooks = self
+
+    def set_identity(self, process_id: bytes, node_id: str) -> None:
+        """The id that the node gave this driver."""
+        self.process_id = process_id
+        self.node_id = node_id
+        self.store.set_prefix(process_id.hex())
+
+    def wait_stream(self, stream: Stream, index: int, timeout_s: float | None) -> bool:
+        """Wait until item `index` of a stream is there or it ended. False: time is up."""
+        waiter = Waiter()
+        with self.lock:
+            if stream.arrived_to >= index or stream.is_ended:
+                self.flush()
+                return True
+            stream.waiters.append(waiter.finish)
+        self.flush()
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while not self.reactor.wait(waiter, deadline):
+            if deadline is not None and time.monotonic() >= deadline:
+                return stream.arrived_to >= index or stream.is_ended
+        if stream.arrived_to >= index or stream.is_ended:
+            return True
+        left = None if deadline is None else max(deadline - time.monotonic(), 0)
+        return self.wait_stream(stream, index, left)
+
+    def stream_consumed(self, stream: Stream, index: int) -> None:
+        """The reader has taken item `index`: a producer that is held back may go on."""
+        if stream.on_consumed is not None:
+            stream.on_consumed(index)
+
+    def close(self) -> None:
+        """Cut every connection. Nothing may be waiting."""
+        self.closed = True
+        if process.hooks is self:
+            process.hooks = None
+        self.reactor.stop()
+        with contextlib.suppress(Exception):
+            self.store.trim()
+        self.reactor.close()
+
+    def next_number(self) -> int:
+        """The number of a new object that no task makes."""
+        return next(self._sequence) << INDEX_BITS
+
+    def next_sequence(self) -> int:
+        """The number of a new task."""
+        return next(self._sequence)
+
+    # ---- peers -------------------------------------------------------------------------------
+
+    def peer(self, process_id: bytes) -> Connection | None:
+        """The connection to a process, made when there is none; None when it is gone."""
+        found = self._peers.get(process_id)
+        if found is not None:
+            return found
+        if process_id in self._dead or self.closed:
+            return None
+        try:
+            connection = connect(self.session.socket_of(process_id))
+        except OSError:
+            return None
+        connection.peer = process_id
+        self._peers[process_id] = connection
+        connection.post(Hello(PROTOCOL_VERSION, self.process_id, self.kind, 0))
+        self.reactor.add(connection)
+        return connection
+
+    def connections(self) -> list[Connection]:
+        """Every open connection to another process."""
+        return list(self._peers.values())
+
+    def known_peer(self, process_id: bytes) -> Connection | None:
+        """The connection to a process if there is one."""
+        return self._peers.get(process_id)
+
+    def post(self, connection: Connection, message: Message) -> None:
+        """Send with the next flush, which is made to come soon."""
+        connection.post(message)
+        self._dirty.add(connection)
+        self.reactor.kick()
+
+    def mark_dirty(self, connection: Connection) -> None:
+        """The connection has posted messages that should leave soon."""
+        self._dirty.add(connection)
+        self.reactor.kick()
+
+    def flush(self) -> None:
+        """Let everything posted leave: tasks that may be sent ahead, releases, messages."""
+        if self.tasks.machine.dirty:
+            with self.lock:
+                self.tasks.machine.pump_dirty()
+        if self.values.released:
+            with self.lock:
+                self.values.flush_released()
+        if self.calls.released:
+            self.calls.flush_released()
+        if self.store.dropped:
+            with self.lock:
+                self.store.collect()
+        while self._dirty:
+            try:
+                self._dirty.pop().flush()
+            except KeyError:
+                break
+
+    def _accepted(self, sock: socket.socket) -> None:
+        try:
+            same_user(sock)
+        except (AuthenticationError, OSError):
+            sock.close()
+            return
+        self.reactor.add(Connection(sock))
+
+    def _lost(self, connection: Connection) -> None:
+        peer = connection.peer
+        if connection is self.node:
+            self._node_lost()
+            return
+        if not peer or self._peers.get(peer) is not connection:
+            return
+        del self._peers[peer]
+        self._dead.add(peer)
+        with self.lock:
+            self.tasks.peer_lost(connection)
+            self.calls.peer_lost(connection)
+            self.values.process_gone(peer)
+        if self.executor is not None:
+            self.executor.peer_lost(peer)
+
+    def _node_lost(self) -> None:
+        self.closed = True
+        with self.lock:
+            waiting, self._replies = self._replies, {}
+            for token, (waiter, box) in waiting.items():
+                error = ("LocalNodeDiedError", "the node process of this machine is gone")
+                box.append(Reply(token, None, error))
+                waiter.finish()
+            self.tasks.node_lost()
+            self.calls.node_lost()
+        if self.executor is not None:
+            self.executor.stop("the node is gone")
+        if self.on_node_lost is not None:
+            self.on_node_lost()
+
+    def _tick(self, now: float) -> float:
+        with self.lock:
+            is_busy = self.tasks.tick(now)
+        self.flush()
+        return _BUSY_TICK_S if is_busy else _IDLE_TICK_S
+
+    # ---- messages ----------------------------------------------------------------------------
+
+    def _handle(self, connection: Connection, messages: list[Message]) -> None:
+        executor = self.executor
+        now = time.monotonic()
+        done = Done
+        for message in messages:
+            if type(message) is done:
+                with self.lock:
+                    if not self.calls.done(connection, message):
+                        self.tasks.done(connection, message, now)
+            elif executor is None or not executor.handle(connection, message):
+                with self.lock:
+                    self._dispatch(connection, message, now)
+
+    def _dispatch(self, connection: Connection, message: Message, now: float) -> None:  # noqa: PLR0912
+        # One line a message: this is the table of what a process understands.
+        match message:
+            case Failed():
+                if not self.calls.failed(connection, message):
+                    self.tasks.failed(connection, message, now)
+            case Item():
+                self.tasks.item(connection, message)
+            case Returned():
+                self.tasks.returned(connection, message)
+            case Leaving():
+                self.tasks.leaving(connection)
+            case Granted():
+                self.tasks.granted(message, now)
+            case Refused():
+                self.tasks.refused(message)
+            case LeaseDue():
+                self.tasks.machine.lease_due(message.lease)
+            case WorkerDied():
+                self.tasks.worker_died(message)
+                self.values.process_gone(message.worker)
+            case ActorUpdate():
+                self.calls.updated(message)
+            case Fetch():
+                self.values.answer_fetch(connection, message.number)
+                self._dirty.add(connection)
+            case Fetched():
+                self.values.fetched(connection, message)
+            case Borrow():
+                for number in message.numbers:
+                    self.values.lending.add(number, connection.peer)
+            case Unborrow():
+                for number, count in message.counts:
+                    self.values.lending.remove(number, connection.peer, count)
+            case Sync():
+                self.post(connection, Synced(message.token))
+            case Synced():
+                self.values.synced(message.token)
+            case Taken():
+                if self.executor is not None:
+                    self.executor.taken(connection.peer, message.number)
+            case CancelOwned():
+                self.tasks.cancel_number(message.number, message.force, message.recursive)
+            case Reply():
+                waiting = self._replies.pop(message.token, None)
+                if waiting is not None:
+                    waiting[1].append(message)
+                    waiting[0].finish()
+            case Spilled():
+                self.store.let_go(message.names)
+            case Hello():
+                self._hello(connection, message)
+            case LogLine():
+                if self.on_log is not None:
+                    self.on_log(message)
+            case Stop():
+                self.reactor.drop(connection)
+            case _:
+                self.reactor.drop(connection)
+
+    def _hello(self, connection: Connection, message: Hello) -> None:
+        if message.version != PROTOCOL_VERSION:
+            self.reactor.drop(connection)
+            return
+        connection.peer = message.process
+        self._peers.setdefault(message.process, connection)
+
+    # ---- asking the node ---------------------------------------------------------------------
+
+    def request(self, method: str, timeout_s: float | None = None, **args: Any) -> Any:
+        """Ask the node and wait. Raises the error that it answers with."""
+        if self.closed:
+            raise LocalNodeDiedError("The node process of this machine is gone.")
+        token = next(self._tokens)
+        waiter = Waiter()
+        box: list[Reply] = []
+        self._replies[token] = (waiter, box)
+        self.node.send(Request(token, method, args))
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        if not self.reactor.wait(waiter, deadline):
+            self._replies.pop(token, None)
+            raise errors.GetTimeoutError(f"the node did not answer {method!r} in {timeout_s} s")
+        reply = box[0]
+        if reply.error is not None:
+            raise remote_error(*reply.error)
+        return reply.result
+
+    def tell(self, method: str, **args: Any) -> None:
+        """Ask the node without waiting; its answer is dropped."""
+        self.post(self.node, Request(0, method, args))
+
+    # ---- what the shared store asks ----------------------------------------------------------
+
+    def _reserve(self, wanted: int) -> int:
+        granted: int = self.request("reserve", wanted=wanted)
+        return granted
+
+    def _sealed(self, name: str, size: int) -> None:
+        self.post(self.node, Sealed(name, size))
+
+    def _returned(self, name: str, credit_bytes: int) -> None:
+        if not self.closed:
+            self.post(self.node, Dropped(name, credit_bytes))
+
+    # ---- what references ask (RefHooks) ------------------------------------------------------
+
+    def adopt(self, owner: bytes, number: int) -> ObjectRef[Any]:
+        """The one ObjectRef of this process for that object."""
+        with self.lock:
+            return self.values.adopt(owner, number)
+
+    def export(self, ref: ObjectRef[Any]) -> None:
+        """The reference leaves inside a value."""
+        self.values.export(ref)
+
+    def pin_forever(self, ref: ObjectRef[Any]) -> None:
+        """The reference left outside any value that is followed."""
+        with self.lock:
+            self.values.pin_forever(ref)
+
+    def on_ready(self, ref: ObjectRef[Any], callback: Callable[[], None]) -> None:
+        """Call back once the object is there."""
+        with self.lock:
+            if ref._value is None:
+                self.values.add_waiter(ref, Callback(callback))
+                self.values.fetch(ref)
+                self.reactor.kick()
+                return
+        callback()
+
+    def value_of(self, ref: ObjectRef[Any]) -> Any:
+        """The value of a ready reference; raises its error."""
+        return self.values.read(ref)
+
+
+def remote_error(kind: str, text: str) -> Exception:
+    """An error that the node answered with, as an exception of the class it names."""
+    cls = getattr(errors, kind, None) or {"ValueError": ValueError, "TypeError": TypeError}.get(kind)
+    if isinstance(cls, type) and issubclass(cls, Exception):
+        return cls(text)
+    return errors.SystemFailureError(f"{kind}: {text}")

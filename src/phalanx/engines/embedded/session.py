@@ -1,0 +1,112 @@
+"""A session's places: sockets and logs in a private directory, objects in shared memory."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import stat
+import tempfile
+
+import msgspec
+
+SHM = "/dev/shm"
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """Where one cluster on this machine keeps its files. All directories have mode 0700."""
+
+    name: str
+    directory: str
+    """Sockets, logs and spilled objects."""
+    shared: str
+    """Objects in shared memory."""
+
+    @property
+    def sockets(self) -> str:
+        """Directory of the processes' sockets, named by the hex of their ids."""
+        return os.path.join(self.directory, "s")
+
+    @property
+    def spill(self) -> str:
+        """Directory of objects moved to disk."""
+        return os.path.join(self.directory, "spill")
+
+    @property
+    def logs(self) -> str:
+        """Directory of the workers' output."""
+        return os.path.join(self.directory, "logs")
+
+    def socket_of(self, process: bytes) -> str:
+        """Path of a process's socket; b"node" is the node's."""
+        name = "node" if process == b"node" else process.hex()
+        return os.path.join(self.sockets, name)
+
+
+def runtime_root(base: str | None = None) -> str:
+    """The user's private directory for sessions. Raises PermissionError when it is not private."""
+    if base is None:
+        run = os.environ.get("XDG_RUNTIME_DIR")
+        if run and os.path.isdir(run) and os.access(run, os.W_OK):
+            base = os.path.join(run, "phalanx")
+        else:
+            base = os.path.join(tempfile.gettempdir(), f"phalanx-{os.getuid()}")
+    with contextlib.suppress(FileExistsError):
+        os.makedirs(base, mode=0o700)
+    found = os.lstat(base)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise PermissionError(
+            f"{base} must be a directory of this user with mode 0700, and it is not. "
+            "Remove it, or set XDG_RUNTIME_DIR to a private directory."
+        )
+    return base
+
+
+def create(base: str | None = None) -> Session:
+    """Make a new session's directories, and sweep away what dead sessions left."""
+    root = runtime_root(base)
+    sweep(root)
+    name = secrets.token_hex(8)
+    directory = os.path.join(root, name)
+    shm_root = SHM if os.path.isdir(SHM) else root
+    shared = os.path.join(shm_root, f"phalanx-{os.getuid()}-{name}")
+    session = Session(name=name, directory=directory, shared=shared)
+    for path in (directory, session.sockets, session.spill, session.logs, shared):
+        os.mkdir(path, mode=0o700)
+    record = {"pid": os.getpid(), "started": started_at(os.getpid()), "shared": shared}
+    fd = os.open(os.path.join(directory, "owner"), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(fd, "w") as file:
+        json.dump(record, file)
+    return session
+
+
+def remove(session: Session) -> None:
+    """Delete everything of a session."""
+    shutil.rmtree(session.shared, ignore_errors=True)
+    shutil.rmtree(session.directory, ignore_errors=True)
+
+
+def sweep(root: str) -> None:
+    """Delete sessions whose owner's process is gone (known by pid and start time)."""
+    for name in os.listdir(root):
+        directory = os.path.join(root, name)
+        try:
+            with open(os.path.join(directory, "owner")) as file:
+                record = json.load(file)
+            alive = started_at(record["pid"]) == record["started"]
+        except (OSError, ValueError, KeyError):
+            continue
+        if not alive:
+            shutil.rmtree(record["shared"], ignore_errors=True)
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def started_at(pid: int) -> str | None:
+    """The kernel's start time of a process, which tells it from a later one with its pid."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[19]
+    except (OSError, IndexError):
+        return None

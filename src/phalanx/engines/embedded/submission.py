@@ -1,0 +1,540 @@
+"""This process's tasks: submission, results, retries, cancelling, streams.
+
+The machine (`phalanx.owner.leases`) decides; here its effects are run and messages are turned
+into its events. Every method is called with the runtime's lock held unless it says otherwise.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from phalanx import errors
+from phalanx.errors import (
+    ObjectRefStreamEndOfStreamError,
+    OutOfMemoryError,
+    PhalanxError,
+    TaskCancelledError,
+    TaskTimeoutError,
+    WorkerCrashedError,
+)
+from phalanx.model.ids import INDEX_BITS, task_id_bytes
+from phalanx.model.lifecycle import FAILED as STATE_FAILED
+from phalanx.model.lifecycle import FINISHED
+from phalanx.objects import failures
+from phalanx.objects.reference import ObjectRef, make_ref
+from phalanx.objects.streams import Stream
+from phalanx.owner.leases import TaskMachine
+from phalanx.owner.tasks import LeasedWorker, PendingTask, SchedulingClass, Template
+from phalanx.protocol.messages import (
+    FAILED,
+    Cancel,
+    Consumed,
+    Done,
+    Failed,
+    Function,
+    Granted,
+    Item,
+    KillWorker,
+    Lease,
+    LeaseReturned,
+    LeaseWanted,
+    Payload,
+    Recall,
+    Refused,
+    Returned,
+    Task,
+    Unlease,
+    Value,
+    WorkerDied,
+)
+
+if TYPE_CHECKING:
+    from phalanx.engines.embedded.connection import Connection
+    from phalanx.engines.embedded.runtime import Runtime
+
+KILL_GRACE_S = 1.0
+_MAX_EVENTS = 50_000
+
+
+class Submission:
+    """The owner's shell for tasks."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self.machine = TaskMachine(self)
+        self._sent_functions: dict[Connection, set[bytes]] = {}
+        self._by_connection: dict[Connection, list[LeasedWorker]] = {}
+        self._timed: dict[int, PendingTask] = {}
+        self._warned: set[str] = set()
+        self._refusal_errors: dict[int, str] = {}
+        self.children: dict[tuple[bytes, int], list[int]] = {}
+        self.events: list[tuple[Any, ...]] = []
+        self.finished_count = 0
+
+    # ---- submitting --------------------------------------------------------------------------
+
+    def submit(
+        self,
+        template: Template,
+        args: Payload,
+        inputs: list[ObjectRef[Any]] | None,
+        pins: list[Any] | None,
+        parent: tuple[bytes, int] | None,
+        stream: Any = None,
+    ) -> list[ObjectRef[Any]]:
+        """Queue a task; its references. Takes the lock itself."""
+        runtime = self._runtime
+        sequence = runtime.next_sequence()
+        base = sequence << INDEX_BITS
+        me = runtime.process_id
+        returns = template.returns
+        if returns == 1:
+            refs = [make_ref(me, base + 1)]
+        elif returns == -2:
+            refs = [make_ref(me, base + 1)]
+        else:
+            refs = [make_ref(me, base + i) for i in range(1, returns + 1)]
+        task = PendingTask(sequence, template, args, inputs, pins, refs)
+        for ref in refs:
+            ref._task = sequence
+        if stream is not None:
+            self.begin_stream(stream, task)
+        with runtime.lock:
+            if parent is not None:
+                self.children.setdefault(parent, []).append(sequence)
+            self.machine.pending[sequence] = task
+            if inputs is not None and not self._inputs_there(task, inputs):
+                return refs
+            self.machine.enqueue(task, self.machine.class_of(template.key))
+        if self.machine.dirty:
+            runtime.reactor.kick()
+        return refs
+
+    def begin_stream(self, stream: Stream, task: Any) -> None:
+        """Tie a stream to its task or call."""
+        runtime = self._runtime
+        base = task.number << INDEX_BITS
+        completion = make_ref(runtime.process_id, base)
+        completion._task = task.number
+        stream.number = task.number
+        stream.first = base + (1 if task.refs else 0)
+        stream.completion = completion
+        stream.on_ended = lambda: runtime.values.complete(completion, failures.NONE)
+        task.stream = stream
+        backpressure = getattr(task, "backpressure", None) or task.template.backpressure
+        if backpressure > 0:
+            stream.on_consumed = lambda index: self._consumed(task, index)
+
+    def _consumed(self, task: Any, index: int) -> None:
+        worker = task.worker if isinstance(task, PendingTask) else task.actor
+        if worker is not None and worker.connection is not None:
+            self._runtime.post(worker.connection, Consumed(task.number, index))
+
+    def _inputs_there(self, task: PendingTask, inputs: list[ObjectRef[Any]]) -> bool:
+        values = self._runtime.values
+        task.on_ready = self._inputs_ready
+        missing = [ref for ref in inputs if ref._value is None]
+        if not missing:
+            return not self._fail_with_input(task)
+        task.missing = len(missing)
+        for ref in missing:
+            values.add_waiter(ref, task)
+        for ref in missing:
+            values.fetch(ref)
+        return False
+
+    def _inputs_ready(self, task: PendingTask) -> None:
+        if task.number not in self.machine.pending or self._fail_with_input(task):
+            return
+        self.machine.enqueue(task, self.machine.class_of(task.template.key))
+
+    def _fail_with_input(self, task: PendingTask) -> bool:
+        """A failed argument is the task's own failure: it does not run."""
+        for ref in task.inputs or ():
+            value = ref._value
+            if type(value) is Value and value.kind == FAILED:
+                self.machine.pending.pop(task.number, None)
+                self._complete_all(task, value)
+                return True
+        return False
+
+    # ---- effects of the machine --------------------------------------------------------------
+
+    def send_tasks(self, worker: LeasedWorker, tasks: list[PendingTask], urgent: bool) -> None:
+        """Put tasks on the wire."""
+        connection: Connection = worker.connection
+        sent = self._sent_functions[connection]
+        values = self._runtime.values
+        if len(worker.inflight) == len(tasks):
+            worker.sent_at = time.monotonic()
+        for task in tasks:
+            template = task.template
+            function = template.function
+            if function.key not in sent:
+                sent.add(function.key)
+                connection.post(
+                    Function(function.key, function.pickle, function.name, function.max_calls)
+                )
+            inputs = [values.for_sending(ref) for ref in task.inputs] if task.inputs else []
+            connection.post(
+                Task(
+                    task.number,
+                    function.key,
+                    task.args,
+                    inputs,
+                    template.returns,
+                    template.name,
+                    task.attempt,
+                    template.backpressure,
+                )
+            )
+            if template.timeout_s is not None:
+                task.deadline = time.monotonic() + template.timeout_s
+                self._timed[task.number] = task
+        if urgent:
+            connection.flush()
+        else:
+            self._runtime.mark_dirty(connection)
+
+    def recall(self, worker: LeasedWorker) -> None:
+        """Ask for unstarted tasks back."""
+        self._runtime.post(worker.connection, Recall())
+
+    def want_workers(self, scheduling_class: SchedulingClass, count: int) -> None:
+        """Tell the node."""
+        key = scheduling_class.key
+        strategy = _strategy(key.strategy)
+        self._runtime.node.send(
+            LeaseWanted(
+                scheduling_class.number,
+                dict(key.resources),
+                count,
+                key.environment,
+                strategy,
+                key.priority,
+                key.queue,
+            )
+        )
+
+    def return_lease(self, worker: LeasedWorker, reusable: bool) -> None:
+        """Give a worker back."""
+        connection: Connection | None = worker.connection
+        if connection is not None:
+            self._forget_worker(worker)
+            self._runtime.post(connection, Unlease())
+        self._runtime.node.send(LeaseReturned(worker.lease, reusable))
+
+    def fail(self, task: PendingTask, kind: str, reason: str) -> None:
+        """The task is over without a result."""
+        name = task.template.name
+        error: PhalanxError
+        if kind == "oom":
+            error = OutOfMemoryError(f"Task {name} was ended because {reason}.")
+        elif kind == "refused":
+            wanted = self._refusal_errors.get(self.machine.class_of(task.template.key).number, "")
+            cls = getattr(errors, wanted, errors.TaskUnschedulableError)
+            error = cls(f"Task {name} cannot be scheduled: {reason}.")
+        elif kind == "timeout":
+            error = TaskTimeoutError(reason)
+        elif kind == "cancelled" and task.cancelled != "force":
+            error = TaskCancelledError(self._task_hex(task), None)
+        else:
+            error = WorkerCrashedError(
+                f"The worker died while it ran task {name} (attempt {task.attempt + 1}): "
+                f"{reason}. It is not tried again: max_retries={task.template.max_retries}."
+            )
+        self._complete_all(task, failures.failed(error))
+
+    def retrying(self, task: PendingTask, reason: str) -> None:
+        """Recorded; the retry itself is the machine's."""
+        self._record(task, "RETRY", time.time(), 0.0, reason)
+
+    # ---- events ------------------------------------------------------------------------------
+
+    def granted(self, message: Granted, now: float) -> None:
+        """A worker of our own."""
+        connection = self._runtime.peer(message.worker)
+        if connection is None:
+            self._runtime.node.send(LeaseReturned(message.lease, False))
+            return
+        worker = self.machine.granted(message.scheduling_class, message.lease, message.worker, now)
+        if worker is None:
+            return
+        worker.connection = connection
+        self._sent_functions.setdefault(connection, set())
+        self._by_connection.setdefault(connection, []).append(worker)
+        self._runtime.reactor.tick_soon()
+        strategy = _strategy(worker.scheduling_class.key.strategy)
+        group = strategy.get("group")
+        connection.post(
+            Lease(
+                message.lease,
+                self._runtime.process_id[12:],
+                message.resources,
+                message.devices,
+                None if group is None else bytes.fromhex(group),
+                bool(strategy.get("capture")),
+            )
+        )
+        self.machine.pump(worker.scheduling_class)
+        connection.flush()
+
+    def refused(self, message: Refused) -> None:
+        """The node cannot serve a class, now or ever."""
+        if message.error:
+            self._refusal_errors[message.scheduling_class] = message.error
+        if message.scheduling_class:
+            self.machine.refused(message.scheduling_class, message.reason, message.fatal)
+        if not message.fatal and message.reason not in self._warned:
+            self._warned.add(message.reason)
+            if self._runtime.on_warning is not None:
+                waiting = "" if not message.scheduling_class else "Tasks wait that nothing can run: "
+                self._runtime.on_warning(f"{waiting}{message.reason}")
+
+    def done(self, connection: Connection, message: Done, now: float) -> None:
+        """A task gave its result."""
+        task = self._finish(connection, message.number, now)
+        if task is None:
+            self._runtime.values.discard(message.value)
+            for value in message.more:
+                self._runtime.values.discard(value)
+            return
+        template = task.template
+        template.function.observe(message.ended - message.started)
+        template.function.failed = False
+        self._record(task, FINISHED, message.started, message.ended, connection.peer)
+        values = self._runtime.values
+        returns = template.returns
+        if returns == 1:
+            values.complete(task.refs[0], message.value, connection.peer)
+        elif returns == -1 or returns == -2:
+            self._end_stream(task, None)
+        else:
+            for ref, value in zip(task.refs, [message.value, *message.more], strict=False):
+                values.complete(ref, value, connection.peer)
+
+    def _finish(self, connection: Connection, number: int, now: float) -> PendingTask | None:
+        task = None
+        for worker in self._by_connection.get(connection, ()):
+            if number in worker.inflight:
+                task = self.machine.finished(worker, number, now)
+                break
+        if task is not None:
+            self.finished_count += 1
+            if task.deadline is not None:
+                self._timed.pop(number, None)
+        return task
+
+    def failed(self, connection: Connection, message: Failed, now: float) -> None:
+        """A task raised, or stopped because it was asked to."""
+        task = self._finish(connection, message.number, now)
+        if task is None:
+            return
+        template = task.template
+        template.function.observe(message.ended - message.started)
+        self._record(task, STATE_FAILED, message.started, message.ended, connection.peer)
+        if message.kind == "cancelled" or task.cancelled:
+            if task.cancelled.startswith("timeout"):
+                self.fail(task, "timeout", task.cancelled[8:])
+            else:
+                error = TaskCancelledError(self._task_hex(task), None)
+                self._complete_all(task, failures.failed(error))
+            return
+        if task.retries != 0 and is_retriable(template.retry_exceptions, message.error):
+            if task.retries > 0:
+                task.retries -= 1
+            self.machine.retry(task, "it raised an exception that retry_exceptions names")
+            return
+        self._complete_all(task, Value(FAILED, message.error))
+
+    def item(self, connection: Connection, message: Item) -> None:
+        """A generator gave a value."""
+        for worker in self._by_connection.get(connection, ()):
+            task = worker.inflight.get(message.number)
+            if task is not None and task.stream is not None:
+                self.stream_item(task, message, connection.peer)
+                return
+        if not self._runtime.calls.item(connection, message):
+            self._runtime.values.discard(message.value)
+
+    def stream_item(self, task: Any, message: Item, source: bytes) -> None:
+        """Put one value into its task's or call's stream."""
+        ref = task.stream.slot(message.index)
+        if ref._value is not None:
+            self._runtime.values.discard(message.value)  # a retry gives the same items again
+            return
+        self._runtime.values.complete(ref, message.value, source)
+        task.stream.arrived(message.index)
+
+    def _end_stream(self, task: Any, error: Value | None) -> None:
+        end_stream(self._runtime, task, error)
+
+    def returned(self, connection: Connection, message: Returned) -> None:
+        """Unstarted tasks came back."""
+        for worker in self._by_connection.get(connection, ()):
+            mine = [n for n in message.numbers if n in worker.inflight]
+            if mine:
+                for number in mine:
+                    self._timed.pop(number, None)
+                self.machine.returned(worker, mine)
+
+    def leaving(self, connection: Connection) -> None:
+        """The worker ends by plan."""
+        for worker in list(self._by_connection.get(connection, ())):
+            self.machine.leaving(worker)
+
+    def worker_died(self, message: WorkerDied) -> None:
+        """The node says that a process is gone; its results may still be on their way."""
+        for workers in list(self._by_connection.values()):
+            for worker in list(workers):
+                if worker.worker == message.worker:
+                    worker.died = (message.reason, message.kind)
+                    self._bury(worker)
+
+    def peer_lost(self, connection: Connection) -> None:
+        """A connection's end: all results of that worker are in."""
+        for worker in list(self._by_connection.get(connection, ())):
+            worker.ended = True
+            if self._runtime.closed:
+                worker.died = worker.died or ("the node is gone", "crashed")
+            self._bury(worker)
+
+    def _bury(self, worker: LeasedWorker) -> None:
+        if worker.died is None or not worker.ended:
+            return
+        reason, kind = worker.died
+        self._forget_worker(worker)
+        self.machine.worker_lost(worker, reason, kind)
+
+    def _forget_worker(self, worker: LeasedWorker) -> None:
+        workers = self._by_connection.get(worker.connection)
+        if workers is not None and worker in workers:
+            workers.remove(worker)
+            if not workers:
+                del self._by_connection[worker.connection]
+
+    def node_lost(self) -> None:
+        """The node's process is gone: nothing will ever finish."""
+        error = failures.failed(errors.LocalNodeDiedError("The node process is gone."))
+        pending, self.machine.pending = self.machine.pending, {}
+        for task in pending.values():
+            self._complete_all(task, error)
+
+    def tick(self, now: float) -> bool:
+        """Time passes: idle leases go back, tasks past their deadline end. Whether there is
+        anything to look after."""
+        self.machine.tick(now)
+        for task in list(self._timed.values()):
+            assert task.deadline is not None
+            if now < task.deadline:
+                continue
+            worker = task.worker
+            if worker is None:
+                self._timed.pop(task.number, None)
+            elif not task.cancelled:
+                limit = task.template.timeout_s
+                task.cancelled = f"timeout:Task {task.template.name} ran longer than {limit} s."
+                self._runtime.post(worker.connection, Cancel(task.number, True, "timeout"))
+                task.deadline = now + KILL_GRACE_S
+            else:
+                # It did not stop when asked to: end its process, and answer now.
+                self._timed.pop(task.number, None)
+                reason = task.cancelled[8:]
+                self._runtime.node.send(KillWorker(worker.lease))
+                worker.inflight.pop(task.number, None)
+                self.machine.pending.pop(task.number, None)
+                worker.leaving = True
+                self.fail(task, "timeout", reason)
+        return bool(self._by_connection)
+
+    # ---- cancelling --------------------------------------------------------------------------
+
+    def cancel_number(self, object_number: int, force: bool, recursive: bool) -> None:
+        """Cancel the task behind one of our objects; nothing happens when it has finished."""
+        number = object_number >> INDEX_BITS
+        task = self.machine.pending.get(number)
+        if task is None:
+            self._runtime.calls.cancel(number, force, recursive)
+            return
+        task.cancelled = "force" if force else "cancelled"
+        worker = task.worker
+        if worker is None:
+            if not self.machine.withdraw(task):
+                self.machine.pending.pop(number, None)
+            task.cancelled = "cancelled"
+            self.fail(task, "cancelled", "")
+            return
+        is_head = next(iter(worker.inflight)) == number
+        if force and is_head:
+            self._runtime.node.send(KillWorker(worker.lease))
+        else:
+            self._runtime.post(worker.connection, Cancel(number, recursive))
+
+    def cancel_children(self, parent: tuple[bytes, int]) -> None:
+        """Cancel what a cancelled task has started."""
+        for number in self.children.get(parent, ()):
+            self.cancel_number(number << INDEX_BITS, False, True)
+
+    # ---- ends --------------------------------------------------------------------------------
+
+    def _complete_all(self, task: PendingTask, value: Value) -> None:
+        if task.stream is not None:
+            self._end_stream(task, value)
+            return
+        for ref in task.refs:
+            self._runtime.values.complete(ref, value)
+
+    def _task_hex(self, task: PendingTask) -> str:
+        return task_id_bytes(self._runtime.process_id, task.number).hex()
+
+    def _record(
+        self, task: PendingTask, state: str, started: float, ended: float, where: Any
+    ) -> None:
+        events = self.events
+        events.append((task.number, task.template.name, state, started, ended, where, task.attempt))
+        if len(events) > _MAX_EVENTS:
+            del events[: _MAX_EVENTS // 2]
+
+
+def end_stream(runtime: Runtime, task: Any, error: Value | None) -> None:
+    """A generator has ended, well or with an error (which is its last item)."""
+    stream = task.stream
+    if task.refs:
+        # "dynamic": one reference whose value holds the references of all items.
+        ref = task.refs[0]
+        if error is not None:
+            runtime.values.complete(ref, error)
+            return
+        payload, hold, inner = runtime.values.pack(stream.as_dynamic())
+        ref._hold = hold
+        ref._inner = inner
+        runtime.values.complete(ref, payload)
+        return
+    if error is not None:
+        index = stream.next_free()
+        ref = stream.slot(index)
+        runtime.values.complete(ref, error)
+        stream.arrived(index)
+    over = ObjectRefStreamEndOfStreamError("The stream has no further item.")
+    for ref in stream.ended():
+        runtime.values.complete(ref, failures.failed(over))
+
+
+def is_retriable(wanted: Any, error: bytes) -> bool:
+    """Whether a pickled exception is one that `wanted` (a bool or classes) names."""
+    if wanted is False or wanted is None:
+        return False
+    if wanted is True:
+        return True
+    with contextlib.suppress(Exception):
+        return isinstance(failures.load(error), tuple(wanted))
+    return False
+
+
+def _strategy(strategy: bytes) -> dict[str, Any]:
+    """A class's strategy as the node reads it."""
+    return msgspec.json.decode(strategy) if strategy else {}

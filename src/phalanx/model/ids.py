@@ -1,0 +1,167 @@
+"""Identifiers: fixed-length bytes whose structure says who owns the thing.
+
+A process (driver or worker) is named by 16 bytes: 12 random ones and its 4-byte job. A task is
+its owner's name and an 8-byte sequence number; an object is its task and a 4-byte index. So
+whoever holds an object's id knows which process to ask about it.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, TypeVar
+
+PROCESS_ID_BYTES = 16
+INDEX_BITS = 24
+"""Inside a process an object's number is `sequence << INDEX_BITS | index`."""
+MAX_INDEX = (1 << INDEX_BITS) - 1
+
+_Id = TypeVar("_Id", bound="BaseID")
+
+
+class BaseID:
+    """A fixed-length identifier: hashable, comparable by value, picklable."""
+
+    LENGTH: ClassVar[int] = 28
+    __slots__ = ("_bytes",)
+
+    def __init__(self, id_bytes: bytes) -> None:
+        if not isinstance(id_bytes, bytes):
+            raise TypeError(f"{type(self).__name__} takes bytes, got {type(id_bytes).__name__}.")
+        if len(id_bytes) != self.LENGTH:
+            raise ValueError(
+                f"{type(self).__name__} takes {self.LENGTH} bytes, got {len(id_bytes)}."
+            )
+        self._bytes = id_bytes
+
+    @classmethod
+    def size(cls) -> int:
+        """Length in bytes."""
+        return cls.LENGTH
+
+    @classmethod
+    def nil(cls: type[_Id]) -> _Id:
+        """The id that names nothing: all bits set."""
+        return cls(b"\xff" * cls.LENGTH)
+
+    @classmethod
+    def from_hex(cls: type[_Id], text: str) -> _Id:
+        """The id whose hex() is `text`. Raises ValueError on anything else."""
+        return cls(bytes.fromhex(text))
+
+    @classmethod
+    def from_binary(cls: type[_Id], id_bytes: bytes) -> _Id:
+        """The id made of exactly these bytes."""
+        return cls(id_bytes)
+
+    def binary(self) -> bytes:
+        """The bytes."""
+        return self._bytes
+
+    def hex(self) -> str:
+        """The bytes as lower-case hex digits."""
+        return self._bytes.hex()
+
+    def is_nil(self) -> bool:
+        """Whether this names nothing."""
+        return self._bytes == b"\xff" * self.LENGTH
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._bytes == other._bytes  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash(self._bytes)
+
+    def __lt__(self, other: BaseID) -> bool:
+        return self._bytes < other._bytes
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.hex()})"
+
+    def __reduce__(self) -> tuple[type[BaseID], tuple[bytes]]:
+        return (type(self), (self._bytes,))
+
+
+class UniqueID(BaseID):
+    """28 bytes."""
+
+    __slots__ = ()
+
+
+class NodeID(BaseID):
+    """28 bytes, one per node process."""
+
+    __slots__ = ()
+
+
+class WorkerID(BaseID):
+    """28 bytes: the process's 16 and 12 zero bytes."""
+
+    __slots__ = ()
+
+
+class JobID(BaseID):
+    """4 bytes, big-endian, counted by the control store."""
+
+    LENGTH = 4
+    __slots__ = ()
+
+    @classmethod
+    def from_int(cls, number: int) -> JobID:
+        """The id of job number `number`."""
+        return cls(number.to_bytes(4, "big"))
+
+    def int(self) -> int:
+        """The job's number."""
+        return int.from_bytes(self._bytes, "big")
+
+
+class ActorID(BaseID):
+    """16 bytes; the last four are the job's."""
+
+    LENGTH = 16
+    __slots__ = ()
+
+    @property
+    def job_id(self) -> JobID:
+        """The job that made the actor."""
+        return JobID(self._bytes[-4:])
+
+
+class TaskID(BaseID):
+    """24 bytes: the owner's 16, then the sequence number."""
+
+    LENGTH = 24
+    __slots__ = ()
+
+    def job_id(self) -> JobID:
+        """The job that the task belongs to."""
+        return JobID(self._bytes[12:16])
+
+    def actor_id(self) -> ActorID:
+        """The first 16 bytes, which name the owner."""
+        return ActorID(self._bytes[:16])
+
+
+class PlacementGroupID(BaseID):
+    """18 bytes; the last four are the job's."""
+
+    LENGTH = 18
+    __slots__ = ()
+
+
+def task_id_bytes(owner: bytes, sequence: int) -> bytes:
+    """The 24 bytes of task `sequence` of process `owner`."""
+    return owner + sequence.to_bytes(8, "big")
+
+
+def object_id_bytes(owner: bytes, number: int) -> bytes:
+    """The 28 bytes of object `number` (`sequence << INDEX_BITS | index`) of process `owner`."""
+    sequence, index = number >> INDEX_BITS, number & MAX_INDEX
+    return owner + sequence.to_bytes(8, "big") + index.to_bytes(4, "big")
+
+
+def split_object_id(id_bytes: bytes) -> tuple[bytes, int]:
+    """(owner, number) of an object's 28 bytes. Raises ValueError on another length."""
+    if len(id_bytes) != 28:
+        raise ValueError(f"an object's id has 28 bytes, got {len(id_bytes)}")
+    sequence = int.from_bytes(id_bytes[16:24], "big")
+    return id_bytes[:16], sequence << INDEX_BITS | int.from_bytes(id_bytes[24:], "big")

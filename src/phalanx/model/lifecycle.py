@@ -1,0 +1,55 @@
+"""Life cycles as transition tables. An illegal move raises with the thing's story."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+PENDING_ARGS: Final = "PENDING_ARGS_AVAIL"
+PENDING_NODE: Final = "PENDING_NODE_ASSIGNMENT"
+SUBMITTED: Final = "SUBMITTED_TO_WORKER"
+RUNNING: Final = "RUNNING"
+BLOCKED: Final = "RUNNING_IN_RAY_GET"
+FINISHED: Final = "FINISHED"
+FAILED: Final = "FAILED"
+INFEASIBLE: Final = "INFEASIBLE"
+
+TASK: Final[Mapping[str, frozenset[str]]] = {
+    # Seed 003's states under today's names: waiting, placeable, ready, running, blocked,
+    # infeasible. A retry goes back to placeable; a lost worker does so from anywhere.
+    PENDING_ARGS: frozenset({PENDING_NODE, FAILED}),
+    PENDING_NODE: frozenset({SUBMITTED, INFEASIBLE, FAILED}),
+    INFEASIBLE: frozenset({PENDING_NODE, SUBMITTED, FAILED}),
+    SUBMITTED: frozenset({RUNNING, PENDING_NODE, FINISHED, FAILED}),
+    RUNNING: frozenset({BLOCKED, FINISHED, FAILED, PENDING_NODE}),
+    BLOCKED: frozenset({RUNNING, FINISHED, FAILED, PENDING_NODE}),
+    FINISHED: frozenset(),
+    FAILED: frozenset({PENDING_NODE}),
+}
+
+DEPENDENCIES_UNREADY: Final = "DEPENDENCIES_UNREADY"
+PENDING_CREATION: Final = "PENDING_CREATION"
+ALIVE: Final = "ALIVE"
+RESTARTING: Final = "RESTARTING"
+DEAD: Final = "DEAD"
+
+ACTOR: Final[Mapping[str, frozenset[str]]] = {
+    DEPENDENCIES_UNREADY: frozenset({PENDING_CREATION, DEAD}),
+    PENDING_CREATION: frozenset({ALIVE, RESTARTING, DEAD}),
+    ALIVE: frozenset({RESTARTING, DEAD}),
+    RESTARTING: frozenset({ALIVE, RESTARTING, DEAD}),
+    DEAD: frozenset(),
+}
+
+
+class IllegalTransition(AssertionError):
+    """A thing was moved where its table does not allow it."""
+
+
+def move(
+    table: Mapping[str, frozenset[str]], what: str, old: str, new: str, story: str = ""
+) -> str:
+    """`new`, when the table allows old -> new; raises IllegalTransition with the story."""
+    if new not in table[old]:
+        raise IllegalTransition(f"{what}: {old} -> {new} is not allowed. {story}")
+    return new

@@ -1,0 +1,217 @@
+"""The options of tasks, actors and methods: one table, checked at the call.
+
+Keys, defaults and classes of errors are Ray's (an unknown key is a ValueError, a wrong type a
+TypeError, a wrong value a ValueError); `queue`, `priority` and `timeout_s` are ours.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+Check = Callable[[Any], str | None]
+"""Returns what is allowed when the value is not, or None when it is fine."""
+
+
+class Option(msgspec.Struct, frozen=True, kw_only=True):
+    """One key: the types it takes, a check of the value, and where it may stand."""
+
+    types: tuple[type, ...] = ()
+    check: Check | None = None
+    decorator_only: bool = False
+
+
+def _at_least(low: float) -> Check:
+    return lambda v: None if v >= low and not math.isnan(v) else f"a number of at least {low}"
+
+
+def _amount(value: float) -> str | None:
+    finite = not (math.isnan(value) or math.isinf(value))
+    return None if finite and value >= 0 else "a finite number of at least 0"
+
+
+def _gpus(value: float) -> str | None:
+    if bad := _amount(value):
+        return bad
+    return None if value <= 1 or value == int(value) else "a share below 1, or a whole number"
+
+
+def _resources(value: Mapping[str, float]) -> str | None:
+    for key, amount in value.items():
+        if not isinstance(key, str):
+            return "a dict whose keys are strings"
+        if key in ("CPU", "GPU"):
+            return f"custom resources only; use num_{key.lower()}s for {key}"
+        if key in ("memory", "object_store_memory"):
+            return f"custom resources only; use the option {key} for {key}"
+        if isinstance(amount, bool) or not isinstance(amount, int | float):
+            return "a dict whose values are numbers"
+        if bad := _amount(amount):
+            return f"for {key!r} {bad}"
+        if 0 < amount < 0.0001:
+            return f"for {key!r} 0 or at least 0.0001, the smallest share there is"
+    return None
+
+
+def _num_returns(value: Any) -> str | None:
+    if value in ("dynamic", "streaming"):
+        return None
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return None
+    return "a whole number of at least 0, 'dynamic' or 'streaming'"
+
+
+def _retry_exceptions(value: Any) -> str | None:
+    if isinstance(value, bool):
+        return None
+    ok = all(isinstance(e, type) and issubclass(e, BaseException) for e in value)
+    return None if ok else "a bool or a list of exception classes"
+
+
+def _lifetime(value: str) -> str | None:
+    return None if value in ("detached", "non_detached") else "'detached' or 'non_detached'"
+
+
+def _concurrency_groups(value: Mapping[str, int]) -> str | None:
+    ok = all(isinstance(k, str) and isinstance(v, int) and v > 0 for k, v in value.items())
+    return None if ok else "a dict from group name to a positive number of calls"
+
+
+def _name(value: str) -> str | None:
+    return None if value else "a string that is not empty"
+
+
+def _strategy(value: Any) -> str | None:
+    if isinstance(value, str) and value not in ("DEFAULT", "SPREAD"):
+        return "'DEFAULT', 'SPREAD' or a strategy object"
+    return None
+
+
+_NUMBER = (int, float)
+_COMMON: dict[str, Option] = {
+    "num_cpus": Option(types=_NUMBER, check=_amount),
+    "num_gpus": Option(types=_NUMBER, check=_gpus),
+    "memory": Option(types=_NUMBER, check=_amount),
+    "object_store_memory": Option(types=_NUMBER, check=_amount),
+    "resources": Option(types=(dict,), check=_resources),
+    "accelerator_type": Option(types=(str,)),
+    "label_selector": Option(types=(dict,)),
+    "fallback_strategy": Option(types=(list,)),
+    "scheduling_strategy": Option(check=_strategy),
+    "placement_group": Option(),
+    "placement_group_bundle_index": Option(types=(int,)),
+    "placement_group_capture_child_tasks": Option(types=(bool,)),
+    "runtime_env": Option(types=(dict,)),
+    "name": Option(types=(str,)),
+    "enable_task_events": Option(types=(bool,)),
+    "_labels": Option(types=(dict,)),
+    "_metadata": Option(types=(dict,)),
+    "queue": Option(types=(str,), check=_name),
+    "priority": Option(types=(int,)),
+}
+_RETRY = Option(types=(bool, list, tuple), check=_retry_exceptions)
+_BACKPRESSURE = Option(
+    types=(int,),
+    check=lambda v: None if v == -1 or v > 0 else "-1 (no limit) or a positive number",
+)
+_TASK: dict[str, Option] = {
+    **_COMMON,
+    "num_returns": Option(check=_num_returns),
+    "max_retries": Option(types=(int,), check=_at_least(-1)),
+    "retry_exceptions": _RETRY,
+    "max_calls": Option(types=(int,), check=_at_least(0), decorator_only=True),
+    "timeout_s": Option(
+        types=_NUMBER, check=lambda v: None if v > 0 else "a number of seconds above 0"
+    ),
+    "_generator_backpressure_num_objects": _BACKPRESSURE,
+}
+_ACTOR: dict[str, Option] = {
+    **_COMMON,
+    "max_concurrency": Option(types=(int,), check=_at_least(1)),
+    "concurrency_groups": Option(types=(dict,), check=_concurrency_groups, decorator_only=True),
+    "max_restarts": Option(types=(int,), check=_at_least(-1)),
+    "max_task_retries": Option(types=(int,), check=_at_least(-1)),
+    "max_pending_calls": Option(types=(int,), check=_at_least(-1)),
+    "lifetime": Option(types=(str,), check=_lifetime),
+    "namespace": Option(types=(str,), check=_name),
+    "get_if_exists": Option(types=(bool,)),
+    "allow_out_of_order_execution": Option(types=(bool,)),
+    "enable_tensor_transport": Option(types=(bool,)),
+}
+_METHOD: dict[str, Option] = {
+    "num_returns": _TASK["num_returns"],
+    "name": Option(types=(str,)),
+    "concurrency_group": Option(types=(str,)),
+    "max_task_retries": Option(types=(int,), check=_at_least(-1)),
+    "retry_exceptions": _RETRY,
+    "enable_task_events": Option(types=(bool,)),
+    "_generator_backpressure_num_objects": _BACKPRESSURE,
+    "tensor_transport": Option(types=(str,)),
+}
+
+
+def check_task_options(options: Mapping[str, Any], *, in_options: bool = False) -> None:
+    """Raise TypeError or ValueError for what a task may not be given. `in_options`: .options()."""
+    _check(_TASK, options, "task", in_options)
+    if options.get("get_if_exists"):
+        raise ValueError("get_if_exists is an option of actors.")
+
+
+def check_actor_options(options: Mapping[str, Any], *, in_options: bool = False) -> None:
+    """Raise TypeError or ValueError for what an actor may not be given."""
+    _check(_ACTOR, options, "actor", in_options)
+    if options.get("get_if_exists") and not options.get("name"):
+        raise ValueError("get_if_exists=True needs a name: pass name='...' as well.")
+    if options.get("max_task_retries", 0) and not options.get("max_restarts", 0):
+        # Ray's rule: a retry needs somebody to retry on.
+        raise ValueError(
+            "max_task_retries cannot be set while max_restarts is 0: "
+            "give max_restarts=-1 or a positive number as well."
+        )
+
+
+def check_method_options(options: Mapping[str, Any]) -> None:
+    """Raise TypeError or ValueError for what an actor's method may not be given."""
+    _check(_METHOD, options, "method", False)
+
+
+def _check(table: Mapping[str, Option], options: Mapping[str, Any], kind: str, late: bool) -> None:
+    for key, value in options.items():
+        option = table.get(key)
+        if option is None:
+            raise ValueError(
+                f"Invalid option keyword {key!r} for {kind}s. Valid ones are: {', '.join(table)}."
+            )
+        if late and option.decorator_only:
+            raise ValueError(
+                f"Setting {key!r} is not supported in .options(): give it to the decorator."
+            )
+        if value is None:
+            continue
+        is_bool_for_number = isinstance(value, bool) and option.types and bool not in option.types
+        if option.types and (not isinstance(value, option.types) or is_bool_for_number):
+            allowed = " or ".join(t.__name__ for t in option.types)
+            raise TypeError(
+                f"The type of keyword {key!r} must be {allowed}, but received type "
+                f"{type(value).__name__} ({value!r})."
+            )
+        if option.check is not None and (allowed_values := option.check(value)):
+            raise ValueError(f"{key!r} was given {value!r}; allowed is {allowed_values}.")
+
+
+def required_resources(options: Mapping[str, Any], *, default_cpus: float) -> dict[str, float]:
+    """The amounts that a task or actor with these options asks for, by resource name."""
+    amounts: dict[str, float] = {}
+    cpus = options.get("num_cpus")
+    amounts["CPU"] = default_cpus if cpus is None else cpus
+    if gpus := options.get("num_gpus"):
+        amounts["GPU"] = gpus
+    if memory := options.get("memory"):
+        amounts["memory"] = int(memory)
+    amounts.update(options.get("resources") or {})
+    if accelerator := options.get("accelerator_type"):
+        amounts[f"accelerator_type:{accelerator}"] = 0.001
+    return {name: amount for name, amount in amounts.items() if amount}

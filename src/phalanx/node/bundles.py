@@ -1,0 +1,70 @@
+"""Bundles of placement groups on this node: resources set aside, and handed out again inside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from phalanx.resources.instances import Allocation, NodeResources
+from phalanx.resources.quantities import SCALE
+from phalanx.resources.sets import ResourceSet
+
+
+class BundlePool:
+    """One reserved bundle, as a small node of its own whose devices keep their real numbers."""
+
+    def __init__(self, reservation: Allocation) -> None:
+        self.reservation = reservation
+        self._numbers = {name: [i for i, _ in taken] for name, taken in _items(reservation)}
+        whole = dict(reservation.resources.to_mapping())
+        shares: dict[str, int] = {}
+        for name, taken in _items(reservation):
+            whole[name] = float(len(taken))
+            if len(taken) == 1 and taken[0][1] < SCALE:
+                shares[name] = SCALE - taken[0][1]
+        self._inner = NodeResources(whole)
+        if shares:
+            # What the bundle does not have of a shared device is taken for good.
+            self._inner.acquire(ResourceSet(shares))
+
+    @property
+    def resources(self) -> ResourceSet:
+        """What the bundle reserves."""
+        return self.reservation.resources
+
+    def can_ever(self, request: ResourceSet) -> bool:
+        """Whether the empty bundle would hold `request`."""
+        return request.is_subset(self.resources)
+
+    def can_now(self, request: ResourceSet) -> bool:
+        """Whether `acquire` would succeed now."""
+        return self.can_ever(request) and self._inner.can_now(request)
+
+    def acquire(self, request: ResourceSet) -> Allocation | None:
+        """Part of the bundle, or None and nothing."""
+        if not self.can_ever(request):
+            return None
+        inner = self._inner.acquire(request)
+        if inner is None:
+            return None
+        outside = {
+            name: tuple((self._numbers[name][i], units) for i, units in taken)
+            for name, taken in inner.instances.items()
+        }
+        return Allocation(resources=inner.resources, instances=outside)
+
+    def force_acquire(self, request: ResourceSet) -> Allocation:
+        """CPUs of a task that goes on after waiting: taken whether free or not."""
+        return self._inner.force_acquire(request)
+
+    def release(self, allocation: Allocation) -> None:
+        """Undo acquire or force_acquire."""
+        inside = {
+            name: tuple((self._numbers[name].index(i), units) for i, units in taken)
+            for name, taken in allocation.instances.items()
+        }
+        self._inner.release(Allocation(resources=allocation.resources, instances=inside))
+
+
+def _items(allocation: Allocation) -> list[tuple[str, tuple[tuple[int, int], ...]]]:
+    instances: Mapping[str, tuple[tuple[int, int], ...]] = allocation.instances
+    return list(instances.items())

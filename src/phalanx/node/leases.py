@@ -1,0 +1,378 @@
+"""The node's machine: who gets which worker with which resources, and when it comes back.
+
+Demands stand in order of priority, then of how little their owner's class holds, then of arrival.
+A demand that finds nothing free makes leases of others due: lower priority first, then whoever
+holds more than a fair share. Pure: workers are started and ended, and messages sent, by Effects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from phalanx.node.bundles import BundlePool
+from phalanx.node.groups import GroupTable
+from phalanx.node.workers import WorkerPool, WorkerRecord
+from phalanx.resources.instances import Allocation, NodeResources
+from phalanx.resources.sets import ResourceSet
+
+LEAST_HOLD_S = 0.01
+
+
+class Effects(Protocol):
+    """What the machine asks of its shell."""
+
+    def start_worker(self, worker: WorkerRecord) -> None:
+        """Fork a process under this record's id; `worker_ready` follows."""
+        ...
+
+    def stop_worker(self, worker: WorkerRecord, reason: str, force: bool) -> None:
+        """End the process (at once when `force`); `worker_gone` follows."""
+        ...
+
+    def granted(self, lease: Lease) -> None:
+        """Tell the owner, or let the actor be made, that `lease.worker` is its own."""
+        ...
+
+    def due(self, lease: Lease) -> None:
+        """Ask the owner to give the lease back soon."""
+        ...
+
+    def refused(self, demand: Demand, reason: str, error: str) -> None:
+        """This demand cannot be met. `error` names a class when its tasks are to fail."""
+        ...
+
+
+class Demand(msgspec.Struct, kw_only=True, eq=False):
+    """A class of one owner's tasks, or one actor, that would use `count` workers."""
+
+    owner: bytes
+    scheduling_class: int
+    place: ResourceSet
+    """What must be free to start."""
+    hold: ResourceSet
+    """What is held while running."""
+    count: int
+    order: int
+    job: bytes = b""
+    environment: bytes = b""
+    priority: int = 0
+    group: tuple[bytes, int] | None = None
+    """(placement group, bundle index or -1)."""
+    actor: bytes = b""
+    strategy: Mapping[str, Any] = {}
+    warned: bool = False
+
+
+class Lease(msgspec.Struct, kw_only=True, eq=False):
+    """Resources and a worker in use."""
+
+    number: int
+    demand: Demand
+    worker: WorkerRecord
+    cpus: Allocation
+    rest: Allocation
+    pool: NodeResources | BundlePool
+    since: float
+    is_granted: bool = False
+    is_due: bool = False
+    is_blocked: bool = False
+
+    @property
+    def resources(self) -> dict[str, float]:
+        """Amounts held, by name."""
+        return self.demand.hold.to_mapping()
+
+    @property
+    def devices(self) -> dict[str, list[int]]:
+        """Device numbers held, by resource."""
+        return {name: [i for i, _ in taken] for name, taken in self.rest.instances.items()}
+
+
+class LeaseMachine:
+    """Demands, leases, workers and placement groups of one node."""
+
+    def __init__(
+        self,
+        resources: NodeResources,
+        effects: Effects,
+        workers: WorkerPool,
+        node_id: str,
+        labels: Mapping[str, str],
+    ) -> None:
+        self.resources = resources
+        self.workers = workers
+        self.groups = GroupTable(resources)
+        self.labels = dict(labels)
+        self._effects = effects
+        self._node_id = node_id
+        self._demands: dict[tuple[bytes, int, bytes], Demand] = {}
+        self.leases: dict[int, Lease] = {}
+        self._held: dict[tuple[bytes, int], int] = {}
+        self._count = 0
+        self._order = 0
+
+    # ---- demands -----------------------------------------------------------------------------
+
+    def want(self, now: float, **fields: Any) -> Demand | None:
+        """Set how many workers a class would use; 0 withdraws the demand."""
+        key = (fields["owner"], fields["scheduling_class"], fields.get("actor", b""))
+        demand = self._demands.get(key)
+        if fields["count"] <= 0:
+            self._demands.pop(key, None)
+            return None
+        if demand is None:
+            self._order += 1
+            demand = Demand(order=self._order, **fields)
+            self._demands[key] = demand
+        else:
+            demand.count = fields["count"]
+        self.dispatch(now)
+        return demand
+
+    def withdraw_actor(self, actor: bytes) -> None:
+        """The actor is not to be placed any more."""
+        for key in [k for k in self._demands if k[2] == actor]:
+            del self._demands[key]
+
+    def demands(self) -> list[Demand]:
+        """Everything that waits."""
+        return list(self._demands.values())
+
+    def dispatch(self, now: float) -> None:
+        """Meet as many demands as resources allow; make leases due for the rest."""
+        for demand in self._in_order():
+            refusal = self._refusal(demand)
+            if refusal is not None:
+                reason, error = refusal
+                if error or not demand.warned:
+                    demand.warned = True
+                    self._effects.refused(demand, reason, error)
+                if error:
+                    self._remove(demand)
+                continue
+            demand.warned = False
+            while demand.count > 0 and self._place(demand, now):
+                demand.count -= 1
+            if demand.count > 0:
+                self._make_due(demand, now)
+            else:
+                self._remove(demand)
+
+    def _in_order(self) -> list[Demand]:
+        held = self._held
+        return sorted(
+            self._demands.values(),
+            key=lambda d: (-d.priority, held.get((d.owner, d.scheduling_class), 0), d.order),
+        )
+
+    def _remove(self, demand: Demand) -> None:
+        self._demands.pop((demand.owner, demand.scheduling_class, demand.actor), None)
+
+    def _refusal(self, demand: Demand) -> tuple[str, str] | None:
+        """(reason, class of error or "" when the demand may wait), or None when it can be met."""
+        if demand.group is not None:
+            return self.groups.refusal(demand.group, demand.place)
+        target = demand.strategy.get("node_id")
+        if target is not None and target != self._node_id and not demand.strategy.get("soft"):
+            kind = "ActorUnschedulableError" if demand.actor else "TaskUnschedulableError"
+            return (f"node {target} does not exist or is not alive", kind)
+        labels = demand.strategy.get("labels")
+        if labels is not None and not any(_matches(self.labels, s) for s in labels):
+            return (f"no node has labels that match {labels}", "")
+        if not self.resources.can_ever(demand.place):
+            asked = demand.place.to_mapping()
+            total = self.resources.total()
+            lacking = {k: v for k, v in asked.items() if v > total.get(k, 0)}
+            has = {k: total.get(k, 0) for k in lacking}
+            return (f"it asks for {lacking} and the largest node has {has}", "")
+        return None
+
+    def _pools(self, demand: Demand) -> Iterator[NodeResources | BundlePool]:
+        if demand.group is None:
+            yield self.resources
+        else:
+            yield from self.groups.pools(demand.group)
+
+    def _place(self, demand: Demand, now: float) -> bool:
+        for pool in self._pools(demand):
+            if not pool.can_now(demand.place):
+                continue
+            cpus, rest = _split(demand.hold)
+            held_cpus, held_rest = pool.acquire(cpus), pool.acquire(rest)
+            assert held_cpus is not None
+            assert held_rest is not None, "what is held is part of what was free to place"
+            worker = self.workers.take(demand.job, demand.environment)
+            if worker is None:
+                pool.release(held_cpus)
+                pool.release(held_rest)
+                return False
+            self._count += 1
+            lease = Lease(
+                number=self._count,
+                demand=demand,
+                worker=worker,
+                cpus=held_cpus,
+                rest=held_rest,
+                pool=pool,
+                since=now,
+            )
+            self.leases[lease.number] = lease
+            key = (demand.owner, demand.scheduling_class)
+            self._held[key] = self._held.get(key, 0) + 1
+            worker.lease = lease.number
+            if worker.is_ready:
+                lease.is_granted = True
+                self._effects.granted(lease)
+            elif not worker.is_started:
+                worker.is_started = True
+                self._effects.start_worker(worker)
+            return True
+        return False
+
+    def _make_due(self, demand: Demand, now: float) -> None:
+        mine = (demand.owner, demand.scheduling_class)
+        held = self._held.get(mine, 0)
+        best: tuple[tuple[int, int, int], Lease] | None = None
+        for lease in self.leases.values():
+            victim = lease.demand
+            key = (victim.owner, victim.scheduling_class)
+            if lease.is_due or victim.actor or key == mine or not lease.is_granted:
+                continue
+            if lease.is_blocked or now - lease.since < LEAST_HOLD_S:
+                continue
+            share = self._held.get(key, 0)
+            fairer = share > held + 1 or held == 0
+            if victim.priority > demand.priority:
+                continue
+            if victim.priority == demand.priority and not fairer:
+                continue
+            rank = (victim.priority, -share, -lease.number)
+            if best is None or rank < best[0]:
+                best = (rank, lease)
+        if best is not None:
+            best[1].is_due = True
+            self._effects.due(best[1])
+
+    # ---- leases ------------------------------------------------------------------------------
+
+    def returned(self, number: int, reusable: bool, now: float) -> None:
+        """The owner gives a lease back."""
+        lease = self.leases.get(number)
+        if lease is None:
+            return
+        self._end(lease)
+        worker = lease.worker
+        if reusable:
+            self.workers.put_back(worker, now)
+        else:
+            worker.is_leaving = True
+        self.dispatch(now)
+
+    def blocked(self, worker_id: bytes, now: float) -> None:
+        """A worker's task waits in get: lend its CPUs."""
+        lease = self._lease_of(worker_id)
+        if lease is None or lease.is_blocked or lease.demand.actor:
+            return
+        lease.is_blocked = True
+        lease.pool.release(lease.cpus)
+        self.dispatch(now)
+
+    def unblocked(self, worker_id: bytes) -> None:
+        """It goes on: take them back, free or not."""
+        lease = self._lease_of(worker_id)
+        if lease is None or not lease.is_blocked:
+            return
+        lease.is_blocked = False
+        lease.pool.force_acquire(lease.cpus.resources)
+
+    def _lease_of(self, worker_id: bytes) -> Lease | None:
+        worker = self.workers.get(worker_id)
+        return None if worker is None else self.leases.get(worker.lease)
+
+    def _end(self, lease: Lease) -> None:
+        del self.leases[lease.number]
+        key = (lease.demand.owner, lease.demand.scheduling_class)
+        self._held[key] -= 1
+        if not self._held[key]:
+            del self._held[key]
+        lease.worker.lease = 0
+        if not lease.is_blocked:
+            lease.pool.release(lease.cpus)
+        lease.pool.release(lease.rest)
+
+    # ---- workers -----------------------------------------------------------------------------
+
+    def worker_ready(self, worker_id: bytes, pid: int, now: float) -> None:
+        """The process said hello."""
+        worker = self.workers.ready(worker_id, pid, now)
+        if worker is None:
+            return
+        lease = self.leases.get(worker.lease)
+        if lease is not None:
+            lease.is_granted = True
+            lease.since = now
+            self._effects.granted(lease)
+        self.dispatch(now)
+
+    def worker_gone(self, worker_id: bytes, now: float) -> Lease | None:
+        """The process ended; its lease, if it had one."""
+        worker = self.workers.remove(worker_id)
+        if worker is None:
+            return None
+        lease = self.leases.get(worker.lease)
+        if lease is not None:
+            self._end(lease)
+            if not lease.is_granted:
+                # It died before anybody could use it: the demand stands again.
+                lease.demand.count += 1
+                key = (lease.demand.owner, lease.demand.scheduling_class, lease.demand.actor)
+                self._demands.setdefault(key, lease.demand)
+        self.dispatch(now)
+        return lease
+
+    def owner_gone(self, owner: bytes, now: float) -> list[Lease]:
+        """An owner's process ended: its demands go, and the leases whose workers must end."""
+        for key in [k for k in self._demands if k[0] == owner]:
+            del self._demands[key]
+        mine = [x for x in self.leases.values() if x.demand.owner == owner and not x.demand.actor]
+        for lease in mine:
+            self._effects.stop_worker(lease.worker, "its owner died", True)
+        return mine
+
+    def group_removed(self, group: bytes, now: float) -> None:
+        """A placement group goes: what runs in it ends."""
+        for lease in list(self.leases.values()):
+            if lease.demand.group is not None and lease.demand.group[0] == group:
+                self._effects.stop_worker(lease.worker, "its placement group was removed", True)
+        self.dispatch(now)
+
+    def tick(self, now: float) -> None:
+        """End workers that idle for long; look again at what waits."""
+        for worker in self.workers.surplus(now):
+            self._effects.stop_worker(worker, "idle", False)
+        if self._demands:
+            self.dispatch(now)
+
+
+def _split(resources: ResourceSet) -> tuple[ResourceSet, ResourceSet]:
+    """(CPUs, everything else): only CPUs are lent while a task waits."""
+    cpus = {n: u for n, u in resources.items() if n == "CPU"}
+    rest = {n: u for n, u in resources.items() if n != "CPU"}
+    return ResourceSet(cpus), ResourceSet(rest)
+
+
+def _matches(labels: Mapping[str, str], selector: Mapping[str, str]) -> bool:
+    return all(_matches_one(labels.get(key), term) for key, term in selector.items())
+
+
+def _matches_one(value: str | None, term: str) -> bool:
+    negated = term.startswith("!")
+    term = term.removeprefix("!")
+    if term.startswith("in(") and term.endswith(")"):
+        allowed = [t.strip() for t in term[3:-1].split(",")]
+    else:
+        allowed = [term]
+    return (value in allowed) != negated

@@ -1,0 +1,112 @@
+"""The node's worker processes: idle ones by job and environment, how many may idle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+IDLE_S = 1.0
+
+
+class WorkerRecord(msgspec.Struct, kw_only=True, eq=False):
+    """One worker process, from the decision to start it to its end."""
+
+    worker_id: bytes
+    job: bytes = b""
+    environment: bytes = b""
+    pid: int = 0
+    is_started: bool = False
+    is_ready: bool = False
+    is_leaving: bool = False
+    lease: int = 0
+    idle_since: float = 0.0
+    was_used: bool = False
+
+
+class WorkerPool:
+    """Workers by id, and which of them wait for work.
+
+    A worker without a job may serve any; once it did it serves that job's tasks of the same
+    environment only. Most recently used first, so that the others can end. `make_id(job)` gives
+    16 bytes that no other process has.
+    """
+
+    def __init__(self, soft_limit: int, make_id: Callable[[bytes], bytes]) -> None:
+        self._soft_limit = soft_limit
+        self._make_id = make_id
+        self._workers: dict[bytes, WorkerRecord] = {}
+        self._idle: list[WorkerRecord] = []
+
+    def get(self, worker_id: bytes) -> WorkerRecord | None:
+        """The worker with this id."""
+        return self._workers.get(worker_id)
+
+    def all(self) -> list[WorkerRecord]:
+        """Every worker, oldest first."""
+        return list(self._workers.values())
+
+    def new(self, job: bytes = b"", environment: bytes = b"") -> WorkerRecord:
+        """A record for a process yet to be started."""
+        worker = WorkerRecord(worker_id=self._make_id(job), job=job, environment=environment)
+        self._workers[worker.worker_id] = worker
+        return worker
+
+    def prestart(self) -> WorkerRecord:
+        """A worker that will idle until somebody needs one."""
+        worker = self.new()
+        worker.is_started = True
+        self._idle.append(worker)
+        return worker
+
+    def take(self, job: bytes, environment: bytes) -> WorkerRecord | None:
+        """An idle worker that fits, or a new record."""
+        for wanted in ((job, environment), (b"", b"")):
+            if wanted == (b"", b"") and environment:
+                break  # an environment of its own needs a fresh process
+            for i in range(len(self._idle) - 1, -1, -1):
+                worker = self._idle[i]
+                if (worker.job, worker.environment) == wanted:
+                    del self._idle[i]
+                    worker.job = job
+                    worker.was_used = True
+                    return worker
+        worker = self.new(job, environment)
+        worker.was_used = True
+        return worker
+
+    def put_back(self, worker: WorkerRecord, now: float) -> None:
+        """The worker has nothing to do."""
+        if worker.worker_id in self._workers and not worker.is_leaving:
+            worker.idle_since = now
+            self._idle.append(worker)
+
+    def ready(self, worker_id: bytes, pid: int, now: float) -> WorkerRecord | None:
+        """The process said hello."""
+        worker = self._workers.get(worker_id)
+        if worker is not None:
+            worker.is_ready = True
+            worker.pid = pid
+            worker.idle_since = now
+        return worker
+
+    def remove(self, worker_id: bytes) -> WorkerRecord | None:
+        """The process ended."""
+        worker = self._workers.pop(worker_id, None)
+        if worker is not None and worker in self._idle:
+            self._idle.remove(worker)
+        return worker
+
+    def surplus(self, now: float) -> list[WorkerRecord]:
+        """Idle workers to end: those above the soft limit that idled for a second."""
+        excess = len(self._idle) - self._soft_limit
+        old = [w for w in self._idle if w.is_ready and now - w.idle_since > IDLE_S]
+        chosen = old[: max(excess, 0)]
+        for worker in chosen:
+            self._idle.remove(worker)
+            worker.is_leaving = True
+        return chosen
+
+    def of_job(self, job: bytes) -> list[WorkerRecord]:
+        """All workers that serve this job."""
+        return [w for w in self._workers.values() if w.job == job]

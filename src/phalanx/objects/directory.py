@@ -1,0 +1,98 @@
+"""The node's ledger of shared memory: capacity, credit of each process, objects by age of use."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+CHUNK_BYTES = 16 << 20
+"""Credit is handed out in pieces of this size, so that few puts have to ask."""
+
+
+class StoreLedger:
+    """Who may still write how much, and which objects would be spilled first.
+
+    Memory counts as used from the moment a process is given credit for it.
+    """
+
+    def __init__(self, capacity_bytes: int) -> None:
+        self.capacity_bytes = capacity_bytes
+        self._shared: OrderedDict[str, tuple[int, bytes]] = OrderedDict()
+        self._spilled: dict[str, int] = {}
+        self._credit: dict[bytes, int] = {}
+        self.shared_bytes = 0
+        self.spilled_bytes = 0
+        self.spilled_total_bytes = 0
+
+    @property
+    def used_bytes(self) -> int:
+        """Bytes written or promised."""
+        return self.shared_bytes + sum(self._credit.values())
+
+    def missing(self, wanted_bytes: int) -> int:
+        """How many bytes must be freed before `wanted_bytes` can be granted."""
+        return max(0, self.used_bytes + wanted_bytes - self.capacity_bytes)
+
+    def grant(self, process: bytes, wanted_bytes: int) -> int:
+        """Credit for `process`: a chunk where there is room, else just what it asked for."""
+        room = self.capacity_bytes - self.used_bytes
+        granted = max(wanted_bytes, min(CHUNK_BYTES, room // 4))
+        self._credit[process] = self._credit.get(process, 0) + granted
+        return granted
+
+    def sealed(self, name: str, size: int, process: bytes) -> None:
+        """`process` wrote an object."""
+        self._credit[process] = max(0, self._credit.get(process, 0) - size)
+        self._shared[name] = (size, process)
+        self.shared_bytes += size
+
+    def dropped(self, name: str, credit_bytes: int, process: bytes) -> None:
+        """The object is gone; `credit_bytes` of it are credit of `process` again."""
+        if name in self._spilled:
+            self.spilled_bytes -= self._spilled.pop(name)
+            return
+        entry = self._shared.pop(name, None)
+        if entry is not None:
+            self.shared_bytes -= entry[0]
+        if credit_bytes:
+            self._credit[process] = self._credit.get(process, 0) + credit_bytes
+
+    def victims(self, needed_bytes: int) -> list[tuple[str, int, bytes]]:
+        """(name, bytes, writer) of the least recently written objects that free enough."""
+        chosen: list[tuple[str, int, bytes]] = []
+        freed = 0
+        for name, (size, writer) in self._shared.items():
+            if freed >= needed_bytes:
+                break
+            chosen.append((name, size, writer))
+            freed += size
+        return chosen
+
+    def spilled(self, name: str) -> None:
+        """The object is on disk now and its memory is free."""
+        entry = self._shared.pop(name, None)
+        if entry is not None:
+            self.shared_bytes -= entry[0]
+            self._spilled[name] = entry[0]
+            self.spilled_bytes += entry[0]
+            self.spilled_total_bytes += entry[0]
+
+    def lost(self, name: str) -> None:
+        """The object's file was not there."""
+        entry = self._shared.pop(name, None)
+        if entry is not None:
+            self.shared_bytes -= entry[0]
+
+    def process_gone(self, process: bytes) -> None:
+        """A process ended: what it was promised and did not write is free."""
+        self._credit.pop(process, None)
+
+    def counts(self) -> dict[str, int]:
+        """Figures for people."""
+        return {
+            "objects": len(self._shared),
+            "shared_bytes": self.shared_bytes,
+            "spilled_objects": len(self._spilled),
+            "spilled_bytes": self.spilled_bytes,
+            "spilled_total_bytes": self.spilled_total_bytes,
+            "capacity_bytes": self.capacity_bytes,
+        }

@@ -1,0 +1,86 @@
+"""Exceptions as bytes: the user's own class where it can travel, its text where it cannot."""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from typing import Any
+
+import cloudpickle
+
+from phalanx import errors
+from phalanx.errors import PhalanxError, TaskError
+from phalanx.protocol.messages import FAILED, Value
+
+
+def describe(
+    error: BaseException,
+    function_name: str,
+    pid: int,
+    actor_repr: str | None = None,
+    skip_frames: int = 1,
+) -> bytes:
+    """A task's exception for its reader. `skip_frames`: frames of ours at the traceback's top."""
+    if isinstance(error, TaskError):
+        # A failed dependency, read inside the task: the first failure is the one to show.
+        text, cause = error.traceback_str, error.cause
+        function_name, pid = error.function_name, error.pid or pid
+    else:
+        text, cause = remote_traceback(error, skip_frames), error
+    cause_bytes = _pickle_cause(cause)
+    return pickle.dumps(("task", function_name, text, cause_bytes, pid, actor_repr), 5)
+
+
+def remote_traceback(error: BaseException, skip_frames: int) -> str:
+    """The traceback as text, without our own frames."""
+    frames = error.__traceback__
+    for _ in range(skip_frames):
+        if frames is not None and frames.tb_next is not None:
+            frames = frames.tb_next
+    try:
+        lines = traceback.format_exception(type(error), error, frames)
+    except Exception as broken:  # a user's __str__ may raise
+        return f"{type(error).__qualname__} (its text cannot be made: {broken!r})"
+    return "".join(lines)
+
+
+def _pickle_cause(cause: BaseException | None) -> bytes | None:
+    if cause is None:
+        return None
+    try:
+        data: bytes = cloudpickle.dumps(cause, protocol=5)
+        pickle.loads(data)  # noqa: S301  (our own bytes: does the class rebuild itself?)
+    except Exception:
+        return None
+    return data
+
+
+def pack(error: PhalanxError) -> bytes:
+    """An error of ours: its class is known everywhere."""
+    return pickle.dumps(error, 5)
+
+
+def failed(error: PhalanxError) -> Value:
+    """An error of ours as the value of an object."""
+    return Value(FAILED, pack(error))
+
+
+def load(data: bytes) -> BaseException:
+    """The exception to raise for these bytes."""
+    loaded: Any = pickle.loads(data)  # noqa: S301  (from a worker or owner of the same user)
+    if not isinstance(loaded, tuple):
+        assert isinstance(loaded, BaseException)
+        return loaded
+    _, function_name, text, cause_bytes, pid, actor_repr = loaded
+    cause = None
+    if cause_bytes is not None:
+        try:
+            cause = pickle.loads(cause_bytes)  # noqa: S301
+        except Exception:
+            cause = None
+    task_error = TaskError(function_name, text, cause, pid, "127.0.0.1", actor_repr)
+    return errors.derive(task_error)
+
+
+NONE = pickle.dumps(None, 5)
+"""The pickle of None: the value of references that only keep something alive."""

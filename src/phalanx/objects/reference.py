@@ -1,0 +1,258 @@
+"""ObjectRef: the name of a value that may not be there yet, and what this process knows of it.
+
+A process holds at most one ObjectRef per object: a reference that arrives twice is the same Python
+object. So Python's own reference counting is the local count, equality is identity, and what has
+to happen when the last reference goes (a file in shared memory, a borrow at another owner) hangs
+on the ObjectRef as `_hold`, whose finalizer does it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+from collections.abc import Callable, Generator
+from typing import Any, Generic, Protocol, TypeVar
+
+from phalanx.model.ids import INDEX_BITS, JobID, TaskID, object_id_bytes, split_object_id
+from phalanx.protocol.messages import Payload
+
+T = TypeVar("T")
+
+
+class RefHooks(Protocol):
+    """What a reference asks of the process that it lives in."""
+
+    def adopt(self, owner: bytes, number: int) -> ObjectRef[Any]:
+        """The one ObjectRef of this process for that object."""
+        ...
+
+    def export(self, ref: ObjectRef[Any]) -> None:
+        """The reference is about to leave this process inside a value."""
+        ...
+
+    def pin_forever(self, ref: ObjectRef[Any]) -> None:
+        """The reference left outside any value that Phalanx follows: keep its object."""
+        ...
+
+    def on_ready(self, ref: ObjectRef[Any], callback: Callable[[], None]) -> None:
+        """Call back once (from any thread) when the value or error is there."""
+        ...
+
+    def value_of(self, ref: ObjectRef[Any]) -> Any:
+        """The value of a ready reference; raises its error."""
+        ...
+
+
+class _Process:
+    """Where references find their process; set while a runtime is up."""
+
+    hooks: RefHooks | None = None
+
+
+process = _Process()
+
+
+class Nesting(threading.local):
+    """While a value is being pickled: the references met inside it, in order."""
+
+    refs: list[ObjectRef[Any]] | None = None
+
+
+nesting = Nesting()
+
+
+class ObjectRef(Generic[T]):
+    """A reference to a value: pass it to tasks, `get` it, `await` it."""
+
+    __slots__ = (
+        "__weakref__",
+        "_cached",
+        "_call_site",
+        "_hold",
+        "_inner",
+        "_number",
+        "_owner",
+        "_task",
+        "_value",
+        "_waiters",
+    )
+
+    _value: Payload | None
+    _waiters: list[Any] | None
+
+    def __new__(cls, id_bytes: bytes | None = None) -> ObjectRef[T]:
+        """The reference with these 28 bytes; inside Phalanx, an empty one to fill."""
+        if id_bytes is None:
+            return object.__new__(cls)
+        if not isinstance(id_bytes, bytes):
+            raise TypeError(f"ObjectRef takes 28 bytes, got {type(id_bytes).__name__}.")
+        owner, number = split_object_id(id_bytes)
+        if process.hooks is None:
+            return make_ref(owner, number)
+        return process.hooks.adopt(owner, number)
+
+    @classmethod
+    def from_binary(cls, id_bytes: bytes) -> ObjectRef[T]:
+        """The reference with these 28 bytes."""
+        return cls(id_bytes)
+
+    @classmethod
+    def from_hex(cls, text: str) -> ObjectRef[T]:
+        """The reference whose hex() is `text`."""
+        return cls(bytes.fromhex(text))
+
+    @classmethod
+    def from_random(cls) -> ObjectRef[T]:
+        """A reference that nobody owns; only good as a name in tests."""
+        import secrets
+
+        return make_ref(secrets.token_bytes(16), secrets.randbits(40) << INDEX_BITS | 1)
+
+    @classmethod
+    def nil(cls) -> ObjectRef[T]:
+        """The reference that names nothing."""
+        return make_ref(b"\xff" * 16, (1 << (64 + INDEX_BITS)) - 1)
+
+    @classmethod
+    def size(cls) -> int:
+        """Length of the id in bytes."""
+        return 28
+
+    def is_nil(self) -> bool:
+        """Whether this names nothing."""
+        return self._owner == b"\xff" * 16
+
+    def binary(self) -> bytes:
+        """The 28 bytes of the object's id."""
+        if self.is_nil():
+            return b"\xff" * 28
+        return object_id_bytes(self._owner, self._number)
+
+    def hex(self) -> str:
+        """The object's id as hex digits."""
+        return self.binary().hex()
+
+    def task_id(self) -> TaskID:
+        """The task that makes the object (for a put: a number of its own)."""
+        return TaskID(self.binary()[:24])
+
+    def job_id(self) -> JobID:
+        """The job of the object's owner."""
+        return JobID(self._owner[12:])
+
+    def owner_address(self) -> str:
+        """The name of the process that owns the object."""
+        return self._owner.hex()
+
+    def call_site(self) -> str:
+        """Where the reference was made, when that is recorded (it is not by default)."""
+        return ""
+
+    def future(self) -> concurrent.futures.Future[T]:
+        """A concurrent future of the value."""
+        future: concurrent.futures.Future[T] = concurrent.futures.Future()
+        self._on_completed(
+            lambda outcome: _settle(future, outcome),
+        )
+        return future
+
+    def _on_completed(self, callback: Callable[[Any], None]) -> None:
+        """Call `callback(value or exception)` when the object is there."""
+        hooks = _hooks()
+
+        def ready() -> None:
+            try:
+                outcome = hooks.value_of(self)
+            except BaseException as error:
+                outcome = error
+            callback(outcome)
+
+        hooks.on_ready(self, ready)
+
+    def as_future(self) -> asyncio.Future[T]:
+        """An asyncio future of the value, in the running loop."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        hooks = _hooks()
+
+        def finish() -> None:
+            if future.done():
+                return
+            try:
+                future.set_result(hooks.value_of(self))
+            except BaseException as error:
+                future.set_exception(error)
+
+        def ready() -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(finish)
+
+        hooks.on_ready(self, ready)
+        return future
+
+    def __await__(self) -> Generator[Any, None, T]:
+        return self.as_future().__await__()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        refs = nesting.refs
+        if refs is None:
+            if process.hooks is not None:
+                process.hooks.pin_forever(self)
+            return (_load_alone, (self.binary(),))
+        if process.hooks is not None:
+            process.hooks.export(self)
+        refs.append(self)
+        return (nested, (len(refs) - 1,))
+
+    def __copy__(self) -> ObjectRef[T]:
+        return self
+
+    def __deepcopy__(self, memo: object) -> ObjectRef[T]:
+        return self
+
+    def __repr__(self) -> str:
+        return f"ObjectRef({self.hex()})"
+
+    def __class_getitem__(cls, item: Any) -> Any:
+        import types
+
+        return types.GenericAlias(cls, item)
+
+
+def make_ref(owner: bytes, number: int) -> ObjectRef[Any]:
+    """A pending reference. The caller sees to it that there is no other of this object here."""
+    ref: ObjectRef[Any] = ObjectRef.__new__(ObjectRef)
+    ref._owner = owner
+    ref._number = number
+    ref._value = None
+    ref._waiters = None
+    ref._task = ref._hold = ref._cached = ref._inner = None
+    return ref
+
+
+def nested(index: int) -> ObjectRef[Any]:
+    """Stands in pickles for reference `index` of the value; the reader puts its own in place."""
+    raise ValueError(
+        f"a value with references (number {index}) was unpickled by hand; "
+        "get it with phalanx.get, or pickle it outside a task"
+    )
+
+
+def _load_alone(id_bytes: bytes) -> ObjectRef[Any]:
+    return ObjectRef(id_bytes)
+
+
+def _hooks() -> RefHooks:
+    if process.hooks is None:
+        raise RuntimeError("Phalanx is not running: call phalanx.init() first.")
+    return process.hooks
+
+
+def _settle(future: concurrent.futures.Future[Any], outcome: Any) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    if isinstance(outcome, BaseException):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)

@@ -1,0 +1,205 @@
+"""Values to bytes and back: pickle protocol 5 with out-of-band buffers and references aside.
+
+The C pickler goes first. Its result is kept unless it names `__main__` (a class or function that
+workers cannot import) or it failed; then cloudpickle does it, by value.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import cloudpickle
+
+from phalanx.objects.reference import ObjectRef, nested, nesting
+
+INLINE_BYTES = 100 * 1024
+"""Values up to this size travel in messages; larger ones live in shared memory."""
+
+_PLAIN = frozenset({int, float, bool, type(None)})
+_SMALL_TEXT = 1024
+_MAIN = b"__main__"
+
+_dumps = pickle.dumps
+_loads = pickle.loads
+NONE_PICKLE = _dumps(None, 5)
+
+_custom: dict[type, Callable[[Any], Any]] = {}
+
+
+class Pickled:
+    """A pickled value: the pickle, its buffers, and the references inside it."""
+
+    __slots__ = ("buffers", "data", "refs")
+
+    def __init__(
+        self, data: bytes, buffers: list[pickle.PickleBuffer], refs: list[ObjectRef[Any]]
+    ) -> None:
+        self.data = data
+        self.buffers = buffers
+        self.refs = refs
+
+
+def serialize(value: Any) -> bytes | Pickled:
+    """`value` as plain pickle bytes where that is all there is, else as Pickled.
+
+    Raises TypeError that names what cannot be pickled.
+    """
+    kind = type(value)
+    if kind in _PLAIN or (kind is str or kind is bytes) and len(value) < _SMALL_TEXT:
+        return _dumps(value, 5)
+    buffers: list[pickle.PickleBuffer] = []
+    refs: list[ObjectRef[Any]] = []
+    outer = nesting.refs
+    nesting.refs = refs
+    try:
+        data = None
+        if not _custom and not _by_value_modules():
+            try:
+                data = _dumps(value, 5, buffer_callback=buffers.append)
+            except Exception:
+                data = None
+            if data is not None and _MAIN in data:
+                data = None
+        if data is None:
+            buffers.clear()
+            refs.clear()
+            data = _cloud_dumps(value, buffers)
+    finally:
+        nesting.refs = outer
+    if buffers or refs:
+        return Pickled(data, buffers, refs)
+    return data
+
+
+def _cloud_dumps(value: Any, buffers: list[pickle.PickleBuffer]) -> bytes:
+    file = io.BytesIO()
+    pickler = cloudpickle.Pickler(file, protocol=5, buffer_callback=buffers.append)
+    if _custom:
+        table = pickler.dispatch_table
+        table = table.new_child() if hasattr(table, "new_child") else dict(table)
+        table.update(_custom)
+        pickler.dispatch_table = table
+    pickler.dump(value)
+    return file.getvalue()
+
+
+def _by_value_modules() -> bool:
+    return bool(cloudpickle.list_registry_pickle_by_value())
+
+
+def dumps_definition(value: Any) -> bytes:
+    """A function or class by value where it must be, as plain bytes. References inside it are
+    pinned for ever, as nobody could say when the last worker forgets the definition."""
+    outer, nesting.refs = nesting.refs, None
+    try:
+        return cloudpickle.dumps(value, protocol=5)  # type: ignore[no-any-return]
+    finally:
+        nesting.refs = outer
+
+
+class _Reader(pickle.Unpickler):
+    """Puts the reader's own ObjectRefs where the pickle says `nested`."""
+
+    def __init__(self, data: Any, refs: Sequence[ObjectRef[Any]], buffers: Any) -> None:
+        super().__init__(io.BytesIO(data), buffers=buffers)
+        self._refs = refs
+
+    def find_class(self, module: str, name: str) -> Any:
+        if name == "nested" and module == nested.__module__:
+            return self._refs.__getitem__
+        return super().find_class(module, name)
+
+
+def deserialize(
+    data: bytes | memoryview,
+    buffers: Sequence[Any] = (),
+    refs: Sequence[ObjectRef[Any]] = (),
+) -> Any:
+    """The value. Whatever the user's classes raise while loading goes up unchanged."""
+    if refs:
+        return _Reader(data, refs, buffers).load()
+    if buffers:
+        return _loads(data, buffers=buffers)
+    return _loads(data)
+
+
+def register_serializer(
+    cls: type, *, serializer: Callable[[Any], Any], deserializer: Callable[[Any], Any]
+) -> None:
+    """From now on values of exactly `cls` travel as `serializer(value)`, read by `deserializer`."""
+
+    def reduce(value: Any) -> tuple[Any, ...]:
+        return (_apply, (deserializer, serializer(value)))
+
+    _custom[cls] = reduce
+
+
+def deregister_serializer(cls: type) -> None:
+    """Undo register_serializer; nothing happens when there was none."""
+    _custom.pop(cls, None)
+
+
+def _apply(function: Callable[[Any], Any], argument: Any) -> Any:
+    return function(argument)
+
+
+def blame(value: Any, error: BaseException) -> str:
+    """Which piece of `value` cannot be pickled, as a path such as `['model'].lock`."""
+    path, culprit = "", value
+    for _ in range(20):
+        for step, child in _children(culprit):
+            if _unpicklable(child):
+                path, culprit = path + step, child
+                break
+        else:
+            break
+    where = f"the piece at {path}" if path else "it"
+    return (
+        f"{where} is a {type(culprit).__module__}.{type(culprit).__qualname__} "
+        f"({_short_repr(culprit)}), which cannot be pickled: {error}"
+    )
+
+
+def _children(value: Any) -> list[tuple[str, Any]]:
+    if isinstance(value, dict):
+        return [(f"[{_short_repr(k)}]", v) for k, v in value.items()]
+    if isinstance(value, list | tuple | set | frozenset):
+        return [(f"[{i}]", v) for i, v in enumerate(value)]
+    found: list[tuple[str, Any]] = []
+    code = getattr(value, "__code__", None)
+    if code is not None:
+        for name, cell in zip(code.co_freevars, value.__closure__ or (), strict=False):
+            try:
+                found.append((f".<closure {name}>", cell.cell_contents))
+            except ValueError:
+                continue  # a cell that is not filled yet
+        for name in code.co_names:
+            if name in value.__globals__ and not isinstance(
+                value.__globals__[name], type(sys) | type
+            ):
+                found.append((f".<global {name}>", value.__globals__[name]))
+    found += [(f".{name}", v) for name, v in getattr(value, "__dict__", {}).items()]
+    return found
+
+
+def _unpicklable(value: Any) -> bool:
+    outer, nesting.refs = nesting.refs, []
+    try:
+        cloudpickle.dumps(value, protocol=5)
+    except Exception:
+        return True
+    finally:
+        nesting.refs = outer
+    return False
+
+
+def _short_repr(value: Any) -> str:
+    try:
+        text = repr(value)
+    except Exception:
+        text = "<no repr>"
+    return text if len(text) <= 60 else text[:57] + "..."

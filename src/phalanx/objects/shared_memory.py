@@ -1,0 +1,269 @@
+"""Large objects as files in shared memory, one file an object, mapped by whoever reads them.
+
+A writer keeps the file of an object that nobody else saw and that has been dropped, with its
+mapping, and writes the next object of a like size into it: pages that are there already are
+several times faster than fresh ones. A file that others may have mapped is unlinked instead, and
+its pages go when the last mapping goes: so no reader ever sees bytes change.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from phalanx.errors import ObjectLostError, ObjectStoreFullError
+from phalanx.protocol.messages import SHARED, Value
+
+_ALIGN = 64
+_PAGE = mmap.PAGESIZE
+_HEAD = struct.Struct("<I")
+_KEEP_FILES = 8
+
+
+class Extent:
+    """A file in shared memory that this process wrote and has mapped."""
+
+    __slots__ = ("capacity", "map", "name")
+
+    def __init__(self, name: str, capacity: int, mapping: mmap.mmap) -> None:
+        self.name = name
+        self.capacity = capacity
+        self.map: mmap.mmap | None = mapping
+
+
+class SharedHold:
+    """Hangs on the owner's ObjectRef: when it goes, the object's file may go."""
+
+    __slots__ = ("extent", "name", "seen", "size", "store", "view")
+
+    def __init__(self, store: SharedStore, name: str, size: int, extent: Extent | None) -> None:
+        self.store = store
+        self.name = name
+        self.size = size
+        self.extent = extent
+        self.seen = extent is None
+        """Whether another process may have mapped the file."""
+        self.view: weakref.ref[mmap.mmap] | None = None
+
+    def hand_over(self) -> None:
+        """The object belongs to another process from now on."""
+        self.store.lend(self.name)
+        self.name = ""
+
+    def __del__(self) -> None:
+        # May run at any moment, under any lock: only remember it.
+        if self.name:
+            self.store.dropped.append((self.name, self.size, self.extent, self.seen, self.view))
+
+
+class SharedStore:
+    """One process's access to the node's shared memory.
+
+    `reserve(bytes)` asks the node for that much credit before memory is taken; it may block,
+    returns the bytes granted (at least those asked for) or raises ObjectStoreFullError.
+    `sealed(name, bytes)` uses credit up; `returned(name, bytes)` says that an object is gone
+    and that so many bytes are this process's credit again (0: the node's).
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        spill_directory: str,
+        prefix: str,
+        reserve: Callable[[int], int],
+        sealed: Callable[[str, int], None],
+        returned: Callable[[str, int], None],
+    ) -> None:
+        self.directory = directory
+        self.spill_directory = spill_directory
+        self.dropped: deque[tuple[str, int, Extent | None, bool, Any]] = deque()
+        self.bytes_mapped = 0
+        """Bytes that reads of this process took without copying."""
+        self._prefix = prefix
+        self._reserve = reserve
+        self._sealed = sealed
+        self._returned = returned
+        self._count = 0
+        self._credit = 0
+        self._kept: list[Extent] = []
+        self._lent: dict[str, Extent] = {}
+        self._lock = threading.RLock()
+
+    def set_prefix(self, prefix: str) -> None:
+        """Names of new objects begin so."""
+        self._prefix = prefix
+
+    def write(self, data: bytes, buffers: Sequence[Any]) -> tuple[Value, SharedHold]:
+        """A new object of these parts. Raises ObjectStoreFullError."""
+        with self._lock:
+            return self._write(data, buffers)
+
+    def _write(self, data: bytes, buffers: Sequence[Any]) -> tuple[Value, SharedHold]:
+        raws = [b.raw() for b in buffers]
+        header = msgspec.msgpack.encode([len(data), [len(r) for r in raws]])
+        offset = _aligned(_HEAD.size + len(header))
+        total = _aligned(offset + len(data))
+        for raw in raws:
+            total = _aligned(total + len(raw))
+        extent = self._take(total)
+        view = memoryview(extent.map)  # type: ignore[arg-type]
+        _HEAD.pack_into(view, 0, len(header))
+        view[_HEAD.size : _HEAD.size + len(header)] = header
+        view[offset : offset + len(data)] = data
+        position = _aligned(offset + len(data))
+        for raw in raws:
+            view[position : position + len(raw)] = raw
+            position = _aligned(position + len(raw))
+        view.release()
+        self._lent[extent.name] = extent
+        self._sealed(extent.name, extent.capacity)
+        hold = SharedHold(self, extent.name, extent.capacity, extent)
+        return Value(SHARED, extent.name.encode(), [], [], extent.capacity), hold
+
+    def open(self, name: str) -> mmap.mmap:
+        """The object's file, mapped read-only. Raises ObjectLostError when it is gone."""
+        for directory in (self.directory, self.spill_directory, self.directory):
+            try:
+                fd = os.open(os.path.join(directory, name), os.O_RDONLY | os.O_CLOEXEC)
+            except FileNotFoundError:
+                continue
+            try:
+                return mmap.mmap(fd, 0, prot=mmap.PROT_READ)
+            finally:
+                os.close(fd)
+        raise ObjectLostError("", f"The object's memory ({name}) is gone from this node.")
+
+    def parts(self, mapping: mmap.mmap) -> tuple[memoryview, list[memoryview]]:
+        """(pickle, buffers) of a mapped object, as views of its pages."""
+        view = memoryview(mapping)
+        (header_bytes,) = _HEAD.unpack_from(view, 0)
+        length, sizes = msgspec.msgpack.decode(view[_HEAD.size : _HEAD.size + header_bytes])
+        offset = _aligned(_HEAD.size + header_bytes)
+        data = view[offset : offset + length]
+        position = _aligned(offset + length)
+        buffers = []
+        for size in sizes:
+            buffers.append(view[position : position + size])
+            position = _aligned(position + size)
+        self.bytes_mapped += sum(sizes)
+        return data, buffers
+
+    def collect(self) -> None:
+        """Give back the memory of objects whose last reference went. Never waits: a writer that
+        holds the lock may be waiting for the thread that calls this."""
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            self._collect()
+        finally:
+            self._lock.release()
+
+    def _collect(self) -> None:
+        while self.dropped:
+            name, size, extent, seen, view = self.dropped.popleft()
+            self._lent.pop(name, None)
+            viewed = view is not None and view() is not None
+            if extent is not None and extent.map is not None and not seen and not viewed:
+                self._keep(extent)
+                continue
+            self._unlink(name)
+            if extent is not None:
+                extent.map = None
+            self._returned(name, 0)
+
+    def let_go(self, names: Sequence[str]) -> None:
+        """These objects were spilled: unmap what this process wrote, so that memory is freed."""
+        for name in names:
+            self.lend(name)
+            for extent in [e for e in self._kept if e.name == name]:
+                self._kept.remove(extent)
+                self._discard(extent)
+
+    def lend(self, name: str) -> None:
+        """Forget the writer's mapping of an object that now belongs to another process."""
+        extent = self._lent.pop(name, None)
+        if extent is not None:
+            extent.map = None
+
+    def trim(self) -> None:
+        """Give back all memory kept for reuse."""
+        kept, self._kept = self._kept, []
+        for extent in kept:
+            self._discard(extent)
+
+    def _take(self, size: int) -> Extent:
+        self.collect()
+        best = -1
+        for i, extent in enumerate(self._kept):
+            fits = size <= extent.capacity <= max(2 * size, size + 16 * _PAGE)
+            if fits and (best < 0 or extent.capacity < self._kept[best].capacity):
+                best = i
+        self._count += 1
+        name = f"{self._prefix}-{self._count}"
+        if best >= 0:
+            extent = self._kept.pop(best)
+            try:
+                os.rename(self._path(extent.name), self._path(name))
+            except FileNotFoundError:
+                self._discard(extent)  # the node spilled it while it was only kept
+            else:
+                self._returned(extent.name, extent.capacity)
+                extent.name = name
+                return extent
+        capacity = (size + _PAGE - 1) // _PAGE * _PAGE
+        if self._credit < capacity:
+            self.trim()
+            self._credit += self._reserve(capacity - self._credit)
+        self._credit -= capacity
+        return self._create(name, capacity)
+
+    def _create(self, name: str, capacity: int) -> Extent:
+        path = self._path(name)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            # Without this a full file system would be a SIGBUS at the first write.
+            os.posix_fallocate(fd, 0, capacity)
+            mapping = mmap.mmap(fd, capacity)
+        except OSError as error:
+            os.unlink(path)
+            self._credit += capacity
+            raise ObjectStoreFullError(
+                f"shared memory refused {capacity} bytes for an object in {self.directory}: "
+                f"{error.strerror}. Free references, raise object_store_memory, or enlarge "
+                f"the file system."
+            ) from None
+        finally:
+            os.close(fd)
+        return Extent(name, capacity, mapping)
+
+    def _keep(self, extent: Extent) -> None:
+        self._kept.append(extent)
+        if len(self._kept) > _KEEP_FILES:
+            self._discard(self._kept.pop(0))
+
+    def _discard(self, extent: Extent) -> None:
+        extent.map = None
+        self._unlink(extent.name)
+        self._returned(extent.name, 0)
+
+    def _unlink(self, name: str) -> None:
+        for directory in (self.directory, self.spill_directory):
+            try:
+                os.unlink(os.path.join(directory, name))
+            except FileNotFoundError:
+                continue
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.directory, name)
+
+
+def _aligned(offset: int) -> int:
+    return (offset + _ALIGN - 1) & -_ALIGN

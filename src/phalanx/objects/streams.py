@@ -1,0 +1,187 @@
+"""The results of a generator task as they come: references one by one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any, Generic, Protocol, TypeVar
+
+from phalanx.objects.reference import ObjectRef, make_ref
+
+T = TypeVar("T")
+
+
+class StreamHooks(Protocol):
+    """What a stream asks of its process."""
+
+    def wait_stream(self, stream: Stream, index: int, timeout_s: float | None) -> bool:
+        """Wait until item `index` is there or the stream ended. False: time is up."""
+        ...
+
+    def stream_consumed(self, stream: Stream, index: int) -> None:
+        """The reader has taken item `index`."""
+        ...
+
+
+class Stream:
+    """What has come so far. Changed only under the process's lock."""
+
+    def __init__(self, hooks: StreamHooks, owner: bytes) -> None:
+        self.hooks = hooks
+        self.owner = owner
+        self.items: dict[int, ObjectRef[Any]] = {}
+        self.arrived_to = 0
+        self.is_ended = False
+        self.number = 0
+        """The task's number."""
+        self.first = 0
+        """The object number before the first item's."""
+        self.waiters: list[Callable[[], None]] = []
+        self.completion: ObjectRef[Any] | None = None
+        self.on_ended: Callable[[], None] | None = None
+        self.on_consumed: Callable[[int], None] | None = None
+
+    def slot(self, index: int) -> ObjectRef[Any]:
+        """The reference of item `index` (from 1)."""
+        ref = self.items.get(index)
+        if ref is None:
+            ref = make_ref(self.owner, self.first + index)
+            ref._task = self.number
+            self.items[index] = ref
+        return ref
+
+    def arrived(self, index: int) -> None:
+        """Item `index` has its value."""
+        if index == self.arrived_to + 1:
+            self.arrived_to = index
+        self._wake()
+
+    def next_free(self) -> int:
+        """The index after the last item."""
+        return self.arrived_to + 1
+
+    def ended(self) -> list[ObjectRef[Any]]:
+        """No items will come any more; references that somebody waits for in vain."""
+        self.is_ended = True
+        if self.on_ended is not None:
+            self.on_ended()
+        self._wake()
+        return [ref for index, ref in self.items.items() if index > self.arrived_to]
+
+    def _wake(self) -> None:
+        waiters, self.waiters = self.waiters, []
+        for wake in waiters:
+            wake()
+
+    def as_dynamic(self) -> DynamicObjectRefGenerator:
+        """All items, for num_returns="dynamic"."""
+        return DynamicObjectRefGenerator([self.items[i] for i in sorted(self.items)])
+
+
+class ObjectRefGenerator(Generic[T]):
+    """References to a generator task's items: iterate, or `async for`."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._next_index = 1
+
+    def __iter__(self) -> Iterator[ObjectRef[T]]:
+        return self
+
+    def __next__(self) -> ObjectRef[T]:
+        return self._next_sync()
+
+    def _next_sync(self, timeout_s: float | None = None) -> ObjectRef[T]:
+        """The next reference; a nil one when `timeout_s` passed. Raises StopIteration."""
+        index = self._next_index
+        if self._stream.arrived_to < index and not self._stream.is_ended:
+            if timeout_s is not None and timeout_s <= 0:
+                timeout_s = 0
+            if not self._stream.hooks.wait_stream(self._stream, index, timeout_s):
+                return ObjectRef.nil()
+        if self._stream.arrived_to < index:
+            raise StopIteration
+        return self._take(index)
+
+    def _take(self, index: int) -> ObjectRef[T]:
+        self._next_index = index + 1
+        ref = self._stream.items.pop(index)
+        self._stream.hooks.stream_consumed(self._stream, index)
+        return ref
+
+    def __aiter__(self) -> AsyncIterator[ObjectRef[T]]:
+        return self
+
+    async def __anext__(self) -> ObjectRef[T]:
+        index = self._next_index
+        stream = self._stream
+        loop = asyncio.get_running_loop()
+        while stream.arrived_to < index and not stream.is_ended:
+            future: asyncio.Future[None] = loop.create_future()
+
+            def wake(waiting: asyncio.Future[None] = future) -> None:
+                loop.call_soon_threadsafe(lambda: waiting.done() or waiting.set_result(None))
+
+            stream.waiters.append(wake)
+            if stream.arrived_to >= index or stream.is_ended:
+                break
+            stream.hooks.wait_stream(stream, 0, 0)  # let what was posted leave
+            await future
+        if stream.arrived_to < index:
+            raise StopAsyncIteration
+        return self._take(index)
+
+    def peek(self) -> ObjectRef[Any]:
+        """The next item's reference, which may be pending, without taking it."""
+        return self._stream.slot(self._next_index)
+
+    def next_ready(self) -> bool:
+        """Whether the next item is there already. Raises StopIteration at the end."""
+        stream = self._stream
+        if stream.arrived_to >= self._next_index:
+            return True
+        if stream.is_ended:
+            raise StopIteration
+        return False
+
+    def is_finished(self) -> bool:
+        """Whether the last item has been taken."""
+        return self._stream.is_ended and self._stream.arrived_to < self._next_index
+
+    def completed(self) -> ObjectRef[Any]:
+        """A reference that is there once the task has ended."""
+        assert self._stream.completion is not None
+        return self._stream.completion
+
+    def task_id(self) -> Any:
+        """The generator task."""
+        return self.completed().task_id()
+
+    def __repr__(self) -> str:
+        return f"ObjectRefGenerator({self.completed().hex()})"
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "An ObjectRefGenerator cannot leave the process that made it: pass the references "
+            "it gives instead."
+        )
+
+
+class DynamicObjectRefGenerator(Generic[T]):
+    """The references of a finished generator task (num_returns="dynamic")."""
+
+    def __init__(self, refs: list[ObjectRef[T]]) -> None:
+        self._refs = refs
+
+    def __iter__(self) -> Iterator[ObjectRef[T]]:
+        return iter(self._refs)
+
+    def __len__(self) -> int:
+        return len(self._refs)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DynamicObjectRefGenerator) and self._refs == other._refs
+
+    __hash__ = None  # type: ignore[assignment]
+
+

@@ -1,0 +1,73 @@
+"""The one module that knows wire bytes: frames of messages, bounded before they are allocated.
+
+A frame is a 4-byte big-endian length and a msgpack list of messages.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from phalanx.errors import ProtocolError
+from phalanx.protocol.messages import Message
+
+HEADER_BYTES = 4
+MAX_FRAME_BYTES = 1 << 30
+MAX_HELLO_BYTES = 256
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(list[Message])
+
+
+def encode_frame(messages: list[Message]) -> bytes:
+    """The bytes of one frame."""
+    buffer = bytearray(HEADER_BYTES)
+    _encoder.encode_into(messages, buffer, HEADER_BYTES)
+    length = len(buffer) - HEADER_BYTES
+    if length > MAX_FRAME_BYTES:
+        raise ProtocolError(f"a frame of {length} bytes is above the limit of {MAX_FRAME_BYTES}")
+    buffer[:HEADER_BYTES] = length.to_bytes(HEADER_BYTES, "big")
+    return bytes(buffer)
+
+
+def decode_body(body: bytes | bytearray | memoryview) -> list[Message]:
+    """The messages of one frame's body. Raises ProtocolError on anything that is not one."""
+    try:
+        return _decoder.decode(body)
+    except msgspec.MsgspecError as error:
+        raise ProtocolError(f"a frame that is not of the protocol: {error}") from None
+
+
+class FrameReader:
+    """Cuts a stream of bytes into messages; keeps what is left of an unfinished frame."""
+
+    __slots__ = ("_buffer", "limit")
+
+    def __init__(self, limit: int = MAX_FRAME_BYTES) -> None:
+        self._buffer = bytearray()
+        self.limit = limit
+
+    def feed(self, data: bytes) -> list[Message]:
+        """All messages that are complete with `data`. Raises ProtocolError on garbage."""
+        if not self._buffer:
+            # The common case: the data is one whole frame.
+            size = len(data)
+            if size >= HEADER_BYTES:
+                length = int.from_bytes(data[:HEADER_BYTES], "big")
+                if length + HEADER_BYTES == size and length <= self.limit:
+                    return decode_body(memoryview(data)[HEADER_BYTES:])
+        buffer = self._buffer
+        buffer += data
+        messages: list[Message] = []
+        start = 0
+        while len(buffer) - start >= HEADER_BYTES:
+            length = int.from_bytes(buffer[start : start + HEADER_BYTES], "big")
+            if length > self.limit:
+                raise ProtocolError(f"a frame of {length} bytes is above the limit {self.limit}")
+            end = start + HEADER_BYTES + length
+            if len(buffer) < end:
+                break
+            messages += decode_body(bytes(buffer[start + HEADER_BYTES : end]))
+            start = end
+        if start:
+            del buffer[:start]
+        return messages

@@ -1,0 +1,61 @@
+"""What a worker prints, marked with the name of the task that printed it."""
+
+from __future__ import annotations
+
+import io
+from typing import Any, TextIO
+
+from phalanx.worker.context import current
+
+MARK = "\x1e"
+
+
+class NamedOutput(io.TextIOBase):
+    """A text stream that puts a mark line before output under another name."""
+
+    def __init__(self, inner: TextIO, default_name: str) -> None:
+        self._inner = inner
+        self._last: str | None = None
+        self._at_start = True
+        self.default_name = default_name
+
+    def write(self, text: str) -> int:
+        """Write, and flush at the end of each line: a killed worker has printed what it did."""
+        if not text:
+            return 0
+        context = current.get()
+        name = self.default_name or (context.name if context is not None else "")
+        if name != self._last and self._at_start:
+            self._last = name
+            self._inner.write(f"{MARK}{name}\n")
+        self._at_start = text.endswith("\n")
+        self._inner.write(text)
+        if "\n" in text:
+            self._inner.flush()
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush the stream below."""
+        self._inner.flush()
+
+    def fileno(self) -> int:
+        """The descriptor below."""
+        return self._inner.fileno()
+
+    def isatty(self) -> bool:
+        """Never a terminal."""
+        return False
+
+    def writable(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """The encoding below."""
+        return self._inner.encoding
+
+    @property
+    def buffer(self) -> Any:
+        """The binary stream below."""
+        return self._inner.buffer
