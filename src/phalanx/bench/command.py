@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from phalanx.bench import GROUPS
-from phalanx.bench.deciding import decision_groups, measure_group
+from phalanx.bench.deciding import decision_groups, decision_table, measure_group
 from phalanx.bench.report import FLOOR, as_document, as_markdown, as_tables, closing_lines, shown
 from phalanx.bench.row import Row
 from phalanx.bench.rows import ROWS
@@ -45,9 +45,7 @@ def execute(
     decisions = {name: measure_group(name) for name in decision_groups(group)}
     if json:
         document = as_document(results, ours=ours, peer=peer_side, effort_name=effort_name)
-        document["decisions"] = {
-            name: [each._asdict() for each in figures] for name, figures in decisions.items()
-        }
+        document["decisions"] = decisions
         print(json_text.dumps(document, indent=2))
     elif markdown:
         print(as_markdown(results, peer_side))
@@ -57,10 +55,8 @@ def execute(
             console.print(table)
         for line in closing_lines(results):
             console.print(line, highlight=False)
-        for name, figures in decisions.items():
-            console.print(f"\n{name}", style="bold")
-            for each in figures:
-                console.print(f"  {each.name}: {shown(each.value, each.unit)}", highlight=False)
+        for name, rows_of_group in decisions.items():
+            console.print(decision_table(name, rows_of_group))
     return 1 if any(_failed(result) for result in results) else 0
 
 

@@ -56,9 +56,13 @@ _IDS = (
 SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
     "ray": {"phalanx": ("*",)},
     "ray.util": {"phalanx.util": ("*",)},
-    "ray.actor": {"phalanx": ("ActorClass", "ActorHandle", "ActorMethod", "exit_actor", "method")},
-    "ray.remote_function": {"phalanx": ("RemoteFunction",)},
-    "ray.runtime_context": {"phalanx": ("RuntimeContext", "get_runtime_context")},
+    "ray.actor": {
+        "phalanx.api.actors": ("ActorClass", "ActorHandle", "ActorMethod", "exit_actor", "method")
+    },
+    "ray.remote_function": {"phalanx.api.functions": ("RemoteFunction",)},
+    "ray.runtime_context": {
+        "phalanx.api.runtime_context": ("RuntimeContext", "get_runtime_context")
+    },
     "ray.types": {"phalanx": ("ObjectRef",)},
     "ray._raylet": {"phalanx": _IDS},
     "ray._private": {},
