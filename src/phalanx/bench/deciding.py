@@ -1,7 +1,7 @@
-"""The benchmarks of the deciding core: placement of one request, and whole batch cycles.
+"""The benchmarks of the deciding core: placement of requests, and whole batch cycles.
 
 Each lives beside what it measures, in a module with `run(clock)`; the clock is handed in because
-the deciding core has none. It yields `(name, value, unit)`.
+the deciding core has none. It gives rows, each a dict from the name of a figure to the figure.
 """
 
 from __future__ import annotations
@@ -9,20 +9,17 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import time
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any
+
+from rich.table import Table
 
 MODULES = {
     "placement": "phalanx.policies.benchmark",
     "batch": "phalanx.batch.benchmark",
 }
 
-
-class Figure(NamedTuple):
-    """One measured figure of a decision benchmark."""
-
-    name: str
-    value: float
-    unit: str
+Figures = dict[str, Any]
 
 
 def decision_groups(group: str) -> list[str]:
@@ -34,7 +31,29 @@ def decision_groups(group: str) -> list[str]:
     ]
 
 
-def measure_group(name: str) -> list[Figure]:
+def measure_group(name: str) -> list[Figures]:
     """Run the benchmark of one group."""
     module = importlib.import_module(MODULES[name])
-    return [Figure(*figure) for figure in module.run(clock=time.perf_counter)]
+    return list(module.run(clock=time.perf_counter))
+
+
+def decision_table(name: str, rows: Sequence[Figures]) -> Table:
+    """A column for each figure that is a number or a text; parts and other details are left out."""
+    columns = [
+        column
+        for column in dict.fromkeys(column for row in rows for column in row)
+        if all(isinstance(row.get(column, ""), (str, int, float)) for row in rows)
+    ]
+    table = Table(title=f"Deciding: {name}")
+    for column in columns:
+        is_text = isinstance(rows[0].get(column), str)
+        table.add_column(column.replace("_", " "), justify="left" if is_text else "right")
+    for row in rows:
+        table.add_row(*[_text(row.get(column, "")) for column in columns])
+    return table
+
+
+def _text(figure: str | float) -> str:
+    if isinstance(figure, float):
+        return f"{figure:,.0f}" if abs(figure) >= 1000 else f"{figure:.3g}"
+    return f"{figure:,}" if isinstance(figure, int) else figure

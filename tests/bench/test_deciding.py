@@ -1,0 +1,33 @@
+"""The decision benchmarks: which there are, and their table."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from phalanx.bench import deciding
+
+
+@pytest.mark.parametrize(
+    ("group", "expected"),
+    [("all", ["placement"]), ("placement", ["placement"]), ("batch", []), ("engine", [])],
+)
+def test_only_groups_that_are_asked_for_and_there_are_run(monkeypatch, group, expected):
+    monkeypatch.setattr(deciding, "MODULES", {"placement": "json", "batch": "no_such_module"})
+    assert deciding.decision_groups(group) == expected
+
+
+def test_the_table_shows_figures_and_leaves_out_details():
+    rows = [
+        {"measure": "full", "nodes": 10_000, "seconds": 0.123456, "parts": {"a": 1}},
+        {"measure": "steady", "nodes": 100, "seconds": 12345.6, "parts": {}},
+    ]
+    console = Console(file=io.StringIO(), width=80)
+    console.print(deciding.decision_table("batch", rows))
+    text = console.file.getvalue()
+    assert "parts" not in text
+    assert "10,000" in text
+    assert "0.123" in text
+    assert "12,346" in text
