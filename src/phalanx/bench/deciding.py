@@ -53,7 +53,7 @@ def decision_table(name: str, rows: Sequence[Figures]) -> Table:
     return table
 
 
-def _text(figure: str | float) -> str:
+def _text(figure: Any) -> str:
     if isinstance(figure, float):
         return f"{figure:,.0f}" if abs(figure) >= 1000 else f"{figure:.3g}"
-    return f"{figure:,}" if isinstance(figure, int) else figure
+    return f"{figure:,}" if isinstance(figure, int) else str(figure)
