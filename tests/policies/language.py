@@ -1,0 +1,79 @@
+"""One line a node: `"a 4/8CPU 1/2GPU zone=x !"` has 4 of 8 CPUs free, a label, and drains."""
+
+from __future__ import annotations
+
+import random
+import re
+
+from phalanx.policies.labels import parse_selector
+from phalanx.policies.node_table import NodeState, NodeTable
+from phalanx.policies.outcome import Outcome, Placed
+from phalanx.policies.request_class import ClusterView, Request
+from phalanx.policies.strategy import Asking, Strategy
+from phalanx.resources.sets import ResourceSet
+
+_AMOUNT = re.compile(r"(?:([\d.]+)/)?([\d.]+)([A-Za-z_]\w*)")
+
+
+def node(line: str) -> NodeState:
+    """One node; what is not said to be free in part is free."""
+    name, *words = line.split()
+    total, free, labels = {}, {}, {}
+    for word in words:
+        if "=" in word:
+            key, _, labels[key] = word.partition("=")
+            continue
+        found = _AMOUNT.fullmatch(word)
+        if found:
+            total[found[3]] = float(found[2])
+            free[found[3]] = float(found[1] or found[2])
+    return NodeState(
+        id=name,
+        total=ResourceSet.from_mapping(total),
+        available=ResourceSet.from_mapping(free),
+        labels=labels,
+        is_schedulable="!" not in words,
+    )
+
+
+def cluster(text: str) -> ClusterView:
+    """Nodes, one a line."""
+    return ClusterView(NodeTable(node(line) for line in text.splitlines() if line.strip()))
+
+
+def resources(text: str) -> ResourceSet:
+    """`"1CPU 0.5GPU"`."""
+    found = [_AMOUNT.fullmatch(word) for word in text.split()]
+    return ResourceSet.from_mapping({one[3]: float(one[2]) for one in found if one})
+
+
+def request(text: str, **labels: str) -> Request:
+    """A request, with a label selector."""
+    return Request(resources=resources(text), selector=parse_selector(labels))
+
+
+def asking(text: str = "") -> Asking:
+    """`"local=a preferred=b now away"`."""
+    words = dict(word.partition("=")[::2] for word in text.split())
+    return Asking(
+        local=words.get("local"),
+        preferred=words.get("preferred"),
+        require_available="now" in words,
+        avoid_local="away" in words,
+    )
+
+
+def said(outcome: Outcome) -> str:
+    """`"a"`, `"a busy"`, `"infeasible"` or `"unavailable"`."""
+    if isinstance(outcome, Placed):
+        return outcome.node if outcome.is_available else f"{outcome.node} busy"
+    return outcome.reason
+
+
+def picks(
+    strategy: Strategy, view: ClusterView, wanted: Request, terms: str = "", draws: int = 1
+) -> str:
+    """What the strategy says, in order of first appearance over `draws` draws from one source."""
+    rng = random.Random(7)
+    drawn = [said(strategy.pick(view, wanted, asking(terms), rng)) for _ in range(draws)]
+    return " | ".join(dict.fromkeys(drawn)) if draws == 1 else " | ".join(sorted(set(drawn)))
