@@ -8,9 +8,11 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import time
+from pathlib import Path
 
 import pytest
 
+HERE = Path(__file__).parent
 ENGINES = ("phalanx", "ray")
 SHARED = {"num_cpus": 4, "num_gpus": 2, "resources": {"custom": 2}, "include_dashboard": False}
 TIMEOUT_S = 30
@@ -34,25 +36,27 @@ def pytest_generate_tests(metafunc):
 
 def pytest_collection_modifyitems(items):
     """One engine after the other; behaviours that start their own runtime come last."""
+    ours = [item for item in items if HERE in item.path.parents]
+    if not ours:
+        return
 
     def turn(item):
-        if not item.nodeid.startswith("tests/contract/") or not hasattr(item, "callspec"):
-            return (0, False)
-        place = ENGINES.index(item.callspec.params.get("engine", ENGINES[0]))
-        return (place, "fresh" in item.fixturenames)
+        engine = item.callspec.params.get("engine") if hasattr(item, "callspec") else None
+        return (ENGINES.index(engine) if engine else -1, "fresh" in item.fixturenames)
 
-    items.sort(key=turn)
-    for item in items:
-        on_ray = hasattr(item, "callspec") and item.callspec.params.get("engine") == "ray"
-        if on_ray:
+    first = items.index(ours[0])
+    others = [item for item in items if HERE not in item.path.parents]
+    items[:] = [*others[:first], *sorted(ours, key=turn), *others[first:]]
+    for item in ours:
+        if turn(item)[0] == ENGINES.index("ray"):
             item.add_marker(pytest.mark.filterwarnings("ignore"))
             if mark := item.get_closest_marker("phalanx_only"):
                 item.add_marker(pytest.mark.skip(reason=mark.args[0]))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def module(engine):
-    """The module under test, shut down when its last behaviour has run."""
+    """The module under test, shut down before tests outside the contract run."""
     under_test = importlib.import_module(engine)
     yield under_test
     under_test.shutdown()

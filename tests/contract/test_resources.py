@@ -156,7 +156,7 @@ def test_actors_hold_what_they_ask_for_until_they_end(ray, get, free):
     free("custom", 2)
 
 
-def test_an_actor_with_a_gpu_holds_one_cpu_of_none(ray, get, free):
+def test_an_actor_gives_its_gpu_back_with_its_last_handle(ray, get, free):
     @ray.remote(num_gpus=1)
     class Plain:
         def resources(self):

@@ -36,12 +36,16 @@ def queue_accounts(cluster: Cluster) -> dict[int, QueueAccount]:
 
 def enter(cluster: Cluster, account: QueueAccount, job: Job) -> None:
     """Add one job's part to an account."""
-    held = held_by(job)
-    account.allocated.add(held)
-    account.request.add(held)
-    account.request.add(pending_of(cluster, job))
-    account.inqueue.add(promised_to(cluster, job))
-    account.elastic.add(elastic_of(cluster, job))
+    if job.counts[j.PENDING]:
+        account.request.add(pending_of(cluster, job))
+    if job.holding_count():
+        held = held_by(job)
+        account.allocated.add(held)
+        account.request.add(held)
+        elastic = held if job.min_resources is None else held.excess_over(job.min_resources)
+        account.elastic.add(elastic)
+    if job.min_resources is not None:
+        account.inqueue.add(promised_to(cluster, job))
 
 
 def held_by(job: Job) -> Amount:
@@ -73,11 +77,6 @@ def promised_to(cluster: Cluster, job: Job) -> Amount:
     if least is None or not (waiting or running):
         return cluster.dims.empty()
     return Amount(np.maximum(least.v - job.held, 0.0), least.has.copy())
-
-
-def elastic_of(cluster: Cluster, job: Job) -> Amount:
-    held = held_by(job)
-    return held.excess_over(job.min_resources or cluster.dims.empty())
 
 
 def limitless(limit: Amount) -> Amount:

@@ -31,6 +31,8 @@ def _task(task: TaskSpec, plan: Plan, evicted: set[str]) -> TaskSpec:
     if task.uid in evicted or task.phase == "Releasing":
         return msgspec.structs.replace(task, node="", phase="Pending", nominated_node="")
     nominated = plan.nominations.get(task.uid, task.nominated_node)
+    if nominated == task.nominated_node:
+        return task
     return msgspec.structs.replace(task, nominated_node=nominated)
 
 

@@ -102,7 +102,7 @@ def shapes(count: int = SHAPES) -> list[Shape]:
     """Requests of many sizes; some want a device, some a zone or a disk."""
     out = []
     for i in range(count):
-        request = [("cpu", 0.5 + (i * 7 % 16) / 2), ("memory", (1 + i * 5 % 24) * 1e9)]
+        request = [("cpu", 0.5 + (i * 7 % 16) / 2), ("memory", (1 + i * 5 % 24) * 1e9 + i * 1e6)]
         if i % 4 == 1:
             request.append(("nvidia.com/gpu", float(1 + i % 2)))
         selector = ()

@@ -13,7 +13,7 @@ import numpy as np
 from phalanx.batch import jobs as j
 from phalanx.batch.amounts import CPU, MEMORY, PODS, Amount, Counts, Dimensions, Flags, Vector
 from phalanx.batch.hypernodes import HyperNodes
-from phalanx.batch.jobs import Job, SubJob
+from phalanx.batch.jobs import Counted, Job, SubJob
 from phalanx.batch.matching import meets
 from phalanx.batch.specs import Match, NetworkTopology, QueueSpec, Shape, Snapshot, TaskSpec
 
@@ -70,10 +70,7 @@ class Cluster:
         names: set[str] = set()
         for node in snapshot.nodes:
             names.update(k for k, _ in node.capacity)
-        shapes: dict[int, Shape] = {}
-        for task in snapshot.tasks:
-            shapes.setdefault(id(task.shape), task.shape)
-        for shape in shapes.values():
+        for shape in {id(t.shape): t.shape for t in snapshot.tasks}.values():
             names.update(k for k, _ in shape.request)
         for queue in snapshot.queues:
             for quota in (queue.capability, queue.deserved, queue.guarantee):
@@ -89,8 +86,9 @@ class Cluster:
         self._hold()
         self._subjobs()
         self._topologies()
-        self.touched: list[int] = []
-        """Every node whose books changed, in order: caches redo only what follows their mark."""
+        self.version = 0
+        self.changed_at = np.zeros(len(self.nodes), dtype=np.int64)
+        """The version at which each node's books last changed: caches redo only newer ones."""
 
     def _nodes(self, snapshot: Snapshot) -> None:
         dims = self.dims
@@ -115,7 +113,7 @@ class Cluster:
         self.asked = np.zeros((n, r), dtype=np.int64)
         self.weighed = np.zeros((n, 2), dtype=np.int64)
         self.seats = np.zeros(n, dtype=np.int64)
-        self.on_node: list[dict[int, None]] = [{} for _ in range(n)]
+        self._on_node: list[dict[int, None]] | None = None
         has = np.zeros(r, dtype=np.bool_)
         has[:PODS] = True
         for node in self.nodes:
@@ -142,72 +140,122 @@ class Cluster:
         self.job_index = {job.uid: job.index for job in self.jobs}
 
     def _tasks(self, snapshot: Snapshot) -> None:
-        self.tasks: list[TaskSpec] = sorted(snapshot.tasks, key=lambda t: t.uid)
-        self.task_uid = [t.uid for t in self.tasks]
+        """One list per attribute: a snapshot may hold a hundred thousand tasks."""
+        uids = [f"{t.shape.namespace}/{t.name}" for t in snapshot.tasks]
+        order = sorted(range(len(uids)), key=uids.__getitem__)
+        self.tasks: list[TaskSpec] = [snapshot.tasks[i] for i in order]
+        self.task_uid = [uids[i] for i in order]
+        shapes = [t.shape for t in self.tasks]
+        ids = [id(s) for s in shapes]
         self.klasses: list[Klass] = []
         by_shape: dict[Shape, Klass] = {}
         by_id: dict[int, Klass] = {}
-        self.klass: list[Klass] = []
-        self.job_of: list[int] = []
-        self.status: list[int] = []
-        self.node_of: list[int] = []
-        self.sub_of: list[SubJob | None] = [None] * len(self.tasks)
-        for t, task in enumerate(self.tasks):
-            klass = by_id.get(id(task.shape))
+        for key, shape in dict(zip(ids, shapes, strict=True)).items():
+            klass = by_shape.get(shape)
             if klass is None:
-                klass = by_shape.get(task.shape)
-                if klass is None:
-                    klass = Klass(len(self.klasses), task.shape, self.dims)
-                    by_shape[task.shape] = klass
-                    self.klasses.append(klass)
-                by_id[id(task.shape)] = klass
-            node = self.node_index.get(task.node, -1) if task.node else -1
-            status = _PHASE_STATUS.get(task.phase)
-            if status is None:
-                status = j.BOUND if node >= 0 else j.PENDING
-            job = self.job_index.get(f"{task.namespace}/{task.podgroup}", -1)
-            self.klass.append(klass)
-            self.job_of.append(job)
-            self.status.append(status)
-            self.node_of.append(node)
-            if job >= 0:
-                self.jobs[job].tasks.append(t)
+                klass = by_shape[shape] = Klass(len(self.klasses), shape, self.dims)
+                self.klasses.append(klass)
+            by_id[key] = klass
+        self.klass: list[Klass] = [by_id[key] for key in ids]
+        node_index = {**self.node_index, "": -1}
+        self.node_of: list[int] = [node_index[t.node] for t in self.tasks]
+        known = _PHASE_STATUS
+        written = np.array([known.get(t.phase, -1) for t in self.tasks], dtype=np.int64)
+        placed = np.array(self.node_of, dtype=np.int64) >= 0
+        undecided = np.where(placed, j.BOUND, j.PENDING)
+        self.status: list[int] = np.where(written < 0, undecided, written).tolist()
+        job_at = {(job.spec.namespace, job.spec.name): job.index for job in self.jobs}
+        self.job_of: list[int] = [
+            job_at.get((t.shape.namespace, t.podgroup), -1) for t in self.tasks
+        ]
+        jobs = np.array(self.job_of, dtype=np.int64)
+        by_job = np.argsort(jobs, kind="stable")
+        ends = np.searchsorted(jobs[by_job], np.arange(len(self.jobs) + 1)).tolist()
+        grouped = by_job.tolist()
+        for job in self.jobs:
+            job.tasks = grouped[ends[job.index] : ends[job.index + 1]]
 
     def _hold(self) -> None:
-        """Enter the tasks that already stand on nodes into the books."""
-        for t, node in enumerate(self.node_of):
-            status = self.status[t]
-            if node < 0 or status in (j.PENDING, j.SUCCEEDED, j.FAILED):
-                continue
-            klass = self.klass[t]
-            self.idle[node] -= klass.request
-            self.used[node] += klass.request
-            if status == j.RELEASING:
-                self.releasing[node] += klass.request
-            self.asked[node] += klass.request
-            self.weighed[node] += klass.weighed
-            self.seats[node] += 1
-            self.on_node[node][t] = None
+        """Enter the tasks that already stand on nodes into the books, and count all by job."""
+        if not self.tasks:
+            return
+        status = np.array(self.status)
+        nodes = np.array(self.node_of)
+        of_class = np.array([k.index for k in self.klass])
+        requests = np.array([k.request for k in self.klasses])
+        weights = np.array([k.weighed for k in self.klasses])
+        gone = (status == j.PENDING) | (status == j.SUCCEEDED) | (status == j.FAILED)
+        here = np.flatnonzero((nodes >= 0) & ~gone)
+        at, load = nodes[here], requests[of_class[here]]
+        np.add.at(self.used, at, load)
+        leaving = status[here] == j.RELEASING
+        np.add.at(self.releasing, at[leaving], load[leaving])
+        np.add.at(self.weighed, at, weights[of_class[here]])
+        self.seats += np.bincount(at, minlength=len(self.nodes))
+        self.idle -= self.used
+        self.asked += self.used
         self.future = self.idle + self.releasing
+        self._count_jobs(status, of_class, requests)
+
+    def _count_jobs(self, status: Counts, of_class: Counts, requests: Counts) -> None:
+        jobs = np.array(self.job_of)
+        mine = np.flatnonzero(jobs >= 0)
+        shape = (len(self.jobs), len(self.dims))
+        held, total = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+        np.add.at(total, jobs[mine], requests[of_class[mine]])
+        holding = mine[np.isin(status[mine], list(j.HOLDING))]
+        np.add.at(held, jobs[holding], requests[of_class[holding]])
+        slots = jobs[mine] * j.SLOTS + status[mine]
+        counts = np.bincount(slots, minlength=len(self.jobs) * j.SLOTS)
+        table = counts.reshape(len(self.jobs), j.SLOTS).tolist()
+        for job, row in zip(self.jobs, table, strict=True):
+            job.counts[:] = row
+            job.held, job.total_request = held[job.index], total[job.index]
+        idle_classes = [k.index for k in self.klasses if k.best_effort]
+        if idle_classes:
+            idle = mine[(status[mine] == j.PENDING) & np.isin(of_class[mine], idle_classes)]
+            for index in jobs[idle].tolist():
+                self.jobs[index].counts[j.IDLE_PENDING] += 1
+
+    @property
+    def on_node(self) -> list[dict[int, None]]:
+        """The tasks on each node, leaving ones included; made when first asked for."""
+        if self._on_node is None:
+            self._on_node = [{} for _ in self.nodes]
+            for t, node in enumerate(self.node_of):
+                if node >= 0 and self.status[t] not in (j.PENDING, j.SUCCEEDED, j.FAILED):
+                    self._on_node[node][t] = None
+        return self._on_node
 
     def _subjobs(self) -> None:
+        """Parts of jobs: one part that shares the job's counts, or one per subgroup."""
+        self._sub_of: dict[int, SubJob] = {}
         for job in self.jobs:
-            for t in job.tasks:
-                klass = self.klass[t]
-                status = self.status[t]
-                self._count(job, t, status, 1)
-                job.total_request += klass.request
-                if status in j.HOLDING:
-                    job.held += klass.request
+            if job.role_min:
+                for t in job.tasks:
+                    self._count_role(job, t, self.status[t], 1)
+            if not job.has_subgroups:
+                sub = SubJob(job, job.uid, job.uid, job.min_available, job.topology)
+                sub.counts, sub.tasks = job.counts, job.tasks
+                if job.tasks:
+                    job.subjobs[job.uid] = sub
+            for t in job.tasks if job.has_subgroups else ():
                 sub = self._subjob_for(job, t)
-                self.sub_of[t] = sub
+                self._sub_of[t] = sub
                 sub.tasks.append(t)
                 sub.priority = max(sub.priority, self.tasks[t].priority)
-                if sub.counts is not job.counts:
-                    self._count_sub(sub, t, status, 1)
-            for uid, sub in job.subjobs.items():
-                if uid == job.uid:
-                    sub.allocated_hypernode = job.allocated_hypernode
+                self._count_sub(sub, t, self.status[t], 1)
+            default = job.default_subjob
+            if default is not None:
+                default.allocated_hypernode = job.allocated_hypernode
+
+    def sub_of(self, t: int) -> SubJob | None:
+        """The part that a task belongs to."""
+        index = self.job_of[t]
+        if index < 0:
+            return None
+        job = self.jobs[index]
+        return self._sub_of[t] if job.has_subgroups else job.default_subjob
 
     def _subjob_for(self, job: Job, t: int) -> SubJob:
         labels = self.klass[t].labels
@@ -225,11 +273,7 @@ class Cluster:
                 return sub
         sub = job.subjobs.get(job.uid)
         if sub is None:
-            least = 1 if job.has_subgroups else job.min_available
-            sub = SubJob(job, job.uid, job.uid, least, job.topology)
-            if not job.has_subgroups:
-                sub.counts = job.counts
-            job.subjobs[job.uid] = sub
+            sub = job.subjobs[job.uid] = SubJob(job, job.uid, job.uid, 1, job.topology)
         return sub
 
     def _topologies(self) -> None:
@@ -262,38 +306,37 @@ class Cluster:
                 found = self.hypernodes.common(found, self.hypernodes.lowest_of(self.node_of[t]))
         return found
 
+    def _label_column(self, key: str) -> list[str | None]:
+        if key == "metadata.name":
+            return list(self.node_names)
+        return [labels.get(key) for labels in self.labels]
+
     def labelled(self, *matches: Match) -> Flags:
         """Nodes whose labels (or, for the key metadata.name, names) meet every match."""
         good = np.ones(len(self.nodes), dtype=np.bool_)
         for match in matches:
             mask = self._label_masks.get(match)
             if mask is None:
-                if match.key == "metadata.name":
-                    met = [meets({match.key: n}, (match,)) for n in self.node_names]
-                else:
-                    met = [meets(labels, (match,)) for labels in self.labels]
-                mask = self._label_masks[match] = np.array(met, dtype=np.bool_)
+                values = self._label_column(match.key)
+                met = {v: meets({} if v is None else {match.key: v}, (match,)) for v in set(values)}
+                mask = np.array([met[v] for v in values], dtype=np.bool_)
+                self._label_masks[match] = mask
             good &= mask
         return good
 
     # -- counting ---------------------------------------------------------------------------
 
-    def _count(self, job: Job, t: int, status: int, n: int) -> None:
-        job.counts[status] += n
+    def _count_role(self, job: Job, t: int, status: int, n: int) -> None:
         klass = self.klass[t]
-        idle = status == j.PENDING and klass.best_effort
-        if idle:
-            job.counts[j.IDLE_PENDING] += n
-        if job.role_min:
-            c = job.role_counts.setdefault(klass.shape.role, [0] * 11)
-            c[status] += n
-            if idle:
-                c[j.IDLE_PENDING] += n
+        c = job.role_counts.setdefault(klass.shape.role, [0] * j.SLOTS)
+        c[status] += n
+        if status == j.PENDING and klass.best_effort:
+            c[j.IDLE_PENDING] += n
 
-    def _count_sub(self, sub: SubJob, t: int, status: int, n: int) -> None:
-        sub.counts[status] += n
+    def _count_sub(self, part: Counted, t: int, status: int, n: int) -> None:
+        part.counts[status] += n
         if status == j.PENDING and self.klass[t].best_effort:
-            sub.counts[j.IDLE_PENDING] += n
+            part.counts[j.IDLE_PENDING] += n
 
     def set_status(self, t: int, status: int) -> None:
         """Move one task to another state in all counts."""
@@ -303,12 +346,15 @@ class Cluster:
         if index < 0:
             return
         job = self.jobs[index]
-        self._count(job, t, old, -1)
-        self._count(job, t, status, 1)
-        sub = self.sub_of[t]
-        if sub is not None and sub.counts is not job.counts:
-            self._count_sub(sub, t, old, -1)
-            self._count_sub(sub, t, status, 1)
+        parts: list[Counted] = [job]
+        if job.has_subgroups:
+            parts.append(self._sub_of[t])
+        for part in parts:
+            self._count_sub(part, t, old, -1)
+            self._count_sub(part, t, status, 1)
+        if job.role_min:
+            self._count_role(job, t, old, -1)
+            self._count_role(job, t, status, 1)
 
     # -- moves ------------------------------------------------------------------------------
 
@@ -317,9 +363,11 @@ class Cluster:
         self._move(klass, tasks, nodes, status, 1)
         job = self.jobs[self.job_of[tasks[0]]]
         plain = not (job.role_min or job.has_subgroups or klass.best_effort)
+        there = self._on_node
         for t, node in zip(tasks, nodes, strict=True):
             self.node_of[t] = node
-            self.on_node[node][t] = None
+            if there is not None:
+                there[node][t] = None
             if plain:
                 self.status[t] = status
             else:
@@ -332,7 +380,8 @@ class Cluster:
         """Undo `place`."""
         self._move(klass, tasks, nodes, self.status[tasks[0]], -1)
         for t, node in zip(tasks, nodes, strict=True):
-            del self.on_node[node][t]
+            if self._on_node is not None:
+                del self._on_node[node][t]
             self.node_of[t] = -1
             self.set_status(t, j.PENDING)
 
@@ -356,7 +405,6 @@ class Cluster:
             load: Counts = klass.request * sign
             weight: Counts = klass.weighed * sign
             seats: int | Counts = sign
-            self.touched.append(nodes[0])
         else:
             often: dict[int, int] = {}
             for node in nodes:
@@ -366,7 +414,6 @@ class Cluster:
             load = times[:, None] * klass.request
             weight = times[:, None] * klass.weighed
             seats = times
-            self.touched.extend(at)
         if status == j.PIPELINED:
             self.promised[at] += load
         else:
@@ -376,6 +423,8 @@ class Cluster:
         self.asked[at] += load
         self.weighed[at] += weight
         self.seats[at] += seats
+        self.version += 1
+        self.changed_at[at] = self.version
 
     def evict(self, t: int) -> None:
         """Mark a running task as leaving: its node's future room grows, its idle room not yet."""
@@ -395,7 +444,8 @@ class Cluster:
         self.asked[node] -= load
         self.weighed[node] -= klass.weighed * sign
         self.seats[node] -= sign
-        self.touched.append(node)
+        self.version += 1
+        self.changed_at[node] = self.version
 
 
 def _converted(topology: NetworkTopology | None, top: int) -> NetworkTopology | None:

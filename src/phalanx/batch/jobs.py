@@ -19,7 +19,7 @@ HOLDING = frozenset({ALLOCATED, BINDING, BOUND, RUNNING})
 """States in which a task holds its node's resources for good (Volcano's AllocatedStatus)."""
 IDLE_PENDING = 10
 """Slot of `counts` for pending tasks that request nothing."""
-_SLOTS = 11
+SLOTS = 11
 
 
 class Counted:
@@ -28,7 +28,7 @@ class Counted:
     __slots__ = ("counts", "min_available")
 
     def __init__(self, min_available: int) -> None:
-        self.counts = [0] * _SLOTS
+        self.counts = [0] * SLOTS
         self.min_available = min_available
 
     def ready_count(self) -> int:

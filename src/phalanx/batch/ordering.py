@@ -37,7 +37,8 @@ class Heap(Generic[T]):
 
 
 class QueueHeap:
-    """Pops the queue that is first by `compare`, asked anew at every step."""
+    """Pops the queue that is first by `compare`. Each is put in its place when pushed: push again
+    after it changed."""
 
     __slots__ = ("_compare", "_items")
 
@@ -46,14 +47,17 @@ class QueueHeap:
         self._items: list[int] = []
 
     def push(self, queue: int) -> None:
-        self._items.append(queue)
+        low, high = 0, len(self._items)
+        while low < high:
+            middle = (low + high) // 2
+            if self._compare(self._items[middle], queue) > 0:
+                low = middle + 1
+            else:
+                high = middle
+        self._items.insert(low, queue)
 
     def pop(self) -> int:
-        best = 0
-        for i in range(1, len(self._items)):
-            if self._compare(self._items[i], self._items[best]) < 0:
-                best = i
-        return self._items.pop(best)
+        return self._items.pop()
 
     def __len__(self) -> int:
         return len(self._items)

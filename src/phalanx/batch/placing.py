@@ -8,7 +8,7 @@ task see there?), and the unrolled answers merged in order. The outcome is the s
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,7 +26,7 @@ _OUT = -np.inf
 
 
 class Answers:
-    """One class's masks and scores over all nodes, true up to `mark` of the cluster's log."""
+    """One class's masks and scores over all nodes, true at version `mark` of the cluster."""
 
     __slots__ = ("fixed", "mark", "open", "room", "scores", "static", "steady")
 
@@ -52,11 +52,12 @@ class Placer:
         self._known: dict[tuple[int, int], Answers] = {}
         self._rules: tuple[list[Filter], list[Scorer], str] | None = None
         self._unrollable: dict[int, bool] = {}
+        self._incurable: dict[tuple[int, int], Flags] = {}
 
     def ask(self, t: int, domain: str = "") -> Ask:
         cluster = self._session.cluster
         job = self._session.job(t)
-        return Ask(task=t, klass=cluster.klass[t], job=job, sub=cluster.sub_of[t], domain=domain)
+        return Ask(task=t, klass=cluster.klass[t], job=job, sub=cluster.sub_of(t), domain=domain)
 
     # -- rules --------------------------------------------------------------------------------
 
@@ -88,8 +89,7 @@ class Placer:
         """Masks and scores of the asker's class, brought up to date."""
         filters, scorers, scope = self.rules()
         cluster = self._session.cluster
-        by = {"": -1, "queue": ask.job.queue, "job": ask.job.index, "task": ask.task}[scope]
-        key = (ask.klass.index, by)
+        key = (ask.klass.index, self._scope_key(scope, ask))
         n = len(cluster.nodes)
         known = self._known.get(key)
         if known is None:
@@ -102,16 +102,18 @@ class Placer:
                 if s.changes(ask.klass) == NEVER:
                     known.fixed += s.score(rows, ask)
             known.steady = self.can_unroll(ask.klass)
-        log = cluster.touched
         if known.mark < 0 or not known.steady:
             index = np.arange(n)
-        elif known.mark == len(log):
+        elif known.mark == cluster.version:
             return known
         else:
-            index = np.unique(np.array(log[known.mark :], dtype=np.intp))
-        known.mark = len(log)
+            index = np.flatnonzero(cluster.changed_at > known.mark)
+        known.mark = cluster.version
         self._refresh(known, index, ask, filters, scorers)
         return known
+
+    def _scope_key(self, scope: str, ask: Ask) -> int:
+        return {"": -1, "queue": ask.job.queue, "job": ask.job.index, "task": ask.task}[scope]
 
     def _refresh(
         self, known: Answers, index: Indexes, ask: Ask, filters: list[Filter], scorers: list[Scorer]
@@ -243,11 +245,20 @@ class Placer:
     def curable(self, ask: Ask, mask: Flags | None = None) -> Flags:
         """Nodes that no filter rules out for good: evictions might make them fit."""
         cluster = self._session.cluster
-        n = len(cluster.nodes)
-        rows = Rows(cluster, np.arange(n))
-        passes = np.ones(n, dtype=np.bool_) if mask is None else mask.copy()
-        for f in self.rules()[0]:
-            if not f.curable:
+        filters, _, scope = self.rules()
+        incurable = [f for f in filters if not f.curable]
+        rows = Rows(cluster, np.arange(len(cluster.nodes)))
+        key = (ask.klass.index, self._scope_key(scope, ask))
+        fixed = self._incurable.get(key)
+        if fixed is None:
+            fixed = np.ones(len(rows), dtype=np.bool_)
+            for f in incurable:
+                if f.changes(ask.klass) == NEVER:
+                    fixed &= f.passes(rows, ask)
+            self._incurable[key] = fixed
+        passes = fixed.copy() if mask is None else fixed & mask
+        for f in incurable:
+            if f.changes(ask.klass) != NEVER:
                 passes &= f.passes(rows, ask)
         return passes
 
@@ -262,13 +273,16 @@ class Placer:
         klass = cluster.klass[t]
         return bool((cluster.future[node] >= klass.request)[klass.asked].all())
 
-    def ranked(self, ask: Ask, nodes: Sequence[int] | Indexes) -> list[int]:
-        """Nodes by falling score, by name among equals."""
-        index = np.array(nodes, dtype=np.intp)
-        if len(index) == 0:
-            return []
-        scores = self.scores(ask, index)
-        return [int(n) for n in index[np.argsort(-scores, kind="stable")]]
+    def ranked(self, ask: Ask, nodes: Indexes) -> Iterator[int]:
+        """Nodes by falling score, by name among equals; sorted only when the first is not enough."""
+        if len(nodes) == 0:
+            return
+        scores = self.scores(ask, nodes)
+        first = int(np.argmax(scores))
+        yield int(nodes[first])
+        for i in np.argsort(-scores, kind="stable"):
+            if i != first:
+                yield int(nodes[i])
 
     def mask_of(self, nodes: Sequence[int] | None) -> Flags:
         """A mask of these nodes; None stands for all."""

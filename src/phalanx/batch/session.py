@@ -144,17 +144,18 @@ class Session:
     def sort_tasks(self, tasks: Iterable[int]) -> list[int]:
         """Tasks in the order in which they are tried: plugins' keys, then index, age and name."""
         listed = list(tasks)
-        if not listed:
+        if len(listed) < 2:
             return listed
-        order = self.voices.all("task_order")
         specs = self.cluster.tasks
-        indexed = all(self._pod_index(t) is not None for t in listed)
-
-        def key(t: int) -> tuple[Any, ...]:
-            index = self._pod_index(t) if indexed else 0
-            return (*[fn(t) for fn in order], index, _age(specs[t].created), t)
-
-        return sorted(listed, key=key)
+        columns = [[fn(t) for t in listed] for fn in self.voices.all("task_order")]
+        indexes = [self._pod_index(t) for t in listed]
+        if None not in indexes:
+            columns.append(indexes)
+        columns.append([_age(specs[t].created) for t in listed])
+        telling = [c for c in columns if c.count(c[0]) < len(c)]
+        if not telling:
+            return sorted(listed)
+        return [row[-1] for row in sorted(zip(*telling, listed, strict=True))]
 
     def _pod_index(self, t: int) -> int | None:
         """The number behind the last dash of a name of three parts or more."""

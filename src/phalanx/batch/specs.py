@@ -17,7 +17,7 @@ Labels = tuple[tuple[str, str], ...]
 Amounts = tuple[tuple[str, float], ...]
 
 
-class Match(msgspec.Struct, frozen=True, kw_only=True):
+class Match(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One requirement on a label: `op` is In, NotIn, Exists, DoesNotExist, Gt or Lt."""
 
     key: str
@@ -25,7 +25,7 @@ class Match(msgspec.Struct, frozen=True, kw_only=True):
     values: tuple[str, ...] = ()
 
 
-class PodTerm(msgspec.Struct, frozen=True, kw_only=True):
+class PodTerm(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Tasks whose labels meet every match, seen in the domains of `topology_key`."""
 
     matches: tuple[Match, ...]
@@ -34,14 +34,14 @@ class PodTerm(msgspec.Struct, frozen=True, kw_only=True):
     weight: int = 1
 
 
-class PreferredNode(msgspec.Struct, frozen=True, kw_only=True):
+class PreferredNode(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A wish for nodes whose labels meet every match, worth `weight`."""
 
     weight: int
     matches: tuple[Match, ...]
 
 
-class Affinity(msgspec.Struct, frozen=True, kw_only=True):
+class Affinity(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Node and pod affinity. `node_required` is met when any one of its lists is met whole."""
 
     node_required: tuple[tuple[Match, ...], ...] = ()
@@ -62,7 +62,7 @@ class Affinity(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Taint(msgspec.Struct, frozen=True, kw_only=True):
+class Taint(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a node refuses: `effect` is NoSchedule, PreferNoSchedule or NoExecute."""
 
     key: str
@@ -70,7 +70,7 @@ class Taint(msgspec.Struct, frozen=True, kw_only=True):
     effect: str = "NoSchedule"
 
 
-class Toleration(msgspec.Struct, frozen=True, kw_only=True):
+class Toleration(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A taint that a task puts up with; an empty key with Exists tolerates all."""
 
     key: str = ""
@@ -79,7 +79,7 @@ class Toleration(msgspec.Struct, frozen=True, kw_only=True):
     effect: str = ""
 
 
-class Spread(msgspec.Struct, frozen=True, kw_only=True):
+class Spread(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Keep the tasks that match within `max_skew` of each other over the domains of a label."""
 
     max_skew: int
@@ -88,7 +88,7 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
     hard: bool = True
 
 
-class Shape(msgspec.Struct, frozen=True, kw_only=True):
+class Shape(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """All that decides where a task may go; tasks with one shape are interchangeable."""
 
     request: Amounts = ()
@@ -104,7 +104,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     annotations: Labels = ()
 
 
-class TaskSpec(msgspec.Struct, frozen=True, kw_only=True):
+class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One task; `phase` is Pending, Running, Releasing, Succeeded, Failed or Unknown."""
 
     name: str
@@ -128,7 +128,7 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.shape.namespace}/{self.name}"
 
 
-class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
+class NodeSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A machine; its capacity is also what can be allocated."""
 
     name: str
@@ -146,7 +146,7 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
     """(memory in MiB, share in use 0..1) of every GPU that can be shared."""
 
 
-class HyperNodeSpec(msgspec.Struct, frozen=True, kw_only=True):
+class HyperNodeSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A network domain of nodes, or of smaller domains (`children`); tier 1 is closest."""
 
     name: str
@@ -157,7 +157,7 @@ class HyperNodeSpec(msgspec.Struct, frozen=True, kw_only=True):
     children: tuple[str, ...] = ()
 
 
-class GroupAffinity(msgspec.Struct, frozen=True, kw_only=True):
+class GroupAffinity(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Node groups that a queue must, may, must not and would rather not use."""
 
     required: tuple[str, ...] = ()
@@ -166,7 +166,7 @@ class GroupAffinity(msgspec.Struct, frozen=True, kw_only=True):
     anti_preferred: tuple[str, ...] = ()
 
 
-class QueueSpec(msgspec.Struct, frozen=True, kw_only=True):
+class QueueSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A queue and its quotas; an amount left out of `capability` is unlimited."""
 
     name: str
@@ -189,7 +189,7 @@ class QueueSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Share of the cluster used lately, already decayed (see plugins.half_life)."""
 
 
-class NetworkTopology(msgspec.Struct, frozen=True, kw_only=True):
+class NetworkTopology(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How close a gang must (hard) or should (soft) be; at most one of the two bounds."""
 
     mode: Literal["hard", "soft"] = "hard"
@@ -197,7 +197,7 @@ class NetworkTopology(msgspec.Struct, frozen=True, kw_only=True):
     highest_tier_name: str = ""
 
 
-class SubgroupPolicy(msgspec.Struct, frozen=True, kw_only=True):
+class SubgroupPolicy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Cut a podgroup into subgroups by labels; each is a small gang of `size`."""
 
     name: str
@@ -207,7 +207,7 @@ class SubgroupPolicy(msgspec.Struct, frozen=True, kw_only=True):
     topology: NetworkTopology | None = None
 
 
-class PodGroupSpec(msgspec.Struct, frozen=True, kw_only=True):
+class PodGroupSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A gang and its life so far."""
 
     name: str
@@ -234,7 +234,7 @@ class PodGroupSpec(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.namespace}/{self.name}"
 
 
-class QuotaSpec(msgspec.Struct, frozen=True, kw_only=True):
+class QuotaSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A namespace's hard limits (`limits.*` are ignored, `requests.*` and plain names count)."""
 
     name: str
@@ -242,7 +242,7 @@ class QuotaSpec(msgspec.Struct, frozen=True, kw_only=True):
     hard: Amounts
 
 
-class BudgetSpec(msgspec.Struct, frozen=True, kw_only=True):
+class BudgetSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Tasks with these labels of which at least so many must stay running."""
 
     name: str

@@ -18,7 +18,7 @@ from phalanx.demo.training import train
 SEED = 1797
 GOOD_ACCURACY = 0.95
 WORKERS_LIMIT = 8
-BURST_TASKS = 2000
+BURST_TASKS = 10_000
 
 
 def execute(*, trials: int, workers: int | None, json: bool) -> int:

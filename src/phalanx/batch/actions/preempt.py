@@ -9,7 +9,7 @@ first (see `trial`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -110,7 +110,7 @@ class _Preemption:
         return self._in_order(statement, t, session.placer.ranked(ask, nodes), allowed)
 
     def _in_order(
-        self, statement: Statement, t: int, nodes: Sequence[int], allowed: Allowed
+        self, statement: Statement, t: int, nodes: Iterable[int], allowed: Allowed
     ) -> bool:
         session, cluster = self._session, self._session.cluster
         for node in nodes:

@@ -96,6 +96,8 @@ class NodeOrder:
             return out
 
         def toleration(rows: Rows, ask: Ask) -> Vector:
+            if not tainted:
+                return np.full(len(rows), 100.0 * taints)
             kept = [t for t in ask.klass.shape.tolerations if t.effect in ("", "PreferNoSchedule")]
             bad = np.array([sum(not tolerates(kept, t) for t in soft[n]) for n in rows.index])
             worst = bad.max(initial=0)

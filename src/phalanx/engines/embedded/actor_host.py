@@ -70,7 +70,6 @@ class ActorHost:
         self.restarted = message.incarnation > 0
         self.name = message.name
         self.namespace = message.namespace
-        self._early: deque[Entry] = deque()
         self._calls: deque[Entry] = deque()
         self._waiter: Waiter | None = None
         self._is_async = self._creation.is_async
@@ -168,10 +167,7 @@ class ActorHost:
 
     def receive(self, connection: Connection, call: Call) -> None:
         """A call came (in whichever thread leads the reactor)."""
-        if self.instance is None:
-            self._early.append((connection, call))
-            self._wake()
-        elif self._loop is not None:
+        if self._loop is not None:
             self._start_async(connection, call)
         else:
             self._calls.append((connection, call))
@@ -208,8 +204,6 @@ class ActorHost:
     # ---- one after another -------------------------------------------------------------------
 
     def _serve_in_order(self) -> None:
-        self._calls.extendleft(reversed(self._early))
-        self._early.clear()
         executor = self._executor
         while not self._exit_reason:
             if self._calls:
@@ -294,8 +288,6 @@ class ActorHost:
 
     def _serve_threads(self) -> None:
         executor = self._executor
-        self._calls.extendleft(reversed(self._early))
-        self._early.clear()
         while not self._exit_reason:
             while self._calls:
                 connection, call = self._calls.popleft()
@@ -350,8 +342,8 @@ class ActorHost:
             return self._wait_for_end()
         with self._runtime.reactor.lead_on(loop):
             self._loop = loop
-            while self._early:
-                self._start_async(*self._early.popleft())
+            while self._calls:
+                self._start_async(*self._calls.popleft())
             self._end_if_drained()
             await self._ended.wait()
         self._finish()
