@@ -141,10 +141,12 @@ class Cluster:
 
     def _tasks(self, snapshot: Snapshot) -> None:
         """One list per attribute: a snapshot may hold a hundred thousand tasks."""
-        uids = [f"{t.shape.namespace}/{t.name}" for t in snapshot.tasks]
-        order = sorted(range(len(uids)), key=uids.__getitem__)
-        self.tasks: list[TaskSpec] = [snapshot.tasks[i] for i in order]
-        self.task_uid = [uids[i] for i in order]
+        self.tasks: Sequence[TaskSpec] = snapshot.tasks
+        self.task_uid = [f"{t.shape.namespace}/{t.name}" for t in snapshot.tasks]
+        uids = sorted(self.task_uid)
+        if uids != self.task_uid:
+            self.tasks = sorted(snapshot.tasks, key=lambda t: t.uid)
+            self.task_uid = uids
         shapes = [t.shape for t in self.tasks]
         ids = [id(s) for s in shapes]
         self.klasses: list[Klass] = []

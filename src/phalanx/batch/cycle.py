@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
@@ -23,14 +24,20 @@ def run_cycle(
 ) -> Plan:
     """Decide once. `clock` (seconds) times the parts; `shells` lends the outside to plugins that
     need it (the extender's sender). Same snapshot, same plan."""
-    return _decide(snapshot, clock, shells)[1]
+    return decide(snapshot, clock=clock, shells=shells)[1]
 
 
 def decide(
     snapshot: Snapshot, *, clock: Clock | None = None, shells: Mapping[str, Any] | None = None
 ) -> tuple[Session, Plan]:
     """As `run_cycle`, with the session for those who ask further."""
-    return _decide(snapshot, clock, shells)
+    collecting = gc.isenabled()
+    gc.disable()  # a cycle makes no garbage in circles worth a pass over all tasks
+    try:
+        return _decide(snapshot, clock, shells)
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def _decide(

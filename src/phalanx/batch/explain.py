@@ -66,11 +66,7 @@ def rejections(session: Session) -> dict[str, tuple[Rejection, ...]]:
     ahead: dict[int, int] = {}
     for group in cluster.strays:
         out[group.uid] = (Rejection(reason="queue-missing", detail={"queue": group.queue}),)
-    for job in sorted(cluster.jobs, key=session.job_key):
-        c = job.counts
-        waiting = c[j.PENDING] + c[j.PIPELINED] + c[j.ALLOCATED]
-        if not waiting and (job.phase != "Pending" or job.is_ready()):
-            continue
+    for job in sorted(filter(_waits, cluster.jobs), key=session.job_key):
         own = list(session.refusals.get(job.uid, ()))
         position = ahead.get(job.queue, 0)
         ahead[job.queue] = position + 1
@@ -90,6 +86,12 @@ def rejections(session: Session) -> dict[str, tuple[Rejection, ...]]:
                     answer = by_class[klass.index] = _of_class(session, job, t, klass, nodes)
                 out[cluster.task_uid[t]] = answer
     return out
+
+
+def _waits(job: Job) -> bool:
+    c = job.counts
+    some = c[j.PENDING] + c[j.PIPELINED] + c[j.ALLOCATED] > 0
+    return some or (job.is_pending() and not job.is_ready())
 
 
 def _of_job(session: Session, job: Job, position: int) -> list[Rejection]:

@@ -13,7 +13,7 @@ from phalanx.batch.actions.fitting import Fitting
 from phalanx.batch.actions.worksheet import Worksheet, worksheet_of
 from phalanx.batch.arguments import flag
 from phalanx.batch.hypernodes import TOP
-from phalanx.batch.jobs import Job
+from phalanx.batch.jobs import PENDING, Job
 from phalanx.batch.ordering import Heap, QueueHeap
 from phalanx.batch.session import Session
 
@@ -53,7 +53,7 @@ def _candidates(session: Session) -> list[tuple[Job, Worksheet]]:
             if gated:
                 continue
             job.phase = "Inqueue"
-        if not session.job_valid(job):
+        if not job.counts[PENDING] or not session.job_valid(job):
             continue
         sheet = worksheet_of(session, job)
         if len(sheet):

@@ -58,6 +58,8 @@ def _pending(session: Session) -> list[int]:
     tasks: dict[int, list[int]] = {}
     cluster = session.cluster
     for job in cluster.jobs:
+        if not (job.counts[j.IDLE_PENDING] or job.counts[j.PIPELINED]):
+            continue
         if job.is_pending() or not session.job_valid(job):
             continue
         mine = [

@@ -32,7 +32,7 @@ class Overcommit:
         used = cluster.used.sum(axis=0).astype(np.float64)
         limit = cluster.total.v * self.factor - used
         promised = dims.empty()
-        for job in cluster.jobs:
+        for job in (job for job in cluster.jobs if job.min_resources is not None):
             promised.add(promised_to(cluster, job))
 
         def enqueueable(job: Job) -> int:
