@@ -371,6 +371,8 @@ def _matches(labels: Mapping[str, str], selector: Mapping[str, str]) -> bool:
 def _matches_one(value: str | None, term: str) -> bool:
     negated = term.startswith("!")
     term = term.removeprefix("!")
+    if term == "exists()":
+        return (value is not None) != negated
     if term.startswith("in(") and term.endswith(")"):
         allowed = [t.strip() for t in term[3:-1].split(",")]
     else:

@@ -218,6 +218,7 @@ class NodeShell:
 
     def _tick(self, now: float) -> None:
         self.leases.tick(now)
+        self._requests.place_groups()
         for worker_id, deadline in list(self._terminating.items()):
             if now > deadline:
                 del self._terminating[worker_id]
@@ -263,6 +264,7 @@ class NodeShell:
                 self._lease_wanted(peer, message, now)
             case LeaseReturned():
                 self.leases.returned(message.lease, message.reusable, now)
+                self._requests.place_groups()
             case KillWorker():
                 lease = self.leases.leases.get(message.lease)
                 if lease is not None and lease.demand.owner == peer:

@@ -212,10 +212,15 @@ class NodeRequests:
         strategy: str,
         name: str,
         detached: bool,
+        selectors: list[dict[str, str]],
     ) -> None:
         table = self._shell.leases.groups
         if name and table.named(name) is not None:
             raise ValueError(f"The placement group name {name!r} is taken.")
+        for selector in selectors:
+            for key in selector:
+                if self._shell.config.labels.get(key) is None:
+                    raise ValueError(f"no node has the label {key!r} that a bundle asks for")
         table.create(
             Group(
                 group=group,
@@ -229,7 +234,7 @@ class NodeRequests:
         self.place_groups()
 
     def place_groups(self) -> None:
-        """Reserve what fits, and answer who waits for it."""
+        """Reserve what fits, and answer who waits for it. Called whenever resources came back."""
         created = self._shell.leases.groups.place()
         for group in created:
             for waiter, token in self._shell.group_waiters.pop(group.group, []):

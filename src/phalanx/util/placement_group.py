@@ -1,0 +1,193 @@
+"""Placement groups: bundles of resources reserved together, all or nothing."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+from phalanx.api.decorator import remote
+from phalanx.api.runtime_context import get_runtime_context
+from phalanx.api.session import engine_or_start
+from phalanx.model.ids import NodeID, PlacementGroupID
+from phalanx.objects.reference import ObjectRef
+from phalanx.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+VALID_STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
+
+
+class PlacementGroup:
+    """A handle of a placement group; may be passed around."""
+
+    def __init__(self, id: PlacementGroupID, bundles: list[dict[str, float]] | None = None) -> None:
+        self.id = id
+        self._bundles = bundles
+
+    @staticmethod
+    def empty() -> PlacementGroup:
+        """The group that stands for none."""
+        return PlacementGroup(PlacementGroupID.nil(), [])
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether this stands for no group."""
+        return self.id.is_nil()
+
+    @property
+    def bundle_specs(self) -> list[dict[str, float]]:
+        """What each bundle reserves."""
+        if self._bundles is None:
+            rows = [r for r in _rows() if r["placement_group_id"] == self.id.hex()]
+            self._bundles = list(rows[0]["bundles"].values()) if rows else []
+        return self._bundles
+
+    @property
+    def bundle_count(self) -> int:
+        """How many bundles it has."""
+        return len(self.bundle_specs)
+
+    def ready(self) -> ObjectRef[Any]:
+        """A reference to this group that is there once all bundles are reserved."""
+        strategy = PlacementGroupSchedulingStrategy(self)
+        ready: ObjectRef[Any] = _itself.options(scheduling_strategy=strategy).remote(self)
+        return ready
+
+    def wait(self, timeout_seconds: float = 30) -> bool:
+        """Wait until all bundles are reserved; False when that took longer."""
+        from phalanx.errors import GetTimeoutError
+
+        engine = engine_or_start()
+        try:
+            created: bool = engine.runtime.request(
+                "wait_group", timeout_s=timeout_seconds, group=self.id.binary()
+            )
+        except GetTimeoutError:
+            return False
+        return created
+
+    def as_strategy(self, index: int, capture: bool | None) -> PlacementGroupSchedulingStrategy:
+        """The strategy that the older options `placement_group=` and so on mean."""
+        return PlacementGroupSchedulingStrategy(self, index, capture)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PlacementGroup) and other.id == self.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __repr__(self) -> str:
+        return f"PlacementGroup({self.id.hex()})"
+
+
+@remote(num_cpus=0, max_retries=0)
+def _itself(group: PlacementGroup) -> PlacementGroup:
+    return group
+
+
+def placement_group(
+    bundles: list[dict[str, float]],
+    strategy: str = "PACK",
+    name: str = "",
+    lifetime: str | None = None,
+    _soft_target_node_id: str | None = None,
+    bundle_label_selector: list[dict[str, str]] | None = None,
+) -> PlacementGroup:
+    """Reserve bundles of resources, all or nothing; returns at once.
+
+    Raises ValueError for bundles or options that cannot be, TypeError for what is no list.
+    """
+    _check_bundles(bundles)
+    if strategy not in VALID_STRATEGIES:
+        raise ValueError(
+            f"Invalid placement group strategy {strategy!r}; valid ones are {VALID_STRATEGIES}."
+        )
+    if lifetime not in (None, "detached"):
+        raise ValueError(f"lifetime of a placement group is None or 'detached', not {lifetime!r}.")
+    if _soft_target_node_id is not None:
+        if strategy != "STRICT_PACK":
+            raise ValueError("_soft_target_node_id only goes with STRICT_PACK.")
+        _check_node_id(_soft_target_node_id)
+    if bundle_label_selector is not None and len(bundle_label_selector) != len(bundles):
+        raise ValueError(
+            f"bundle_label_selector has {len(bundle_label_selector)} selectors for "
+            f"{len(bundles)} bundles."
+        )
+    engine = engine_or_start()
+    group_id = os.urandom(14) + engine.runtime.process_id[12:]
+    engine.request(
+        "create_group",
+        group=group_id,
+        bundles=bundles,
+        strategy=strategy,
+        name=name,
+        detached=lifetime == "detached",
+        selectors=bundle_label_selector or [],
+    )
+    return PlacementGroup(PlacementGroupID(group_id), [dict(b) for b in bundles])
+
+
+def _check_bundles(bundles: Any) -> None:
+    if not isinstance(bundles, list):
+        raise ValueError(f"bundles must be a list of dicts, got {bundles!r}.")
+    if not bundles:
+        raise ValueError("The placement group bundles cannot be an empty list.")
+    for bundle in bundles:
+        if not isinstance(bundle, dict) or not bundle:
+            raise ValueError(f"Each bundle must be a dict that is not empty, got {bundle!r}.")
+        for key, amount in bundle.items():
+            is_number = isinstance(amount, int | float) and not isinstance(amount, bool)
+            if not is_number or not amount >= 0 or math.isinf(amount):
+                raise ValueError(f"Bundle {bundle!r}: {key} must be a number of at least 0.")
+        if not any(bundle.values()):
+            raise ValueError(f"Bundle {bundle!r} asks for nothing: give a positive amount.")
+
+
+def _check_node_id(text: Any) -> None:
+    try:
+        NodeID.from_hex(text)
+    except (ValueError, TypeError):
+        raise ValueError(f"{text!r} is not a node's id in hex.") from None
+
+
+def remove_placement_group(placement_group: PlacementGroup) -> None:
+    """Give the bundles back; what runs in them ends. Nothing happens the second time."""
+    if not isinstance(placement_group, PlacementGroup):
+        raise ValueError(f"remove_placement_group takes a group, got {placement_group!r}.")
+    engine_or_start().request("remove_group", group=placement_group.id.binary())
+
+
+def get_placement_group(placement_group_name: str) -> PlacementGroup:
+    """The living group of that name. Raises ValueError when there is none."""
+    if not placement_group_name:
+        raise ValueError("Please supply a non-empty value to get_placement_group.")
+    answer = engine_or_start().request("named_group", name=placement_group_name)
+    return PlacementGroup(PlacementGroupID(answer["group"]), answer["bundles"])
+
+
+def placement_group_table(placement_group: PlacementGroup | None = None) -> dict[str, Any]:
+    """Facts about one group, or about all by their ids."""
+    rows = {row["placement_group_id"]: row for row in _rows()}
+    if placement_group is None:
+        return rows
+    return rows.get(placement_group.id.hex(), {})
+
+
+def get_current_placement_group() -> PlacementGroup | None:
+    """The group that the calling task or actor runs in."""
+    text = get_runtime_context().get_placement_group_id()
+    return None if text is None else PlacementGroup(PlacementGroupID.from_hex(text))
+
+
+def check_placement_group_index(placement_group: PlacementGroup, bundle_index: int) -> None:
+    """Raise ValueError for an index that the group does not have (-1 means any bundle)."""
+    count = placement_group.bundle_count
+    if bundle_index < -1 or bundle_index >= count:
+        raise ValueError(
+            f"placement group bundle index {bundle_index} is invalid: valid are 0 to {count - 1}, "
+            "and -1 for any."
+        )
+
+
+def _rows() -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = engine_or_start().request("group_table")
+    return rows

@@ -1,0 +1,188 @@
+"""Where work should run: strategy objects for the option scheduling_strategy."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from phalanx.model.ids import NodeID
+
+if TYPE_CHECKING:
+    from phalanx.util.placement_group import PlacementGroup
+
+
+class PlacementGroupSchedulingStrategy:
+    """Run inside a placement group: in one bundle, or any (-1)."""
+
+    def __init__(
+        self,
+        placement_group: PlacementGroup,
+        placement_group_bundle_index: int = -1,
+        placement_group_capture_child_tasks: bool | None = None,
+    ) -> None:
+        self.placement_group = placement_group
+        self.placement_group_bundle_index = placement_group_bundle_index
+        self.placement_group_capture_child_tasks = placement_group_capture_child_tasks
+
+    def to_wire(self, resources: Mapping[str, float]) -> dict[str, Any]:
+        """For the node. Raises ValueError when no bundle can ever hold `resources`."""
+        group, index = self.placement_group, self.placement_group_bundle_index
+        if group.is_empty:
+            return {}
+        bundles = group.bundle_specs
+        if index < -1 or index >= len(bundles):
+            raise ValueError(
+                f"placement group bundle index {index} is invalid: valid are 0 to "
+                f"{len(bundles) - 1}, and -1 for any."
+            )
+        for bundle in bundles if index < 0 else [bundles[index]]:
+            if all(amount <= bundle.get(name, 0) for name, amount in resources.items()):
+                break
+        else:
+            raise ValueError(
+                f"Cannot schedule in the placement group: {dict(resources)} fits into none of the "
+                f"bundles {bundles}."
+            )
+        capture = bool(self.placement_group_capture_child_tasks)
+        return {"group": group.id.hex(), "bundle": index, "capture": capture}
+
+
+class NodeAffinitySchedulingStrategy:
+    """Run on one node, or (soft) elsewhere when that node is gone or cannot ever."""
+
+    def __init__(
+        self,
+        node_id: str,
+        soft: bool,
+        _spill_on_unavailable: bool = False,
+        _fail_on_unavailable: bool = False,
+    ) -> None:
+        if isinstance(node_id, NodeID):
+            node_id = node_id.hex()
+        try:
+            NodeID.from_hex(node_id)
+        except (ValueError, TypeError):
+            raise ValueError(f"{node_id!r} is not a node's id in hex.") from None
+        if _spill_on_unavailable and not soft:
+            raise ValueError("_spill_on_unavailable cannot be set when soft is False.")
+        if _fail_on_unavailable and soft:
+            raise ValueError("_fail_on_unavailable cannot be set when soft is True.")
+        self.node_id = node_id
+        self.soft = soft
+        self._spill_on_unavailable = _spill_on_unavailable
+        self._fail_on_unavailable = _fail_on_unavailable
+
+    def to_wire(self, resources: Mapping[str, float]) -> dict[str, Any]:
+        """For the node."""
+        return {
+            "node_id": self.node_id,
+            "soft": self.soft,
+            "fail_on_unavailable": self._fail_on_unavailable,
+        }
+
+
+class _Operator(abc.ABC):
+    """One condition on a label."""
+
+    def __init__(self, *values: str) -> None:
+        self.values = values
+
+    @abc.abstractmethod
+    def to_term(self) -> str:
+        """As a term of a label selector."""
+
+
+class In(_Operator):
+    """The label has one of these values."""
+
+    def __init__(self, *values: str) -> None:
+        _check_values("In", values)
+        super().__init__(*values)
+
+    def to_term(self) -> str:
+        """in(a,b)"""
+        return f"in({','.join(self.values)})"
+
+
+class NotIn(_Operator):
+    """The label is absent or has another value."""
+
+    def __init__(self, *values: str) -> None:
+        _check_values("NotIn", values)
+        super().__init__(*values)
+
+    def to_term(self) -> str:
+        """!in(a,b)"""
+        return f"!in({','.join(self.values)})"
+
+
+class Exists(_Operator):
+    """The node has the label."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def to_term(self) -> str:
+        """exists"""
+        return "exists()"
+
+
+class DoesNotExist(_Operator):
+    """The node lacks the label."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def to_term(self) -> str:
+        """!exists"""
+        return "!exists()"
+
+
+def _check_values(name: str, values: tuple[Any, ...]) -> None:
+    if not values:
+        raise ValueError(f"{name} takes at least one value.")
+    for value in values:
+        if not isinstance(value, str):
+            raise ValueError(f"{name} takes strings, got {value!r}.")
+
+
+class NodeLabelSchedulingStrategy:
+    """Run where labels match: `hard` must, `soft` should. Label selectors do the same today."""
+
+    def __init__(
+        self, hard: dict[str, _Operator], *, soft: dict[str, _Operator] | None = None
+    ) -> None:
+        self.hard = _checked("hard", hard)
+        self.soft = _checked("soft", soft or {})
+        if not self.hard and not self.soft:
+            raise ValueError("The 'hard' and 'soft' conditions cannot both be empty.")
+
+    def to_wire(self, resources: Mapping[str, float]) -> dict[str, Any]:
+        """For the node: with the soft conditions first, then without."""
+        hard = {key: op.to_term() for key, op in self.hard.items()}
+        soft = {key: op.to_term() for key, op in self.soft.items()}
+        return {"labels": [{**hard, **soft}, hard] if soft else [hard]}
+
+
+def _checked(name: str, conditions: Any) -> dict[str, _Operator]:
+    if not isinstance(conditions, dict):
+        raise ValueError(f"The {name} conditions must be a dict, got {conditions!r}.")
+    for key, operator in conditions.items():
+        if not isinstance(key, str):
+            raise ValueError(f"The {name} conditions: keys are strings, got {key!r}.")
+        if not isinstance(operator, _Operator):
+            raise ValueError(
+                f"The {name} condition of {key!r} must be In, NotIn, Exists or DoesNotExist, got "
+                f"{operator!r}."
+            )
+    return conditions
+
+
+SchedulingStrategyT = (
+    None
+    | str
+    | PlacementGroupSchedulingStrategy
+    | NodeAffinitySchedulingStrategy
+    | NodeLabelSchedulingStrategy
+)
