@@ -54,6 +54,11 @@ class PackTables:
             known = self._picked[key] = self._search(free, count, required, least_strength)
         return known
 
+    def prepare(self, count: int) -> None:
+        """Makes the tables for sets of `count` devices, which the first pick makes otherwise."""
+        self._sets_of(count)
+        self._left_worth_of(count)
+
     def inside(self, mask: int) -> int:
         """The summed worth of the pairs in `mask`."""
         return int(self._inside[mask])

@@ -75,10 +75,11 @@ class Topology:
     @cached_property
     def tables(self) -> PackTables:
         """The valued subsets, shared by all nodes of this machine type."""
-        return tables_for(self._affinity, self.weights)
+        return tables_for(self.affinity, self.weights)
 
     @cached_property
-    def _affinity(self) -> Matrix:
+    def affinity(self) -> Matrix:
+        """What having two devices together is worth: weights, with the NUMA node as a tie-break."""
         return tuple(
             tuple(
                 _NUMA_TIE * weight + (weight if self._same_numa(i, j) else 0)
@@ -98,7 +99,7 @@ class Topology:
                 f"required devices and least links are decided exactly, for up to {EXACT_UP_TO} "
                 f"devices; this node has {self.device_count}"
             )
-        return grow(self._affinity, sorted(free), count) if 0 < count <= len(free) else ()
+        return grow(self.affinity, sorted(free), count) if 0 < count <= len(free) else ()
 
 
 def link_weight(word: str) -> int:

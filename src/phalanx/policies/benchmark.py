@@ -1,0 +1,149 @@
+"""How fast the choices are: strategies and bundles against growing clusters; the device rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import get_args
+
+from phalanx.policies.affinity import NodeAffinity, NodeLabels
+from phalanx.policies.bundles.domain import pick_bundles
+from phalanx.policies.bundles.request import BundleRequest, BundleStrategy
+from phalanx.policies.hybrid import Hybrid
+from phalanx.policies.labels import parse_selector
+from phalanx.policies.node_table import NodeState, NodeTable
+from phalanx.policies.request_class import ClusterView, Request
+from phalanx.policies.seeded import Seeded
+from phalanx.policies.spread import RandomAvailable, Spread
+from phalanx.policies.strategy import Asking, Strategy
+from phalanx.policies.two_pass import TwoPassRandom
+from phalanx.resources.machines import machine
+from phalanx.resources.pack import PackTables
+from phalanx.resources.sets import ResourceSet
+
+Clock = Callable[[], float]
+"""Seconds on any clock that only rises."""
+
+Row = dict[str, str | float]
+"""One line of the table: what was measured, and a figure for each column that applies."""
+
+SIZES = (10, 100, 1_000, 10_000)
+
+_DECISIONS = 300
+_CHANGED = 5
+"""Nodes whose availability changes before each decision."""
+
+_MACHINES = ("dgx1v", "pcie8_2socket", "dgx2", "k80x16")
+
+
+def run(clock: Clock) -> list[Row]:
+    """Decisions a second by strategy and number of nodes, then the device rule's times.
+
+    Each decision of a strategy is one for a class that was seen before, after `_CHANGED` nodes
+    reported anew; the time to take over these reports is counted in. Medians.
+    """
+    rows: list[Row] = []
+    for name, strategy in _strategies().items():
+        rates = [1 / _median_s(clock, _decisions(strategy, size)) for size in SIZES]
+        rows.append(_rates(name, rates))
+    for kind in get_args(BundleStrategy):
+        rates = [1 / _median_s(clock, _groups(kind, size)) for size in SIZES]
+        rows.append(_rates(f"{kind} of 4 bundles", rates))
+    for name in _MACHINES:
+        rows.extend(_device_rows(clock, name))
+    return rows
+
+
+def _rates(name: str, rates: Sequence[float]) -> Row:
+    row: Row = {"choice": name}
+    row.update(
+        (f"{size:,} nodes, per s", round(rate)) for size, rate in zip(SIZES, rates, strict=True)
+    )
+    return row
+
+
+def _groups(kind: BundleStrategy, size: int) -> list[Callable[[], object]]:
+    view = ClusterView(NodeTable(_node(at, Seeded(at)) for at in range(size)))
+    bundle = ResourceSet.from_mapping({"CPU": 2, "memory": 1e9})
+    asked = BundleRequest(bundles=(bundle,) * 4, strategy=kind)
+    pick_bundles(view, asked)
+    return [partial(pick_bundles, view, asked)] * 20
+
+
+def _strategies() -> dict[str, Strategy]:
+    return {
+        "DEFAULT": Hybrid(),
+        "SPREAD": Spread(),
+        "RANDOM": RandomAvailable(),
+        "two-pass random": TwoPassRandom(),
+        "node affinity": NodeAffinity(node="n00003", soft=True),
+        "node labels": NodeLabels(hard=parse_selector({"zone": "a"})),
+    }
+
+
+def _decisions(strategy: Strategy, size: int) -> list[Callable[[], object]]:
+    """Decisions one after the other, each after a few nodes reported anew."""
+    rng = Seeded(size)
+    view = ClusterView(NodeTable(_node(at, rng) for at in range(size)))
+    request = Request(resources=ResourceSet.from_mapping({"CPU": 4, "memory": 1000}))
+    asking = Asking(local="n00001", preferred="n00001")
+    strategy.pick(view, request, asking, rng)
+
+    def one(reports: list[NodeState]) -> Callable[[], object]:
+        def decide() -> object:
+            for report in reports:
+                view.nodes.put(report)
+            return strategy.pick(view, request, asking, rng)
+
+        return decide
+
+    return [
+        one([_node(rng.randrange(size), rng) for _ in range(_CHANGED)]) for _ in range(_DECISIONS)
+    ]
+
+
+def _node(at: int, rng: Seeded) -> NodeState:
+    """A node of 64 CPUs, used at random; every fourth has eight GPUs."""
+    total = {"CPU": 64, "memory": 2**38, "GPU": 8 if at % 4 == 0 else 0}
+    free = {name: rng.randrange(amount + 1) for name, amount in total.items()}
+    return NodeState(
+        id=f"n{at:05}",
+        total=ResourceSet.from_mapping(total),
+        available=ResourceSet.from_mapping(free),
+        labels={"zone": "ab"[at % 2]},
+    )
+
+
+def _device_rows(clock: Clock, name: str) -> Iterator[Row]:
+    """The first pick of each set of free devices, which no memory of earlier picks shortens."""
+    wiring = machine(name)
+    count = wiring.device_count
+    tables = PackTables(wiring.affinity, wiring.weights)
+    start = clock()
+    for size in range(1, count + 1):
+        tables.prepare(size)
+    yield {"choice": f"{name}: tables, once", "median, µs": round(1e6 * (clock() - start))}
+    rng = Seeded(count)
+    free = dict.fromkeys([(1 << count) - 1, *(rng.randrange(1 << count) | 1 for _ in range(60))])
+    for size in (1, 2, count // 2):
+        times = _times_s(clock, [partial(tables.pick, one, size) for one in free])
+        yield {
+            "choice": f"{name}: {size} of {count} devices",
+            "median, µs": round(1e6 * times[len(times) // 2], 1),
+            "longest, µs": round(1e6 * times[-1], 1),
+        }
+
+
+def _median_s(clock: Clock, calls: Sequence[Callable[[], object]]) -> float:
+    times = _times_s(clock, calls)
+    return times[len(times) // 2]
+
+
+def _times_s(clock: Clock, calls: Sequence[Callable[[], object]]) -> list[float]:
+    """The seconds that each call took, ascending."""
+    times = []
+    for call in calls:
+        start = clock()
+        call()
+        times.append(clock() - start)
+    return sorted(times)
