@@ -16,9 +16,9 @@ from phalanx.policies.request_class import ClusterView, Request
 from phalanx.policies.spread import RandomAvailable, Spread
 from phalanx.policies.strategy import Asking, Strategy
 from phalanx.policies.two_pass import TwoPassRandom
+from phalanx.policies.waiting_time import LeastWaiting
 from phalanx.resources.quantities import SCALE
 from phalanx.resources.sets import ResourceSet
-from phalanx.scheduling.waiting_time import LeastWaiting
 
 HALVES = st.integers(0, 8).map(lambda half: half * SCALE // 2)
 

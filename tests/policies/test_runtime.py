@@ -18,9 +18,9 @@ from phalanx.policies.memory_pressure import (
 from phalanx.policies.seeded import Seeded
 from phalanx.policies.soft_demand import SoftDemand, least_broken
 from phalanx.policies.strategy import Asking
+from phalanx.policies.waiting_time import Average, Backlog, LeastWaiting
 from phalanx.resources.sets import EMPTY
 from phalanx.scheduling.spill_over import spill_over
-from phalanx.scheduling.waiting_time import Average, Backlog, LeastWaiting
 
 from .language import cluster, node, request, resources, said
 

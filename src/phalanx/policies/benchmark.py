@@ -17,6 +17,7 @@ from phalanx.policies.seeded import Seeded
 from phalanx.policies.spread import RandomAvailable, Spread
 from phalanx.policies.strategy import Asking, Strategy
 from phalanx.policies.two_pass import TwoPassRandom
+from phalanx.policies.waiting_time import LeastWaiting
 from phalanx.resources.machines import machine
 from phalanx.resources.pack import PackTables
 from phalanx.resources.sets import ResourceSet
@@ -78,6 +79,7 @@ def _strategies() -> dict[str, Strategy]:
         "two-pass random": TwoPassRandom(),
         "node affinity": NodeAffinity(node="n00003", soft=True),
         "node labels": NodeLabels(hard=parse_selector({"zone": "a"})),
+        "least waiting time": LeastWaiting(),
     }
 
 
@@ -86,7 +88,12 @@ def _decisions(strategy: Strategy, size: int) -> list[Callable[[], object]]:
     rng = Seeded(size)
     view = ClusterView(NodeTable(_node(at, rng) for at in range(size)))
     request = Request(resources=ResourceSet.from_mapping({"CPU": 4, "memory": 1000}))
-    asking = Asking(local="n00001", preferred="n00001")
+    asking = Asking(
+        local="n00001",
+        preferred="n00001",
+        argument_bytes=10**7,
+        held_bytes={"n00002": 10**6},
+    )
     strategy.pick(view, request, asking, rng)
 
     def one(reports: list[NodeState]) -> Callable[[], object]:
