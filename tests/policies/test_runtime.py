@@ -207,6 +207,15 @@ class TestLeastWaiting:
         view.nodes.remove("c")
         assert said(least.pick(view, request("1CPU"), Asking(), random.Random(0))) == "b"
 
+    def test_one_strategy_may_serve_several_clusters(self) -> None:
+        least = LeastWaiting()
+        answers = []
+        for nodes in ("a 4CPU", "b 4CPU\nc 4CPU", "a 4CPU\nc 4CPU"):
+            view = cluster(nodes)
+            least.report(view, "a", Backlog(queue_length=5, run_s=1))
+            answers.append(said(least.pick(view, request("1CPU"), Asking(), random.Random(0))))
+        assert answers == ["a", "b", "c"]
+
     def test_no_node_at_all(self) -> None:
         least = LeastWaiting()
         assert said(least.pick(cluster(""), request("1CPU"), Asking(), Seeded(0))) == "infeasible"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from phalanx.policies.node_table import NodeTable
 from phalanx.policies.outcome import Outcome
 from phalanx.policies.request_class import ClusterView, Request
 from phalanx.policies.strategy import Asking, excluded_rows, placed, reject
@@ -55,7 +56,7 @@ class LeastWaiting:
         """`default_bandwidth`: bytes a second where none was measured."""
         self._default_bandwidth = default_bandwidth
         self._backlogs: dict[str, Backlog] = {}
-        self._generation = -1
+        self._laid_out: tuple[NodeTable | None, int] = (None, 0)
         self._queue_s = np.zeros(0)
         self._s_per_byte = np.zeros(0)
 
@@ -63,7 +64,7 @@ class LeastWaiting:
         """Takes over what a node's heartbeat said."""
         self._backlogs[node] = backlog
         row = view.nodes.row_of.get(node)
-        if row is not None and self._generation == view.nodes.generation:
+        if row is not None and self._is_laid_out(view.nodes):
             self._write(row, backlog)
 
     def estimate_s(self, node: str, asking: Asking) -> float:
@@ -97,15 +98,18 @@ class LeastWaiting:
 
     def _catch_up(self, view: ClusterView) -> None:
         """Lays the reports out anew after nodes joined or left."""
-        if self._generation == view.nodes.generation:
+        if self._is_laid_out(view.nodes):
             return
-        self._generation = view.nodes.generation
+        self._laid_out = (view.nodes, view.nodes.generation)
         self._queue_s = np.zeros(len(view.nodes))
         self._s_per_byte = np.full(len(view.nodes), 1 / self._default_bandwidth)
         for node, backlog in self._backlogs.items():
             row = view.nodes.row_of.get(node)
             if row is not None:
                 self._write(row, backlog)
+
+    def _is_laid_out(self, nodes: NodeTable) -> bool:
+        return self._laid_out[0] is nodes and self._laid_out[1] == nodes.generation
 
     def _write(self, row: int, backlog: Backlog) -> None:
         self._queue_s[row] = backlog.queue_length * backlog.run_s
