@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from itertools import combinations
+from itertools import chain, combinations
+from math import comb
 
 import numpy as np
 import numpy.typing as npt
@@ -83,8 +84,7 @@ class PackTables:
     def _sets_of(self, count: int) -> Masks:
         """All sets of `count` devices, in the order of their ascending numbers."""
         if count not in self._subsets:
-            chosen = combinations(range(self._count), count)
-            self._subsets[count] = np.array([sum(1 << i for i in s) for s in chosen], np.int64)
+            self._subsets[count] = (1 << _choices(self._count, count)).sum(axis=1)
         return self._subsets[count]
 
     def _left_worth_of(self, count: int) -> Masks:
@@ -105,13 +105,17 @@ class PackTables:
             # One group holds the lowest device; the others of that group are any of the rest.
             lowest = targets & -targets
             members = _bits(targets ^ lowest, whole - 1)
-            best = np.full(targets.size, _NEVER)
-            for others in combinations(range(whole - 1), count - 1):
-                group = lowest.copy()
-                for position in others:
-                    group |= members[position]
-                np.maximum(best, self._inside[group] + exact[targets ^ group], out=best)
-            exact[targets] = best
+            others = _choices(whole - 1, count - 1)
+            if len(others) <= targets.size:
+                best = np.full(targets.size, _NEVER)
+                for places in others.tolist():
+                    group = lowest | members[places].sum(axis=0)
+                    np.maximum(best, self._inside[group] + exact[targets ^ group], out=best)
+                exact[targets] = best
+            else:
+                for at, target in enumerate(targets):
+                    groups = lowest[at] | members[:, at][others].sum(axis=1)
+                    exact[target] = (self._inside[groups] + exact[target ^ groups]).max()
         # What is left over does not count: the best of X is the best of its subsets of the
         # largest full size, and a larger full size is never worth less.
         for bit in range(self._count):
@@ -173,11 +177,16 @@ def _sums_inside(affinity: tuple[tuple[int, ...], ...]) -> Masks:
     return sums
 
 
-def _bits(masks: Masks, count: int) -> list[Masks]:
-    """The single bits of each mask, lowest first; every mask holds `count` of them."""
-    bits = []
-    for _ in range(count):
-        low = masks & -masks
-        bits.append(low)
-        masks = masks ^ low
+def _choices(size: int, count: int) -> Masks:
+    """Every choice of `count` numbers below `size`, ascending, one a row, in order."""
+    flat = np.fromiter(chain.from_iterable(combinations(range(size), count)), np.int64)
+    return flat.reshape(comb(size, count), count)
+
+
+def _bits(masks: Masks, count: int) -> Masks:
+    """The single bits of each mask, lowest first, one row for each; every mask holds `count`."""
+    bits = np.empty((count, masks.size), np.int64)
+    for row in bits:
+        row[:] = masks & -masks
+        masks = masks ^ row
     return bits

@@ -67,6 +67,12 @@ class Topology:
         found = self.tables.pick(_mask(known), count, _mask(required), least)
         return _numbers(found)
 
+    def prepare(self) -> None:
+        """Makes the tables now (a moment for sixteen devices), so that no pick waits for them."""
+        if self.device_count <= EXACT_UP_TO:
+            for count in range(1, self.device_count + 1):
+                self.tables.prepare(count)
+
     def link_sum(self, devices: Iterable[int]) -> int:
         """The summed weights of all pairs among `devices`."""
         chosen = sorted(devices)
@@ -121,7 +127,8 @@ def from_rows(
     """A topology from the cells of `topo -m`: a square of words with X on the diagonal.
 
     `pcie_rows`, the cells of `topo -mp`, give the PCIe level beneath NVLinks. Without them it is
-    taken as NODE between devices of one NUMA node and as SYS otherwise.
+    taken as NODE between devices of one NUMA node and as SYS otherwise. The tables for picks are
+    made here, once for all nodes that are wired alike.
 
     Raises ValueError for a table that is not square or not symmetric, and for unknown words.
     """
@@ -142,7 +149,9 @@ def from_rows(
                     f"a link is the same from both ends, but GPU{i} to GPU{j} is {rows[i][j]} "
                     f"and GPU{j} to GPU{i} is {rows[j][i]}"
                 )
-    return Topology(weights=weights, numa=nodes)
+    topology = Topology(weights=weights, numa=nodes)
+    topology.prepare()
+    return topology
 
 
 def parse_topo(text: str, pcie_text: str | None = None) -> Topology:
