@@ -47,12 +47,12 @@ def _at_once(api: Api, effort: Effort) -> list[float]:
     api.get([task.remote() for _ in range(1000)])
     _forget_peak()
     before = _peak_rss()
-    api.get([task.remote() for _ in range(int(AT_ONCE * effort.scale))])
+    api.get([task.remote() for _ in range(AT_ONCE)])
     return [_peak_rss() - before]
 
 
 def _in_a_row(api: Api, effort: Effort) -> list[float]:
-    """Growth of the driver from a tenth of the way to the end, in MiB."""
+    """Growth of the driver from a tenth of the way to the end, in MiB; a tenth of it if quick."""
     task = small_task(api)
     total = int(IN_A_ROW * effort.scale)
     process = psutil.Process()
