@@ -141,9 +141,7 @@ def steady(snapshot: Snapshot, plan: Plan, fresh: int = 1_000) -> Snapshot:
     now = after(snapshot, plan)
     kinds = sorted({t.shape for t in snapshot.tasks[:2000]}, key=repr)[:20]
     groups, tasks = _gangs(gang_sizes(fresh), kinds, "n")
-    return msgspec.structs.replace(
-        now, podgroups=now.podgroups + groups, tasks=now.tasks + tasks
-    )
+    return msgspec.structs.replace(now, podgroups=now.podgroups + groups, tasks=now.tasks + tasks)
 
 
 def _queues() -> tuple[QueueSpec, ...]:

@@ -21,6 +21,9 @@ UNASKED_CPU = 100
 UNASKED_MEMORY = 200 * 1024 * 1024
 """What kube-scheduler's scores take a task for that asks for no cpu or no memory."""
 
+SHARED_DEVICES = ("volcano.sh/gpu-", "volcano.sh/vgpu-")
+"""Resources that are parts of devices: the deviceshare plugin counts them by device instead."""
+
 _PHASE_STATUS = {
     "Running": j.RUNNING,
     "Releasing": j.RELEASING,
@@ -77,6 +80,8 @@ class Cluster:
                 names.update(k for k, _ in quota)
         for group in snapshot.podgroups:
             names.update(k for k, _ in group.min_resources or ())
+        if "deviceshare" in snapshot.config.plugin_names():
+            names = {n for n in names if not n.startswith(SHARED_DEVICES)}
         self.dims = Dimensions(names)
         self._nodes(snapshot)
         self.queues: list[QueueSpec] = sorted(snapshot.queues, key=lambda q: q.name)

@@ -128,5 +128,3 @@ def _ready(job: Job, role: str) -> int:
     if c is None:
         return 0
     return c[j.ALLOCATED] + c[j.BINDING] + c[j.BOUND] + c[j.RUNNING] + c[j.SUCCEEDED]
-
-

@@ -206,15 +206,11 @@ class GangEviction:
                 break
         return places
 
-    def _place_part(
-        self, attempt: Statement, sub: SubJob, tasks: Tasks, within: str
-    ) -> str | None:
+    def _place_part(self, attempt: Statement, sub: SubJob, tasks: Tasks, within: str) -> str | None:
         """The first domain in which the part can be placed; its tasks are then taken."""
         session = self._session
         hard = sub.job.is_hard()
-        levels = (
-            levels_for(session, "subjob_gradient", sub, within, EVICT) if hard else [[within]]
-        )
+        levels = levels_for(session, "subjob_gradient", sub, within, EVICT) if hard else [[within]]
         for name in (name for level in levels for name in level):
             mark, trial = attempt.checkpoint(), tasks.copy()
             if self._fill(attempt, sub, trial, name):

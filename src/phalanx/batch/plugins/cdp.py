@@ -1,0 +1,40 @@
+"""A task that just started is left alone for a while.
+
+Source: Volcano's cdp plugin. The annotation or label volcano.sh/cooldown-time (a duration) of a
+preemptable task shields it for so long after it started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from phalanx.batch.arguments import Arguments, seconds
+from phalanx.batch.session import Session
+
+KEY = "volcano.sh/cooldown-time"
+
+
+class Cooldown:
+    """No arguments."""
+
+    name = "cdp"
+
+    def __init__(self, arguments: Arguments) -> None:
+        del arguments
+
+    def open(self, session: Session) -> None:
+        tasks = session.cluster.tasks
+
+        def warm(t: int) -> bool:
+            spec = tasks[t]
+            given = dict(spec.shape.annotations).get(KEY) or dict(spec.shape.labels).get(KEY)
+            wait = seconds(given)
+            started = spec.started if spec.started is not None else spec.created
+            return wait is not None and started is not None and session.now < started + wait
+
+        def spare(_: Any, candidates: Sequence[int]) -> list[int]:
+            return [t for t in candidates if not warm(t)]
+
+        session.add("preemptable", self.name, spare)
+        session.add("reclaimable", self.name, spare)

@@ -1,0 +1,137 @@
+"""Ask a server of one's own: it may filter and rank nodes, and judge jobs, queues and victims.
+
+Source: Volcano's extender plugin. The plugin itself opens no socket: the caller lends
+`shells["extender"]`, a function (url, payload, timeout_s) -> answer. A server that fails, hangs past
+its timeout or answers nonsense costs that one call and a warning; it is not asked again this cycle, and
+the answer is what the cycle would have done without it (or, with `extender.ignorable` false, a no).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from phalanx.batch.amounts import Flags, Vector
+from phalanx.batch.arguments import Arguments, flag, seconds, text
+from phalanx.batch.hooks import ABSTAIN, PERMIT, REJECT
+from phalanx.batch.jobs import Job
+from phalanx.batch.rows import Ask, Filter, Rows, Scorer, always
+from phalanx.batch.session import Session
+
+Send = Callable[[str, Mapping[str, Any], float], Any]
+
+
+class Extender:
+    """`extender.urlPrefix`, `extender.httpTimeout` 1s, `extender.ignorable` false, and a verb for
+    each point that it serves: `extender.predicateVerb`, `prioritizeVerb`, `preemptableVerb`,
+    `reclaimableVerb`, `queueOverusedVerb`, `jobEnqueueableVerb`, `jobReadyVerb`."""
+
+    name = "extender"
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._prefix = text(arguments, "extender.urlPrefix").rstrip("/")
+        self._timeout_s = seconds(arguments.get("extender.httpTimeout")) or 1.0
+        self._ignorable = flag(arguments, "extender.ignorable", False)
+        self._verbs = {
+            k.removeprefix("extender.").removesuffix("Verb"): str(v)
+            for k, v in arguments.items()
+            if k.endswith("Verb") and v
+        }
+
+    def open(self, session: Session) -> None:
+        self._session = session
+        self._send: Send | None = session.shells.get("extender")
+        self._silent = self._send is None
+        if self._verbs and self._silent:
+            session.warn("the extender has verbs, but nobody lent it a connection")
+        self._known: dict[tuple[str, str], Any] = {}
+        hooks: dict[str, tuple[str, Any]] = {
+            "predicate": ("filter", Filter(reason="extender", passes=self._passes, changes=always,
+                                           scope="job")),
+            "prioritize": ("scorer", Scorer(name=self.name, score=self._score, changes=always,
+                                            scope="job")),
+            "preemptable": ("preemptable", self._victims_of("preemptable", "preemptor")),
+            "reclaimable": ("reclaimable", self._victims_of("reclaimable", "reclaimer")),
+            "queueOverused": ("overused", self._overused),
+            "jobEnqueueable": ("job_enqueueable", self._enqueueable),
+            "jobReady": ("job_ready", self._ready),
+        }  # fmt: skip
+        for point, (hook, fn) in hooks.items():
+            if point in self._verbs:
+                session.add(hook, self.name, fn)
+
+    def _call(self, point: str, key: str, payload: Mapping[str, Any], good: type) -> Any:
+        """The server's answer if it is a `good`, else None; asked once per question."""
+        if (point, key) in self._known:
+            return self._known[point, key]
+        answer = None
+        if not self._silent and self._send is not None:
+            url = f"{self._prefix}/{self._verbs[point]}"
+            try:
+                answer = self._send(url, payload, self._timeout_s)
+            except Exception as e:  # noqa: BLE001 -- whatever the server does must not end the cycle
+                self._give_up(f"the extender failed at {point}: {e}")
+            if answer is not None and not isinstance(answer, good):
+                self._give_up(f"the extender answered {point} with {type(answer).__name__}")
+                answer = None
+        self._known[point, key] = answer
+        return answer
+
+    def _give_up(self, why: str) -> None:
+        self._silent = True
+        self._session.warn(f"{why}; it is not asked again in this cycle")
+
+    def _ask_nodes(self, point: str, ask: Ask) -> Any:
+        cluster = self._session.cluster
+        key = f"{ask.job.uid}/{ask.klass.index}"
+        task = {"task": cluster.task_uid[ask.task], "job": ask.job.uid,
+                "request": dict(ask.klass.shape.request)}  # fmt: skip
+        return self._call(point, key, {**task, "nodes": cluster.node_names}, dict)
+
+    def _passes(self, rows: Rows, ask: Ask) -> Flags:
+        answer = self._ask_nodes("predicate", ask)
+        if answer is None:
+            return np.full(len(rows), self._ignorable or not self._verbs, dtype=np.bool_)
+        listed = answer.get("nodes")
+        names = set(listed) if isinstance(listed, list) else set()
+        of = self._session.cluster.node_names
+        return np.array([of[n] in names for n in rows.index], dtype=np.bool_)
+
+    def _score(self, rows: Rows, ask: Ask) -> Vector:
+        answer = self._ask_nodes("prioritize", ask) or {}
+        found = answer.get("scores")
+        scores = found if isinstance(found, dict) else {}
+        of = self._session.cluster.node_names
+        given = [scores.get(of[n], 0.0) for n in rows.index]
+        return np.array([x if isinstance(x, int | float) else 0.0 for x in given], dtype=np.float64)
+
+    def _victims_of(self, point: str, who: str) -> Callable[[int, Sequence[int]], Any]:
+        def victims(asker: int, candidates: Sequence[int]) -> list[int] | None:
+            uids = self._session.cluster.task_uid
+            listed = [uids[t] for t in candidates]
+            payload = {who: uids[asker], "candidates": listed}
+            answer = self._call(point, f"{asker}:{listed}", payload, dict)
+            named = answer.get("victims") if answer is not None else None
+            if not isinstance(named, list):
+                return None if self._ignorable else []
+            return [t for t in candidates if uids[t] in named]
+
+        return victims
+
+    def _overused(self, queue: int) -> bool:
+        name = self._session.cluster.queues[queue].name
+        answer = self._call("queueOverused", name, {"queue": name}, dict)
+        return bool(answer.get("overused")) if answer is not None else False
+
+    def _enqueueable(self, job: Job) -> int:
+        answer = self._call("jobEnqueueable", job.uid, {"job": job.uid}, dict)
+        if answer is None:
+            return ABSTAIN if self._ignorable else REJECT
+        status = answer.get("status")
+        return status if status in (PERMIT, ABSTAIN, REJECT) else ABSTAIN
+
+    def _ready(self, job: Job) -> bool:
+        answer = self._call("jobReady", job.uid, {"job": job.uid}, dict)
+        return bool(answer.get("ready")) if answer is not None else self._ignorable

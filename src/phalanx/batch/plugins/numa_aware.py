@@ -1,0 +1,123 @@
+"""Tasks that want their cores and devices on few NUMA nodes.
+
+Source: Volcano's numa-aware plugin. The policy is the task's annotation
+volcano.sh/numa-topology-policy: best-effort always passes, restricted needs the fewest NUMA nodes that
+an empty machine could do with, single-numa-node needs one. Score = weight * (100 - 100 * NUMA nodes
+used / the most any candidate uses).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+
+from phalanx.batch.amounts import MEMORY, PODS, Counts, Flags, Vector
+from phalanx.batch.arguments import Arguments, whole
+from phalanx.batch.cluster import Klass
+from phalanx.batch.jobs import Job
+from phalanx.batch.rows import ALWAYS, NEVER, Ask, Filter, Rows, Scorer
+from phalanx.batch.session import Session
+
+POLICY = "volcano.sh/numa-topology-policy"
+_STRICT = ("restricted", "single-numa-node")
+
+
+class NumaAware:
+    """`weight` 1. Nodes tell the free amounts of each NUMA node in `numa`; those that do not take
+    no task with a policy stricter than best-effort."""
+
+    name = "numa-aware"
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._weight = whole(arguments, "weight", 1)
+
+    def open(self, session: Session) -> None:
+        self._cluster = session.cluster
+        dims = session.cluster.dims
+        self._free: list[list[Counts]] = [
+            [dims.counts(part) for part in node.numa] for node in session.cluster.nodes
+        ]
+        self._taken: dict[int, list[tuple[int, Counts]]] = {}
+        caring = any(_policy(k) for k in session.cluster.klasses)
+        if not caring:
+            return
+
+        def changes(klass: Klass) -> int:
+            return ALWAYS if _policy(klass) else NEVER
+
+        session.add("changed", self.name, self._changed)
+        session.add("filter", self.name, Filter(reason="numa", passes=self._passes,
+                                                changes=changes, curable=True))  # fmt: skip
+        session.add("scorer", self.name, Scorer(name=self.name, score=self._score, changes=changes))
+
+    def _passes(self, rows: Rows, ask: Ask) -> Flags:
+        policy = _policy(ask.klass)
+        if policy not in _STRICT:
+            return np.ones(len(rows), dtype=np.bool_)
+        good = []
+        for n in rows.index:
+            used = self._spread(int(n), ask.klass)
+            limit = 1 if policy == _STRICT[1] else self._fewest(int(n), ask.klass)
+            good.append(0 < used <= limit)
+        return np.array(good, dtype=np.bool_)
+
+    def _score(self, rows: Rows, ask: Ask) -> Vector:
+        if not _policy(ask.klass):
+            return np.zeros(len(rows))
+        used = np.array([self._spread(int(n), ask.klass) for n in rows.index], dtype=np.float64)
+        worst = used.max(initial=0.0)
+        if worst == 0:
+            return np.full(len(rows), 100.0 * self._weight)
+        out: Vector = self._weight * (100.0 - np.floor(100.0 * used / worst))
+        return out
+
+    def _spread(self, node: int, klass: Klass) -> int:
+        """How many NUMA nodes the task needs on a node as it is; 0 if they cannot hold it."""
+        return len(self._choose(self._free[node], klass))
+
+    def _fewest(self, node: int, klass: Klass) -> int:
+        """How many it would need if the machine were empty and cut evenly."""
+        parts = len(self._free[node])
+        if parts == 0:
+            return 0
+        each = self._cluster.capacity[node] // parts
+        need = [
+            -(-int(klass.request[r]) // max(int(each[r]), 1))
+            for r in klass.asked
+            if r not in (MEMORY, PODS)
+        ]
+        return max(need, default=1)
+
+    def _choose(self, free: list[Counts], klass: Klass) -> tuple[int, ...]:
+        of = [r for r in klass.asked if r not in (MEMORY, PODS)]
+        for size in range(1, len(free) + 1):
+            for parts in combinations(range(len(free)), size):
+                total = sum(free[i][of] for i in parts)
+                if bool((total >= klass.request[of]).all()):
+                    return parts
+        return ()
+
+    def _changed(
+        self, job: Job, klass: Klass, tasks: Sequence[int], nodes: Sequence[int], sign: int
+    ) -> None:
+        for t, node in zip(tasks, nodes, strict=True):
+            if sign < 0:
+                for part, amount in self._taken.pop(t, ()):
+                    self._free[node][part] = self._free[node][part] + amount
+                continue
+            left = klass.request.copy()
+            left[[MEMORY, PODS]] = 0
+            taken = []
+            for part in self._choose(self._free[node], klass):
+                amount = np.minimum(left, np.maximum(self._free[node][part], 0))
+                self._free[node][part] = self._free[node][part] - amount
+                left = left - amount
+                taken.append((part, amount))
+            self._taken[t] = taken
+
+
+def _policy(klass: Klass) -> str:
+    policy = dict(klass.shape.annotations).get(POLICY, "")
+    return "" if policy == "none" else policy

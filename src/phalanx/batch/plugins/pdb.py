@@ -1,0 +1,71 @@
+"""Victims only as far as disruption budgets go.
+
+Source: Volcano's pdb plugin. Of the tasks that a budget covers, at most so many may go that its
+minimum stays running (or its maximum unavailable is not passed).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from phalanx.batch import jobs as j
+from phalanx.batch.arguments import Arguments, part_of
+from phalanx.batch.matching import meets
+from phalanx.batch.session import Session
+
+
+class DisruptionBudgets:
+    """No arguments; the snapshot's `disruption_budgets` are the budgets."""
+
+    name = "pdb"
+
+    def __init__(self, arguments: Arguments) -> None:
+        del arguments
+
+    def open(self, session: Session) -> None:
+        cluster = session.cluster
+        budgets = session.snapshot.budgets
+
+        def covers(t: int) -> list[int]:
+            klass = cluster.klass[t]
+            return [
+                i
+                for i, b in enumerate(budgets)
+                if b.namespace == klass.shape.namespace and meets(klass.labels, b.matches)
+            ]
+
+        def spare(_: Any, candidates: Sequence[int]) -> list[int]:
+            left = allowances()
+            out = []
+            for t in candidates:
+                of = covers(t)
+                if all(left[i] > 0 for i in of):
+                    for i in of:
+                        left[i] -= 1
+                    out.append(t)
+            return out
+
+        def allowances() -> list[int]:
+            total, running = [0] * len(budgets), [0] * len(budgets)
+            if budgets:
+                for t, status in enumerate(cluster.status):
+                    for i in covers(t):
+                        total[i] += 1
+                        running[i] += status == j.RUNNING
+            out = []
+            for i, b in enumerate(budgets):
+                if b.min_available:
+                    out.append(running[i] - part_of(b.min_available, total[i]))
+                else:
+                    down = total[i] - running[i]
+                    out.append(part_of(b.max_unavailable or "0", total[i]) - down)
+            return out
+
+        def victims() -> list[int]:
+            """pdb names nobody of itself: it only spares."""
+            return []
+
+        for hook in ("preemptable", "reclaimable"):
+            session.add(hook, self.name, spare)
+        session.add("victims", self.name, victims)

@@ -1,0 +1,84 @@
+"""Move tasks off busy nodes while others idle.
+
+Source: Volcano's rescheduling plugin, strategy lowNodeUtilization. A node is idle if all it measures
+is below `thresholds`, busy if any is above `targetThresholds`; preemptable tasks of busy nodes are
+victims, the least important first, until the node is at its target or idle nodes have no more room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from phalanx.batch import jobs as j
+from phalanx.batch.amounts import CPU, MEMORY
+from phalanx.batch.arguments import Arguments, number
+from phalanx.batch.cluster import Cluster
+from phalanx.batch.session import Session
+
+_OF = (("cpu", CPU), ("memory", MEMORY))
+
+
+class Rescheduling:
+    """`strategies: [{name: lowNodeUtilization, params: {thresholds: {cpu: 20, memory: 20},
+    targetThresholds: {cpu: 80, memory: 80}}}]`; `interval` is up to whoever runs cycles."""
+
+    name = "rescheduling"
+
+    def __init__(self, arguments: Arguments) -> None:
+        params: Mapping[str, Any] = {}
+        for entry in arguments.get("strategies") or ():
+            if isinstance(entry, dict) and entry.get("name") == "lowNodeUtilization":
+                found = entry.get("params")
+                params = found if isinstance(found, dict) else {}
+        self._low = _limits(params.get("thresholds"), 20.0)
+        self._high = _limits(params.get("targetThresholds"), 80.0)
+
+    def open(self, session: Session) -> None:
+        session.add("victims", self.name, lambda: self._victims(session))
+
+    def _victims(self, session: Session) -> list[int]:
+        cluster = session.cluster
+        used = _fractions(cluster)
+        idle = np.flatnonzero((used < self._low).all(axis=1))
+        busy = np.flatnonzero((used > self._high).any(axis=1))
+        if len(idle) == 0 or len(idle) == len(used):
+            return []
+        columns = [r for _, r in _OF]
+        capacity = cluster.capacity[:, columns].astype(np.float64)
+        room = ((self._high - used[idle]) / 100 * capacity[idle]).sum(axis=0)
+        out = []
+        for node in sorted(busy.tolist(), key=lambda n: -float(used[n].sum())):
+            over = (used[node] - self._high) / 100 * capacity[node]
+            running = [
+                t
+                for t in cluster.on_node[node]
+                if cluster.status[t] == j.RUNNING and cluster.tasks[t].preemptable
+            ]
+            for t in sorted(running, key=lambda t: (cluster.tasks[t].priority, t)):
+                load = cluster.klass[t].vector[columns]
+                if not (over > 0).any() or bool((load > room).any()):
+                    break
+                over, room = over - load, room - load
+                out.append(t)
+        return out
+
+
+def _limits(given: Any, default: float) -> Any:
+    named = given if isinstance(given, dict) else {}
+    return np.array([number(named, name, default) for name, _ in _OF])
+
+
+def _fractions(cluster: Cluster) -> Any:
+    """Percent in use per node: as measured where measured, else as promised."""
+    rows = []
+    for i, node in enumerate(cluster.nodes):
+        measured = dict(node.usage)
+        row = []
+        for name, r in _OF:
+            whole = max(int(cluster.capacity[i, r]), 1)
+            row.append(measured.get(name, 100.0 * float(cluster.used[i, r]) / whole))
+        rows.append(row)
+    return np.array(rows) if rows else np.zeros((0, len(_OF)))

@@ -1,0 +1,58 @@
+"""A namespace's hard limits hold before its jobs are let in.
+
+Source: Volcano's resourcequota plugin. A job is let in if, in every resource that a quota of its
+namespace names, what runs there + what was let in + its minimum stays within. `requests.cpu` is cpu.
+"""
+
+from __future__ import annotations
+
+from phalanx.batch import jobs as j
+from phalanx.batch.arguments import Arguments
+from phalanx.batch.hooks import PERMIT, REJECT
+from phalanx.batch.jobs import Job
+from phalanx.batch.plan import Rejection
+from phalanx.batch.session import Session
+
+
+class ResourceQuota:
+    """No arguments."""
+
+    name = "resourcequota"
+
+    def __init__(self, arguments: Arguments) -> None:
+        del arguments
+
+    def open(self, session: Session) -> None:
+        quotas: dict[str, list[dict[str, float]]] = {}
+        for q in session.snapshot.quotas:
+            hard = {k.removeprefix("requests."): x for k, x in q.hard if "limits." not in k}
+            quotas.setdefault(q.namespace, []).append(hard)
+        used: dict[str, dict[str, float]] = {}
+        for t, spec in enumerate(session.cluster.tasks):
+            if spec.namespace in quotas and session.cluster.status[t] in j.HOLDING:
+                mine = used.setdefault(spec.namespace, {})
+                for name, x in (*spec.shape.request, ("pods", 1.0)):
+                    mine[name] = mine.get(name, 0.0) + x
+
+        def enqueueable(job: Job) -> int:
+            least = job.spec.min_resources
+            if least is None or job.spec.namespace not in quotas:
+                return PERMIT
+            have = used.get(job.spec.namespace, {})
+            for hard in quotas[job.spec.namespace]:
+                for name, x in least:
+                    if name in hard and have.get(name, 0.0) + x > hard[name]:
+                        detail = {"resource": name, "limit": hard[name],
+                                  "would_use": have.get(name, 0.0) + x}  # fmt: skip
+                        session.refuse(job, Rejection(reason="namespace-quota", detail=detail))
+                        return REJECT
+            return PERMIT
+
+        def enqueued(job: Job) -> None:
+            if job.spec.namespace in quotas:
+                mine = used.setdefault(job.spec.namespace, {})
+                for name, x in job.spec.min_resources or ():
+                    mine[name] = mine.get(name, 0.0) + x
+
+        session.add("job_enqueueable", self.name, enqueueable)
+        session.add("job_enqueued", self.name, enqueued)

@@ -1,0 +1,98 @@
+"""Roles of a job that belong together go together, and apart those that do not.
+
+Source: Volcano's task-topology plugin. Tasks are packed into buckets by the annotations
+volcano.sh/task-topology-affinity, -anti-affinity (groups of roles: "ps,worker;ps") and -task-order.
+Strength: apart from one's like 4, with another role 3, with one's like 2, apart from another 1. Full
+buckets go first. Node score = 100 * weight / largest bucket * (bucket's tasks there - anti-affine
+tasks there + tasks of the bucket that would still fit).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from phalanx.batch import jobs as j
+from phalanx.batch.amounts import Vector
+from phalanx.batch.arguments import Arguments, whole
+from phalanx.batch.cluster import Klass
+from phalanx.batch.jobs import Job
+from phalanx.batch.plugin_parts.buckets import Bucket, Buckets, Wishes, wishes_of
+from phalanx.batch.rows import Ask, Rows, Scorer, always
+from phalanx.batch.session import Session
+
+
+class TaskTopology:
+    """`task-topology.weight` 1."""
+
+    name = "task-topology"
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._weight = whole(arguments, "task-topology.weight", 1)
+
+    def open(self, session: Session) -> None:
+        self._session = session
+        self._buckets: dict[int, Buckets] = {}
+        for job in session.cluster.jobs:
+            wishes = self._wishes(job) if job.counts[j.PENDING] else None
+            if wishes is not None:
+                self._buckets[job.index] = Buckets(session.cluster, job, wishes)
+        if not self._buckets:
+            return
+        session.add("task_order", self.name, self._key)
+        session.add("changed", self.name, self._changed)
+        session.add(
+            "scorer",
+            self.name,
+            Scorer(name=self.name, score=self._score, changes=always, scope="task"),
+        )
+
+    def _wishes(self, job: Job) -> Wishes | None:
+        cluster = self._session.cluster
+        roles = {cluster.klass[t].shape.role for t in job.tasks}
+        for t in job.tasks:
+            parts = cluster.tasks[t].name.split("-")
+            roles.update(parts[-2:-1])
+        return wishes_of(dict(job.spec.annotations), roles)
+
+    def _key(self, t: int) -> tuple[Any, ...]:
+        buckets = self._buckets.get(self._session.cluster.job_of[t])
+        bucket = buckets.of(t) if buckets is not None else None
+        if buckets is None or bucket is None:
+            return (1, 0, 0, 0, 0)
+        return (0, -len(bucket.tasks), bucket.index, *buckets.role_key(t))
+
+    def _changed(
+        self, job: Job, klass: Klass, tasks: Sequence[int], nodes: Sequence[int], sign: int
+    ) -> None:
+        buckets = self._buckets.get(job.index)
+        if buckets is not None:
+            for t, node in zip(tasks, nodes, strict=True):
+                buckets.moved(t, node, sign)
+
+    def _score(self, rows: Rows, ask: Ask) -> Vector:
+        buckets = self._buckets.get(ask.job.index)
+        bucket = buckets.of(ask.task) if buckets is not None else None
+        if buckets is None or bucket is None:
+            return np.zeros(len(rows))
+        scores = [self._on_node(buckets, bucket, ask, int(n)) for n in rows.index]
+        return np.array(scores, dtype=np.float64) * (100.0 * self._weight / buckets.largest)
+
+    def _on_node(self, buckets: Buckets, bucket: Bucket, ask: Ask, node: int) -> int:
+        cluster = self._session.cluster
+        room = cluster.idle[node] + cluster.releasing[node]
+        if bool((room < ask.klass.request).any()):
+            return 0
+        score = bucket.on_node.get(node, 0)
+        score += min(0, buckets.repulsion(ask.klass.shape.role, node))
+        score += len(bucket.tasks)
+        left = bucket.request.copy()
+        for t in sorted(bucket.tasks):
+            if bool((left <= room).all()):
+                break
+            if t != ask.task:
+                left -= cluster.klass[t].request
+                score -= 1
+        return score
