@@ -1,0 +1,58 @@
+"""The strategy that docs/placement.md shows works as it stands there, through an entry point."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from phalanx.policies.entry import strategy
+
+from .language import cluster, picks, request
+
+DOCS = Path(__file__).parents[2] / "docs" / "placement.md"
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The documented file and its entry point, as an installed distribution has them."""
+    text = DOCS.read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(\"\"\"Strategy.*?)```", text, re.DOTALL)
+    assert len(code.splitlines()) <= 30
+    (line,) = re.findall(r'entry-points."phalanx.strategies"\]\n(\S+) = "(\S+)"', text)
+    name, target = line
+    (tmp_path / f"{target.partition(':')[0]}.py").write_text(code)
+    folder = tmp_path / "ours-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: ours\nVersion: 1.0\n")
+    (folder / "entry_points.txt").write_text(
+        f"[phalanx.strategies]\n{name} = {target}\nbroken = our_strategies:__doc__\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "our_strategies", raising=False)
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize(
+    ("nodes", "terms", "expected"),
+    [
+        ("a 1CPU lease-ends=3; b 1CPU lease-ends=9; c 1CPU", "", "b"),
+        ("a 1CPU lease-ends=3; b 0/1CPU lease-ends=9", "", "a"),
+        ("a 0/1CPU lease-ends=3; b 0/1CPU lease-ends=9", "", "b busy"),
+        ("a 0/1CPU lease-ends=3", "now", "unavailable"),
+        ("a 1CPU; b 1CPU", "", "a"),
+    ],
+)
+def test_the_documented_strategy(nodes: str, terms: str, expected: str) -> None:
+    view = cluster(nodes.replace(";", "\n"))
+    assert picks(strategy("latest-lease"), view, request("1CPU"), terms) == expected
+
+
+@pytest.mark.usefixtures("installed")
+def test_an_entry_point_that_is_no_strategy() -> None:
+    with pytest.raises(ValueError, match=r"entry point 'broken' of phalanx\.strategies is not"):
+        strategy("broken")
+    with pytest.raises(ValueError, match="of one's own: broken, latest-lease; built in: DEFAULT"):
+        strategy("other")
