@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.console import Console
@@ -70,7 +70,7 @@ def try_settings(settings: Settings, data: Digits, seed: int) -> Trial:
 
 
 def search(
-    data_ref: object,
+    data_ref: Any,
     count: int,
     seed: int,
     console: Console,

@@ -20,9 +20,9 @@ def as_completed(
 ) -> Iterator[Any]:
     """Yield each result (or its ref) soon after it is ready.
 
-    A result is yielded when it is there; up to `chunk_size` that are ready together are fetched
-    in one call. `wait_options` go to `wait` (`timeout`, `fetch_local`). Raises ValueError for a
-    `chunk_size` below 1 and for `num_returns`.
+    A result is yielded when it is there; of those ready together, `chunk_size` at a time are
+    fetched in one call. `wait_options` go to `wait` (`timeout`, `fetch_local`). Raises ValueError
+    for a `chunk_size` below 1 and for `num_returns`.
     """
     _check(chunk_size, wait_options)
     return _completed(list(refs), chunk_size, yield_obj_refs, wait_options)
@@ -66,8 +66,16 @@ def _completed(
     refs: list[Any], chunk_size: int, yield_obj_refs: bool, wait_options: dict[str, Any]
 ) -> Iterator[Any]:
     while refs:
-        ready, refs = _some_ready(refs, chunk_size, wait_options)
-        yield from ready if yield_obj_refs else phalanx.get(ready)
+        ready, refs = _all_ready(refs, wait_options)
+        yield from _given(ready, chunk_size, yield_obj_refs)
+
+
+def _given(ready: list[Any], chunk_size: int, yield_obj_refs: bool) -> Iterator[Any]:
+    if yield_obj_refs:
+        yield from ready
+        return
+    for at in range(0, len(ready), chunk_size):
+        yield from phalanx.get(ready[at : at + chunk_size])
 
 
 def _mapped(
@@ -83,19 +91,18 @@ def _mapped(
     for item in items:
         refs.append(fn.remote(item))
         if in_flight is not None and len(refs) >= in_flight:
-            ready, refs = _some_ready(refs, chunk_size, wait_options)
-            yield from ready if yield_obj_refs else phalanx.get(ready)
+            ready, refs = _all_ready(refs, wait_options)
+            yield from _given(ready, chunk_size, yield_obj_refs)
     yield from _completed(refs, chunk_size, yield_obj_refs, wait_options)
 
 
-def _some_ready(
-    refs: list[Any], chunk_size: int, wait_options: dict[str, Any]
-) -> tuple[list[Any], list[Any]]:
-    """Wait for one, then take what else is ready by then, so that nothing ready is held back."""
+def _all_ready(refs: list[Any], wait_options: dict[str, Any]) -> tuple[list[Any], list[Any]]:
+    """Wait for one, then take all that are ready by then.
+
+    Nothing ready is held back, and many refs cost few waits: each looks at all of them.
+    """
     ready, rest = phalanx.wait(refs, num_returns=1, **wait_options)
-    if ready and rest and chunk_size > 1:
-        more, rest = phalanx.wait(
-            rest, num_returns=min(chunk_size - 1, len(rest)), **{**wait_options, "timeout": 0}
-        )
+    if ready and rest:
+        more, rest = phalanx.wait(rest, num_returns=len(rest), **{**wait_options, "timeout": 0})
         ready += more
     return ready, rest

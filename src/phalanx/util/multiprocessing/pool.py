@@ -223,8 +223,8 @@ def _process_count(processes: int | None, address: str | None) -> int:
     if processes is not None and processes < 1:
         raise ValueError(f"a pool needs at least one process, got processes={processes}")
     if not phalanx.is_initialized():
-        local = address in (None, "local")
-        phalanx.init(address=address, **({"num_cpus": processes} if local else {}))
+        is_local = address in (None, "local")
+        phalanx.init(address=address, num_cpus=processes if is_local else None)
     cpus = int(phalanx.cluster_resources().get("CPU", 0))
     if processes is None:
         processes = max(1, cpus)
