@@ -26,7 +26,7 @@ ALIASES = {"gpu": "nvidia.com/gpu"}
 
 
 def is_counted(name: str) -> bool:
-    """Whether placement counts this resource; names without a slash other than these are ignored."""
+    """Whether placement counts this resource; other names without a slash are ignored."""
     if name.startswith("count/"):
         return False
     known = name in ("cpu", "memory", "pods", "ephemeral-storage", "gpu")

@@ -105,7 +105,7 @@ def shapes(count: int = SHAPES) -> list[Shape]:
         request = [("cpu", 0.5 + (i * 7 % 16) / 2), ("memory", (1 + i * 5 % 24) * 1e9 + i * 1e6)]
         if i % 4 == 1:
             request.append(("nvidia.com/gpu", float(1 + i % 2)))
-        selector = ()
+        selector: tuple[tuple[str, str], ...] = ()
         if i % 5 == 0:
             selector = (("zone", f"z{i % 25 // 5}"),)
         elif i % 7 == 0:

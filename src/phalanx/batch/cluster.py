@@ -1,7 +1,7 @@
 """The state that a cycle works on, as columns: nodes in arrays, tasks in lists, jobs in objects.
 
 Everything is ordered by name, so that the order in which a snapshot lists things changes nothing.
-All moves go through `place`, `unplace`, `evict` and `unevict`, which are each other's exact inverse.
+All moves go through `place`, `unplace`, `evict` and `unevict`, each other's exact inverse.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class Cluster:
         self.total = Amount(self.capacity.sum(axis=0).astype(np.float64), has)
 
     def _jobs(self, snapshot: Snapshot) -> None:
-        """Podgroups whose queue exists; tasks of the others stay on their nodes, but take no part."""
+        """Podgroups whose queue exists; tasks of others keep their nodes, but take no part."""
         zero = np.zeros(len(self.dims), dtype=np.int64)
         self.jobs: list[Job] = []
         self.strays = []

@@ -15,7 +15,7 @@ from phalanx.batch.rows import Ask, Rows
 from phalanx.batch.session import Session
 
 REASONS: dict[str, str] = {
-    "gang-tasks-missing": "the gang has {tasks} of the {minimum} tasks it needs: submit {count} more",
+    "gang-tasks-missing": "the gang has {tasks} of its {minimum} tasks: submit {count} more",
     "gang-role-short": "a role of the gang has fewer tasks than its minimum {minimums}",
     "gang-subgroups-short": "the gang has fewer subgroups than its minimum {minimums}",
     "gang-not-whole": "{placed} of {minimum} tasks would find room, so none starts",
@@ -26,7 +26,7 @@ REASONS: dict[str, str] = {
     "queue-quota": "its queue has room for {room} more tasks like this",
     "queue-overused": "its queue holds all it deserves",
     "queue-capability": "its queue may use {limit:g} of {resource}, and would use {would_use:g}",
-    "cluster-overcommitted": "the cluster has {left:g} of {resource} left to promise, {asked:g} asked",
+    "cluster-overcommitted": "the cluster can promise {left:g} more of {resource}, {asked:g} asked",
     "namespace-quota": "its namespace may use {limit:g} of {resource}, and would use {would_use:g}",
     "user-limit": "{who} may use {limit:g} of {resource}, and would use {would_use:g}",
     "resource": "{count} nodes lack {resource} (needs {asked:g}, most free {most:g})",

@@ -100,7 +100,7 @@ class Job(Counted):
         self.queue = queue
         self.priority = spec.priority
         self.phase = spec.phase
-        self.role_min = {role: n for role, n in spec.min_task_member}
+        self.role_min = dict(spec.min_task_member)
         self.role_min_total = sum(self.role_min.values())
         self.role_counts: dict[str, list[int]] = {}
         self.min_resources: Amount | None = None

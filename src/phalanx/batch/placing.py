@@ -143,7 +143,7 @@ class Placer:
     # -- choosing -----------------------------------------------------------------------------
 
     def best(self, ask: Ask, mask: Flags) -> int:
-        """The node with the highest score in the mask, the first by name among equals; -1 if none."""
+        """The node of the mask with the highest score, the first by name; -1 if none."""
         nodes = np.flatnonzero(mask)
         if len(nodes) == 0:
             return -1
@@ -274,7 +274,7 @@ class Placer:
         return bool((cluster.future[node] >= klass.request)[klass.asked].all())
 
     def ranked(self, ask: Ask, nodes: Indexes) -> Iterator[int]:
-        """Nodes by falling score, by name among equals; sorted only when the first is not enough."""
+        """Nodes by falling score, then name; sorted only when the first is not enough."""
         if len(nodes) == 0:
             return
         scores = self.scores(ask, nodes)

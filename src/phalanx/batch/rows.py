@@ -62,8 +62,7 @@ class Rows:
         column: Counts = self._cluster.weighed[self.index, resource]
         if self._times is None or self._klass is None:
             return column
-        column = column + self._times * self._klass.weighed[resource]
-        return column
+        return np.asarray(column + self._times * self._klass.weighed[resource], dtype=np.int64)
 
     def seats(self) -> Counts:
         """Tasks on the node."""

@@ -1,4 +1,4 @@
-"""Give pending tasks nodes: queue by queue, the job in front, as many of its tasks as make it ready.
+"""Give pending tasks nodes: queue by queue, the job in front, as many of its tasks as ready it.
 
 Source: Volcano's allocate action. A queue that is overused is passed over. What a job was given is
 kept if it became ready; if it only will be once evictions end, its promises stay for this cycle;

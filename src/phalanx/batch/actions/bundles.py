@@ -1,9 +1,9 @@
 """What a gang can give up: the tasks above its minimum, or all of it.
 
-Source: Volcano's gang-aware eviction. Of a job's tasks in a domain, as many as the job has above its
-minimum (and its roles') form a safe bundle; the rest, whose loss breaks the gang, a whole one. A job
-below its minimum anyway is safe to take. Bundles go by kind, then the order of jobs or queues, then
-by return: the needed resources freed here / freed everywhere if the gang breaks.
+Source: Volcano's gang-aware eviction. Of a job's tasks in a domain, as many as the job has above
+its minimum (and its roles') form a safe bundle; the rest, whose loss breaks the gang, a whole one.
+A job below its minimum anyway is safe to take. Bundles go by kind, then the order of jobs or
+queues, then by return: the needed resources freed here / freed everywhere if the gang breaks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from phalanx.batch.jobs import Job
 
 @dataclass(frozen=True, kw_only=True)
 class Bundle:
-    """Tasks of one job to evict together; `elsewhere` is what all of the job holds, if it breaks."""
+    """Tasks of one job to evict together; `elsewhere`: what all of it holds, if it breaks."""
 
     whole: bool
     job: Job

@@ -46,7 +46,16 @@ class Fitting:
         if self._hopeless(job, sub, tasks, mask):
             self.fail(job, sub, tasks.take(len(tasks))[0], domain)
         else:
-            _Filling(self, session, statement, sub, tasks, domain, mask, self._remember).run()
+            _Filling(
+                self,
+                session,
+                statement,
+                sub,
+                tasks=tasks,
+                domain=domain,
+                mask=mask,
+                remember=self._remember,
+            ).run()
         if session.subjob_ready(job, sub) or session.subjob_pipelined(job, sub):
             return statement
         statement.discard()
@@ -111,6 +120,7 @@ class _Filling:
         session: Session,
         statement: Statement,
         sub: SubJob,
+        *,
         tasks: Tasks,
         domain: str,
         mask: Flags,

@@ -1,8 +1,8 @@
 """Making room for a whole gang in one domain, at the cost of bundles of other gangs.
 
-Source: Volcano's gangpreempt and gangreclaim. Domains from the widest; bundles are added until what is
-idle and what they free could hold the gang; then the gang is placed dry, and if that pipelines it, the
-evictions and promises are kept and the nodes remembered for the next cycle's allocate.
+Source: Volcano's gangpreempt and gangreclaim. Domains from the widest; bundles are added until what
+is idle and what they free could hold the gang; then the gang is placed dry, and if that pipelines
+it, the evictions and promises are kept and the nodes remembered for the next cycle's allocate.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from phalanx.batch import jobs as j
 from phalanx.batch.actions.bundles import Bundle, approved, bundles_of, ordered
 from phalanx.batch.actions.domains import EVICT, levels_for
 from phalanx.batch.actions.worksheet import Tasks, Worksheet, worksheet_of
-from phalanx.batch.amounts import Flags, Vector
+from phalanx.batch.amounts import Vector
 from phalanx.batch.arguments import flag, whole
 from phalanx.batch.evictions import EvictionAsk
 from phalanx.batch.hypernodes import TOP
@@ -236,8 +236,8 @@ class GangEviction:
             ask = session.placer.ask(t, at)
             request, asked = ask.klass.request, ask.klass.asked
             good = session.placer.curable(ask, mask)
-            fits: Flags = (cluster.future[:, asked] >= request[asked]).all(axis=1)
-            idle: Flags = (cluster.idle[:, asked] >= request[asked]).all(axis=1)
+            fits = np.all(cluster.future[:, asked] >= request[asked], axis=1)
+            idle = np.all(cluster.idle[:, asked] >= request[asked], axis=1)
             good = good & fits
             now = good & idle
             node = session.placer.best(ask, now if now.any() else good)

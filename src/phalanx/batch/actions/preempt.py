@@ -1,10 +1,10 @@
 """Make room for starving jobs at the cost of lesser tasks of the same queue.
 
-Source: Volcano's preempt action. First between jobs, then within a job. Nodes from the best; victims
-from the least; after each, the queue's room, the node's room and the filters are asked again. What a
-job took is kept only if that pipelines it. Jobs with a network bound are passed over, and so are
-tasks whose policy is Never. With `enableTopologyAwarePreemption` every node's evictions are tried out
-first (see `trial`).
+Source: Volcano's preempt action. First between jobs, then within a job. Nodes from the best;
+victims from the least; after each, the queue's room, the node's room and the filters are asked
+again. What a job took is kept only if that pipelines it. Jobs with a network bound are passed over,
+and so are tasks whose policy is Never. With `enableTopologyAwarePreemption` every node's evictions
+are tried out first (see `trial`).
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Source: Volcano's topology-aware preemption, after kube-scheduler's default preemption. On a node,
 victims leave one by one until the task would run; then each is taken back, first to go first, if
 the task still would. Of the nodes found (10 % of them, between 1 and 100), the one wins whose first
-victim has the lowest priority, then the lowest sum of priorities, the fewest victims, and whose most
-important victims started last.
+victim has the lowest priority, then the lowest sum of priorities, the fewest victims, and whose
+most important victims started last.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Tasks:
 
 
 class Worksheet:
-    """The job's parts that have tasks to place. Those that its minimum of subgroups needs go first."""
+    """The job's parts with tasks to place, those that its minimum of subgroups needs first."""
 
     __slots__ = ("parts", "tasks")
 

@@ -4,10 +4,10 @@ Source: Volcano's capacity plugin. real capability = total - all guarantees + it
 capability; deserved = the queue's own, at least its guarantee (flat: at most its real capability);
 share = max of allocated / deserved, 1 for a queue that deserves nothing. A victim shares a resource
 with the reclaimer, leaves its queue its guarantee, and its queue has more than it deserves of a
-resource that the victim uses (or deserves none of them). With hierarchy, children inherit what their
-parent's capability says and they do not, checks run up to the root, queues are compared at the first
-level where their paths part, and victims nearest in the tree go first; `ancestorReclaimLevel` n also
-asks the first n ancestors, for victims and for the right to reclaim.
+resource that the victim uses (or deserves none of them). With hierarchy, children inherit what
+their parent's capability says and they do not, checks run up to the root, queues are compared at
+the first level where their paths part, and victims nearest in the tree go first;
+`ancestorReclaimLevel` n also asks the first n ancestors, for victims and for the right to reclaim.
 """
 
 from __future__ import annotations

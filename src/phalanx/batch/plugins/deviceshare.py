@@ -39,8 +39,8 @@ class Card:
 
 class DeviceShare:
     """`deviceshare.GPUSharingEnable`, `deviceshare.VGPUEnable` (either turns the filter on; both
-    absent counts as on), `deviceshare.SchedulePolicy` binpack or spread, `deviceshare.ScheduleWeight`
-    0. Nodes tell their cards in `devices`."""
+    absent counts as on), `deviceshare.SchedulePolicy` binpack or spread,
+    `deviceshare.ScheduleWeight` 0. Nodes tell their cards in `devices`."""
 
     name = "deviceshare"
 
@@ -87,7 +87,7 @@ class DeviceShare:
             return np.ones(len(rows), dtype=np.bool_)
         repeated = np.diff(rows.index, prepend=-1) == 0
         good = [bool(self._choose(int(n), need)) for n in rows.index]
-        return np.array(good, dtype=np.bool_) & ~repeated
+        return np.asarray(np.array(good, dtype=np.bool_) & ~repeated, dtype=np.bool_)
 
     def _score(self, rows: Rows, ask: Ask) -> Vector:
         need = self._needs[ask.klass.index]

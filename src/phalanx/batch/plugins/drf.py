@@ -1,8 +1,8 @@
 """Dominant resource fairness: who has the smallest share of what it uses most goes first.
 
-Source: Volcano's drf plugin. share = max over the cluster's resources of allocated / total. A victim
-is one whose job, without it, still has at least the share that the preemptor's job would have
-(within 1e-6). With hierarchy, queues are compared level by level down their paths: one that is
+Source: Volcano's drf plugin. share = max over the cluster's resources of allocated / total. A
+victim is one whose job, without it, still has at least the share that the preemptor's job would
+have (within 1e-6). With hierarchy, queues are compared level by level down their paths: one that is
 saturated comes later, then share / weight decides; a parent counts its unsaturated children scaled
 to the least dominant share among them, and its saturated children as they are.
 """

@@ -1,9 +1,10 @@
 """Ask a server of one's own: it may filter and rank nodes, and judge jobs, queues and victims.
 
 Source: Volcano's extender plugin. The plugin itself opens no socket: the caller lends
-`shells["extender"]`, a function (url, payload, timeout_s) -> answer. A server that fails, hangs past
-its timeout or answers nonsense costs that one call and a warning; it is not asked again this cycle, and
-the answer is what the cycle would have done without it (or, with `extender.ignorable` false, a no).
+`shells["extender"]`, a function (url, payload, timeout_s) -> answer. A server that fails, hangs
+past its timeout or answers nonsense costs that one call and a warning; it is not asked again this
+cycle, and the answer is what the cycle would have done without it (or, with `extender.ignorable`
+false, a no).
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class Extender:
             url = f"{self._prefix}/{self._verbs[point]}"
             try:
                 answer = self._send(url, payload, self._timeout_s)
-            except Exception as e:  # noqa: BLE001 -- whatever the server does must not end the cycle
+            except Exception as e:
                 self._give_up(f"the extender failed at {point}: {e}")
             if answer is not None and not isinstance(answer, good):
                 self._give_up(f"the extender answered {point} with {type(answer).__name__}")

@@ -1,11 +1,12 @@
 """kube-scheduler's preferences, each 0 to 100 times its weight.
 
-Source: Volcano's nodeorder plugin over kube-scheduler's scorers. least = mean over cpu and memory of
-(capacity - asked) * 100 / capacity; most = the same of asked; balanced = (1 - spread of the used
+Source: Volcano's nodeorder plugin over kube-scheduler's scorers. least = mean over cpu and memory
+of (capacity - asked) * 100 / capacity; most = the same of asked; balanced = (1 - spread of the used
 fractions) * 100, the spread being half the distance for two resources, else the standard deviation;
-node affinity = sum of the weights of wishes met; taint toleration = 100 less the part of intolerable
-PreferNoSchedule taints; pod affinity and topology spread scaled to 0..100 over the candidates. In
-least and most, a task that asks for no cpu or memory counts as 100 milli-cores or 200 MiB.
+node affinity = sum of the weights of wishes met; taint toleration = 100 less the part of
+intolerable PreferNoSchedule taints; pod affinity and topology spread scaled to 0..100 over the
+candidates. In least and most, a task that asks for no cpu or memory counts as 100 milli-cores or
+200 MiB.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ class NodeOrder:
             worst = bad.max(initial=0)
             if worst == 0:
                 return np.full(len(rows), 100.0 * taints)
-            return (100 - 100 * bad // worst).astype(np.float64) * taints
+            return np.asarray((100 - 100 * bad // worst) * taints, dtype=np.float64)
 
         if near:
             session.add("scorer", self.name, Scorer(name="affinity", score=affinity, changes=never))

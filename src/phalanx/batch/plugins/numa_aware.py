@@ -1,9 +1,9 @@
 """Tasks that want their cores and devices on few NUMA nodes.
 
 Source: Volcano's numa-aware plugin. The policy is the task's annotation
-volcano.sh/numa-topology-policy: best-effort always passes, restricted needs the fewest NUMA nodes that
-an empty machine could do with, single-numa-node needs one. Score = weight * (100 - 100 * NUMA nodes
-used / the most any candidate uses).
+volcano.sh/numa-topology-policy: best-effort always passes, restricted needs the fewest NUMA nodes
+that an empty machine could do with, single-numa-node needs one. Score = weight * (100 - 100 * NUMA
+nodes used / the most any candidate uses).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Let in a little more than the cluster holds, and no more.
 
-Source: Volcano's overcommit plugin. With factor f (default 1.2; below 1 counts as 1.2), a job is let
-in if, in every resource of its minimum, promised + minimum <= total * f - used.
+Source: Volcano's overcommit plugin. With factor f (default 1.2; below 1 counts as 1.2), a job is
+let in if, in every resource of its minimum, promised + minimum <= total * f - used.
 """
 
 from __future__ import annotations

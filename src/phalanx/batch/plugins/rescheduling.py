@@ -1,8 +1,9 @@
 """Move tasks off busy nodes while others idle.
 
-Source: Volcano's rescheduling plugin, strategy lowNodeUtilization. A node is idle if all it measures
-is below `thresholds`, busy if any is above `targetThresholds`; preemptable tasks of busy nodes are
-victims, the least important first, until the node is at its target or idle nodes have no more room.
+Source: Volcano's rescheduling plugin, strategy lowNodeUtilization. A node is idle if all it
+measures is below `thresholds`, busy if any is above `targetThresholds`; preemptable tasks of busy
+nodes are victims, the least important first, until the node is at its target or idle nodes have no
+more room.
 """
 
 from __future__ import annotations

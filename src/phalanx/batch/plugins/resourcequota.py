@@ -1,7 +1,8 @@
 """A namespace's hard limits hold before its jobs are let in.
 
 Source: Volcano's resourcequota plugin. A job is let in if, in every resource that a quota of its
-namespace names, what runs there + what was let in + its minimum stays within. `requests.cpu` is cpu.
+namespace names, what runs there + what was let in + its minimum stays within. `requests.cpu` is
+cpu.
 """
 
 from __future__ import annotations

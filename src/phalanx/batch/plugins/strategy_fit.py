@@ -1,10 +1,11 @@
 """Pack one resource while spreading another.
 
-Source: Volcano's resource-strategy-fit plugin. Per resource r with weight w_r that the task requests:
-MostAllocated (used + req) / capacity, LeastAllocated (capacity - used - req) / capacity; score =
-100 * weight * sum w_r * s_r / sum w_r, and 0 if one would not fit. Names may end in `*`. `sra` (scarce
-resources are kept for those who need them) takes score from nodes that have a scarce resource the
-task does not request; `proportional` keeps cpu and memory for the devices that are still free.
+Source: Volcano's resource-strategy-fit plugin. Per resource r with weight w_r that the task
+requests: MostAllocated (used + req) / capacity, LeastAllocated (capacity - used - req) / capacity;
+score = 100 * weight * sum w_r * s_r / sum w_r, and 0 if one would not fit. Names may end in `*`.
+`sra` (scarce resources are kept for those who need them) takes score from nodes that have a scarce
+resource the task does not request; `proportional` keeps cpu and memory for the devices that are
+still free.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Source: Volcano's task-topology plugin. Tasks are packed into buckets by the annotations
 volcano.sh/task-topology-affinity, -anti-affinity (groups of roles: "ps,worker;ps") and -task-order.
-Strength: apart from one's like 4, with another role 3, with one's like 2, apart from another 1. Full
-buckets go first. Node score = 100 * weight / largest bucket * (bucket's tasks there - anti-affine
-tasks there + tasks of the bucket that would still fit).
+Strength: apart from one's like 4, with another role 3, with one's like 2, apart from another 1.
+Full buckets go first. Node score = 100 * weight / largest bucket * (bucket's tasks there -
+anti-affine tasks there + tasks of the bucket that would still fit).
 """
 
 from __future__ import annotations
