@@ -5,11 +5,24 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from phalanx.objects.serialization import deregister_serializer, register_serializer
+
+# At once, for the sake of its name: as in Ray, `placement_group` is a module of this package and a
+# function of that module, and the function must be what the package's attribute stays.
+from phalanx.util.placement_group import (
+    get_current_placement_group,
+    get_placement_group,
+    placement_group,
+    placement_group_table,
+    remove_placement_group,
+)
+
 if TYPE_CHECKING:
     from phalanx.util.actor_pool import ActorPool
     from phalanx.util.check_serialize import inspect_serializability
     from phalanx.util.completion import as_completed, map_unordered
     from phalanx.util.executor import Executor
+    from phalanx.util.named_actors import list_named_actors
     from phalanx.util.queue import Queue
 
 _WHERE = {
@@ -18,6 +31,7 @@ _WHERE = {
     "Queue": "queue",
     "as_completed": "completion",
     "inspect_serializability": "check_serialize",
+    "list_named_actors": "named_actors",
     "map_unordered": "completion",
 }
 
@@ -26,8 +40,16 @@ __all__ = [
     "Executor",
     "Queue",
     "as_completed",
+    "deregister_serializer",
+    "get_current_placement_group",
+    "get_placement_group",
     "inspect_serializability",
+    "list_named_actors",
     "map_unordered",
+    "placement_group",
+    "placement_group_table",
+    "register_serializer",
+    "remove_placement_group",
 ]
 
 
