@@ -294,6 +294,13 @@ def test_a_share_must_fit_one_device() -> None:
     assert picks(Hybrid(), view, by_sums) == "a"
 
 
+def test_a_device_and_a_half_is_refused_at_the_call() -> None:
+    with pytest.raises(
+        ValueError, match=r"GPU: above 1, whole numbers only, not 1\.5; ask for 1 or 2"
+    ):
+        picks(Hybrid(), cluster("a 4GPU"), Request(resources=resources("1.5GPU")))
+
+
 def test_the_implicit_resource_is_everywhere_until_it_is_used() -> None:
     name = IMPLICIT_PREFIX + "x"
     view = cluster("a 1CPU\nb 1CPU")

@@ -19,6 +19,7 @@ OPERATORS: Mapping[str, Operator] = {
 
 _CALL = re.compile(r"(!?)\s*([^()!]*)\((.*)\)")
 _VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+_PREFIX = re.compile(r"(?=.{1,253}$)[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9][A-Za-z0-9_-]*)*")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,17 +77,23 @@ def parse_selector(texts: Mapping[str, str] | None) -> LabelSelector:
 
 
 def parse_condition(key: str, text: str) -> LabelCondition:
-    """One label's condition: `v`, `!v`, `in(a,b)` or `!in(a,b)`.
+    """One label's condition: `v`, `!v`, `in(a,b)` or `!in(a,b)`; empty text asks for the value "".
 
-    Raises ValueError for an empty key or list, an operator other than `in`, and for values that
-    are not letters, digits, `-`, `_` and `.`, at most 63, beginning and ending with one of the
-    first two.
+    Raises ValueError for an empty list, an operator other than `in`, a key that is no label's,
+    and for values that are not letters, digits, `-`, `_` and `.`, at most 63, beginning and
+    ending with one of the first two.
     """
-    if not isinstance(key, str) or not key:
-        raise ValueError(f"a label selector's key is a word, not {key!r}")
+    prefix, slash, name = key.rpartition("/") if isinstance(key, str) else ("", "", "")
+    if not _VALUE.fullmatch(name) or (slash and not _PREFIX.fullmatch(prefix)):
+        raise ValueError(
+            f"{key!r} is no label's key: 1 to 63 letters, digits, '-', '_' and '.', and before "
+            f"it, if anything, a domain and a slash as in ray.io/gpu-domain"
+        )
     if not isinstance(text, str):
         raise ValueError(f"{key}: a label selector is text like v, !v, in(a,b), not {text!r}")
     text = text.strip()
+    if not text:
+        return LabelCondition(key=key, operator="in", values=("",))
     call = _CALL.fullmatch(text)
     if call:
         negated, name, listed = call.groups()

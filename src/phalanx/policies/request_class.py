@@ -11,6 +11,7 @@ import numpy as np
 from phalanx.policies.labels import ANY_NODE, LabelSelector
 from phalanx.policies.node_table import Amounts, Flags, NodeTable
 from phalanx.policies.outcome import Filter, Reason, Rejection, TurnedAway
+from phalanx.resources.devices import check_whole
 from phalanx.resources.quantities import SCALE, from_units
 from phalanx.resources.sets import ResourceSet
 
@@ -59,6 +60,9 @@ class RequestClass:
     """For one class of requests: which nodes are feasible, and which are available now."""
 
     def __init__(self, nodes: NodeTable, request: Request) -> None:
+        """Raises ValueError for more than one numbered device and not a whole number of them."""
+        if request.exact_devices:
+            check_whole(request.resources, nodes.numbered)
         self.request = request
         self._nodes = nodes
         self._rankings: dict[tuple[str, float], Ranking] = {}
@@ -175,13 +179,14 @@ class ClusterView:
 
     def of(self, request: Request) -> RequestClass:
         """The class of `request`, up to date with the nodes."""
-        found = self._classes.get(request)
+        found = self._classes.pop(request, None)
         if found is None:
+            found = RequestClass(self.nodes, request)
             if len(self._classes) >= self._limit:
                 del self._classes[next(iter(self._classes))]
-            found = self._classes[request] = RequestClass(self.nodes, request)
         else:
             found.catch_up()
+        self._classes[request] = found  # at the end: what was not asked for longest goes first
         return found
 
 

@@ -1,0 +1,1 @@
+"""Resources: exact amounts, numbered devices and their wiring, ports."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from phalanx.resources.quantities import SCALE
+from phalanx.resources.quantities import SCALE, from_units
 
 
 class DeviceChooser(Protocol):
@@ -20,6 +20,17 @@ class LowestIndex:
 
     def pick(self, free: Sequence[int], count: int) -> tuple[int, ...]:
         return tuple(sorted(free)[:count]) if len(free) >= count else ()
+
+
+def check_whole(request: Mapping[str, int], numbered: frozenset[str]) -> None:
+    """Raises ValueError when `request` (in units) asks for a device and a half, or the like."""
+    for name, units in request.items():
+        if units > SCALE and units % SCALE and name in numbered:
+            asked = from_units(units)
+            raise ValueError(
+                f"{name}: above 1, whole numbers only, not {asked:g}; "
+                f"ask for {int(asked)} or {int(asked) + 1}"
+            )
 
 
 def take(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from phalanx.resources.devices import DeviceChooser, LowestIndex, take
+from phalanx.resources.devices import DeviceChooser, LowestIndex, check_whole, take
 from phalanx.resources.quantities import SCALE, from_units, to_units
 from phalanx.resources.sets import ResourceSet
 
@@ -95,7 +95,7 @@ class NodeResources:
 
     def can_ever(self, request: ResourceSet) -> bool:
         """Whether this node, with nothing running, could hold `request` (it is feasible)."""
-        self._check_whole(request)
+        check_whole(request, self._unit_resources)
         return all(units <= self._total_of(name) for name, units in request.items())
 
     def can_now(self, request: ResourceSet) -> bool:
@@ -142,7 +142,7 @@ class NodeResources:
 
     def _choose(self, request: ResourceSet) -> dict[str, tuple[tuple[int, int], ...]] | None:
         """The devices for each numbered resource of `request`; None when anything is not free."""
-        self._check_whole(request)
+        check_whole(request, self._unit_resources)
         chosen = {}
         for name, units in request.items():
             if units > self._free(name):
@@ -159,15 +159,6 @@ class NodeResources:
             self._left[name] = self._left_of(name) - units
             if name.startswith(IMPLICIT_PREFIX):
                 self._total.setdefault(name, SCALE)  # from now on it is reported like any other
-
-    def _check_whole(self, request: ResourceSet) -> None:
-        for name, units in request.items():
-            if units > SCALE and units % SCALE and name in self._unit_resources:
-                asked = from_units(units)
-                raise ValueError(
-                    f"{name}: above 1, whole numbers only, not {asked:g}; "
-                    f"ask for {int(asked)} or {int(asked) + 1}"
-                )
 
     def _check_return(self, allocation: Allocation) -> None:
         for name, taken in allocation.instances.items():

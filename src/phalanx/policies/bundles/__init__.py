@@ -1,0 +1,1 @@
+"""Bundles that are placed together or not at all."""

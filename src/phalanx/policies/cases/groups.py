@@ -108,7 +108,11 @@ def pg_affinity(case: Case) -> Findings:
         found = pick_bundle(placed, amounts(need(case, "request")), case.get("bundle_index", -1))
     except ValueError:
         found = Rejection(reason="infeasible")
-    got = found.node if isinstance(found, Slot) else No(found.reason)
+    # Ray goes to a bundle only when it has room now; ours waits for the bundle.
+    if isinstance(found, Slot):
+        got = found.node if found.is_available else No("unavailable")
+    else:
+        got = No(found.reason)
     yield chosen("", expectation(case), lambda _: got)
 
 

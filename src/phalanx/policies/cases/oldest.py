@@ -65,7 +65,11 @@ def resource_ids(case: Case) -> Findings:
 def soft_hard(case: Case) -> Findings:
     """The node that breaks the fewest soft demands and no hard one."""
     nodes = [
-        NodeState(id=name, total=amounts(has), available=amounts(has))
+        NodeState(
+            id=name,
+            total=amounts(has.get("total", has)),
+            available=amounts(has.get("available", has.get("total", has))),
+        )
         for name, has in need(case, "nodes").items()
     ]
     request = amounts(need(case, "request"))
