@@ -64,7 +64,7 @@ class _Choice:
 
     def strict_pack(self) -> BundleOutcome:
         """All bundles on one node: the soft target when it can, else the best."""
-        summed = replace(self._summed(), exact_devices=False)
+        summed = self._summed()
         known = self._view.of(summed)
         rows = np.flatnonzero(known.available & self._unused)
         scores = self._scores(summed.resources, rows, emptiest=self._like_ray)
@@ -148,7 +148,8 @@ class _Choice:
         selector = ANY_NODE
         for bundle in range(len(self.order)):
             selector = selector & self._asked.selector(bundle)
-        return Request(resources=self._asked.summed(), selector=selector)
+        # Shares of several bundles may add up to a device and a half: only sums are compared.
+        return Request(resources=self._asked.summed(), selector=selector, exact_devices=False)
 
     def _scores(self, resources: ResourceSet, rows: Rows, *, emptiest: bool) -> Scores:
         """Lower is better: the most left first, or the least."""
