@@ -131,6 +131,22 @@ def test_an_attribute_that_is_not_there_says_so(installed):
         ray.data
 
 
+def test_what_is_ours_alone_is_not_under_ray_s_name(installed):
+    import ray
+
+    import phalanx.engines  # noqa: F401  # an attribute of phalanx from now on
+
+    assert not hasattr(ray, "engines")
+
+
+def test_modules_are_attributes_without_an_import_of_their_own(installed):
+    import ray
+
+    assert ray.util.actor_pool.ActorPool is ray.util.ActorPool
+    assert ray.exceptions.RayError is phalanx.exceptions.RayError
+    assert ray.actor.exit_actor is phalanx.actor.exit_actor
+
+
 def test_star_import_gives_the_public_names(installed):
     names = {}
     exec("from ray import *", names)

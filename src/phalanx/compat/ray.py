@@ -23,19 +23,18 @@ RAY_VERSION = "2.60.0"
 """The version of Ray whose interface is followed; programs read it as `ray.__version__`."""
 
 SAME_MODULE = {
+    "ray.actor": "phalanx.actor",
     "ray.cloudpickle": "cloudpickle",
     "ray.exceptions": "phalanx.exceptions",
     "ray.util.actor_pool": "phalanx.util.actor_pool",
     "ray.util.check_serialize": "phalanx.util.check_serialize",
     "ray.util.helpers": "phalanx.util.completion",
     "ray.util.joblib": "phalanx.util.joblib",
-    "ray.util.metrics": "phalanx.util.metrics",
     "ray.util.multiprocessing": "phalanx.util.multiprocessing",
     "ray.util.multiprocessing.pool": "phalanx.util.multiprocessing.pool",
     "ray.util.placement_group": "phalanx.util.placement_group",
     "ray.util.queue": "phalanx.util.queue",
     "ray.util.scheduling_strategies": "phalanx.util.scheduling_strategies",
-    "ray.util.state": "phalanx.util.state",
 }
 """Ray's modules that are a module of ours: the same object under both names."""
 
@@ -56,9 +55,6 @@ _IDS = (
 SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
     "ray": {"phalanx": ("*",)},
     "ray.util": {"phalanx.util": ("*",)},
-    "ray.actor": {
-        "phalanx.api.actors": ("ActorClass", "ActorHandle", "ActorMethod", "exit_actor", "method")
-    },
     "ray.remote_function": {"phalanx.api.functions": ("RemoteFunction",)},
     "ray.runtime_context": {
         "phalanx.api.runtime_context": ("RuntimeContext", "get_runtime_context")
@@ -66,7 +62,6 @@ SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
     "ray.types": {"phalanx": ("ObjectRef",)},
     "ray._raylet": {"phalanx": _IDS},
     "ray._private": {},
-    "ray._private.internal_api": {"phalanx.api.internal": ("free",)},
     "ray._private.worker": {
         "phalanx": ("cancel", "get", "init", "is_initialized", "kill", "put", "shutdown", "wait")
     },
@@ -103,16 +98,14 @@ class _Gathered(types.ModuleType):
     """A module under Ray's name whose public names come from modules of ours, when asked for."""
 
     def __getattr__(self, name: str) -> Any:
-        for module_name, names in SOME_NAMES[self.__name__].items():
-            if name in names or (names == ("*",) and not name.startswith("_")):
-                found = _attribute(module_name, name)
-                if found is not _MISSING:
-                    setattr(self, name, found)
-                    return found
         inner = f"{self.__name__}.{name}"
-        if inner in SAME_MODULE or inner in SOME_NAMES:
+        found = _attribute(self.__name__, name)
+        if found is _MISSING or isinstance(found, types.ModuleType):
+            if inner not in SAME_MODULE and inner not in SOME_NAMES:
+                raise AttributeError(_refusal(inner))
             return importlib.import_module(inner)
-        raise AttributeError(_refusal(inner))
+        setattr(self, name, found)
+        return found
 
     def __setattr__(self, name: str, value: object) -> None:
         # `ray.util.placement_group` is a module and a function of it: the function has the name.
@@ -127,17 +120,26 @@ class _Gathered(types.ModuleType):
 _MISSING = object()
 
 
-def _attribute(module_name: str, name: str) -> Any:
-    return getattr(importlib.import_module(module_name), name, _MISSING)
+def _attribute(ray_module: str, name: str) -> Any:
+    for module_name, names in SOME_NAMES[ray_module].items():
+        if name in _listed(module_name, names):
+            return getattr(importlib.import_module(module_name), name, _MISSING)
+    return _MISSING
 
 
 def _public_names(ray_module: str) -> list[str]:
-    """The names of a gathered module that this build really has."""
-    listed: list[str] = []
-    for module_name, names in SOME_NAMES[ray_module].items():
-        module = importlib.import_module(module_name)
-        wanted = getattr(module, "__all__", ()) if names == ("*",) else names
-        listed += [name for name in wanted if hasattr(module, name)]
+    return [
+        name
+        for module_name, names in SOME_NAMES[ray_module].items()
+        for name in _listed(module_name, names)
+        if not name.startswith("__")
+    ]
+
+
+def _listed(module_name: str, names: Sequence[str]) -> Sequence[str]:
+    if names != ("*",):
+        return names
+    listed: Sequence[str] = importlib.import_module(module_name).__all__
     return listed
 
 
