@@ -58,11 +58,11 @@ def instance_arith(case: Case) -> Findings:
     before = _units(need(case, "before"))
     arg = _units(need(case, "arg"))
     expected, op = need(case, "expect"), need(case, "op")
-    if op == "subtract":
+    if op in ("subtract", "sub", "-"):
         allowed = case.get("allow_negative", case.get("allow_going_negative", False))
         after, lacking = subtract_bounded(before, arg, allow_negative=bool(allowed))
         got = {"after": after, "underflow": lacking}
-    elif op == "add":
+    elif op in ("add", "+"):
         total = _units(case["total"]) if "total" in case else [max(SCALE, b) for b in before]
         after, excess = add_bounded(before, arg, total)
         got = {"after": after, "overflow": excess}
@@ -113,6 +113,7 @@ _SET_OPERATIONS: Mapping[str, Callable[[ResourceSet, ResourceSet, ResourceSet], 
     "add_bounded": lambda left, right, total: left.add_bounded(right, total),
     "subtract_strict": lambda left, right, _: left.subtract_strict(right),
     "is_empty": lambda left, *_: not left,
+    "remove_negative": lambda left, *_: ResourceSet({n: u for n, u in left.items() if u > 0}),
 }
 
 

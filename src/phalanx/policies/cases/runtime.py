@@ -142,6 +142,7 @@ def _retried(wanted: Any, kills: Sequence[Kill], workers: list[WorkerMemory]) ->
 
 
 _STARTED = ("started", "start", "started_s", "time", "t", "granted", "assigned", "order")
+_ORDER = ("oldest", "older", "old", "new", "newer", "newest")
 _NUMBERS = {"two": 2, "three": 3, "four": 4, "five": 5}
 
 
@@ -159,7 +160,7 @@ def _workers(given: Any) -> list[WorkerMemory]:
             WorkerMemory(
                 name=str(_first(worker, ("name", "id", "worker", "task"), f"w{at + 1}")),
                 memory_bytes=_first(worker, ("used", "memory", "memory_bytes", "bytes", "mem"), 0),
-                started_s=_first(worker, _STARTED, -worker.get("age", -at)),
+                started_s=_began(worker, at),
                 is_retriable=bool(_first(worker, ("retriable", "retry", "is_retriable"), False)),
                 owner=str(_first(worker, ("owner", "parent"), "")),
                 is_idle=bool(_first(worker, ("idle", "is_idle"), False)),
@@ -186,6 +187,12 @@ def _described(text: str) -> list[WorkerMemory]:
         )
         for at, name in enumerate(names)
     ]
+
+
+def _began(worker: Mapping[str, Any], at: int) -> float:
+    """When a worker's task began: a number, a word, its age, or its place in the list."""
+    began = _first(worker, _STARTED, -worker["age"] if "age" in worker else at)
+    return float(_ORDER.index(began) if began in _ORDER else began)
 
 
 def _first(worker: Mapping[str, Any], keys: Sequence[str], default: Any) -> Any:

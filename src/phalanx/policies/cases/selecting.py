@@ -39,7 +39,7 @@ def ranges(case: Case) -> Findings:
         agrees = case.get("out") in ("error", "ValueError") or "error" in case
         yield Finding(what=op, expected=case.get("out"), got=f"error: {error}", agrees=agrees)
         return
-    expected = case["out"] if "out" in case else need(case, "expect")
+    expected = next((case[key] for key in ("out", "result") if key in case), case.get("expect"))
     yield equal(op, expected, got)
 
 
@@ -190,9 +190,12 @@ def _ranges(op: str, case: Case) -> Any:
     a, b = Ports.of(need(case, "a")), Ports.of(case.get("b") or ())
     if op in ("count", "number", "length"):
         return len(a)
+    if op in ("equal", "=="):
+        return a == b
     if op in ("contains", "includes", "fit_in", "subset"):
         return a <= b if op in ("fit_in", "subset") else b <= a
     combined = {
+        "lowest": a.lowest(case.get("n", case.get("count", 0))),
         "coalesce": a,
         "sort": a,
         "intersect": a & b,
