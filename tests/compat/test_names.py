@@ -7,6 +7,7 @@ import os
 import sys
 import types
 
+import cloudpickle
 import pytest
 
 import phalanx
@@ -145,6 +146,12 @@ def test_modules_are_attributes_without_an_import_of_their_own(installed):
     assert ray.util.actor_pool.ActorPool is ray.util.ActorPool
     assert ray.exceptions.RayError is phalanx.exceptions.RayError
     assert ray.actor.exit_actor is phalanx.actor.exit_actor
+
+
+@pytest.mark.parametrize("name", ["ray", "ray.util", "ray.util.queue", "ray.exceptions"])
+def test_modules_are_pickled_by_their_name(installed, name):
+    module = importlib.import_module(name)
+    assert cloudpickle.loads(cloudpickle.dumps(module)) is module
 
 
 def test_star_import_gives_the_public_names(installed):

@@ -16,8 +16,13 @@ from ray.exceptions import RayTaskError
 
 @ray.remote
 def square(value):
-    import ray.util  # a worker knows the names too
     return ray.get(ray.put(value * value))
+
+
+@ray.remote
+def name_in_a_worker():
+    import ray.util.queue
+    return ray.util.queue.Queue.__module__
 
 
 @ray.remote
@@ -44,6 +49,7 @@ if __name__ == "__main__":
     ray.init(num_cpus=2)
     print(__file__.endswith("program.py"), sys.argv[1:])
     print(ray.get([square.remote(i) for i in range(4)]))
+    print(ray.get(name_in_a_worker.remote()))
     counter = Counter.remote()
     print(ray.get([counter.add.remote(i) for i in range(4)]))
     print(list(ActorPool([Counter.remote()]).map(lambda a, v: a.add.remote(v), [1, 2])))
@@ -57,6 +63,7 @@ if __name__ == "__main__":
 EXPECTED = """\
 True ['--flag', 'value']
 [0, 1, 4, 9]
+phalanx.util.queue
 [0, 1, 3, 6]
 [1, 3]
 True told

@@ -113,6 +113,10 @@ class _Gathered(types.ModuleType):
             value = getattr(value, name, value)
         super().__setattr__(name, value)
 
+    def __reduce__(self) -> Any:
+        # Functions of the program take `ray` along as a global; a worker has the names too.
+        return (importlib.import_module, (self.__name__,))
+
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *_public_names(self.__name__)})
 
