@@ -194,6 +194,10 @@ class NodeDiedError(PhalanxError):
     """The node that ran the task died."""
 
 
+class ObjectNotAvailableError(PhalanxError):
+    """The object is not in this node's memory now."""
+
+
 class ObjectLostError(PhalanxError):
     """The object's value is gone and cannot be made again."""
 

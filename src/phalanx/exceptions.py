@@ -34,6 +34,7 @@ from phalanx.errors import (
     WorkerCrashedError,
 )
 from phalanx.errors import ActorError as RayActorError
+from phalanx.errors import ObjectNotAvailableError as PlasmaObjectNotAvailable
 from phalanx.errors import LocalNodeDiedError as LocalRayletDiedError
 from phalanx.errors import OutOfBandSerializationError as OufOfBandObjectRefSerializationException
 from phalanx.errors import PhalanxError as RayError
@@ -64,6 +65,7 @@ __all__ = [
     "OutOfMemoryError",
     "OwnerDiedError",
     "PendingCallsLimitExceeded",
+    "PlasmaObjectNotAvailable",
     "RayActorError",
     "RayError",
     "RaySystemError",

@@ -15,7 +15,7 @@ from phalanx.api.placement import environment_of, strategy_of
 from phalanx.api.session import engine_or_start
 from phalanx.engines.embedded.calls import Creation
 from phalanx.engines.embedded.engine import EmbeddedEngine
-from phalanx.errors import AsyncioActorExit, PendingCallsLimitExceeded, WorkerExit
+from phalanx.errors import ActorHandleNotFoundError, AsyncioActorExit, PendingCallsLimitExceeded, WorkerExit
 from phalanx.model.ids import INDEX_BITS, ActorID
 from phalanx.model.options import check_actor_options, check_method_options, required_resources
 from phalanx.objects.reference import ObjectRef, make_ref
@@ -161,8 +161,6 @@ class ActorClass(Generic[T]):
         )
         strategy = strategy_of(options, place)
         name = options.get("name") or ""
-        if options.get("name") == "":
-            raise ValueError("Actor name cannot be an empty string.")
         fields: dict[str, Any] = {
             "actor": os.urandom(12) + runtime.process_id[12:],
             "class_name": self._name,
@@ -264,6 +262,11 @@ class ActorMethod:
         runtime = engine.runtime
         client = self._client
         shape = self._shape
+        if client.effects is not runtime.calls:
+            raise ActorHandleNotFoundError(
+                f"This handle is of an actor of an earlier session ({self._whole.class_name}), "
+                "which ended with it. Make the actor again."
+            )
         shape.arity.check(self._name, args, kwargs)
         limit = self._whole.max_pending_calls
         if 0 < limit <= client.pending:

@@ -5,24 +5,24 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from phalanx.api.session import engine_or_start
+from phalanx.api.session import running_engine
 
 
 def nodes() -> list[dict[str, Any]]:
     """One dict a node, with its id, state, address, resources and labels."""
-    found: list[dict[str, Any]] = engine_or_start().request("nodes")
+    found: list[dict[str, Any]] = running_engine().request("nodes")
     return found
 
 
 def cluster_resources() -> dict[str, float]:
     """What all living nodes have."""
-    found: dict[str, float] = engine_or_start().request("cluster_resources")
+    found: dict[str, float] = running_engine().request("cluster_resources")
     return found
 
 
 def available_resources() -> dict[str, float]:
     """What is free now; a resource that is used up is not named."""
-    found: dict[str, float] = engine_or_start().request("available_resources")
+    found: dict[str, float] = running_engine().request("available_resources")
     return found
 
 
@@ -31,7 +31,7 @@ def timeline(filename: str | None = None) -> list[dict[str, Any]] | None:
 
     Times are in microseconds since the epoch. Writes JSON to `filename` when given one.
     """
-    engine = engine_or_start()
+    engine = running_engine()
     rows: list[dict[str, Any]] = []
     for number, name, state, started, ended, where, attempt in engine.task_events():
         if not ended:

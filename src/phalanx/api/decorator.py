@@ -42,7 +42,7 @@ def remote(*args: Any, **options: Any) -> Any:
 def _make(target: Any, options: dict[str, Any]) -> Any:
     if inspect.isclass(target):
         return ActorClass(target, options)
-    if inspect.isfunction(target) or inspect.isbuiltin(target):
+    if inspect.isfunction(target):
         return RemoteFunction(target, options)
     if isinstance(target, RemoteFunction | ActorClass):
         raise TypeError(f"{target!r} is remote already.")

@@ -35,6 +35,7 @@ class RemoteFunction(Generic[P, R]):
                 "asyncio.run, or an async actor."
             )
         check_task_options(options)
+        _check_returns(function, options)
         self._function = function
         self._options = options
         self._name = f"{function.__module__}.{function.__qualname__}"
@@ -64,6 +65,7 @@ class RemoteFunction(Generic[P, R]):
     def options(self, **options: Any) -> OptionedFunction:
         """The same function with other options for the calls made through what this returns."""
         check_task_options(options, in_options=True)
+        _check_returns(self._function, options)
         return OptionedFunction(self, options)
 
     def bind(self, *args: Any, **kwargs: Any) -> Any:
@@ -154,6 +156,15 @@ class RemoteFunction(Generic[P, R]):
 
     def __reduce__(self) -> Any:
         return (_rebuild, (self._function, self._options))
+
+
+def _check_returns(function: Callable[..., Any], options: dict[str, Any]) -> None:
+    returns = options.get("num_returns")
+    if returns in ("streaming", "dynamic") and not inspect.isgeneratorfunction(function):
+        raise ValueError(
+            f"num_returns={returns!r} needs a generator function, and {function.__qualname__} "
+            "does not yield."
+        )
 
 
 def _rebuild(function: Callable[..., Any], options: dict[str, Any]) -> RemoteFunction[Any, Any]:

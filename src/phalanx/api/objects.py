@@ -162,6 +162,8 @@ def kill(actor: Any, *, no_restart: bool = True) -> None:
             f"kill() only supported for actors. For tasks, try cancel(). Got: {type(actor)}."
         )
     engine = engine_or_start()
+    if no_restart:
+        engine.forsake(actor._client)
     engine.request("kill_actor", actor=actor._client.actor, no_restart=no_restart)
 
 
@@ -171,8 +173,10 @@ def get_actor(name: str, namespace: str | None = None) -> ActorHandle[Any]:
         raise ValueError("Please supply a non-empty value to get_actor.")
     if not isinstance(name, str):
         raise TypeError(f"get_actor takes a name, got {type(name).__name__}.")
-    if namespace is not None and (not isinstance(namespace, str) or not namespace):
-        raise ValueError("namespace must be a string that is not empty.")
+    if namespace is not None and not isinstance(namespace, str):
+        raise TypeError(f"namespace must be a string, got {namespace!r}.")
+    if namespace == "":
+        raise ValueError("namespace must not be empty.")
     engine = engine_or_start()
     answer = engine.request("get_actor", name=name, namespace=namespace or engine.namespace)
     shape = msgspec.msgpack.decode(answer["handle"], type=ActorShape)

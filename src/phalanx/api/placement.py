@@ -9,6 +9,7 @@ import msgspec
 
 from phalanx.engines.embedded.engine import EmbeddedEngine
 from phalanx.errors import RuntimeEnvSetupError
+from phalanx.policies.labels import parse_selector
 from phalanx.worker.context import current
 
 
@@ -43,18 +44,9 @@ def strategy_of(options: Mapping[str, Any], resources: Mapping[str, float]) -> d
     if selector:
         fallback = [f["label_selector"] for f in options.get("fallback_strategy") or ()]
         for one in (selector, *fallback):
-            check_selector(one)
+            parse_selector(one)
         wire["labels"] = [selector, *fallback]
     return wire
-
-
-def check_selector(selector: Any) -> None:
-    """Raise ValueError for what is not a label selector."""
-    if not isinstance(selector, dict):
-        raise TypeError(f"A label selector is a dict, got {type(selector).__name__}.")
-    for key, term in selector.items():
-        if not isinstance(key, str) or not isinstance(term, str):
-            raise ValueError(f"Label selectors map strings to strings, got {key!r}: {term!r}.")
 
 
 def encode_strategy(wire: Mapping[str, Any]) -> bytes:
@@ -80,9 +72,6 @@ def environment_of(engine: EmbeddedEngine, options: Mapping[str, Any]) -> bytes:
             f"supported are {', '.join(sorted(_SUPPORTED))}. Install packages beforehand instead."
         )
     variables = {**(parent.get("env_vars") or {}), **(own.get("env_vars") or {})}
-    for key, value in variables.items():
-        if not isinstance(key, str) or not isinstance(value, str):
-            raise TypeError(f"env_vars must map strings to strings, got {key!r}: {value!r}.")
     merged = {**parent, **own, "env_vars": variables}
     merged.pop("worker_process_setup_hook", None)
     if not any(merged.values()):

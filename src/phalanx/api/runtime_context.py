@@ -169,7 +169,7 @@ class RuntimeContext:
     @property
     def gcs_address(self) -> str:
         """Address of the control store."""
-        return "127.0.0.1"
+        return "127.0.0.1:0"
 
     def is_canceled(self) -> bool:
         """Whether somebody cancelled the calling task. Raises RuntimeError in a driver."""

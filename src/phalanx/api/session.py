@@ -21,6 +21,8 @@ from phalanx.engines.embedded.engine import (
 )
 from phalanx.engines.machine import describe_machine
 from phalanx.errors import SystemFailureError
+from phalanx.model.options import check_task_options
+from phalanx.objects.reference import forget_process
 from phalanx.protocol.messages import LogLine
 
 _lock = threading.RLock()
@@ -109,6 +111,7 @@ def init(  # noqa: PLR0912
                 "start one in this process."
             )
         _check_amounts(num_cpus, num_gpus, resources, labels, object_store_memory, namespace)
+        check_task_options({"runtime_env": runtime_env})
         machine = describe_machine()
         total: dict[str, float] = {
             "CPU": machine.cpus if num_cpus is None else num_cpus,
@@ -201,10 +204,8 @@ def _check_amounts(
             continue
         if isinstance(amount, bool) or not isinstance(amount, int | float):
             raise TypeError(f"{name} must be a number, got {amount!r}.")
-        if not amount >= 0 or amount == float("inf"):
-            raise ValueError(f"{name} must be at least 0, got {amount!r}.")
-    if num_gpus is not None and num_gpus != int(num_gpus):
-        raise ValueError(f"num_gpus of a machine must be a whole number, got {num_gpus!r}.")
+        if not amount >= 0 or amount == float("inf") or amount != int(amount):
+            raise ValueError(f"{name} must be a whole number of at least 0, got {amount!r}.")
     if resources is not None:
         if not isinstance(resources, dict):
             raise TypeError(f"resources must be a dict, got {type(resources).__name__}.")
@@ -214,16 +215,25 @@ def _check_amounts(
                     f"resources may not name {key}: use num_cpus, num_gpus, _memory or "
                     "object_store_memory."
                 )
-            if not isinstance(amount, int | float) or not amount >= 0:
-                raise ValueError(f"resources[{key!r}] must be at least 0, got {amount!r}.")
+            if isinstance(amount, bool) or not isinstance(amount, int | float):
+                raise TypeError(f"resources[{key!r}] must be a number, got {amount!r}.")
+            if not amount >= 0 or amount == float("inf") or amount != int(amount):
+                raise ValueError(
+                    f"resources[{key!r}] must be a whole number of at least 0, got {amount!r}; "
+                    "requests may ask for shares of it."
+                )
     if labels is not None and not isinstance(labels, dict):
         raise TypeError(f"labels must be a dict, got {type(labels).__name__}.")
-    if store is not None and (not isinstance(store, int | float) or store < 75 * 1024 * 1024):
+    if store is not None and (isinstance(store, bool) or not isinstance(store, int | float)):
+        raise TypeError(f"object_store_memory must be a number of bytes, got {store!r}.")
+    if store is not None and store < 75 * 1024 * 1024:
         raise ValueError(
             f"object_store_memory must be at least 78643200 bytes (75 MiB), got {store!r}."
         )
-    if namespace is not None and (not isinstance(namespace, str) or not namespace):
-        raise ValueError("namespace must be a string that is not empty.")
+    if namespace is not None and not isinstance(namespace, str):
+        raise TypeError(f"namespace must be a string, got {namespace!r}.")
+    if namespace == "":
+        raise ValueError("namespace must not be empty.")
 
 
 def _handle(engine: EmbeddedEngine) -> RuntimeHandle:
@@ -254,6 +264,14 @@ def engine_or_start() -> EmbeddedEngine:
     return started
 
 
+def running_engine() -> EmbeddedEngine:
+    """This process's engine. Raises SystemFailureError when there is none."""
+    engine = current()
+    if engine is None:
+        raise SystemFailureError("Phalanx is not running: call phalanx.init() first.")
+    return engine
+
+
 def is_initialized() -> bool:
     """Whether Phalanx is running in this process."""
     engine = current()
@@ -269,6 +287,7 @@ def shutdown(_exiting_interpreter: bool = False) -> None:
         if engine.runtime.kind == "worker":
             raise SystemFailureError("A worker cannot shut the runtime down.")
         set_current(None)
+        forget_process(engine.runtime.process_id)
         engine.stop()
 
 

@@ -11,12 +11,14 @@ from phalanx.model.lifecycle import (
     ACTOR,
     ALIVE,
     DEAD,
+    DEPENDENCIES_UNREADY,
     PENDING_CREATION,
     RESTARTING,
     move,
 )
 
 KEEP_DEAD = 10_000
+REGISTRATION_S = 5.0
 
 
 class ActorRecord(msgspec.Struct, kw_only=True, eq=False):
@@ -81,9 +83,28 @@ class ActorTable:
         self._effects = effects
         self._actors: dict[bytes, ActorRecord] = {}
         self._names: dict[tuple[str, str], bytes] = {}
+        self._awaited: dict[bytes, tuple[float, list[bytes]]] = {}
+        """Watchers of actors whose registration is still on its way, with their deadline."""
+
+    def announce(self, record: ActorRecord) -> None:
+        """Make an actor known whose constructor's arguments are not there yet."""
+        record.state = DEPENDENCIES_UNREADY
+        self._add(record)
 
     def register(self, record: ActorRecord) -> None:
         """Add an actor and have it placed. Raises ActorAlreadyExistsError for a taken name."""
+        known = self._actors.get(record.actor)
+        if known is not None:
+            if known.state != DEPENDENCIES_UNREADY:
+                return  # it was killed before its arguments came
+            known.creation = record.creation
+            self._move(known, PENDING_CREATION)
+            self._effects.place_actor(known)
+            return
+        self._add(record)
+        self._effects.place_actor(record)
+
+    def _add(self, record: ActorRecord) -> None:
         if record.name:
             key = (record.namespace, record.name)
             if key in self._names:
@@ -93,9 +114,8 @@ class ActorTable:
                 )
             self._names[key] = record.actor
         self._actors[record.actor] = record
-        if record.owner not in record.watchers:
-            record.watchers = [*record.watchers, record.owner]
-        self._effects.place_actor(record)
+        _, waiting = self._awaited.pop(record.actor, (0.0, []))
+        record.watchers = [record.owner, *(w for w in waiting if w != record.owner)]
 
     def get(self, actor: bytes) -> ActorRecord | None:
         """The actor with this id, dead ones included for a while."""
@@ -114,11 +134,25 @@ class ActorTable:
         """Every actor, oldest first."""
         return list(self._actors.values())
 
-    def watch(self, actor: bytes, watcher: bytes) -> None:
+    def watch(self, actor: bytes, watcher: bytes, now: float) -> None:
         """Tell `watcher` the actor's state, now and whenever it changes."""
         record = self._actors.get(actor)
         if record is None:
-            record = ActorRecord(
+            # A handle may overtake its actor's registration, which came from another process.
+            _, waiting = self._awaited.setdefault(actor, (now + REGISTRATION_S, []))
+            waiting.append(watcher)
+            return
+        if watcher not in record.watchers:
+            record.watchers.append(watcher)
+        self._effects.publish(record, [watcher])
+
+    def tick(self, now: float) -> None:
+        """Watchers of actors that never came learn that there is none."""
+        for actor, (deadline, watchers) in list(self._awaited.items()):
+            if now < deadline:
+                continue
+            del self._awaited[actor]
+            gone = ActorRecord(
                 actor=actor,
                 owner=b"",
                 job=b"",
@@ -127,9 +161,7 @@ class ActorTable:
                 state=DEAD,
                 reason="The actor is not known to this cluster.",
             )
-        elif watcher not in record.watchers:
-            record.watchers.append(watcher)
-        self._effects.publish(record, [watcher])
+            self._effects.publish(gone, watchers)
 
     def placed(self, actor: bytes, worker: bytes) -> bool:
         """A worker was found. False when the actor needs none any more."""

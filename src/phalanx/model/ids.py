@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import ClassVar, TypeVar
 
 PROCESS_ID_BYTES = 16
-INDEX_BITS = 24
+INDEX_BITS = 32
 """Inside a process an object's number is `sequence << INDEX_BITS | index`."""
 MAX_INDEX = (1 << INDEX_BITS) - 1
 
@@ -41,6 +41,13 @@ class BaseID:
     def nil(cls: type[_Id]) -> _Id:
         """The id that names nothing: all bits set."""
         return cls(b"\xff" * cls.LENGTH)
+
+    @classmethod
+    def from_random(cls: type[_Id]) -> _Id:
+        """An id that names nothing yet. Not for deciding code: it draws randomness itself."""
+        from secrets import token_bytes
+
+        return cls(token_bytes(cls.LENGTH))
 
     @classmethod
     def from_hex(cls: type[_Id], text: str) -> _Id:

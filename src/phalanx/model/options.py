@@ -12,8 +12,15 @@ from typing import Any
 
 import msgspec
 
+LEAST_SHARE = 0.0001
 Check = Callable[[Any], str | None]
 """Returns what is allowed when the value is not, or None when it is fine."""
+
+
+class WrongType(str):
+    """What is allowed, when the value's type is at fault: a TypeError."""
+
+    __slots__ = ()
 
 
 class Option(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,8 +40,14 @@ def _amount(value: float) -> str | None:
     return None if finite and value >= 0 else "a finite number of at least 0"
 
 
+def _share(value: float) -> str | None:
+    if 0 < value < LEAST_SHARE:
+        return f"0 or at least {LEAST_SHARE}, the smallest share there is"
+    return _amount(value)
+
+
 def _gpus(value: float) -> str | None:
-    if bad := _amount(value):
+    if bad := _share(value):
         return bad
     return None if value <= 1 or value == int(value) else "a share below 1, or a whole number"
 
@@ -48,11 +61,9 @@ def _resources(value: Mapping[str, float]) -> str | None:
         if key in ("memory", "object_store_memory"):
             return f"custom resources only; use the option {key} for {key}"
         if isinstance(amount, bool) or not isinstance(amount, int | float):
-            return "a dict whose values are numbers"
-        if bad := _amount(amount):
+            return WrongType("a dict whose values are numbers")
+        if bad := _share(amount):
             return f"for {key!r} {bad}"
-        if 0 < amount < 0.0001:
-            return f"for {key!r} 0 or at least 0.0001, the smallest share there is"
     return None
 
 
@@ -61,7 +72,8 @@ def _num_returns(value: Any) -> str | None:
         return None
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return None
-    return "a whole number of at least 0, 'dynamic' or 'streaming'"
+    allowed = "a whole number of at least 0, 'dynamic' or 'streaming'"
+    return allowed if isinstance(value, int) else WrongType(allowed)
 
 
 def _retry_exceptions(value: Any) -> str | None:
@@ -85,29 +97,67 @@ def _name(value: str) -> str | None:
 
 
 def _strategy(value: Any) -> str | None:
-    if isinstance(value, str) and value not in ("DEFAULT", "SPREAD"):
-        return "'DEFAULT', 'SPREAD' or a strategy object"
+    allowed = "'DEFAULT', 'SPREAD' or a strategy object"
+    if isinstance(value, str):
+        return None if value in ("DEFAULT", "SPREAD") else allowed
+    return None if hasattr(value, "to_wire") else WrongType(allowed)
+
+
+def _group(value: Any) -> str | None:
+    if value == "default" or hasattr(value, "as_strategy"):
+        return None
+    return WrongType("a placement group or 'default'")
+
+
+def _selector(value: Mapping[Any, Any]) -> str | None:
+    for key, term in value.items():
+        if not isinstance(key, str) or not isinstance(term, str):
+            return WrongType("a dict from label to condition, both strings")
+        if not key:
+            return "labels whose names are not empty"
+    return None
+
+
+def _fallback(value: list[Any]) -> str | None:
+    for entry in value:
+        if not isinstance(entry, dict) or set(entry) != {"label_selector"}:
+            return "a list of {'label_selector': {...}}"
+        if bad := _selector(entry["label_selector"]):
+            return bad
+    return None
+
+
+def _texts(value: Mapping[Any, Any]) -> str | None:
+    ok = all(isinstance(k, str) and isinstance(v, str) for k, v in value.items())
+    return None if ok else "a dict from string to string"
+
+
+def _environment(value: Mapping[str, Any]) -> str | None:
+    variables = value.get("env_vars")
+    if variables is None:
+        return None
+    if not isinstance(variables, dict) or _texts(variables):
+        return WrongType("env_vars that map strings to strings")
     return None
 
 
 _NUMBER = (int, float)
 _COMMON: dict[str, Option] = {
-    "num_cpus": Option(types=_NUMBER, check=_amount),
+    "num_cpus": Option(types=_NUMBER, check=_share),
     "num_gpus": Option(types=_NUMBER, check=_gpus),
     "memory": Option(types=_NUMBER, check=_amount),
-    "object_store_memory": Option(types=_NUMBER, check=_amount),
     "resources": Option(types=(dict,), check=_resources),
     "accelerator_type": Option(types=(str,)),
-    "label_selector": Option(types=(dict,)),
-    "fallback_strategy": Option(types=(list,)),
+    "label_selector": Option(types=(dict,), check=_selector),
+    "fallback_strategy": Option(types=(list,), check=_fallback),
     "scheduling_strategy": Option(check=_strategy),
-    "placement_group": Option(),
+    "placement_group": Option(check=_group),
     "placement_group_bundle_index": Option(types=(int,)),
     "placement_group_capture_child_tasks": Option(types=(bool,)),
-    "runtime_env": Option(types=(dict,)),
+    "runtime_env": Option(types=(dict,), check=_environment),
     "name": Option(types=(str,)),
     "enable_task_events": Option(types=(bool,)),
-    "_labels": Option(types=(dict,)),
+    "_labels": Option(types=(dict,), check=_texts),
     "_metadata": Option(types=(dict,)),
     "queue": Option(types=(str,), check=_name),
     "priority": Option(types=(int,)),
@@ -130,7 +180,8 @@ _TASK: dict[str, Option] = {
 }
 _ACTOR: dict[str, Option] = {
     **_COMMON,
-    "max_concurrency": Option(types=(int,), check=_at_least(1)),
+    "object_store_memory": Option(types=_NUMBER, check=_amount),
+    "max_concurrency": Option(types=(int,), check=_at_least(0)),
     "concurrency_groups": Option(types=(dict,), check=_concurrency_groups, decorator_only=True),
     "max_restarts": Option(types=(int,), check=_at_least(-1)),
     "max_task_retries": Option(types=(int,), check=_at_least(-1)),
@@ -156,8 +207,7 @@ _METHOD: dict[str, Option] = {
 def check_task_options(options: Mapping[str, Any], *, in_options: bool = False) -> None:
     """Raise TypeError or ValueError for what a task may not be given. `in_options`: .options()."""
     _check(_TASK, options, "task", in_options)
-    if options.get("get_if_exists"):
-        raise ValueError("get_if_exists is an option of actors.")
+    _check_bundle(options)
 
 
 def check_actor_options(options: Mapping[str, Any], *, in_options: bool = False) -> None:
@@ -165,16 +215,28 @@ def check_actor_options(options: Mapping[str, Any], *, in_options: bool = False)
     _check(_ACTOR, options, "actor", in_options)
     if options.get("get_if_exists") and not options.get("name"):
         raise ValueError("get_if_exists=True needs a name: pass name='...' as well.")
-    if options.get("max_task_retries", 0) and not options.get("max_restarts", 0):
-        # Ray's rule: a retry needs somebody to retry on.
+    if options.get("name") == "":
+        raise ValueError("Actor name cannot be an empty string.")
+    _check_bundle(options)
+
+
+def _check_bundle(options: Mapping[str, Any]) -> None:
+    index = options.get("placement_group_bundle_index")
+    if index not in (None, -1) and options.get("placement_group") in (None, "default"):
         raise ValueError(
-            "max_task_retries cannot be set while max_restarts is 0: "
-            "give max_restarts=-1 or a positive number as well."
+            f"placement_group_bundle_index={index} needs placement_group= beside it."
         )
 
 
 def check_method_options(options: Mapping[str, Any]) -> None:
     """Raise TypeError or ValueError for what an actor's method may not be given."""
+    unknown = sorted(set(options) - set(_METHOD))
+    if unknown:
+        # A TypeError, as for an unknown argument: Ray takes these as keyword arguments.
+        raise TypeError(
+            f"Invalid option keyword {unknown[0]!r} for methods. Valid ones are: "
+            f"{', '.join(_METHOD)}."
+        )
     _check(_METHOD, options, "method", False)
 
 
@@ -184,10 +246,6 @@ def _check(table: Mapping[str, Option], options: Mapping[str, Any], kind: str, l
         if option is None:
             raise ValueError(
                 f"Invalid option keyword {key!r} for {kind}s. Valid ones are: {', '.join(table)}."
-            )
-        if late and option.decorator_only:
-            raise ValueError(
-                f"Setting {key!r} is not supported in .options(): give it to the decorator."
             )
         if value is None:
             continue
@@ -199,7 +257,12 @@ def _check(table: Mapping[str, Option], options: Mapping[str, Any], kind: str, l
                 f"{type(value).__name__} ({value!r})."
             )
         if option.check is not None and (allowed_values := option.check(value)):
-            raise ValueError(f"{key!r} was given {value!r}; allowed is {allowed_values}.")
+            error = TypeError if isinstance(allowed_values, WrongType) else ValueError
+            raise error(f"{key!r} was given {value!r}; allowed is {allowed_values}.")
+        if late and option.decorator_only:
+            raise ValueError(
+                f"Setting {key!r} is not supported in .options(): give it to the decorator."
+            )
 
 
 def required_resources(options: Mapping[str, Any], *, default_cpus: float) -> dict[str, float]:

@@ -119,13 +119,16 @@ class GroupTable:
             return (f"its placement group waits: {group.infeasible}", "")
         return None
 
-    def table(self) -> list[dict[str, Any]]:
+    def table(self, node_id: str) -> list[dict[str, Any]]:
         """Rows for people."""
         return [
             {
                 "placement_group_id": g.group.hex(),
                 "name": g.name,
                 "bundles": {i: b.to_mapping() for i, b in enumerate(g.bundles)},
+                "bundles_to_node_id": {
+                    i: node_id if g.state == CREATED else "" for i in range(len(g.bundles))
+                },
                 "strategy": g.strategy,
                 "state": g.state,
                 "stats": {"scheduling_state": _scheduling_state(g)},

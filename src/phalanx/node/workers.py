@@ -21,14 +21,12 @@ class WorkerRecord(msgspec.Struct, kw_only=True, eq=False):
     is_leaving: bool = False
     lease: int = 0
     idle_since: float = 0.0
-    was_used: bool = False
 
 
 class WorkerPool:
     """Workers by id, and which of them wait for work.
 
-    A worker without a job may serve any; once it did it serves that job's tasks of the same
-    environment only. Most recently used first, so that the others can end. `make_id(job)` gives
+    A worker serves the tasks of one job and one environment. Most recently used first, so that the others can end. `make_id(job)` gives
     16 bytes that no other process has.
     """
 
@@ -46,34 +44,27 @@ class WorkerPool:
         """Every worker, oldest first."""
         return list(self._workers.values())
 
-    def new(self, job: bytes = b"", environment: bytes = b"") -> WorkerRecord:
+    def new(self, job: bytes, environment: bytes = b"") -> WorkerRecord:
         """A record for a process yet to be started."""
         worker = WorkerRecord(worker_id=self._make_id(job), job=job, environment=environment)
         self._workers[worker.worker_id] = worker
         return worker
 
-    def prestart(self) -> WorkerRecord:
-        """A worker that will idle until somebody needs one."""
-        worker = self.new()
+    def prestart(self, job: bytes) -> WorkerRecord:
+        """A worker of a job that will idle until it is needed."""
+        worker = self.new(job)
         worker.is_started = True
         self._idle.append(worker)
         return worker
 
     def take(self, job: bytes, environment: bytes) -> WorkerRecord | None:
         """An idle worker that fits, or a new record."""
-        for wanted in ((job, environment), (b"", b"")):
-            if wanted == (b"", b"") and environment:
-                break  # an environment of its own needs a fresh process
-            for i in range(len(self._idle) - 1, -1, -1):
-                worker = self._idle[i]
-                if (worker.job, worker.environment) == wanted:
-                    del self._idle[i]
-                    worker.job = job
-                    worker.was_used = True
-                    return worker
-        worker = self.new(job, environment)
-        worker.was_used = True
-        return worker
+        for i in range(len(self._idle) - 1, -1, -1):
+            worker = self._idle[i]
+            if (worker.job, worker.environment) == (job, environment):
+                del self._idle[i]
+                return worker
+        return self.new(job, environment)
 
     def put_back(self, worker: WorkerRecord, now: float) -> None:
         """The worker has nothing to do."""

@@ -13,8 +13,9 @@ import concurrent.futures
 import threading
 from collections.abc import Callable, Generator
 from typing import Any, Generic, Protocol, TypeVar
+from weakref import WeakValueDictionary
 
-from phalanx.model.ids import INDEX_BITS, JobID, TaskID, object_id_bytes, split_object_id
+from phalanx.model.ids import JobID, TaskID, object_id_bytes, split_object_id
 from phalanx.protocol.messages import Payload
 
 T = TypeVar("T")
@@ -53,6 +54,15 @@ class _Process:
 process = _Process()
 
 
+ended_processes: set[bytes] = set()
+"""Earlier identities of this very process: references of theirs are of no use any more."""
+
+
+def forget_process(process_id: bytes) -> None:
+    """References of this owner can never be read again here."""
+    ended_processes.add(process_id)
+
+
 class Nesting(threading.local):
     """While a value is being pickled: the references met inside it, in order."""
 
@@ -88,8 +98,8 @@ class ObjectRef(Generic[T]):
         if not isinstance(id_bytes, bytes):
             raise TypeError(f"ObjectRef takes 28 bytes, got {type(id_bytes).__name__}.")
         owner, number = split_object_id(id_bytes)
-        if process.hooks is None:
-            return make_ref(owner, number)
+        if process.hooks is None or number >> 63:  # no process ever counts that far
+            return _by_value(owner, number)
         return process.hooks.adopt(owner, number)
 
     @classmethod
@@ -107,12 +117,12 @@ class ObjectRef(Generic[T]):
         """A reference that nobody owns; only good as a name in tests."""
         import secrets
 
-        return make_ref(secrets.token_bytes(16), secrets.randbits(40) << INDEX_BITS | 1)
+        return cls(secrets.token_bytes(28))
 
     @classmethod
     def nil(cls) -> ObjectRef[T]:
         """The reference that names nothing."""
-        return make_ref(b"\xff" * 16, (1 << (64 + INDEX_BITS)) - 1)
+        return make_ref(b"\xff" * 16, (1 << 96) - 1)
 
     @classmethod
     def size(cls) -> int:
@@ -229,6 +239,14 @@ def make_ref(owner: bytes, number: int) -> ObjectRef[Any]:
     ref._waiters = None
     ref._task = ref._hold = ref._cached = ref._inner = None
     return ref
+
+
+_named: WeakValueDictionary[tuple[bytes, int], ObjectRef[Any]] = WeakValueDictionary()
+
+
+def _by_value(owner: bytes, number: int) -> ObjectRef[Any]:
+    """The one reference of an id that no process stands behind."""
+    return _named.setdefault((owner, number), make_ref(owner, number))
 
 
 def nested(index: int) -> ObjectRef[Any]:

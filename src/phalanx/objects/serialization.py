@@ -77,14 +77,17 @@ def serialize(value: Any) -> bytes | Pickled:
 
 def _cloud_dumps(value: Any, buffers: list[pickle.PickleBuffer]) -> bytes:
     file = io.BytesIO()
-    pickler = cloudpickle.Pickler(file, protocol=5, buffer_callback=buffers.append)
-    if _custom:
-        table = pickler.dispatch_table
-        table = table.new_child() if hasattr(table, "new_child") else dict(table)
-        table.update(_custom)
-        pickler.dispatch_table = table
-    pickler.dump(value)
+    cls = _CustomPickler if _custom else cloudpickle.Pickler
+    cls(file, protocol=5, buffer_callback=buffers.append).dump(value)
     return file.getvalue()
+
+
+class _CustomPickler(cloudpickle.Pickler):  # type: ignore[misc]
+    """cloudpickle, and before it what users registered."""
+
+    def reducer_override(self, value: Any) -> Any:
+        reduce = _custom.get(type(value))
+        return super().reducer_override(value) if reduce is None else reduce(value)
 
 
 def _by_value_modules() -> bool:

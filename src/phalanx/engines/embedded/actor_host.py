@@ -201,6 +201,14 @@ class ActorHost:
         name = call.group or self._method_groups.get(call.method, "")
         return self._groups.get(name) or self._groups[""]
 
+    def _check_group(self, call: Call) -> None:
+        if call.group and call.group not in self._groups:
+            known = ", ".join(sorted(g for g in self._groups if g)) or "none"
+            raise ValueError(
+                f"{self._creation.class_name} has no concurrency group {call.group!r}; it has: "
+                f"{known}."
+            )
+
     # ---- one after another -------------------------------------------------------------------
 
     def _serve_in_order(self) -> None:
@@ -236,6 +244,7 @@ class ActorHost:
         started = time.time()
         executor = self._executor
         try:
+            self._check_group(call)
             method = self._method(call.method)
             args, kwargs = executor.arguments(call.args, call.inputs, context)
             result = method(*args, **kwargs)
@@ -372,6 +381,7 @@ class ActorHost:
         started = time.time()
         message: Message
         try:
+            self._check_group(call)
             method = self._method(call.method)
             args, kwargs = executor.arguments(call.args, call.inputs, context)
             result = method(*args, **kwargs)

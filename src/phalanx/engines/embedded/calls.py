@@ -138,6 +138,7 @@ class Calls:
                 client.reason = "The actor died because an argument of its constructor failed."
                 client.error = value.data
                 client.dead()
+                self._runtime.tell("kill_actor", actor=client.actor, no_restart=True)
                 return
         creation.inputs = [values.for_sending(r) for r in inputs or ()]
         fields["creation"] = msgspec.msgpack.encode(creation)
@@ -153,6 +154,7 @@ class Calls:
     ) -> None:
         from phalanx.engines.embedded.values import Callback
 
+        self._runtime.tell("announce_actor", **fields)
         left = [len(missing)]
 
         def ready() -> None:

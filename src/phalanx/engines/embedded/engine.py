@@ -21,6 +21,7 @@ from phalanx.engines.embedded.connection import Connection
 from phalanx.engines.embedded.runtime import Runtime
 from phalanx.errors import SystemFailureError
 from phalanx.objects.reference import ObjectRef
+from phalanx.owner.actors import ActorClient
 from phalanx.protocol.messages import LogLine, Stop
 
 START_TIMEOUT_S = 60.0
@@ -179,6 +180,12 @@ class EmbeddedEngine:
             if connection is not None:
                 connection.send(CancelOwned(ref._number, force, recursive))
         runtime.flush()
+
+    def forsake(self, client: ActorClient) -> None:
+        """This process kills an actor: its own calls fail from this moment on."""
+        with self.runtime.lock:
+            client.reason = "The actor was killed by phalanx.kill."
+            client.dead()
 
     # ---- the node ----------------------------------------------------------------------------
 

@@ -448,6 +448,8 @@ class WorkerExecutor:
         """A result's payload, handed over to its owner."""
         if result is None:
             return NONE_PICKLE
+        if isinstance(result, TaskError):
+            raise result  # as Ray: a failure that is returned is raised at the reader
         values = self.runtime.values
         try:
             payload, hold, refs = values.pack(result)

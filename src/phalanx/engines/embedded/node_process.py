@@ -121,8 +121,6 @@ class NodeShell:
         self._stopping = False
         self.group_waiters: dict[bytes, list[tuple[Connection, int]]] = {}
         self._memory_checked = 0.0
-        for _ in range(config.prestart):
-            self.start_worker(pool.prestart())
 
     # ---- the loop ----------------------------------------------------------------------------
 
@@ -218,6 +216,7 @@ class NodeShell:
 
     def _tick(self, now: float) -> None:
         self.leases.tick(now)
+        self.actors.tick(now)
         self._requests.place_groups()
         for worker_id, deadline in list(self._terminating.items()):
             if now > deadline:
@@ -322,6 +321,8 @@ class NodeShell:
             config=args,
             started=time.time(),
         )
+        for _ in range(self.config.prestart):
+            self.start_worker(self.leases.workers.prestart(job_id))
         return {"process": driver, "node_id": self.config.node_id}
 
     def _lease_wanted(self, peer: bytes, message: LeaseWanted, now: float) -> None:

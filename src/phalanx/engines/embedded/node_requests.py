@@ -38,6 +38,7 @@ class NodeRequests:
             "available_resources": self._available_resources,
             "set_resource": self._set_resource,
             "register_actor": self._register_actor,
+            "announce_actor": self._announce_actor,
             "get_actor": self._get_actor,
             "actor_handle": self._actor_handle,
             "watch_actor": self._watch_actor,
@@ -125,6 +126,12 @@ class NodeRequests:
         self._shell.actors.register(record)
         return {"actor": record.actor, "handle": record.handle, "existed": False}
 
+    def _announce_actor(self, connection: Connection, token: int, **fields: Any) -> None:
+        fields.pop("get_if_exists", False)
+        fields["creation"] = b""
+        owner = connection.peer
+        self._shell.actors.announce(ActorRecord(owner=owner, job=owner[12:], **fields))
+
     def _get_actor(self, connection: Connection, token: int, name: str, namespace: str) -> Any:
         record = self._shell.actors.named(namespace, name)
         if record is None:
@@ -141,7 +148,7 @@ class NodeRequests:
         return {"actor": record.actor, "handle": record.handle}
 
     def _watch_actor(self, connection: Connection, token: int, actor: bytes) -> None:
-        self._shell.actors.watch(actor, connection.peer)
+        self._shell.actors.watch(actor, connection.peer, time.monotonic())
 
     def _kill_actor(
         self, connection: Connection, token: int, actor: bytes, no_restart: bool
@@ -268,7 +275,7 @@ class NodeRequests:
         self.place_groups()
 
     def _group_table(self, connection: Connection, token: int) -> list[dict[str, Any]]:
-        return self._shell.leases.groups.table()
+        return self._shell.leases.groups.table(self._shell.config.node_id)
 
     def _named_group(self, connection: Connection, token: int, name: str) -> dict[str, Any]:
         group = self._shell.leases.groups.named(name)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from phalanx.engines.embedded.reactor import Waiter
 from phalanx.errors import GetTimeoutError
-from phalanx.objects.reference import ObjectRef
+from phalanx.objects.reference import ObjectRef, ended_processes
 from phalanx.objects.serialization import deserialize
 from phalanx.protocol.messages import FAILED, Value
 
@@ -20,6 +20,8 @@ _PATIENCE_S = 0.002
 
 def get_many(runtime: Runtime, refs: list[ObjectRef[Any]], timeout_s: float | None) -> list[Any]:
     """All values, in order. Raises the first failed object's error, or GetTimeoutError."""
+    if ended_processes:
+        check_session(refs)
     missing = [ref for ref in refs if ref._value is None]
     if missing and not _wait(runtime, missing, len(missing), timeout_s, fail_fast=True):
         left = sum(ref._value is None for ref in refs)
@@ -37,8 +39,20 @@ def get_many(runtime: Runtime, refs: list[ObjectRef[Any]], timeout_s: float | No
     ]
 
 
+def check_session(refs: list[ObjectRef[Any]]) -> None:
+    """Raise ValueError for a reference of an earlier session of this process."""
+    for ref in refs:
+        if ref._owner in ended_processes:
+            raise ValueError(
+                f"Object {ref.hex()} belongs to an earlier session of this program, which was "
+                "shut down: its value is gone."
+            )
+
+
 def get_one(runtime: Runtime, ref: ObjectRef[Any], timeout_s: float | None) -> Any:
     """One value. Raises its error, or GetTimeoutError."""
+    if ended_processes:
+        check_session([ref])
     if ref._value is None and not _wait(runtime, [ref], 1, timeout_s):
         raise GetTimeoutError(
             f"Get timed out: object {ref.hex()} was not there after {timeout_s} s."
@@ -88,6 +102,8 @@ def _wait(
     waiter = Waiter(needed, fail_fast)
     values = runtime.values
     me = runtime.process_id
+    if ended_processes:
+        check_session(missing)
     with runtime.lock:
         for ref in missing:
             if ref._value is not None:

@@ -138,7 +138,8 @@ class Zygote:
             for fd in [*self._by_pipe, *self._by_pidfd]:
                 os.close(fd)
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            os.environ.update(environment)
+            for name, value in environment.items():
+                os.environ[name] = os.path.expandvars(value)
             from phalanx.engines.embedded import worker_process
 
             code = worker_process.main(worker, self._session)
