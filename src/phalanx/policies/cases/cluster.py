@@ -113,5 +113,7 @@ def _state(node_id: str, node: Mapping[str, Any]) -> NodeState:
         available=amounts(available),
         load=amounts(node.get("load")),
         labels={key: str(value) for key, value in (node.get("labels") or {}).items()},
-        is_schedulable=not node.get("draining", False) and bool(node.get("alive", True)),
+        is_schedulable=not (
+            node.get("draining") or node.get("dead") or not node.get("alive", True)
+        ),
     )

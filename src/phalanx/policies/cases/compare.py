@@ -15,8 +15,11 @@ Case = Mapping[str, Any]
 NO_NODE = ("none", "not_placed", "not placed", None)
 """Ways to say that no node was found, whether there could ever be one or not."""
 
-SEEDS = range(24)
-"""A choice that may be random is made once with each of these seeds."""
+DRAWS = 24
+"""How often a choice that may be random is made, each time with another seed."""
+
+DRAWS_TO_SEE_ALL = 400
+"""How often it is made where each of several answers must be seen."""
 
 
 class Unusable(ValueError):
@@ -47,18 +50,24 @@ def equal(what: str, expected: Any, got: Any) -> Finding:
     return Finding(what=what, expected=expected, got=got, agrees=_same(expected, got))
 
 
-def chosen(what: str, expected: Any, draw: Callable[[int], Any]) -> Finding:
+def chosen(what: str, expected: Any, draw: Callable[[int], Any], draws: int = DRAWS) -> Finding:
     """Agrees when what `draw(seed)` gives, for every seed, is among what is expected.
 
-    Expected is a name, a way to say none, or `any_of`. Draws are names or rejection reasons.
+    Expected is a name, a way to say none, `any_of`, or `only` with `each_seen` where each must
+    come up. Draws are names or rejection reasons.
     """
-    drawn = [draw(seed) for seed in SEEDS]
+    sees_all = isinstance(expected, Mapping) and bool(expected.get("each_seen"))
+    drawn = [draw(seed) for seed in range(max(draws, DRAWS_TO_SEE_ALL if sees_all else 1))]
     distinct = [value for at, value in enumerate(drawn) if value not in drawn[:at]]
+    agrees = all(_among(expected, value) for value in distinct)
+    if sees_all:
+        listed = expected.get("only", expected.get("any_of", []))
+        agrees = agrees and all(any(_among(one, value) for value in distinct) for one in listed)
     return Finding(
         what=what,
         expected=expected,
         got=distinct[0] if len(distinct) == 1 else {"any_of": distinct},
-        agrees=all(_among(expected, value) for value in distinct),
+        agrees=agrees,
     )
 
 
@@ -104,8 +113,9 @@ def amounts_in(text: str) -> dict[str, float]:
 
 
 def _among(expected: Any, value: Any) -> bool:
-    if isinstance(expected, Mapping) and "any_of" in expected:
-        return any(_among(one, value) for one in expected["any_of"])
+    if isinstance(expected, Mapping) and expected.keys() & {"any_of", "only"}:
+        listed = expected.get("any_of", expected.get("only"))
+        return any(_among(one, value) for one in listed)
     if expected in NO_NODE:
         return value is None or isinstance(value, No)
     return _same(expected, value)

@@ -103,22 +103,9 @@ def spread(case: Case) -> Findings:
 
 def random(case: Case) -> Findings:
     """RANDOM: which nodes are seen in many draws."""
-    cluster = Cluster(need(case, "nodes"))
-    rng, seen = Seeded(0), []
-    for _ in range(case.get("repeat", 1000)):
-        found = RandomAvailable().pick(
-            cluster.view, request_of(case), cluster.asking(case.get("options") or {}), rng
-        )
-        if said(found, cluster.name_of) not in seen:
-            seen.append(said(found, cluster.name_of))
-    expected = need(case, "expect")
-    if not isinstance(expected, Mapping):
-        expected = {"only": [expected]}
-    allowed = expected.get("only", expected.get("any_of", []))
-    none = [_is_none(value) for value in allowed]
-    within = all(name in allowed or (any(none) and _is_none(name)) for name in seen)
-    missed = bool(expected.get("each_seen")) and any(name not in seen for name in allowed)
-    yield Finding(what="", expected=expected, got=sorted(seen), agrees=within and not missed)
+    cluster, strategy = Cluster(need(case, "nodes")), RandomAvailable()
+    draws = case.get("repeat", 1000)
+    yield chosen("", expectation(case), lambda seed: _decide(case, cluster, strategy, seed), draws)
 
 
 def node_affinity(case: Case) -> Findings:

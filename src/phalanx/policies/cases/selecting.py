@@ -22,6 +22,9 @@ from phalanx.resources.ports import Ports
 _SETTINGS = tuple(field.name for field in fields(SelectorConfig))
 
 
+NOTHING_LISTED = (0, 0, 0, 0)
+
+
 def mask_choice(case: Case) -> Findings:
     """The lowest free devices, as a mask."""
     free = need(case, "total") & ~case.get("used", 0)
@@ -157,6 +160,8 @@ def _node(name: str, given: Mapping[str, Any], gpu_type: str | None) -> Selector
             mask=gpus,
         ),
         used=replace(taken, gpus=used_gpus.bit_count(), mask=used_gpus),
+        reserved=_listed(given.get("reserved") or NOTHING_LISTED),
+        tried=_listed(given.get("tried") or NOTHING_LISTED),
         ports=Ports.of(given.get("ports") or ()),
         used_ports=Ports.of(given.get("used_ports") or ()),
         labels=tuple(given.get("labels") or ()),
