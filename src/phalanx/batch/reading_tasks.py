@@ -103,12 +103,19 @@ def _toleration(at: Place) -> s.Toleration:
 
 
 def _spread(at: Place) -> s.Spread:
-    at.keys("max_skew", "topology_key", "when_unsatisfiable", "match_labels", "match_expressions")
+    at.keys(
+        "max_skew", "maxSkew", "topology_key", "topologyKey", "when_unsatisfiable",
+        "whenUnsatisfiable", *_SELECTING,
+    )  # fmt: skip
+    key = at.get("topology_key").text(at.get("topologyKey").text(""))
+    if not key:
+        at.fail("a topology spread lacks 'topology_key'")
+    missed = at.get("when_unsatisfiable").text(at.get("whenUnsatisfiable").text("DoNotSchedule"))
     return s.Spread(
-        max_skew=at.get("max_skew").whole(1),
-        topology_key=at.need("topology_key").text(),
-        matches=matches_of(at),
-        hard=at.get("when_unsatisfiable").text("DoNotSchedule") == "DoNotSchedule",
+        max_skew=at.get("max_skew").whole(at.get("maxSkew").whole(1)),
+        topology_key=key,
+        matches=_selected(at),
+        hard=missed == "DoNotSchedule",
     )
 
 
@@ -116,28 +123,44 @@ _MATCHING = ("match_labels", "matchLabels", "match_expressions", "matchExpressio
 
 
 def _affinity(at: Place) -> s.Affinity:
+    """Written short (`pod_affinity_required`: list of terms) or as Kubernetes does."""
     at.keys(
         "node_required", "node_affinity_required", "node_preferred", "node_affinity_preferred",
         "pod_affinity_required", "pod_affinity_preferred", "pod_anti_affinity_required",
-        "pod_anti_affinity_preferred",
+        "pod_anti_affinity_preferred", "nodeAffinity", "podAffinity", "podAntiAffinity",
     )  # fmt: skip
+    must, may = "requiredDuringSchedulingIgnoredDuringExecution", _PREFERRED
+    node = at.get("nodeAffinity").keys(must, may)
+    near = at.get("podAffinity").keys(must, may)
+    apart = at.get("podAntiAffinity").keys(must, may)
+    required = node.get(must)
+    if required.value is not None:
+        required = required.keys("nodeSelectorTerms").get("nodeSelectorTerms")
 
-    def both(*keys: str) -> list[Place]:
-        return [p for key in keys for p in at.get(key).items()]
+    def both(place: Place, *keys: str) -> list[Place]:
+        return [*place.items(), *(p for key in keys for p in at.get(key).items())]
 
     return s.Affinity(
         node_required=tuple(
-            matches_of(p.keys(*_MATCHING)) for p in both("node_required", "node_affinity_required")
+            matches_of(p.keys(*_MATCHING))
+            for p in both(required, "node_required", "node_affinity_required")
         ),
         node_preferred=tuple(
             s.PreferredNode(weight=p.get("weight").whole(1), matches=_preference(p))
-            for p in both("node_preferred", "node_affinity_preferred")
+            for p in both(node.get(may), "node_preferred", "node_affinity_preferred")
         ),
-        pod_required=tuple(_term(p) for p in at.get("pod_affinity_required").items()),
-        pod_preferred=tuple(_term(p) for p in at.get("pod_affinity_preferred").items()),
-        pod_anti_required=tuple(_term(p) for p in at.get("pod_anti_affinity_required").items()),
-        pod_anti_preferred=tuple(_term(p) for p in at.get("pod_anti_affinity_preferred").items()),
+        pod_required=tuple(_term(p) for p in both(near.get(must), "pod_affinity_required")),
+        pod_preferred=tuple(_term(p) for p in both(near.get(may), "pod_affinity_preferred")),
+        pod_anti_required=tuple(
+            _term(p) for p in both(apart.get(must), "pod_anti_affinity_required")
+        ),
+        pod_anti_preferred=tuple(
+            _term(p) for p in both(apart.get(may), "pod_anti_affinity_preferred")
+        ),
     )
+
+
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def _preference(at: Place) -> tuple[s.Match, ...]:
@@ -147,13 +170,28 @@ def _preference(at: Place) -> tuple[s.Match, ...]:
 
 
 def _term(at: Place) -> s.PodTerm:
-    at.keys("weight", "topology_key", "topologyKey", "namespaces", *_MATCHING)
+    weight = at.get("weight").whole(1)
+    for name in ("podAffinityTerm", "term"):
+        if at.has(name):
+            at = at.keys("weight", name).get(name)
+    at.keys("weight", "topology_key", "topologyKey", "namespaces", *_SELECTING)
     key = at.get("topology_key").text(at.get("topologyKey").text(""))
     if not key:
         at.fail("a pod affinity term lacks 'topology_key'")
     return s.PodTerm(
-        matches=matches_of(at),
+        matches=_selected(at),
         topology_key=key,
         namespaces=at.get("namespaces").texts(),
-        weight=at.get("weight").whole(1),
+        weight=weight,
     )
+
+
+def _selected(at: Place) -> tuple[s.Match, ...]:
+    """What the place itself or its label selector asks for."""
+    out = matches_of(at)
+    for key in ("label_selector", "labelSelector"):
+        out += matches_of(at.get(key).keys(*_MATCHING))
+    return out
+
+
+_SELECTING = (*_MATCHING, "label_selector", "labelSelector")

@@ -111,15 +111,22 @@ class LeaseMachine:
         self._demands: dict[tuple[bytes, int, bytes], Demand] = {}
         self.leases: dict[int, Lease] = {}
         self._held: dict[tuple[bytes, int], int] = {}
+        self._made: dict[tuple[bytes, int], int] = {}
+        """Grants so far to each owner's class."""
         self._count = 0
         self._order = 0
 
     # ---- demands -----------------------------------------------------------------------------
 
-    def want(self, now: float, **fields: Any) -> Demand | None:
-        """Set how many workers a class would use; 0 withdraws the demand."""
+    def want(self, now: float, seen: int = 0, **fields: Any) -> Demand | None:
+        """Set how many more workers a class would use; 0 withdraws the demand.
+
+        `seen`: how many grants its owner knew of; those on their way count against it.
+        """
         key = (fields["owner"], fields["scheduling_class"], fields.get("actor", b""))
         demand = self._demands.get(key)
+        if not key[2]:
+            fields["count"] -= max(self._made.get(key[:2], 0) - seen, 0)
         if fields["count"] <= 0:
             self._demands.pop(key, None)
             return None
@@ -222,10 +229,10 @@ class LeaseMachine:
             self.leases[lease.number] = lease
             key = (demand.owner, demand.scheduling_class)
             self._held[key] = self._held.get(key, 0) + 1
+            self._made[key] = self._made.get(key, 0) + 1
             worker.lease = lease.number
             if worker.is_ready:
-                lease.is_granted = True
-                self._effects.granted(lease)
+                self._grant(lease, now)
             elif not worker.is_started:
                 worker.is_started = True
                 self._effects.start_worker(worker)
@@ -312,10 +319,13 @@ class LeaseMachine:
             return
         lease = self.leases.get(worker.lease)
         if lease is not None:
-            lease.is_granted = True
-            lease.since = now
-            self._effects.granted(lease)
+            self._grant(lease, now)
         self.dispatch(now)
+
+    def _grant(self, lease: Lease, now: float) -> None:
+        lease.is_granted = True
+        lease.since = now
+        self._effects.granted(lease)
 
     def worker_gone(self, worker_id: bytes, now: float) -> Lease | None:
         """The process ended; its lease, if it had one."""
@@ -328,6 +338,7 @@ class LeaseMachine:
             if not lease.is_granted:
                 # It died before anybody could use it: the demand stands again.
                 lease.demand.count += 1
+                self._made[lease.demand.owner, lease.demand.scheduling_class] -= 1
                 key = (lease.demand.owner, lease.demand.scheduling_class, lease.demand.actor)
                 self._demands.setdefault(key, lease.demand)
         self.dispatch(now)
@@ -337,6 +348,8 @@ class LeaseMachine:
         """An owner's process ended: its demands go, and the leases whose workers must end."""
         for key in [k for k in self._demands if k[0] == owner]:
             del self._demands[key]
+        for made in [k for k in self._made if k[0] == owner]:
+            del self._made[made]
         mine = [x for x in self.leases.values() if x.demand.owner == owner and not x.demand.actor]
         for lease in mine:
             self._effects.stop_worker(lease.worker, "its owner died", True)

@@ -210,6 +210,7 @@ class TaskMachine:
         """The node lends a worker. None when its class has nothing for it: it went back."""
         scheduling_class = self._numbered[class_number]
         scheduling_class.announced = max(0, scheduling_class.announced - 1)
+        scheduling_class.granted += 1
         scheduling_class.refusal = ""
         worker = LeasedWorker(lease, worker_id, scheduling_class)
         worker.idle_since = worker.sent_at = now

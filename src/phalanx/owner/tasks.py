@@ -159,7 +159,7 @@ class LeasedWorker:
 class SchedulingClass:
     """Tasks that may use the same workers: their queue and the workers leased for them."""
 
-    __slots__ = ("announced", "idle", "key", "number", "queue", "refusal", "workers")
+    __slots__ = ("announced", "granted", "idle", "key", "number", "queue", "refusal", "workers")
 
     def __init__(self, number: int, key: ClassKey) -> None:
         self.number = number
@@ -169,5 +169,7 @@ class SchedulingClass:
         self.idle: list[LeasedWorker] = []
         self.announced = 0
         """How many workers the node was last told that this class would use."""
+        self.granted = 0
+        """How many workers the node has granted so far."""
         self.refusal = ""
         """Why nothing of this class can run now, in the node's words."""

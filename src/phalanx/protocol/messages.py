@@ -234,7 +234,10 @@ class Reply(msgspec.Struct, array_like=True, tag=31):
 
 
 class LeaseWanted(msgspec.Struct, array_like=True, tag=32):
-    """The sender would use `count` workers of this class (0 withdraws)."""
+    """The sender would use `count` more workers of this class (0 withdraws).
+
+    `seen` is how many were granted to it so far when it said so: later ones count against `count`.
+    """
 
     scheduling_class: int
     resources: dict[str, float]
@@ -243,7 +246,7 @@ class LeaseWanted(msgspec.Struct, array_like=True, tag=32):
     strategy: dict[str, Any] = {}
     priority: int = 0
     queue: str = ""
-    job: bytes = b""
+    seen: int = 0
 
 
 class Granted(msgspec.Struct, array_like=True, tag=33):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import ItemsView, Iterator, Mapping
 
 from phalanx.resources.quantities import from_units, to_units
 
@@ -92,6 +92,12 @@ class ResourceSet(Mapping[str, int]):
 
     def __getitem__(self, name: str) -> int:
         return self._units[name]
+
+    def items(self) -> ItemsView[str, int]:
+        return self._units.items()  # several times faster than the inherited one
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._units
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._units)

@@ -119,6 +119,7 @@ class NodeShell:
         self._deaths: dict[bytes, tuple[str, str]] = {}
         self._terminating: dict[bytes, float] = {}
         self._stopping = False
+        self._exit_waiters: list[tuple[set[bytes], Connection, int]] = []
         self.group_waiters: dict[bytes, list[tuple[Connection, int]]] = {}
         self._memory_checked = 0.0
 
@@ -341,6 +342,7 @@ class NodeShell:
             priority=message.priority,
             group=None if group is None else (bytes.fromhex(group), strategy.get("bundle", -1)),
             strategy=strategy,
+            seen=message.seen,
         )
 
     def environment(self, key: bytes, variables: dict[str, str]) -> None:
@@ -383,6 +385,7 @@ class NodeShell:
         self._set_up.discard(worker_id)
         if worker is None:
             return
+        self._answer_exits(worker_id)
         died = WorkerDied(worker_id, reason, kind)
         if lease is not None:
             if lease.demand.actor:
@@ -393,6 +396,21 @@ class NodeShell:
         for peer, other in self.peers.items():
             if lease is None or peer != lease.demand.owner or lease.demand.actor:
                 other.post(died)
+
+    def reply_when_gone(self, workers: set[bytes], connection: Connection, token: int) -> None:
+        """Answer a request once these processes have ended."""
+        alive = {w for w in workers if self.leases.workers.get(w) is not None}
+        if alive:
+            self._exit_waiters.append((alive, connection, token))
+        else:
+            connection.post(Reply(token, None))
+
+    def _answer_exits(self, worker_id: bytes) -> None:
+        for alive, connection, token in self._exit_waiters:
+            alive.discard(worker_id)
+            if not alive:
+                connection.post(Reply(token, None))
+        self._exit_waiters = [entry for entry in self._exit_waiters if entry[0]]
 
     # ---- effects of the lease machine --------------------------------------------------------
 

@@ -152,8 +152,12 @@ class NodeRequests:
 
     def _kill_actor(
         self, connection: Connection, token: int, actor: bytes, no_restart: bool
-    ) -> None:
+    ) -> _Later:
+        record = self._shell.actors.get(actor)
+        workers = {record.worker} if record is not None else set()
         self._shell.actors.kill(actor, no_restart)
+        self._shell.reply_when_gone(workers, connection, token)
+        return LATER
 
     def _list_named_actors(
         self, connection: Connection, token: int, namespace: str | None
@@ -258,8 +262,12 @@ class NodeRequests:
             return LATER
         return True
 
-    def _remove_group(self, connection: Connection, token: int, group: bytes) -> None:
+    def _remove_group(self, connection: Connection, token: int, group: bytes) -> _Later:
+        leases = self._shell.leases.leases.values()
+        inside = [x for x in leases if x.demand.group is not None and x.demand.group[0] == group]
         self.remove_group(group)
+        self._shell.reply_when_gone({x.worker.worker_id for x in inside}, connection, token)
+        return LATER
 
     def remove_group(self, group_id: bytes) -> None:
         """Remove a group, end what runs in it, give its resources to others."""

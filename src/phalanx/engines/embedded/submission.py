@@ -217,6 +217,7 @@ class Submission:
                 strategy,
                 key.priority,
                 key.queue,
+                scheduling_class.granted,
             )
         )
 
