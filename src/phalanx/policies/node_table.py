@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +19,7 @@ Amounts = npt.NDArray[np.int64]
 """Units of 1/10000, one for each node, in order of node ids."""
 
 Flags = npt.NDArray[np.bool_]
+AnyArray = npt.NDArray[Any]
 
 UTILIZED = ("CPU", "memory", "object_store_memory")
 """The resources whose use says how loaded a node is; GPUs and custom ones are ignored."""
@@ -85,7 +88,19 @@ class NodeTable:
         self.numbered = numbered
         self.generation = 0
         self.touched: list[int] = []
-        self._reset(sorted(nodes, key=lambda node: node.id))
+        self.states = sorted(nodes, key=lambda node: node.id)
+        self.row_of = {node.id: row for row, node in enumerate(self.states)}
+        if len(self.row_of) != len(self.states):
+            raise ValueError("two nodes have one id")
+        self.total: dict[str, Amounts] = {}
+        self.available: dict[str, Amounts] = {}
+        self.load: dict[str, Amounts] = {}
+        self.whole: dict[str, Amounts] = {}  # units on devices that are free as a whole
+        self.share: dict[str, Amounts] = {}  # most units left on any one device
+        self.is_schedulable: Flags = np.zeros(len(self.states), np.bool_)
+        self.utilization = np.zeros(len(self.states))
+        for row, node in enumerate(self.states):
+            self._write(row, node, None)
 
     def __len__(self) -> int:
         return len(self.states)
@@ -94,10 +109,14 @@ class NodeTable:
         """Adds a node, or takes over its new state."""
         row = self.row_of.get(node.id)
         if row is None:
-            self._reset(sorted((*self.states, node), key=lambda node: node.id))
+            row = bisect_left(self.states, node.id, key=lambda other: other.id)
+            self.states.insert(row, node)
+            self._respace(lambda column: np.insert(column, row, 0))
+            self._write(row, node, None)
             return
+        before = self.states[row]
         self.states[row] = node
-        self._write(row, node)
+        self._write(row, node, before)
         self.touched.append(row)
         if len(self.touched) > 10_000 + 4 * len(self.states):
             self.touched.clear()
@@ -106,7 +125,8 @@ class NodeTable:
     def remove(self, node_id: str) -> None:
         """Forgets a node. Raises KeyError when there is none of that id."""
         row = self.row_of[node_id]
-        self._reset([node for at, node in enumerate(self.states) if at != row])
+        del self.states[row]
+        self._respace(lambda column: np.delete(column, row))
 
     def take(self, node_id: str, request: ResourceSet) -> None:
         """Counts `request` as taken from a node, before its own next report says so."""
@@ -121,40 +141,41 @@ class NodeTable:
                 found += SCALE  # every node has one of it without saying so
         return found
 
-    def _reset(self, nodes: list[NodeState]) -> None:
-        self.states = nodes
-        self.row_of = {node.id: row for row, node in enumerate(nodes)}
-        if len(self.row_of) != len(nodes):
-            raise ValueError("two nodes have one id")
-        self.total: dict[str, Amounts] = {}
-        self.available: dict[str, Amounts] = {}
-        self.load: dict[str, Amounts] = {}
-        self.whole: dict[str, Amounts] = {}  # units on devices that are free as a whole
-        self.share: dict[str, Amounts] = {}  # most units left on any one device
-        self.is_schedulable: Flags = np.zeros(len(nodes), np.bool_)
-        self.utilization = np.zeros(len(nodes))
-        for row, node in enumerate(nodes):
-            self._write(row, node)
+    def _respace(self, moved: Callable[[AnyArray], AnyArray]) -> None:
+        """Makes or closes the gap of one row in all columns."""
+        for kind in (self.total, self.available, self.load, self.whole, self.share):
+            for name in kind:
+                kind[name] = moved(kind[name])
+        self.is_schedulable = moved(self.is_schedulable)
+        self.utilization = moved(self.utilization)
+        self.row_of = {node.id: row for row, node in enumerate(self.states)}
         self.touched.clear()
         self.generation += 1
 
-    def _write(self, row: int, node: NodeState) -> None:
-        for kind, amounts in (
-            (self.total, node.total),
-            (self.available, node.available),
-            (self.load, node.load),
-        ):
-            for name, units in amounts.items():
-                self.column(kind, name)[row] = units
-            if len(amounts) < len(kind):
-                for name, column in kind.items():
-                    if name not in amounts:
-                        is_implicit = kind is not self.load and name.startswith(IMPLICIT_PREFIX)
-                        column[row] = SCALE if is_implicit and name not in node.total else 0
+    def _write(self, row: int, node: NodeState, before: NodeState | None) -> None:
+        """Takes over a row; what is as it was `before` is left alone, as it mostly is."""
+        self.is_schedulable[row] = node.is_schedulable
+        if before is None or node.load != before.load:
+            self._write_amounts(row, node, self.load, node.load)
+        if before is None or node.total != before.total:
+            self._write_amounts(row, node, self.total, node.total)
+        elif node.available == before.available and node.devices == before.devices:
+            return
+        self._write_amounts(row, node, self.available, node.available)
         for name in self.numbered:
             if name in self.total:
                 left = node.units_left(name)
                 self.column(self.whole, name)[row] = left.count(SCALE) * SCALE
                 self.column(self.share, name)[row] = max(left, default=0)
-        self.is_schedulable[row] = node.is_schedulable
         self.utilization[row] = node.utilization()
+
+    def _write_amounts(
+        self, row: int, node: NodeState, kind: dict[str, Amounts], amounts: ResourceSet
+    ) -> None:
+        for name, units in amounts.items():
+            self.column(kind, name)[row] = units
+        if len(amounts) < len(kind):
+            for name, column in kind.items():
+                if name not in amounts:
+                    is_implicit = kind is not self.load and name.startswith(IMPLICIT_PREFIX)
+                    column[row] = SCALE if is_implicit and name not in node.total else 0
