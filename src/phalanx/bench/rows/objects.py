@@ -12,7 +12,7 @@ from phalanx.bench.rows.floors import ALL_CORES_COPIES, ONE_CORE_COPIES
 LARGE = 100 * 1024 * 1024
 """Elements of eight bytes: the array that Ray's benchmark counts as 0.8 GB."""
 SMALLER = 10 * 1024 * 1024
-PAGES_TOUCHED = 16
+PAGES_TOUCHED = 40
 """Calls of 0.8 GB: a store is several times faster once each of its pages was touched."""
 
 
