@@ -1,4 +1,4 @@
-"""One exception tree. Ray's names are these classes, so that `except` clauses people have go on working."""
+"""One exception tree. Ray's names are these classes, so that people's `except` clauses work."""
 
 from __future__ import annotations
 
@@ -126,7 +126,8 @@ def _make_derived(kind: type[BaseException]) -> type[TaskError] | None:
 
     body = {"__getattr__": forward, "__str__": TaskError.__str__, "__module__": __name__}
     try:
-        cls = type(f"TaskError({kind.__name__})", (_Derived, TaskError, kind), body)
+        bases: tuple[type, ...] = (_Derived, TaskError, kind)
+        cls: type[TaskError] = type(f"TaskError({kind.__name__})", bases, body)
         cls.__new__(cls)
     except TypeError:
         return None  # final classes, layouts that do not mix: plain TaskError then
@@ -163,7 +164,7 @@ class ActorError(PhalanxError):
 
 
 class ActorDiedError(ActorError):
-    """The actor is dead: killed, crashed with no restarts left, failed to start, or out of scope."""
+    """The actor is dead: killed, crashed with no restarts left, not made, or out of scope."""
 
 
 class ActorUnavailableError(ActorError):

@@ -34,8 +34,8 @@ from phalanx.errors import (
     WorkerCrashedError,
 )
 from phalanx.errors import ActorError as RayActorError
-from phalanx.errors import ObjectNotAvailableError as PlasmaObjectNotAvailable
 from phalanx.errors import LocalNodeDiedError as LocalRayletDiedError
+from phalanx.errors import ObjectNotAvailableError as PlasmaObjectNotAvailable
 from phalanx.errors import OutOfBandSerializationError as OufOfBandObjectRefSerializationException
 from phalanx.errors import PhalanxError as RayError
 from phalanx.errors import SystemFailureError as RaySystemError

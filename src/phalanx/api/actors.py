@@ -15,12 +15,17 @@ from phalanx.api.placement import environment_of, strategy_of
 from phalanx.api.session import engine_or_start
 from phalanx.engines.embedded.calls import Creation
 from phalanx.engines.embedded.engine import EmbeddedEngine
-from phalanx.errors import ActorHandleNotFoundError, AsyncioActorExit, PendingCallsLimitExceeded, WorkerExit
+from phalanx.errors import (
+    ActorHandleNotFoundError,
+    AsyncioActorExit,
+    PendingCallsLimitExceeded,
+    WorkerExit,
+)
 from phalanx.model.ids import INDEX_BITS, ActorID
 from phalanx.model.options import check_actor_options, check_method_options, required_resources
 from phalanx.objects.reference import ObjectRef, make_ref
 from phalanx.objects.serialization import blame, dumps_definition
-from phalanx.objects.streams import ObjectRefGenerator, Stream
+from phalanx.objects.streams import ObjectRefGenerator
 from phalanx.owner.actors import ActorClient, PendingCall
 from phalanx.worker.context import current
 
@@ -86,7 +91,10 @@ class ActorClass(Generic[T]):
             inspect.iscoroutinefunction(f) or inspect.isasyncgenfunction(f)
             for _, f in inspect.getmembers(cls, inspect.isfunction)
         )
-        self._init_arity = arity_of(cls.__init__, skip_first=True) if _has_init(cls) else None
+        own_init = inspect.getattr_static(cls, "__init__")
+        self._init_arity = (
+            arity_of(own_init, skip_first=True) if own_init is not object.__init__ else None
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise TypeError(
@@ -104,9 +112,7 @@ class ActorClass(Generic[T]):
         """Start an actor; returns its handle at once."""
         return self._create(self._options, args, kwargs)
 
-    def _remote(
-        self, args: Any = None, kwargs: Any = None, **options: Any
-    ) -> ActorHandle[T]:
+    def _remote(self, args: Any = None, kwargs: Any = None, **options: Any) -> ActorHandle[T]:
         return self._create({**self._options, **options}, tuple(args or ()), dict(kwargs or {}))
 
     def options(self, **options: Any) -> OptionedActorClass[T]:
@@ -248,9 +254,7 @@ class ActorMethod:
     def options(self, **options: Any) -> ActorMethod:
         """The same method with other options."""
         check_method_options(options)
-        return ActorMethod(
-            self._client, self._ref, self._name, self._shape, self._whole, options
-        )
+        return ActorMethod(self._client, self._ref, self._name, self._shape, self._whole, options)
 
     def bind(self, *args: Any, **kwargs: Any) -> Any:
         """Not there: see RemoteFunction.bind."""
@@ -294,7 +298,7 @@ class ActorMethod:
         context = current.get()
         parent = None if context is None else (context.owner, context.number)
         runtime.calls.submit(call, parent)
-        if returns == 1 or returns == -2:
+        if returns in (1, -2):
             return refs[0]
         if returns == -1:
             return ObjectRefGenerator(call.stream)
@@ -322,9 +326,11 @@ class ActorMethod:
 class ActorHandle(Generic[T]):
     """A handle of a living actor: `handle.method.remote(...)`. May be passed around."""
 
-    def __init__(
-        self, client: ActorClient, shape: ActorShape, ref: ObjectRef[Any] | None
-    ) -> None:
+    _client: ActorClient
+    _shape: ActorShape
+    _ref: ObjectRef[Any] | None
+
+    def __init__(self, client: ActorClient, shape: ActorShape, ref: ObjectRef[Any] | None) -> None:
         self.__dict__["_client"] = client
         self.__dict__["_shape"] = shape
         self.__dict__["_ref"] = ref
@@ -370,12 +376,8 @@ class ActorHandle(Generic[T]):
         )
 
 
-def _rebuild_handle(
-    actor: bytes, shape: bytes, ref: ObjectRef[Any] | None
-) -> ActorHandle[Any]:
-    return handle_of(
-        engine_or_start(), actor, msgspec.msgpack.decode(shape, type=ActorShape), ref
-    )
+def _rebuild_handle(actor: bytes, shape: bytes, ref: ObjectRef[Any] | None) -> ActorHandle[Any]:
+    return handle_of(engine_or_start(), actor, msgspec.msgpack.decode(shape, type=ActorShape), ref)
 
 
 def handle_of(
@@ -436,10 +438,6 @@ def _methods_of(cls: type) -> dict[str, MethodShape]:
 
 def _is_own(cls: type, name: str) -> bool:
     return any(name in base.__dict__ for base in cls.__mro__ if base is not object)
-
-
-def _has_init(cls: type) -> bool:
-    return cls.__init__ is not object.__init__
 
 
 def _together(merged: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:

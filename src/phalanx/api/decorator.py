@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 @overload
-def remote(function: type[T], /) -> ActorClass[T]: ...
+def remote(function: type[T], /) -> ActorClass[T]: ...  # type: ignore[overload-overlap]  # a class is callable too
 @overload
 def remote(function: Callable[P, R], /) -> RemoteFunction[P, R]: ...
 @overload

@@ -23,6 +23,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 DEFAULT_RETRIES = 3
+_COUNTS: dict[Any, int] = {"streaming": -1, "dynamic": -2}
 
 
 class RemoteFunction(Generic[P, R]):
@@ -106,10 +107,10 @@ class RemoteFunction(Generic[P, R]):
         if record is None:
             record = self._define(options)
         resources = required_resources(options, default_cpus=1)
-        returns = options.get("num_returns")
+        returns: Any = options.get("num_returns")
         if returns is None:
             returns = "streaming" if inspect.isgeneratorfunction(self._function) else 1
-        count = {"streaming": -1, "dynamic": -2}.get(returns, returns)
+        count = _COUNTS.get(returns, returns)
         retries = options.get("max_retries")
         timeout_s = options.get("timeout_s")
         strategy = strategy_of(options, resources)

@@ -79,7 +79,7 @@ def put(value: T, *, _owner: Any = None) -> ObjectRef[T]:
 
 
 def wait(
-    refs: list[Any],
+    refs: Any,
     *,
     num_returns: int = 1,
     timeout: float | None = None,

@@ -65,7 +65,7 @@ class RuntimeHandle(Mapping[str, Any]):
         shutdown()
 
 
-def init(  # noqa: PLR0912
+def init(
     address: str | None = None,
     *,
     num_cpus: float | None = None,
@@ -196,7 +196,7 @@ def _check_options(options: dict[str, Any]) -> None:
         raise RuntimeError(f"Unknown keyword argument(s) of init: {', '.join(unknown)}.")
 
 
-def _check_amounts(
+def _check_amounts(  # noqa: PLR0912  (one line an argument)
     num_cpus: Any, num_gpus: Any, resources: Any, labels: Any, store: Any, namespace: Any
 ) -> None:
     for name, amount in (("num_cpus", num_cpus), ("num_gpus", num_gpus)):
@@ -279,7 +279,7 @@ def is_initialized() -> bool:
 
 
 def shutdown(_exiting_interpreter: bool = False) -> None:
-    """End what init started: its actors, workers, objects. Nothing happens when it is not running."""
+    """End what init started: its actors, workers, objects. Does nothing when not running."""
     with _lock:
         engine = current()
         if engine is None:

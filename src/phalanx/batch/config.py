@@ -155,11 +155,16 @@ def parse_volcano(text: str, known_plugins: Iterable[str], file: str = "") -> Co
         arguments[entry.need("name").text()] = entry.get("arguments").mapping()
     config = Configuration(actions=actions, tiers=tiers, action_arguments=arguments)
     check(config, root, known_plugins)
+    for tier, place in zip(config.tiers, root.get("tiers").items(), strict=True):
+        options = {p.name: p for p in tier}
+        if "proportion" in options and "drf" in options and options["drf"].is_on("hierarchy"):
+            place.fail("drf with hierarchy and proportion cannot share a tier: both rank queues")
     return config
 
 
 def read_config(at: Place, known_plugins: Iterable[str]) -> Configuration:
-    """The `config` of a snapshot. Raises BatchFileError."""
+    """The `config` of a snapshot: what a cycle ran with, so also tiers that `parse_volcano` would
+    not take. Raises BatchFileError."""
     at.keys("actions", "action_arguments", "tiers", "compat")
     tiers = tuple(
         tuple(_snapshot_plugin(p) for p in tier.keys("plugins").need("plugins").items())
@@ -179,17 +184,14 @@ def read_config(at: Place, known_plugins: Iterable[str]) -> Configuration:
 
 
 def check(config: Configuration, at: Place, known_plugins: Iterable[str]) -> None:
-    """Refuse what no session could run: unknown plugins and rules that exclude each other."""
+    """Refuse plugins that no session could open."""
     known = frozenset(known_plugins)
     for tier, place in zip(config.tiers, at.get("tiers").items(), strict=True):
-        options = {p.name: p for p in tier}
         for option, spot in zip(tier, place.get("plugins").items(), strict=True):
             if option.name not in known:
                 spot.get("name").fail(
                     f"there is no plugin {option.name!r}; known are {', '.join(sorted(known))}"
                 )
-        if "proportion" in options and "drf" in options and options["drf"].is_on("hierarchy"):
-            place.fail("drf with hierarchy and proportion cannot share a tier: both rank queues")
     for name in config.action_arguments:
         if name not in ACTIONS:
             at.fail(f"arguments are given for {name!r}, which is no action")

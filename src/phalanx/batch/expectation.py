@@ -81,7 +81,7 @@ def _allocated(
         holding = [
             t
             for t in snapshot.tasks
-            if f"{t.namespace}/{t.podgroup}" == group
+            if group in (f"{t.namespace}/{t.podgroup}", t.podgroup)
             and (t.uid in binds or (t.node and t.phase in ("Running", "Pending")))
             and t.uid not in evicted
         ]
@@ -96,5 +96,7 @@ def _allocated(
                 have = have + dims.counts(t.shape.request)
             for name, x in want.items():
                 got = dims.written(dims.index[name], float(have[dims.index[name]]))
+                if name == "pods":
+                    got = len(holding)
                 if got != float(x):
                     yield f"{group} is expected to hold {x:g} of {name}, and holds {got:g}"

@@ -72,7 +72,7 @@ class BaseID:
         return self._bytes == b"\xff" * self.LENGTH
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self._bytes == other._bytes  # type: ignore[attr-defined]
+        return type(other) is type(self) and self._bytes == other._bytes
 
     def __hash__(self) -> int:
         return hash(self._bytes)

@@ -52,7 +52,7 @@ def _gpus(value: float) -> str | None:
     return None if value <= 1 or value == int(value) else "a share below 1, or a whole number"
 
 
-def _resources(value: Mapping[str, float]) -> str | None:
+def _resources(value: Mapping[Any, Any]) -> str | None:
     for key, amount in value.items():
         if not isinstance(key, str):
             return "a dict whose keys are strings"
@@ -223,9 +223,7 @@ def check_actor_options(options: Mapping[str, Any], *, in_options: bool = False)
 def _check_bundle(options: Mapping[str, Any]) -> None:
     index = options.get("placement_group_bundle_index")
     if index not in (None, -1) and options.get("placement_group") in (None, "default"):
-        raise ValueError(
-            f"placement_group_bundle_index={index} needs placement_group= beside it."
-        )
+        raise ValueError(f"placement_group_bundle_index={index} needs placement_group= beside it.")
 
 
 def check_method_options(options: Mapping[str, Any]) -> None:

@@ -126,9 +126,9 @@ class GroupTable:
                 "placement_group_id": g.group.hex(),
                 "name": g.name,
                 "bundles": {i: b.to_mapping() for i, b in enumerate(g.bundles)},
-                "bundles_to_node_id": {
-                    i: node_id if g.state == CREATED else "" for i in range(len(g.bundles))
-                },
+                "bundles_to_node_id": dict.fromkeys(
+                    range(len(g.bundles)), node_id if g.state == CREATED else ""
+                ),
                 "strategy": g.strategy,
                 "state": g.state,
                 "stats": {"scheduling_state": _scheduling_state(g)},

@@ -338,9 +338,10 @@ class LeaseMachine:
             if not lease.is_granted:
                 # It died before anybody could use it: the demand stands again.
                 lease.demand.count += 1
-                self._made[lease.demand.owner, lease.demand.scheduling_class] -= 1
-                key = (lease.demand.owner, lease.demand.scheduling_class, lease.demand.actor)
-                self._demands.setdefault(key, lease.demand)
+                made = (lease.demand.owner, lease.demand.scheduling_class)
+                if made in self._made:  # else its owner has gone, and with it the demand
+                    self._made[made] -= 1
+                    self._demands.setdefault((*made, lease.demand.actor), lease.demand)
         self.dispatch(now)
         return lease
 

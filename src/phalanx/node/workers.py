@@ -26,8 +26,8 @@ class WorkerRecord(msgspec.Struct, kw_only=True, eq=False):
 class WorkerPool:
     """Workers by id, and which of them wait for work.
 
-    A worker serves the tasks of one job and one environment. Most recently used first, so that the others can end. `make_id(job)` gives
-    16 bytes that no other process has.
+    A worker serves the tasks of one job and one environment. Most recently used first, so that
+    the others can end. `make_id(job)` gives 16 bytes that no other process has.
     """
 
     def __init__(self, soft_limit: int, make_id: Callable[[bytes], bytes]) -> None:

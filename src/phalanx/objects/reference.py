@@ -78,7 +78,6 @@ class ObjectRef(Generic[T]):
     __slots__ = (
         "__weakref__",
         "_cached",
-        "_call_site",
         "_hold",
         "_inner",
         "_number",
@@ -88,8 +87,14 @@ class ObjectRef(Generic[T]):
         "_waiters",
     )
 
+    _owner: bytes
+    _number: int
     _value: Payload | None
     _waiters: list[Any] | None
+    _task: int | None
+    _hold: Any
+    _cached: Any
+    _inner: list[ObjectRef[Any]] | None
 
     def __new__(cls, id_bytes: bytes | None = None) -> ObjectRef[T]:
         """The reference with these 28 bytes; inside Phalanx, an empty one to fill."""

@@ -49,7 +49,7 @@ def serialize(value: Any) -> bytes | Pickled:
     Raises TypeError that names what cannot be pickled.
     """
     kind = type(value)
-    if kind in _PLAIN or (kind is str or kind is bytes) and len(value) < _SMALL_TEXT:
+    if kind in _PLAIN or ((kind is str or kind is bytes) and len(value) < _SMALL_TEXT):
         return _dumps(value, 5)
     buffers: list[pickle.PickleBuffer] = []
     refs: list[ObjectRef[Any]] = []

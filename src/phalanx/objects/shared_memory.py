@@ -61,7 +61,7 @@ class SharedHold:
     def __del__(self) -> None:
         # May run at any moment, under any lock: only remember it.
         if self.name:
-            self.store.dropped.append((self.name, self.size, self.extent, self.seen, self.view))
+            self.store.dropped.append((self.name, self.extent, self.seen, self.view))
 
 
 class SharedStore:
@@ -84,7 +84,7 @@ class SharedStore:
     ) -> None:
         self.directory = directory
         self.spill_directory = spill_directory
-        self.dropped: deque[tuple[str, int, Extent | None, bool, Any]] = deque()
+        self.dropped: deque[tuple[str, Extent | None, bool, Any]] = deque()
         self.bytes_mapped = 0
         """Bytes that reads of this process took without copying."""
         self._prefix = prefix
@@ -168,7 +168,7 @@ class SharedStore:
 
     def _collect(self) -> None:
         while self.dropped:
-            name, size, extent, seen, view = self.dropped.popleft()
+            name, extent, seen, view = self.dropped.popleft()
             self._lent.pop(name, None)
             viewed = view is not None and view() is not None
             if extent is not None and extent.map is not None and not seen and not viewed:

@@ -73,7 +73,7 @@ class Stream:
         for wake in waiters:
             wake()
 
-    def as_dynamic(self) -> DynamicObjectRefGenerator:
+    def as_dynamic(self) -> DynamicObjectRefGenerator[Any]:
         """All items, for num_returns="dynamic"."""
         return DynamicObjectRefGenerator([self.items[i] for i in sorted(self.items)])
 
@@ -120,7 +120,7 @@ class ObjectRefGenerator(Generic[T]):
             future: asyncio.Future[None] = loop.create_future()
 
             def wake(waiting: asyncio.Future[None] = future) -> None:
-                loop.call_soon_threadsafe(lambda: waiting.done() or waiting.set_result(None))
+                loop.call_soon_threadsafe(_finish, waiting)
 
             stream.waiters.append(wake)
             if stream.arrived_to >= index or stream.is_ended:
@@ -167,6 +167,11 @@ class ObjectRefGenerator(Generic[T]):
         )
 
 
+def _finish(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
 class DynamicObjectRefGenerator(Generic[T]):
     """The references of a finished generator task (num_returns="dynamic")."""
 
@@ -183,5 +188,3 @@ class DynamicObjectRefGenerator(Generic[T]):
         return isinstance(other, DynamicObjectRefGenerator) and self._refs == other._refs
 
     __hash__ = None  # type: ignore[assignment]
-
-

@@ -74,9 +74,8 @@ class TaskMachine:
         """The task's inputs are there: it may run. Sent at once only if a worker is idle."""
         queue = scheduling_class.queue
         queue.append(task)
-        if scheduling_class.idle:
-            self.pump(scheduling_class)
-        elif not scheduling_class.workers and not scheduling_class.announced:
+        nobody_asked = not scheduling_class.workers and not scheduling_class.announced
+        if scheduling_class.idle or nobody_asked:
             self.pump(scheduling_class)
         else:
             self.dirty.add(scheduling_class.number)

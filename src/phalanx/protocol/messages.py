@@ -68,7 +68,7 @@ class Function(msgspec.Struct, array_like=True, tag=2):
 
 
 class Task(msgspec.Struct, array_like=True, tag=3, gc=False):
-    """Run `function`. `args` is empty when there are none; `inputs` are values of top-level refs."""
+    """Run `function`. `args` is empty when there are none; `inputs`: values of top-level refs."""
 
     number: int
     function: bytes

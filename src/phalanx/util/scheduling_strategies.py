@@ -53,7 +53,7 @@ class NodeAffinitySchedulingStrategy:
 
     def __init__(
         self,
-        node_id: str,
+        node_id: str | NodeID,
         soft: bool,
         _spill_on_unavailable: bool = False,
         _fail_on_unavailable: bool = False,
@@ -68,7 +68,7 @@ class NodeAffinitySchedulingStrategy:
             raise ValueError("_spill_on_unavailable cannot be set when soft is False.")
         if _fail_on_unavailable and soft:
             raise ValueError("_fail_on_unavailable cannot be set when soft is True.")
-        self.node_id = node_id
+        self.node_id: str = node_id
         self.soft = soft
         self._spill_on_unavailable = _spill_on_unavailable
         self._fail_on_unavailable = _fail_on_unavailable

@@ -448,5 +448,3 @@ class ActorHost:
     def _end_if_drained(self) -> None:
         if self._exit_reason or (self._draining and not self._busy):
             self._ended.set()
-
-

@@ -5,7 +5,6 @@ Every method is called with the runtime's lock held unless it says otherwise.
 
 from __future__ import annotations
 
-import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Any
 

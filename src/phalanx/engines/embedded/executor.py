@@ -285,9 +285,7 @@ class WorkerExecutor:
 
     def flush_before(self, expected_s: float) -> None:
         """Let results leave before something that may take long."""
-        if self._posted and (
-            expected_s > SHORT_S or time.monotonic() - self._last_flush > FLUSH_S
-        ):
+        if self._posted and (expected_s > SHORT_S or time.monotonic() - self._last_flush > FLUSH_S):
             self.flush()
 
     def track(self, key: tuple[bytes, int], context: TaskContext) -> None:

@@ -14,6 +14,7 @@ import signal
 import socket
 import sys
 import time
+import traceback
 from typing import Any, NoReturn
 
 import msgspec
@@ -179,7 +180,14 @@ class NodeShell:
             self._lost(connection)
             return
         for message in messages:
-            self._dispatch(connection, message)
+            try:
+                self._dispatch(connection, message)
+            except Exception:
+                # A defect of ours, or a peer that lies: it must not take the node along.
+                traceback.print_exc()
+                if connection is not self._zygote:
+                    self._lost(connection)
+                    return
 
     def _lost(self, connection: Connection) -> None:
         if self._connections.pop(connection.fileno, None) is None:
@@ -592,8 +600,6 @@ def main() -> NoReturn:
     try:
         shell.serve(driver)
     except BaseException:
-        import traceback
-
         traceback.print_exc()
         code = 1
     finally:

@@ -74,9 +74,9 @@ class Reactor:
         self._epoll = select.epoll()
         self._connections: dict[int, Connection] = {}
         self._listener: socket.socket | None = None
-        self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC) if hasattr(
-            os, "eventfd"
-        ) else -1
+        self._wake_fd = (
+            os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC) if hasattr(os, "eventfd") else -1
+        )
         self._wake_write = self._wake_fd
         if self._wake_fd < 0:
             self._wake_fd, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -171,7 +171,7 @@ class Reactor:
         if self._leader == threading.get_ident():
             return self._nested_wait(waiter, deadline)
         while not waiter.done:
-            if self._lead.acquire(blocking=False):
+            if self._lead.acquire(blocking=False) or self._take_over(deadline):
                 try:
                     self._leader = threading.get_ident()
                     self._lead_until(waiter, deadline)
@@ -214,18 +214,20 @@ class Reactor:
             self.poll(0)
             self._tick_if_due(time.monotonic())
 
-        def tick() -> None:
-            nonlocal timer
-            timer = loop.call_later(max(self._tick_if_due(time.monotonic()), 0.01), tick)
+        timers: list[asyncio.TimerHandle] = []
 
-        timer = loop.call_later(0.05, tick)
+        def tick() -> None:
+            after_s = max(self._tick_if_due(time.monotonic()), 0.01)
+            timers[:] = [loop.call_later(after_s, tick)]
+
+        tick()
         loop.add_reader(self._epoll.fileno(), ready)
         try:
             if self._flush is not None:
                 self._flush()
             yield
         finally:
-            timer.cancel()
+            timers[0].cancel()
             loop.remove_reader(self._epoll.fileno())
             self._leader = None
             self._lead.release()
@@ -246,24 +248,23 @@ class Reactor:
         self._lead_until(waiter, deadline)
         return waiter.done
 
+    def _take_over(self, deadline: float | None) -> bool:
+        """Lead instead of the background thread; False when it does not lead or time is up."""
+        if not self._background_leads:
+            return False
+        self._wanted += 1
+        self.wake()
+        try:
+            left_s = -1.0 if deadline is None else max(deadline - time.monotonic(), 0.0)
+            return self._lead.acquire(timeout=left_s)
+        finally:
+            self._wanted -= 1
+
     def _follow(self, waiter: Waiter, deadline: float | None) -> bool:
         """Sleep until done or until this thread should try to lead. False: time is up."""
         if waiter.event is None:
             waiter.event = threading.Event()
         event = waiter.event
-        if waiter.done:
-            return True
-        if self._background_leads:
-            self._wanted += 1
-            self.wake()
-            try:
-                left = -1.0 if deadline is None else max(deadline - time.monotonic(), 0)
-                if not self._lead.acquire(timeout=min(left, 1.0) if left >= 0 else 1.0):
-                    return deadline is None or time.monotonic() < deadline
-                self._lead.release()
-            finally:
-                self._wanted -= 1
-            return True
         event.clear()
         self._followers.append(waiter)
         if waiter.done:

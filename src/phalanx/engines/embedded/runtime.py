@@ -104,9 +104,7 @@ class Runtime:
         self._dirty: set[Connection] = set()
         self._dead: set[bytes] = set()
         self._replies: dict[int, tuple[Waiter, list[Reply]]] = {}
-        self.reactor = Reactor(
-            self._handle, self._lost, self._accepted, self._tick, self.flush
-        )
+        self.reactor = Reactor(self._handle, self._lost, self._accepted, self._tick, self.flush)
         self.node: Connection
         self.node_id = ""
         self.executor: Executor | None = None
@@ -303,7 +301,7 @@ class Runtime:
                 with self.lock:
                     self._dispatch(connection, message, now)
 
-    def _dispatch(self, connection: Connection, message: Message, now: float) -> None:  # noqa: PLR0912
+    def _dispatch(self, connection: Connection, message: Message, now: float) -> None:  # noqa: PLR0912, PLR0915
         # One line a message: this is the table of what a process understands.
         match message:
             case Failed():
@@ -440,7 +438,9 @@ class Runtime:
 
 def remote_error(kind: str, text: str) -> Exception:
     """An error that the node answered with, as an exception of the class it names."""
-    cls = getattr(errors, kind, None) or {"ValueError": ValueError, "TypeError": TypeError}.get(kind)
+    cls = getattr(errors, kind, None) or {"ValueError": ValueError, "TypeError": TypeError}.get(
+        kind
+    )
     if isinstance(cls, type) and issubclass(cls, Exception):
         return cls(text)
     return errors.SystemFailureError(f"{kind}: {text}")

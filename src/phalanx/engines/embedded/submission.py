@@ -92,9 +92,7 @@ class Submission:
         base = sequence << INDEX_BITS
         me = runtime.process_id
         returns = template.returns
-        if returns == 1:
-            refs = [make_ref(me, base + 1)]
-        elif returns == -2:
+        if returns in (1, -2):
             refs = [make_ref(me, base + 1)]
         else:
             refs = [make_ref(me, base + i) for i in range(1, returns + 1)]
@@ -293,7 +291,9 @@ class Submission:
         if not message.fatal and message.reason not in self._warned:
             self._warned.add(message.reason)
             if self._runtime.on_warning is not None:
-                waiting = "" if not message.scheduling_class else "Tasks wait that nothing can run: "
+                waiting = (
+                    "" if not message.scheduling_class else "Tasks wait that nothing can run: "
+                )
                 self._runtime.on_warning(f"{waiting}{message.reason}")
 
     def done(self, connection: Connection, message: Done, now: float) -> None:
@@ -312,7 +312,7 @@ class Submission:
         returns = template.returns
         if returns == 1:
             values.complete(task.refs[0], message.value, connection.peer)
-        elif returns == -1 or returns == -2:
+        elif returns in (-1, -2):
             self._end_stream(task, None)
         else:
             for ref, value in zip(task.refs, [message.value, *message.more], strict=False):

@@ -34,9 +34,7 @@ def get_many(runtime: Runtime, refs: list[ObjectRef[Any]], timeout_s: float | No
             if type(value) is Value and value.kind == FAILED:
                 runtime.values.read(ref)
     read = runtime.values.read
-    return [
-        deserialize(value) if type(value := ref._value) is bytes else read(ref) for ref in refs
-    ]
+    return [deserialize(value) if type(value := ref._value) is bytes else read(ref) for ref in refs]
 
 
 def check_session(refs: list[ObjectRef[Any]]) -> None:

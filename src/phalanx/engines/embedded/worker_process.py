@@ -16,8 +16,8 @@ from phalanx.worker.output import NamedOutput
 
 def main(worker_id: bytes, session: Session) -> int:
     """Serve owners until told to stop; the exit code."""
-    sys.stdout = NamedOutput(sys.stdout, "")  # type: ignore[assignment]
-    sys.stderr = NamedOutput(sys.stderr, "")  # type: ignore[assignment]
+    sys.stdout = NamedOutput(sys.stdout, "")
+    sys.stderr = NamedOutput(sys.stderr, "")
     if "numpy" in sys.modules:
         # Forked siblings must not draw the same numbers.
         sys.modules["numpy"].random.seed()

@@ -65,7 +65,7 @@ class PhalanxBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
         cpus = int(phalanx.cluster_resources().get("CPU", 1))
         return max(1, cpus + 1 + n_jobs)
 
-    def configure(  # noqa: PLR0917  # joblib's signature
+    def configure(  # joblib's signature
         self,
         n_jobs: int = 1,
         parallel: Any = None,

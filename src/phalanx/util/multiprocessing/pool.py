@@ -49,7 +49,7 @@ class Pool:
     more than the cluster has CPUs.
     """
 
-    def __init__(  # noqa: PLR0917  # the signature of multiprocessing and of Ray
+    def __init__(  # the signature of multiprocessing and of Ray
         self,
         processes: int | None = None,
         initializer: Callable[..., object] | None = None,
