@@ -1,0 +1,95 @@
+"""One function a command; what each does lives in the package it names."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    name="phalanx",
+    help="Tasks, actors and gangs on shared CPUs and GPUs.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+
+
+@app.command()
+def demo(
+    trials: Annotated[int, typer.Option(min=1, help="Settings that the search tries.")] = 24,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Training actors (default: one a CPU).")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Search and train on real handwritten digits, as tasks, actors and shared objects."""
+    from phalanx.demo import run
+
+    raise typer.Exit(run(trials=trials, workers=workers, json=json))
+
+
+@app.command()
+def bench(
+    peer: Annotated[
+        str | None, typer.Option(help="Measure this system beside, row by row: ray.")
+    ] = None,
+    rows: Annotated[
+        list[str] | None, typer.Option("--row", help="Only rows whose name contains this.")
+    ] = None,
+    group: Annotated[str, typer.Option(help="engine, placement, batch or all.")] = "engine",
+    quick: Annotated[bool, typer.Option(help="Shorter measurements.")] = False,
+    markdown: Annotated[bool, typer.Option(help="Print the table for a document.")] = False,
+    json: Json = False,
+) -> None:
+    """Measure every row of Ray's microbenchmark, and how fast placement and batch decide."""
+    from phalanx.bench import run
+
+    code = run(peer, json=json, markdown=markdown, rows=rows, quick=quick, group=group)
+    raise typer.Exit(code)
+
+
+@app.command()
+def replay(
+    file: Annotated[Path, typer.Argument(help="A snapshot, or a file of several.")],
+    cycles: Annotated[int, typer.Option(min=1, help="Run so many cycles on end.")] = 1,
+    json: Json = False,
+) -> None:
+    """Decide a recorded cycle again, without touching anything. Exit 1 when it differs."""
+    from phalanx.batch.replay import replay_file
+
+    def complain(text: str) -> None:
+        typer.echo(text, err=True)
+
+    code = replay_file(str(file), as_json=json, cycles=cycles, write=typer.echo, complain=complain)
+    raise typer.Exit(code)
+
+
+@app.command("placement-cases")
+def placement_cases(
+    file: Annotated[Path, typer.Argument(help="A table of placement cases.")],
+) -> None:
+    """Check a table of placement cases against the choices made here. Exit 1 on a difference."""
+    from phalanx.policies.cases.__main__ import main as check
+
+    raise typer.Exit(check([str(file)]))
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    from phalanx import __version__
+
+    typer.echo(__version__)
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        app()
+    except KeyboardInterrupt:
+        sys.exit(130)
