@@ -1,7 +1,7 @@
 """A language of one line a thing for scheduling cases, and its reading into snapshots.
 
     use ACTION, ACTION(key=value) | PLUGIN, PLUGIN(key=value) | PLUGIN    plugins by tier
-    case NAME                                            begins a case; `use` before it stays
+    case NAME {more of the snapshot}                     begins a case; `use` before it stays
     node NAME 4c 8G 2gpu pods=10 label=value !taint=value:Effect
     net NAME TIER n1,n2                                  or names of smaller domains
     queue NAME w=1 prio=0 cap=4c,4G des=2c gua=1c parent=P closed keep
@@ -10,7 +10,7 @@
     quota NAMESPACE 4c,4G
     now SECONDS
     binds task:node ...    bound N    evicts task ...    evicted N    promised gang:node,node
-    phase gang:Phase ...
+    phase gang:Phase ...    domains 2 2 (tasks bound per lowest domain)    hold gang:2 ...
 
 Names of gangs and tasks may have a namespace (`ns/name`). `x3` makes three tasks NAME-0 to NAME-2.
 A line may end in a mapping in braces, which is merged into what it makes.
@@ -41,7 +41,9 @@ def cases(text: str) -> list[dict[str, Any]]:
             if word == "use":
                 config = _config(rest)
             elif word == "case":
-                out.append({"name": rest, "config": config})
+                name, brace, more = rest.partition(" {")
+                extra = yaml.safe_load("{" + more) if brace else {}
+                out.append({"name": name, "config": config} | extra)
             else:
                 _add(out[-1], word, rest)
         except Exception as e:
@@ -264,5 +266,8 @@ EXPECTED: dict[str, Any] = {
         pipelined={k: v.split(",") for k, v in _pairs(w).items()}
     ),
     "phase": lambda e, w: e.update(phases=_pairs(w)),
+    "hold": lambda e, w: e.update(
+        allocated_per_podgroup={k: int(v) for k, v in _pairs(w).items()}
+    ),
     "domains": lambda e, w: e.update(binds_per_lowest_hypernode_sorted=[int(x) for x in w]),
 }  # fmt: skip

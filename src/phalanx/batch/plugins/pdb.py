@@ -1,7 +1,8 @@
 """Victims only as far as disruption budgets go.
 
 Source: Volcano's pdb plugin. Of the tasks that a budget covers, at most so many may go that its
-minimum stays running (or its maximum unavailable is not passed).
+minimum stays running (or its maximum unavailable is not passed). Volcano's quirks, off with compat
+"none": a task without labels is nobody's victim, and all that budgets spare are shuffle's victims.
 """
 
 from __future__ import annotations
@@ -26,23 +27,29 @@ class DisruptionBudgets:
     def open(self, session: Session) -> None:
         cluster = session.cluster
         budgets = session.snapshot.budgets
+        quirks = not session.voices.strict
 
         def covers(t: int) -> list[int]:
             klass = cluster.klass[t]
             return [
                 i
                 for i, b in enumerate(budgets)
-                if b.namespace == klass.shape.namespace and meets(klass.labels, b.matches)
+                if b.matches
+                and b.namespace == klass.shape.namespace
+                and meets(klass.labels, b.matches)
             ]
 
         def spare(_: Any, candidates: Sequence[int]) -> list[int]:
             left = allowances()
             out = []
             for t in candidates:
+                shape = cluster.klass[t].shape
+                if quirks and not shape.labels and not shape.role:
+                    continue
                 of = covers(t)
-                if all(left[i] > 0 for i in of):
-                    for i in of:
-                        left[i] -= 1
+                for i in of:
+                    left[i] -= 1
+                if all(left[i] >= 0 for i in of):
                     out.append(t)
             return out
 
@@ -63,9 +70,10 @@ class DisruptionBudgets:
             return out
 
         def victims() -> list[int]:
-            """pdb names nobody of itself: it only spares."""
-            return []
+            status = cluster.status
+            return spare(None, [t for t in range(len(status)) if status[t] == j.RUNNING])
 
         for hook in ("preemptable", "reclaimable"):
             session.add(hook, self.name, spare)
-        session.add("victims", self.name, victims)
+        if quirks:
+            session.add("victims", self.name, victims)
