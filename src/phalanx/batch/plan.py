@@ -18,11 +18,13 @@ class Rejection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Eviction(msgspec.Struct, frozen=True, kw_only=True):
-    """A task that must go, for whom, and which action says so."""
+    """A task that must go, and which action (or plugin) says so. `move_to` names the node that
+    has room for it once it comes back, where one was found."""
 
     task: str
     reason: str
     counts_as_retry: bool = True
+    move_to: str = ""
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):

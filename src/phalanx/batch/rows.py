@@ -64,6 +64,11 @@ class Rows:
             return column
         return np.asarray(column + self._times * self._klass.weighed[resource], dtype=np.int64)
 
+    def free(self, resource: int) -> Counts:
+        """What is idle once all that leaves is gone and all that was promised has come."""
+        column: Counts = self._cluster.future[self.index, resource]
+        return column if self._times is None else column - self._load(resource)
+
     def seats(self) -> Counts:
         """Tasks on the node."""
         column: Counts = self._cluster.seats[self.index]

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from phalanx.batch import jobs as j
+from phalanx.batch.arguments import flag
 from phalanx.batch.cluster import Klass
 from phalanx.batch.plan import Eviction
 
@@ -115,12 +116,20 @@ class Statement:
         cluster = session.cluster
         for move in self.moves:
             if isinstance(move, Departure):
-                uid = cluster.task_uid[move.task]
-                session.evictions.setdefault(move.task, Eviction(task=uid, reason=move.reason))
+                session.evictions.setdefault(move.task, self._eviction(move))
             elif move.status == j.ALLOCATED:
                 session.binds.update(zip(move.tasks, move.nodes, strict=True))
                 cluster.bind(move.tasks)
         self.moves = []
+
+    def _eviction(self, move: Departure) -> Eviction:
+        """An action's argument `chargeRetries` (true) says whether the job pays with a retry."""
+        session = self._session
+        return Eviction(
+            task=session.cluster.task_uid[move.task],
+            reason=move.reason,
+            counts_as_retry=flag(session.config.arguments_of(move.reason), "chargeRetries", True),
+        )
 
     def _place(self, move: Placement) -> None:
         session = self._session

@@ -3,8 +3,8 @@
 Source: Volcano's extender plugin. The plugin itself opens no socket: the caller lends
 `shells["extender"]`, a function (url, payload, timeout_s) -> answer. A server that fails, hangs
 past its timeout or answers nonsense costs that one call and a warning; it is not asked again this
-cycle, and the answer is what the cycle would have done without it (or, with `extender.ignorable`
-false, a no).
+cycle, which goes on as if without it. Only where `extender.ignorable` is written as false does no
+answer count as a no, as it does in Volcano without the argument.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Send = Callable[[str, Mapping[str, Any], float], Any]
 
 
 class Extender:
-    """`extender.urlPrefix`, `extender.httpTimeout` 1s, `extender.ignorable` false, and a verb for
+    """`extender.urlPrefix`, `extender.httpTimeout` 1s, `extender.ignorable` true, and a verb for
     each point that it serves: `extender.predicateVerb`, `prioritizeVerb`, `preemptableVerb`,
     `reclaimableVerb`, `queueOverusedVerb`, `jobEnqueueableVerb`, `jobReadyVerb`."""
 
@@ -34,7 +34,7 @@ class Extender:
     def __init__(self, arguments: Arguments) -> None:
         self._prefix = text(arguments, "extender.urlPrefix").rstrip("/")
         self._timeout_s = seconds(arguments.get("extender.httpTimeout")) or 1.0
-        self._ignorable = flag(arguments, "extender.ignorable", False)
+        self._ignorable = flag(arguments, "extender.ignorable", True)
         self._verbs = {
             k.removeprefix("extender.").removesuffix("Verb"): str(v)
             for k, v in arguments.items()
@@ -93,10 +93,12 @@ class Extender:
 
     def _passes(self, rows: Rows, ask: Ask) -> Flags:
         answer = self._ask_nodes("predicate", ask)
-        if answer is None:
-            return np.full(len(rows), self._ignorable or not self._verbs, dtype=np.bool_)
-        listed = answer.get("nodes")
-        names = set(listed) if isinstance(listed, list) else set()
+        listed = answer.get("nodes") if answer is not None else None
+        if not isinstance(listed, list):
+            if answer is not None:
+                self._give_up("the extender answered predicate without a list of nodes")
+            return np.full(len(rows), self._ignorable, dtype=np.bool_)
+        names = {x for x in listed if isinstance(x, str)}
         of = self._session.cluster.node_names
         return np.array([of[n] in names for n in rows.index], dtype=np.bool_)
 
@@ -105,8 +107,7 @@ class Extender:
         found = answer.get("scores")
         scores = found if isinstance(found, dict) else {}
         of = self._session.cluster.node_names
-        given = [scores.get(of[n], 0.0) for n in rows.index]
-        return np.array([x if isinstance(x, int | float) else 0.0 for x in given], dtype=np.float64)
+        return np.array([_number(scores.get(of[n])) for n in rows.index], dtype=np.float64)
 
     def _victims_of(self, point: str, who: str) -> Callable[[int, Sequence[int]], Any]:
         def victims(asker: int, candidates: Sequence[int]) -> list[int] | None:
@@ -136,3 +137,13 @@ class Extender:
     def _ready(self, job: Job) -> bool:
         answer = self._call("jobReady", job.uid, {"job": job.uid}, dict)
         return bool(answer.get("ready")) if answer is not None else self._ignorable
+
+
+def _number(given: Any) -> float:
+    """A score that can be added: anything else, and what is beyond all measure, counts as 0."""
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        return 0.0
+    return float(given) if abs(given) < _BEYOND else 0.0
+
+
+_BEYOND = 1e12

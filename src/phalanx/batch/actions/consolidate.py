@@ -1,0 +1,107 @@
+"""Move running work together to make room for a gang, but only if all of it fits again.
+
+After KAI's consolidation. A starving job that finds no node may have one cleared of preemptable
+tasks if every one of them finds room on another node at once; then they are evicted with the node
+to come back to, and the job is promised theirs. If any does not fit, nothing moves. Tasks whose
+place depends on their neighbours (affinity, spread, ports) are not moved.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from phalanx.batch import jobs as j
+from phalanx.batch.amounts import Counts
+from phalanx.batch.arguments import whole
+from phalanx.batch.jobs import Job
+from phalanx.batch.session import Session
+from phalanx.batch.statement import Statement
+
+NAME = "consolidate"
+
+
+def run(session: Session) -> None:
+    """Argument `maxMoves` 16: at most so many tasks are moved for one task."""
+    most = whole(session.config.arguments_of(NAME), "maxMoves", 16)
+    taken = session.cluster.idle.copy()
+    for job in sorted(session.cluster.jobs, key=session.job_key):
+        if job.is_pending() or job.has_topology() or not session.job_valid(job):
+            continue
+        if session.job_starving(job):
+            taken = _for_job(session, job, taken, most)
+
+
+def _for_job(session: Session, job: Job, idle: Counts, most: int) -> Counts:
+    """Room on other nodes that is left after what was moved for the job."""
+    statement = Statement(session)
+    before, homes = idle, {}
+    for t in session.sort_tasks(session.pending(job)):
+        if not session.job_starving(job) or not session.allocatable(t):
+            break
+        found = _clear_for(session, statement, t, idle, most)
+        if found is None:
+            break
+        idle, moved = found
+        homes.update(moved)
+    if not homes or not session.job_pipelined(job):
+        statement.discard()
+        return before
+    statement.commit()
+    names = session.cluster.node_names
+    for t, node in homes.items():
+        eviction = session.evictions[t]
+        session.evictions[t] = msgspec.structs.replace(eviction, move_to=names[node])
+    return idle
+
+
+def _clear_for(
+    session: Session, statement: Statement, t: int, idle: Counts, most: int
+) -> tuple[Counts, dict[int, int]] | None:
+    """Clear a node for the task: the room left elsewhere, and where the moved ones come back."""
+    cluster = session.cluster
+    ask = session.placer.ask(t)
+    for node in session.placer.ranked(ask, np.flatnonzero(session.placer.curable(ask))):
+        left = idle.copy()
+        left[node] = -1
+        homes: dict[int, int] = {}
+        mark = statement.checkpoint()
+        for v in _movable(session, node):
+            if session.placer.fits(t, node) or len(homes) >= most:
+                break
+            home = _home(session, v, left)
+            if home < 0:
+                continue
+            left[home] -= cluster.klass[v].request
+            homes[v] = home
+            statement.evict(v, NAME)
+        if session.placer.fits(t, node) and session.placer.passes_now(ask, node):
+            statement.pipeline(t, node)
+            left[node] = idle[node]
+            return left, homes
+        statement.rollback(mark)
+    return None
+
+
+def _movable(session: Session, node: int) -> list[int]:
+    """Tasks of the node that may move, the smallest first."""
+    cluster = session.cluster
+    out = []
+    for t in sorted(cluster.on_node[node]):
+        shape = cluster.klass[t].shape
+        tied = shape.spread or shape.ports or (shape.affinity and shape.affinity.between_tasks)
+        known = cluster.job_of[t] >= 0 and cluster.tasks[t].preemptable
+        if known and not tied and cluster.status[t] == j.RUNNING:
+            out.append(t)
+    return sorted(out, key=lambda t: (cluster.klass[t].vector.tolist(), t))
+
+
+def _home(session: Session, t: int, left: Counts) -> int:
+    """The fullest node by name that passes the task's filters and has the room now; -1 if none."""
+    klass = session.cluster.klass[t]
+    room = (left[:, klass.asked] >= klass.request[klass.asked]).all(axis=1)
+    good = np.flatnonzero(session.placer.curable(session.placer.ask(t)) & room)
+    if len(good) == 0:
+        return -1
+    spare = left[good][:, klass.asked].sum(axis=1)
+    return int(good[np.argmin(spare)])

@@ -1,0 +1,79 @@
+"""Queues of a cohort lend each other what they deserve and do not use, up to limits.
+
+After Kueue's cohorts. A queue may hold what it deserves and, besides, the least of its borrowing
+limit and what the others of its cohort have to lend: each at most its lending limit, and less what
+has already been borrowed, so that the cohort together never holds more than it deserves; what a
+queue lent out comes back by reclaim. A queue without a cohort may hold what it deserves and no
+more; one that deserves nothing at all and has no cohort is left to the other plugins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from phalanx.batch.accounts import queue_accounts
+from phalanx.batch.amounts import Vector, fits_how_often
+from phalanx.batch.arguments import Arguments
+from phalanx.batch.cluster import Klass
+from phalanx.batch.jobs import Job
+from phalanx.batch.session import Session
+from phalanx.batch.specs import Amounts
+
+
+class Cohort:
+    """No arguments: queues tell their `cohort`, `deserved`, `borrowing_limit`, `lending_limit`."""
+
+    name = "cohort"
+
+    def __init__(self, arguments: Arguments) -> None:
+        del arguments
+
+    def open(self, session: Session) -> None:
+        self._cluster = cluster = session.cluster
+        dims = cluster.dims
+        nothing = np.zeros(len(dims))
+        accounts = queue_accounts(cluster)
+        self._deserved = [dims.counts(q.deserved).astype(np.float64) for q in cluster.queues]
+        self._held = [
+            accounts[i].allocated.v.copy() if i in accounts else nothing.copy()
+            for i in range(len(cluster.queues))
+        ]
+        self._borrow = [self._limit(q.borrowing_limit) for q in cluster.queues]
+        self._lend = [self._limit(q.lending_limit) for q in cluster.queues]
+        session.add("room", self.name, self._room)
+        session.add("changed", self.name, self._changed)
+
+    def _limit(self, written: Amounts | None) -> Vector:
+        """Resources that the limit does not name are unlimited."""
+        out = np.full(len(self._cluster.dims), np.inf)
+        dims = self._cluster.dims
+        for name, _ in written or ():
+            if name in dims.index:
+                i = dims.index[name]
+                out[i] = dims.counts(written or ())[i]
+        return out
+
+    def _room(self, queue: int, _: Job, klass: Klass) -> int:
+        spec = self._cluster.queues[queue]
+        if not spec.cohort and not spec.deserved:
+            return 1 << 30
+        most = self._deserved[queue] + np.minimum(self._borrow[queue], self._lendable(queue))
+        return fits_how_often(self._cluster.dims, self._held[queue], most, klass.vector)
+
+    def _lendable(self, queue: int) -> Vector:
+        """What the rest of the cohort lends, less what others than `queue` have borrowed of it."""
+        total = np.zeros(len(self._cluster.dims))
+        name = self._cluster.queues[queue].cohort
+        for i, other in enumerate(self._cluster.queues):
+            if i == queue or not name or other.cohort != name:
+                continue
+            unused = self._deserved[i] - self._held[i]
+            total += np.where(unused > 0, np.minimum(self._lend[i], unused), unused)
+        return total
+
+    def _changed(
+        self, job: Job, klass: Klass, tasks: Sequence[int], nodes: Sequence[int], sign: int
+    ) -> None:
+        self._held[job.queue] = self._held[job.queue] + klass.vector * (len(tasks) * sign)

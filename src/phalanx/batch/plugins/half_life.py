@@ -1,0 +1,61 @@
+"""Queues that used the cluster a lot lately come later; what they used is forgotten by halves.
+
+After Slurm's and KAI's fair share by past usage. rank = (kValue * past + now) / weight, the smaller
+first, where `past` is the queue's decayed use and `now` the dominant share it holds. Whoever keeps
+the books decays them with `decayed`, over whatever time passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from phalanx.batch.accounts import queue_accounts
+from phalanx.batch.arguments import Arguments, number
+from phalanx.batch.cluster import Klass
+from phalanx.batch.jobs import Job
+from phalanx.batch.session import Session
+
+
+def decayed(past: float, held: float, elapsed_s: float, half_life_s: float) -> float:
+    """Past use after `elapsed_s` seconds in which the share `held` (0..1) was in use.
+
+    Use that never changes is its own past. Raises ValueError for a half-life that is not positive.
+    """
+    if half_life_s <= 0:
+        raise ValueError(f"a half-life is a positive number of seconds, not {half_life_s}")
+    kept: float = 0.5 ** (elapsed_s / half_life_s)
+    return past * kept + held * (1.0 - kept)
+
+
+class HalfLife:
+    """`kValue` 1: how much the past counts against the present. Queues tell their `past_usage`."""
+
+    name = "half-life"
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._k = number(arguments, "kValue", 1.0)
+
+    def open(self, session: Session) -> None:
+        cluster = session.cluster
+        held = {q: a.allocated.v for q, a in queue_accounts(cluster).items()}
+        total = cluster.total.v
+        counted = (total > 0) & cluster.dims.weighed
+
+        def rank(queue: int) -> float:
+            spec = cluster.queues[queue]
+            now = 0.0
+            if queue in held and counted.any():
+                now = float((held[queue][counted] / total[counted]).max())
+            return (self._k * spec.past_usage + now) / max(spec.weight, 1)
+
+        def compare(left: int, right: int) -> int:
+            a, b = rank(left), rank(right)
+            return (a > b) - (a < b)
+
+        def changed(
+            job: Job, klass: Klass, tasks: Sequence[int], nodes: Sequence[int], sign: int
+        ) -> None:
+            held[job.queue] = held[job.queue] + klass.vector * (len(tasks) * sign)
+
+        session.add("queue_order", self.name, compare)
+        session.add("changed", self.name, changed)

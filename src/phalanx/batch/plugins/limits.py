@@ -1,0 +1,101 @@
+"""What one user, or one group of users, may hold at a time, in all queues together.
+
+After YuniKorn's limits. A task starts, and a podgroup is let in, only while what the podgroup's
+user and group hold stays within every resource that their limits name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from phalanx.batch.amounts import Amount, Vector
+from phalanx.batch.arguments import Arguments
+from phalanx.batch.cluster import Klass
+from phalanx.batch.hooks import ABSTAIN, REJECT
+from phalanx.batch.jobs import Job
+from phalanx.batch.plan import Rejection
+from phalanx.batch.session import Session
+
+
+class Limits:
+    """`users: {name: {cpu: 4, ...}}` and `groups: ...`; the name `*` is everyone not named."""
+
+    name = "limits"
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._given = {kind: _tables(arguments.get(kind + "s")) for kind in ("user", "group")}
+
+    def open(self, session: Session) -> None:
+        self._session = session
+        dims = session.cluster.dims
+        self._limits: dict[tuple[str, str], Amount] = {
+            (kind, who): dims.amount(tuple((k, float(v)) for k, v in limit.items()))
+            for kind, table in self._given.items()
+            for who, limit in table.items()
+        }
+        self._named = {
+            key: [dims.index[k] for k in self._given[key[0]][key[1]] if k in dims.index]
+            for key in self._limits
+        }
+        self._held: dict[tuple[str, str], Vector] = {}
+        for job in session.cluster.jobs:
+            for key in self._keys(job):
+                self._add(key, job.held.astype("float64"))
+        session.add("room", self.name, self._room)
+        session.add("job_enqueueable", self.name, self._enqueueable)
+        session.add("changed", self.name, self._changed)
+
+    def _keys(self, job: Job) -> list[tuple[str, str]]:
+        return [(k, who) for k, who in (("user", job.spec.user), ("group", job.spec.group)) if who]
+
+    def _limit_of(self, key: tuple[str, str]) -> tuple[Amount, list[int]] | None:
+        own = key if key in self._limits else (key[0], "*")
+        return (self._limits[own], self._named[own]) if own in self._limits else None
+
+    def _add(self, key: tuple[str, str], load: Vector) -> None:
+        held = self._held.get(key)
+        self._held[key] = load.copy() if held is None else held + load
+
+    def _room(self, _: int, job: Job, klass: Klass) -> int:
+        room = 1 << 30
+        for key in self._keys(job):
+            limit = self._limit_of(key)
+            for r in limit[1] if limit else ():
+                ask = float(klass.vector[r])
+                if limit and ask > 0:
+                    free = float(limit[0].v[r]) - float(self._held[key][r])
+                    room = min(room, int(free // ask))
+        return max(room, 0)
+
+    def _enqueueable(self, job: Job) -> int:
+        if job.min_resources is None:
+            return ABSTAIN
+        dims = self._session.cluster.dims
+        vote = ABSTAIN
+        for key in self._keys(job):
+            limit = self._limit_of(key)
+            for r in limit[1] if limit else ():
+                would = float(self._held[key][r] + job.min_resources.v[r])
+                if limit and would > limit[0].v[r]:
+                    detail = {
+                        "who": f"{key[0]} {key[1]}",
+                        "resource": dims.names[r],
+                        "would_use": dims.written(r, would),
+                        "limit": dims.written(r, float(limit[0].v[r])),
+                    }
+                    self._session.refuse(job, Rejection(reason="user-limit", detail=detail))
+                    vote = REJECT
+        return vote
+
+    def _changed(
+        self, job: Job, klass: Klass, tasks: Sequence[int], nodes: Sequence[int], sign: int
+    ) -> None:
+        for key in self._keys(job):
+            self._add(key, klass.vector * (len(tasks) * sign))
+
+
+def _tables(given: Any) -> dict[str, Mapping[str, Any]]:
+    if not isinstance(given, dict):
+        return {}
+    return {str(who): limit for who, limit in given.items() if isinstance(limit, dict)}

@@ -1,0 +1,50 @@
+"""A task may run for a while before anything evicts it.
+
+After KAI's minimum run time. A task is spared while it has run for less than the seconds that its
+queue gives, or everybody's; one whose start nobody knows is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from phalanx.batch.arguments import Arguments, seconds
+from phalanx.batch.session import Session
+
+
+class MinRuntime:
+    """`preempt` and `reclaim`: durations ("10m"), none by default. `queues: {name: {preempt: ...,
+    reclaim: ...}}` says otherwise for a queue. Gang evictions heed the longer of the two."""
+
+    name = "min-runtime"
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._all: Mapping[str, Any] = arguments
+        queues = arguments.get("queues")
+        self._queues: Mapping[str, Any] = queues if isinstance(queues, dict) else {}
+
+    def open(self, session: Session) -> None:
+        cluster = session.cluster
+
+        def wait(t: int, kind: str) -> float:
+            index = cluster.job_of[t]
+            name = cluster.queues[cluster.jobs[index].queue].name if index >= 0 else ""
+            own = self._queues.get(name)
+            said = own if isinstance(own, dict) and kind in own else self._all
+            return seconds(said.get(kind)) or 0.0
+
+        def ripe(t: int, kinds: Sequence[str]) -> bool:
+            started = cluster.tasks[t].started
+            least = max(wait(t, kind) for kind in kinds)
+            return started is None or session.now >= started + least
+
+        def spare(*kinds: str) -> Any:
+            def victims(_: Any, candidates: Sequence[int]) -> list[int]:
+                return [t for t in candidates if ripe(t, kinds)]
+
+            return victims
+
+        session.add("preemptable", self.name, spare("preempt"))
+        session.add("reclaimable", self.name, spare("reclaim"))
+        session.add("evictable", self.name, spare("preempt", "reclaim"))

@@ -1,0 +1,42 @@
+"""A gang that evictions break goes whole: what is left of it could not run anyway.
+
+When the actions are done, every job that lost tasks and is below its minimum, though it was not
+before, loses its other running tasks too; they free room that the next cycle can use.
+"""
+
+from __future__ import annotations
+
+from phalanx.batch import jobs as j
+from phalanx.batch.arguments import Arguments
+from phalanx.batch.jobs import Job
+from phalanx.batch.session import Session
+from phalanx.batch.statement import Statement
+
+
+class WholeGang:
+    """No arguments."""
+
+    name = "whole-gang"
+
+    def __init__(self, arguments: Arguments) -> None:
+        del arguments
+
+    def open(self, session: Session) -> None:
+        cluster = session.cluster
+        whole = {job.index for job in cluster.jobs if job.is_ready()}
+
+        def broken(job: Job) -> bool:
+            return job.index in whole and not job.is_ready()
+
+        def closing() -> None:
+            hit = {cluster.job_of[t] for t in session.evictions if cluster.job_of[t] >= 0}
+            statement = Statement(session)
+            for index in sorted(hit):
+                job = cluster.jobs[index]
+                if broken(job):
+                    for t in job.tasks:
+                        if cluster.status[t] == j.RUNNING:
+                            statement.evict(t, self.name)
+            statement.commit()
+
+        session.add("closing", self.name, closing)
