@@ -103,7 +103,9 @@ def derive(error: TaskError) -> TaskError:
     cls = _derived[kind]
     if cls is None:
         return error
-    made = cls.__new__(cls)
+    made = _blank(cls, cause)
+    if made is None:
+        return error
     TaskError.__init__(
         made,
         error.function_name,
@@ -128,10 +130,22 @@ def _make_derived(kind: type[BaseException]) -> type[TaskError] | None:
     try:
         bases: tuple[type, ...] = (_Derived, TaskError, kind)
         cls: type[TaskError] = type(f"TaskError({kind.__name__})", bases, body)
-        cls.__new__(cls)
     except TypeError:
         return None  # final classes, layouts that do not mix: plain TaskError then
     return cls
+
+
+def _blank(cls: type[TaskError], cause: BaseException) -> TaskError | None:
+    """An instance to fill; None when the cause's class makes none from what it was made from."""
+    # Groups of exceptions must have their arguments from the start; MemoryError's own __new__
+    # refuses classes with several bases.
+    ways = ((cls.__new__, ()), (cls.__new__, cause.args), (BaseException.__new__, ()))
+    for new, args in ways:
+        try:
+            return new(cls, *args)
+        except Exception:
+            continue
+    return None
 
 
 def _rebuild_task_error(

@@ -103,6 +103,8 @@ class PluginOption(msgspec.Struct, frozen=True, kw_only=True):
     def is_on(self, switch: str) -> bool:
         if self.enabled is None:
             return switch not in OFF_BY_DEFAULT
+        if switch == "nodeOrder" and "batchNodeOrder" in self.enabled:
+            return True  # scorers answer for all nodes at once, so the two are one here
         return switch in self.enabled
 
 

@@ -8,6 +8,7 @@ its pages go when the last mapping goes: so no reader ever sees bytes change.
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import struct
@@ -26,6 +27,7 @@ _ALIGN = 64
 _PAGE = mmap.PAGESIZE
 _HEAD = struct.Struct("<I")
 _KEEP_FILES = 8
+_MADV_POPULATE_WRITE = 23
 
 
 class Extent:
@@ -229,9 +231,7 @@ class SharedStore:
         path = self._path(name)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
-            # Without this a full file system would be a SIGBUS at the first write.
-            os.posix_fallocate(fd, 0, capacity)
-            mapping = mmap.mmap(fd, capacity)
+            mapping = _map_with_pages(fd, capacity)
         except OSError as error:
             os.unlink(path)
             self._credit += capacity
@@ -263,6 +263,23 @@ class SharedStore:
 
     def _path(self, name: str) -> str:
         return os.path.join(self.directory, name)
+
+
+def _map_with_pages(fd: int, capacity: int) -> mmap.mmap:
+    """A writable mapping of a new file whose pages are there already.
+
+    They are asked for at once: that is quicker than a fault each, and a full file system is an
+    OSError here instead of a SIGBUS at some later write.
+    """
+    os.ftruncate(fd, capacity)
+    mapping = mmap.mmap(fd, capacity)
+    try:
+        mapping.madvise(_MADV_POPULATE_WRITE)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from None
+        os.posix_fallocate(fd, 0, capacity)  # kernels before 5.14
+    return mapping
 
 
 def _aligned(offset: int) -> int:

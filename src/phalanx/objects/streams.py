@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -13,6 +15,9 @@ T = TypeVar("T")
 
 class StreamHooks(Protocol):
     """What a stream asks of its process."""
+
+    abandoned: deque[Stream]
+    """Streams whose generator is gone: a finalizer may only remember them."""
 
     def wait_stream(self, stream: Stream, index: int, timeout_s: float | None) -> bool:
         """Wait until item `index` is there or the stream ended. False: time is up."""
@@ -32,6 +37,7 @@ class Stream:
         self.items: dict[int, ObjectRef[Any]] = {}
         self.arrived_to = 0
         self.is_ended = False
+        self.is_abandoned = False
         self.number = 0
         """The task's number."""
         self.first = 0
@@ -54,7 +60,17 @@ class Stream:
         """Item `index` has its value."""
         if index == self.arrived_to + 1:
             self.arrived_to = index
+        if self.is_abandoned:
+            self.abandon()
         self._wake()
+
+    def abandon(self) -> None:
+        """Nobody reads any further: drop what came, and let the task run on unhindered."""
+        self.is_abandoned = True
+        for index in [i for i in self.items if i <= self.arrived_to]:
+            del self.items[index]
+        if self.on_consumed is not None:
+            self.on_consumed(sys.maxsize)
 
     def next_free(self) -> int:
         """The index after the last item."""
@@ -84,6 +100,9 @@ class ObjectRefGenerator(Generic[T]):
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
         self._next_index = 1
+
+    def __del__(self) -> None:
+        self._stream.hooks.abandoned.append(self._stream)
 
     def __iter__(self) -> Iterator[ObjectRef[T]]:
         return self

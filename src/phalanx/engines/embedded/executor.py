@@ -95,7 +95,7 @@ class WorkerExecutor:
         self._posted: set[Connection] = set()
         self._blocked = 0
         self._contexts: dict[tuple[bytes, int], TaskContext] = {}
-        self._handoffs: dict[tuple[bytes, int], Any] = {}
+        self._handoffs: dict[tuple[bytes, int], list[Any]] = {}
         signal.signal(signal.SIGINT, self._on_interrupt)
 
     def _on_interrupt(self, signum: int, frame: object) -> None:
@@ -247,7 +247,14 @@ class WorkerExecutor:
 
     def taken(self, peer: bytes, number: int) -> None:
         """The reader of a result has registered with the owners of the references in it."""
-        self._handoffs.pop((peer, number), None)
+        # A task may give many results, and their readers' registrations end in any order: all
+        # references are kept until each result has been taken.
+        kept = self._handoffs.get((peer, number))
+        if kept is None:
+            return
+        kept[0] -= 1
+        if not kept[0]:
+            del self._handoffs[(peer, number)]
 
     # ---- the main thread ---------------------------------------------------------------------
 
@@ -464,7 +471,10 @@ class WorkerExecutor:
                 values.lend_to(refs, connection.peer)
             mine = self.runtime.process_id
             if any(r._owner not in (mine, connection.peer) for r in refs):
-                self._handoffs[(connection.peer, number)] = refs
+                with self.runtime.lock:
+                    kept = self._handoffs.setdefault((connection.peer, number), [0])
+                    kept[0] += 1
+                    kept.append(refs)
         return payload
 
     def pack_many(

@@ -120,6 +120,7 @@ class NodeShell:
         self._deaths: dict[bytes, tuple[str, str]] = {}
         self._terminating: dict[bytes, float] = {}
         self._stopping = False
+        self._warming: dict[bytes, tuple[Connection, Reply]] = {}
         self._exit_waiters: list[tuple[set[bytes], Connection, int]] = []
         self.group_waiters: dict[bytes, list[tuple[Connection, int]]] = {}
         self._memory_checked = 0.0
@@ -311,6 +312,12 @@ class NodeShell:
         self.peers[message.process] = connection
         if message.kind == "worker":
             self.leases.worker_ready(message.process, message.pid, now)
+            self._end_warming(message.process[12:])
+
+    def _end_warming(self, job: bytes) -> None:
+        waiting = self._warming.pop(job, None)
+        if waiting is not None:
+            waiting[0].post(waiting[1])
 
     def register_job(self, connection: Connection, args: dict[str, Any]) -> dict[str, Any]:
         """A driver introduces itself; it gets its job and its id."""
@@ -333,6 +340,13 @@ class NodeShell:
         for _ in range(self.config.prestart):
             self.start_worker(self.leases.workers.prestart(job_id))
         return {"process": driver, "node_id": self.config.node_id}
+
+    def reply_when_warm(self, connection: Connection, token: int, answer: dict[str, Any]) -> None:
+        """Answer a new driver once its first worker is there: its first task need not wait."""
+        if self.config.prestart:
+            self._warming[connection.peer[12:]] = (connection, Reply(token, answer))
+        else:
+            connection.post(Reply(token, answer))
 
     def _lease_wanted(self, peer: bytes, message: LeaseWanted, now: float) -> None:
         resources = ResourceSet.from_mapping(message.resources)
@@ -374,6 +388,7 @@ class NodeShell:
 
     def _worker_exited(self, args: dict[str, Any], now: float) -> None:
         worker_id = args["worker"]
+        self._end_warming(worker_id[12:])
         worker = self.leases.workers.get(worker_id)
         reason, kind = self._deaths.pop(worker_id, ("", ""))
         self._terminating.pop(worker_id, None)

@@ -74,7 +74,9 @@ class NodeRequests:
             connection.post(Reply(request.token, result))
 
     def _register_driver(self, connection: Connection, token: int, **args: Any) -> Any:
-        return self._shell.register_job(connection, args)
+        answer = self._shell.register_job(connection, args)
+        self._shell.reply_when_warm(connection, token, answer)
+        return LATER
 
     def _reserve(self, connection: Connection, token: int, wanted: int) -> int:
         return self._shell.store.reserve(connection.peer, wanted)

@@ -11,6 +11,7 @@ import itertools
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -120,6 +121,7 @@ class Runtime:
             self._returned,
         )
         self.values = Values(self, self.store)
+        self.abandoned: deque[Stream] = deque()
         self.tasks = Submission(self)
         self.calls = Calls(self)
         self.closed = False
@@ -232,6 +234,10 @@ class Runtime:
                 self.values.flush_released()
         if self.calls.released:
             self.calls.flush_released()
+        if self.abandoned:
+            with self.lock:
+                while self.abandoned:
+                    self.abandoned.popleft().abandon()
         if self.store.dropped:
             with self.lock:
                 self.store.collect()

@@ -300,9 +300,8 @@ class Submission:
         """A task gave its result."""
         task = self._finish(connection, message.number, now)
         if task is None:
-            self._runtime.values.discard(message.value)
-            for value in message.more:
-                self._runtime.values.discard(value)
+            for value in (message.value, *message.more):
+                self._runtime.values.discard(value, connection.peer, message.number)
             return
         template = task.template
         template.function.observe(message.ended - message.started)
@@ -360,13 +359,13 @@ class Submission:
                 self.stream_item(task, message, connection.peer)
                 return
         if not self._runtime.calls.item(connection, message):
-            self._runtime.values.discard(message.value)
+            self._runtime.values.discard(message.value, connection.peer, message.number)
 
     def stream_item(self, task: Any, message: Item, source: bytes) -> None:
         """Put one value into its task's or call's stream."""
         ref = task.stream.slot(message.index)
-        if ref._value is not None:
-            self._runtime.values.discard(message.value)  # a retry gives the same items again
+        if ref._value is not None:  # a retry gives the same items again
+            self._runtime.values.discard(message.value, source, message.number)
             return
         self._runtime.values.complete(ref, message.value, source)
         task.stream.arrived(message.index)

@@ -78,6 +78,7 @@ class Values:
         self.released: deque[tuple[bytes, int, int]] = deque()
         self._fetching: dict[bytes, dict[int, ObjectRef[Any]]] = {}
         self._forever: list[ObjectRef[Any]] = []
+        self._arriving: set[ObjectRef[Any]] = set()
         self._tokens = itertools.count(1)
         self._syncs: dict[int, tuple[bytes, Callable[[], None]]] = {}
 
@@ -147,8 +148,12 @@ class Values:
         self, ref: ObjectRef[Any], inner: list[tuple[bytes, int]], source: bytes
     ) -> None:
         ref._inner = [self._adopt_result(o, n, source) for o, n in inner]
-        third = {o for o, _ in inner} - {source, self._runtime.process_id}
-        if source and third:
+        third = {o for o, _ in inner} - {source, ref._owner, self._runtime.process_id}
+        if third and not source:
+            # The value's owner holds these references for as long as we hold the value's.
+            self._arriving.add(ref)
+            self._after_sync(third, lambda: self._arriving.discard(ref))
+        elif third:
             # The maker of the value keeps these references until we have registered for them.
             number = ref._number >> INDEX_BITS
             self._after_sync(third, lambda: self._taken(source, number))
@@ -190,10 +195,9 @@ class Values:
         self._runtime.flush()
         self._runtime.reactor.wait(waiter)
 
-    def discard(self, payload: Payload) -> None:
-        """Nobody wants this value: free its memory."""
-        if type(payload) is not bytes and payload.kind == SHARED:  # type: ignore[union-attr]
-            SharedHold(self.store, payload.data.decode(), payload.size, None)  # type: ignore[union-attr]
+    def discard(self, payload: Payload, source: bytes, task: int) -> None:
+        """Nobody wants this value of `task` that `source` made: free what it holds."""
+        self.complete(make_ref(self._runtime.process_id, task << INDEX_BITS), payload, source)
 
     def read(self, ref: ObjectRef[Any]) -> Any:
         """The value of a ready reference. Raises its error."""
