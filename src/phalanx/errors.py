@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any
 
 
@@ -117,6 +119,7 @@ def derive(error: TaskError) -> TaskError:
     )
     made.args = cause.args
     made.__cause__ = None
+    _copy_slots(cause, made)
     return made
 
 
@@ -146,6 +149,17 @@ def _blank(cls: type[TaskError], cause: BaseException) -> TaskError | None:
         except Exception:
             continue
     return None
+
+
+def _copy_slots(cause: BaseException, made: TaskError) -> None:
+    """Fields that live in slots, as OSError's errno: no forwarding reaches them."""
+    for cls in type(cause).__mro__:
+        if cls in (BaseException, object):
+            continue
+        for name, field in vars(cls).items():
+            if isinstance(field, MemberDescriptorType | GetSetDescriptorType):
+                with contextlib.suppress(AttributeError, TypeError):
+                    setattr(made, name, getattr(cause, name))
 
 
 def _rebuild_task_error(

@@ -1,0 +1,1 @@
+"""One test for each defect that a program has met."""

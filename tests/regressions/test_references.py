@@ -1,0 +1,37 @@
+"""References that pass through several processes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def test_a_reference_read_from_a_borrowed_value_outlives_that_value(runtime, get):
+    """Its owner freed it: the middle one let go before our own registration had arrived."""
+
+    @runtime.remote
+    def chain(length):
+        return chain.remote(length - 1) if length else "end"
+
+    for _ in range(3):
+        ref = chain.remote(12)
+        for _ in range(13):
+            ref = get(ref)
+        assert ref == "end"
+
+
+def test_all_references_of_a_stream_are_kept_until_its_reader_has_them(runtime, get):
+    """A worker kept the third parties' references of its last result only."""
+
+    @runtime.remote
+    class Owner:
+        def make(self, i):
+            return [runtime.put(np.full(30_000, i))]
+
+    @runtime.remote
+    def pass_on(owner):
+        for i in range(20):
+            yield runtime.get(owner.make.remote(i))
+
+    owner = Owner.remote()
+    inner = [get(ref)[0] for ref in pass_on.remote(owner)]
+    assert [int(array[0]) for array in get(inner)] == list(range(20))
