@@ -10,6 +10,7 @@ from multiprocessing.pool import ThreadPool
 
 import pytest
 
+from phalanx.errors import ActorError
 from phalanx.util.multiprocessing import Pool, TimeoutError
 
 SMALL = range(11)
@@ -173,6 +174,14 @@ def test_errors_that_cannot_be_pickled_arrive_as_text(own_pool):
 
     with pytest.raises(RuntimeError, match="ValueError"):
         own_pool.apply(fail)
+
+
+def test_a_process_that_dies_loses_its_batch_and_comes_back(ray):
+    with Pool(1) as pool:
+        lost = pool.apply_async(os._exit, (1,))
+        with pytest.raises(ActorError):
+            lost.get(30)
+        assert pool.map(square, range(3)) == [0, 1, 4]
 
 
 def test_close_lets_work_finish(ray):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -82,15 +81,11 @@ class NodeAffinitySchedulingStrategy:
         }
 
 
-class _Operator(abc.ABC):
-    """One condition on a label."""
+class _Operator:
+    """One condition on a label, by the name of its class."""
 
     def __init__(self, *values: str) -> None:
         self.values = values
-
-    @abc.abstractmethod
-    def to_term(self) -> str:
-        """As a term of a label selector."""
 
 
 class In(_Operator):
@@ -100,10 +95,6 @@ class In(_Operator):
         _check_values("In", values)
         super().__init__(*values)
 
-    def to_term(self) -> str:
-        """in(a,b)"""
-        return f"in({','.join(self.values)})"
-
 
 class NotIn(_Operator):
     """The label is absent or has another value."""
@@ -112,20 +103,12 @@ class NotIn(_Operator):
         _check_values("NotIn", values)
         super().__init__(*values)
 
-    def to_term(self) -> str:
-        """!in(a,b)"""
-        return f"!in({','.join(self.values)})"
-
 
 class Exists(_Operator):
     """The node has the label."""
 
     def __init__(self) -> None:
         super().__init__()
-
-    def to_term(self) -> str:
-        """exists"""
-        return "exists()"
 
 
 class DoesNotExist(_Operator):
@@ -134,9 +117,9 @@ class DoesNotExist(_Operator):
     def __init__(self) -> None:
         super().__init__()
 
-    def to_term(self) -> str:
-        """!exists"""
-        return "!exists()"
+
+def _wire(conditions: dict[str, _Operator]) -> list[tuple[str, str, list[str]]]:
+    return [(k, type(op).__name__, sorted(op.values)) for k, op in sorted(conditions.items())]
 
 
 def _check_values(name: str, values: tuple[Any, ...]) -> None:
@@ -160,9 +143,9 @@ class NodeLabelSchedulingStrategy:
 
     def to_wire(self, resources: Mapping[str, float]) -> dict[str, Any]:
         """For the node: with the soft conditions first, then without."""
-        hard = {key: op.to_term() for key, op in self.hard.items()}
-        soft = {key: op.to_term() for key, op in self.soft.items()}
-        return {"labels": [{**hard, **soft}, hard] if soft else [hard]}
+        hard = _wire(self.hard)
+        soft = _wire(self.soft)
+        return {"labels": [hard + soft, hard] if soft else [hard]}
 
 
 def _checked(name: str, conditions: Any) -> dict[str, _Operator]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 
 from phalanx.bench.row import Api, loop
@@ -10,14 +11,14 @@ GROUPS = 100
 
 
 def _create_and_remove(api: Api) -> Callable[[], object]:
-    from_util = __import__(f"{api.__name__}.util", fromlist=["placement_group"])
+    util = importlib.import_module(f"{api.__name__}.util")
 
     def work() -> None:
-        groups = [from_util.placement_group(bundles=[{"custom": 0.001}]) for _ in range(GROUPS)]
+        groups = [util.placement_group(bundles=[{"custom": 0.001}]) for _ in range(GROUPS)]
         for group in groups:
             group.wait(timeout_seconds=30)
         for group in groups:
-            from_util.remove_placement_group(group)
+            util.remove_placement_group(group)
 
     return work
 

@@ -67,7 +67,9 @@ class Pool:
         if maxtasksperchild is not None and maxtasksperchild < 1:
             raise ValueError(f"maxtasksperchild must be None or at least 1, got {maxtasksperchild}")
         count = _process_count(processes, address or ray_address)
-        options = {"num_cpus": 0, **(ray_remote_args or {}), **(remote_args or {})}
+        # A process that dies loses its batch, and comes back for the next one.
+        defaults = {"num_cpus": 0, "max_restarts": -1}
+        options = {**defaults, **(ray_remote_args or {}), **(remote_args or {})}
         kind = phalanx.remote(**options)(PoolProcess)
         arguments = (initializer, tuple(initargs or ()))
         self._processes = [
