@@ -183,10 +183,18 @@ def sentence(rejection: Rejection) -> str:
     template = REASONS.get(rejection.reason)
     if template is None:
         return f"{rejection.reason} ({rejection.count})"
+    said = {k: _said(v) for k, v in rejection.detail.items()}
     try:
-        return template.format(**{**rejection.detail, "count": rejection.count})
+        return template.format(**{**said, "count": rejection.count})
     except (KeyError, ValueError):
         return f"{rejection.reason} ({rejection.count}): {dict(rejection.detail)}"
+
+
+def _said(detail: Any) -> Any:
+    """Mappings as a person lists them."""
+    if isinstance(detail, Mapping):
+        return ", ".join(f"{k} {v}" for k, v in detail.items())
+    return detail
 
 
 def sentences(plan: Plan, name: str) -> list[str]:

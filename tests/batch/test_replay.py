@@ -1,0 +1,136 @@
+"""The command: outputs, exit codes, and errors that name the line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.batch.lines import cases
+from tests.batch.test_tables import CASES, snapshot_of, written
+
+from phalanx.batch.reading import read_snapshots
+from phalanx.batch.registry import known_plugins
+from phalanx.batch.replay import main, replay_file, replay_text
+from phalanx.batch.writing import as_yaml
+
+TWO_CYCLES = """
+use allocate, preempt | priority, gang(on=[jobReady, jobPipelined]) | predicates, nodeorder
+case one makes room for the other
+node n 1c 1G
+queue q
+gang low q min=0 prio=1
+gang high q min=1 prio=9
+task a low 1c 1G @n
+task b high 1c 1G
+"""
+
+
+def run(path: Path, *, as_json: bool = False, cycles: int = 1) -> tuple[int, str, str]:
+    out: list[str] = []
+    bad: list[str] = []
+    code = replay_file(
+        str(path), as_json=as_json, cycles=cycles, write=out.append, complain=bad.append
+    )
+    return code, "\n".join(out), "\n".join(bad)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "one.yaml"
+    path.write_text(written(CASES[0].values[0]))  # type: ignore[arg-type]
+    return path
+
+
+def test_right_and_wrong_expectations(file: Path) -> None:
+    code, out, _ = run(file)
+    assert (code, out.split()[0]) == (0, "ok")
+    file.write_text(file.read_text().replace("bind_count: 1", "bind_count: 7"))
+    assert "bind_count: 7" in file.read_text()
+    code, out, _ = run(file)
+    assert code == 1
+    assert "7 binds are expected, 1 made" in out
+
+
+def test_nothing_expected_is_neither_right_nor_wrong(file: Path) -> None:
+    file.write_text(file.read_text().split("expect:")[0])
+    code, out, _ = run(file, as_json=True)
+    assert code == 0
+    assert json.loads(out)["ok"] is None
+
+
+def test_json_has_the_keys_of_the_format(file: Path) -> None:
+    _, out, _ = run(file, as_json=True)
+    data = json.loads(out)
+    assert list(data) == ["name", "binds", "evicted", "pipelined", "phases", "rejections", "ok"]
+
+
+def test_a_list_of_snapshots_prints_a_list(tmp_path: Path) -> None:
+    path = tmp_path / "two.json"
+    path.write_text(as_yaml([snapshot_of(c.values[0]) for c in CASES[:2]]))  # type: ignore[arg-type]
+    code, out, _ = run(path, as_json=True)
+    assert code == 0
+    assert [x["ok"] for x in json.loads(out)] == [True, True]
+
+
+def test_cycles_go_on_from_what_the_last_left(tmp_path: Path) -> None:
+    path = tmp_path / "cycles.yaml"
+    path.write_text(written(cases(TWO_CYCLES)[0]))
+    first = json.loads(run(path, as_json=True)[1])
+    assert (first["evicted"], first["pipelined"]) == (["default/a"], {"default/b": "n"})
+    both = json.loads(run(path, as_json=True, cycles=2)[1])
+    assert both["binds"] == {"default/b": "n"}
+    assert "default/a" in both["rejections"]
+
+
+BAD = [
+    ("config: {actions: [fly]}", "there is no action 'fly'", 1),
+    ("config: {actions: [allocate]}\nnods: []", "no key 'nods'", 2),
+    ("config:\n  actions: [allocate]\n  tiers:\n  - plugins:\n    - {name: gnag}", "'gnag'", 5),
+    ("config: {actions: [allocate]}\nnodes:\n- {name: a}\n- {name: a}", "holds 'a' twice", 4),
+    ("config: {actions: [allocate]}\nnodes:\n- {name: a, capacity: {cpu: -1}}", "0 or more", 3),
+    ("config: {actions: [allocate]}\nnodes:\n- {name: a, capacity: {cpu: x}}", "number", 3),
+    ("config: {actions: [allocate]}\ntasks:\n- {name: t, podgroup: g, node: b}", "not listed", 3),
+    ("config: {actions: [allocate]}\nformat: other", "phalanx-snapshot/1", 2),
+    ("config: {actions: [allocate]\n", "", 2),
+    ("- 1", "", 1),
+    ("", "", 1),
+]
+
+
+@pytest.mark.parametrize(("text", "reason", "line"), BAD)
+def test_a_bad_file_is_refused_with_its_line(
+    tmp_path: Path, text: str, reason: str, line: int
+) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(text)
+    code, out, bad = run(path)
+    assert (code, out) == (2, "")
+    assert bad.startswith(f"{path}:")
+    assert reason in bad
+    if reason:
+        assert bad.startswith(f"{path}:{line}:")
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    code, _, bad = run(tmp_path / "none.yaml")
+    assert code == 2
+    assert "none.yaml" in bad
+
+
+def test_the_command_line(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(file), "--json", "--cycles", "1"]) == 0
+    assert json.loads(capsys.readouterr().out)["ok"] is True
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_written_reads_back_the_same(case: dict[str, Any]) -> None:
+    snapshot = snapshot_of(case)
+    assert read_snapshots(as_yaml([snapshot]), known_plugins()) == (snapshot,)
+
+
+def test_a_text_of_several_snapshots_reads_back() -> None:
+    several = tuple(snapshot_of(c.values[0]) for c in CASES[:3])  # type: ignore[arg-type]
+    assert read_snapshots(as_yaml(several), known_plugins()) == several
+    assert [o.ok for o in replay_text(as_yaml(several))] == [True] * 3
