@@ -1,6 +1,5 @@
 """How actors end and come back: handles, exits, restarts, retried calls, built-in methods."""
 
-# ruff: noqa: PLR0917 - the fixtures of a behaviour are its arguments
 from __future__ import annotations
 
 import os

@@ -400,3 +400,119 @@ def test_special_methods_are_callable_by_name(ray, get):
             return x + 1
 
     assert get(Callable.remote().__call__.remote(1)) == 2
+
+
+def test_an_actor_class_is_not_made_remote_again(ray, counter):
+    with pytest.raises(TypeError):
+        ray.remote(counter)
+
+
+def test_a_property_is_not_reachable_through_a_handle(ray):
+    @ray.remote
+    class Plain:
+        @property
+        def value(self):
+            return 5
+
+    actor = Plain.remote()
+    with pytest.raises(AttributeError):
+        actor.value
+
+
+def test_a_method_with_an_underscore_is_callable(ray, get):
+    @ray.remote
+    class Plain:
+        def _hidden(self):
+            return "hidden"
+
+    assert get(Plain.remote()._hidden.remote()) == "hidden"
+
+
+def test_a_handle_shows_its_class_and_id(counter):
+    actor = counter.remote()
+    assert "Counter" in repr(actor)
+    assert actor._actor_id.hex() in repr(actor)
+
+
+def test_a_handle_can_be_copied_and_pickled(counter, get):
+    import copy
+    import pickle
+
+    actor = counter.remote()
+    for again in (copy.copy(actor), copy.deepcopy(actor), pickle.loads(pickle.dumps(actor))):
+        assert again == actor
+        assert hash(again) == hash(actor)
+    assert get(again.add.remote()) == 1
+
+
+def test_a_handle_is_not_a_ref(ray, counter):
+    actor = counter.remote()
+    with pytest.raises(ValueError):
+        ray.get(actor)
+    with pytest.raises(ValueError):
+        ray.get(actor.add)
+    with pytest.raises(TypeError):
+        ray.wait([actor])
+
+
+def test_methods_run_in_the_main_thread(ray, get):
+    import threading
+
+    @ray.remote
+    class Plain:
+        def is_main(self):
+            return threading.current_thread() is threading.main_thread()
+
+    assert get(Plain.remote().is_main.remote())
+
+
+def test_killing_twice_does_nothing_more(ray, counter, get):
+    actor = counter.remote()
+    get(actor.read.remote())
+    assert ray.kill(actor) is None
+    assert ray.kill(actor) is None
+
+
+def test_an_explicit_resource_of_an_actor_comes_with_one_cpu(ray, get):
+    @ray.remote
+    class Plain:
+        def resources(self):
+            return ray.get_runtime_context().get_assigned_resources()
+
+    actors = [Plain.options(num_gpus=1).remote(), Plain.options(resources={"custom": 1}).remote()]
+    with_gpu, with_custom = get([actor.resources.remote() for actor in actors])
+    assert with_gpu == {"CPU": 1, "GPU": 1}
+    assert with_custom == {"CPU": 1, "custom": 1}
+    assert get(Plain.remote().resources.remote()) == {}
+
+
+def test_a_constructor_that_exits_makes_the_actor_dead(ray, get, errors):
+    import sys
+
+    @ray.remote
+    class Leaver:
+        def __init__(self):
+            sys.exit(0)
+
+        def ping(self):
+            return "pong"
+
+    with pytest.raises(errors.ActorDiedError):
+        get(Leaver.remote().ping.remote())
+
+
+def test_an_actor_keeps_its_environment_between_calls(ray, get):
+    import os
+
+    @ray.remote
+    class Plain:
+        def change(self):
+            os.environ["CONTRACT_SEEN"] = "yes"
+            os.chdir("/")
+
+        def read(self):
+            return os.environ["CONTRACT_SEEN"], os.getcwd()
+
+    actor = Plain.remote()
+    get(actor.change.remote())
+    assert get(actor.read.remote()) == ("yes", "/")

@@ -1,6 +1,5 @@
 """`cancel`: what is queued, running, finished, nested, and tasks of actors."""
 
-# ruff: noqa: PLR0917 - the fixtures of a behaviour are its arguments
 from __future__ import annotations
 
 import asyncio

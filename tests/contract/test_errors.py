@@ -293,6 +293,111 @@ def test_exceptions_of_the_module_can_be_pickled(errors):
         assert str(again) == str(error)
 
 
+BUILTIN = [
+    ArithmeticError("a"),
+    AssertionError("a"),
+    EOFError("e"),
+    FileNotFoundError(2, "no such file", "path"),
+    ImportError("i"),
+    MemoryError("m"),
+    NotImplementedError("n"),
+    OSError(5, "input/output"),
+    RecursionError("r"),
+    StopAsyncIteration("s"),
+    StopIteration("s"),
+    TimeoutError("t"),
+    UnicodeDecodeError("utf8", b"x", 0, 1, "bad"),
+    Warning("w"),
+]
+
+
+@pytest.mark.parametrize("error", BUILTIN, ids=lambda error: type(error).__name__)
+def test_a_builtin_error_keeps_its_class(ray, get, errors, error):
+    @ray.remote(max_retries=0)
+    def fail():
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        get(fail.remote())
+    assert isinstance(caught.value, errors.RayTaskError)
+
+
+def test_an_error_outside_the_tree_of_exception_keeps_its_class(ray, get, errors):
+    class Outside(BaseException):
+        pass
+
+    @ray.remote(max_retries=0)
+    def fail():
+        raise Outside("base")
+
+    with pytest.raises(errors.RayTaskError) as caught:
+        get(fail.remote())
+    assert isinstance(caught.value, Outside)
+
+
+def test_an_interrupt_raised_by_a_task_is_a_cancellation(ray, get, errors):
+    """And no KeyboardInterrupt, which would end the driver."""
+
+    @ray.remote(max_retries=0)
+    def interrupt():
+        raise KeyboardInterrupt
+
+    with pytest.raises(BaseException) as caught:
+        get(interrupt.remote())
+    assert isinstance(caught.value, errors.TaskCancelledError)
+    assert not isinstance(caught.value, KeyboardInterrupt)
+
+
+def test_the_message_tells_the_cause_of_the_cause(ray, get):
+    @ray.remote
+    def fail():
+        try:
+            return 1 / 0
+        except ZeroDivisionError as error:
+            raise ValueError("outer") from error
+
+    with pytest.raises(ValueError, match="outer") as caught:
+        get(fail.remote())
+    assert "ZeroDivisionError" in str(caught.value)
+
+
+def test_the_class_of_an_error_names_both_sides(ray, get):
+    @ray.remote
+    def fail():
+        raise ValueError("named")
+
+    with pytest.raises(ValueError) as caught:
+        get(fail.remote())
+    assert "TaskError" in type(caught.value).__name__
+    assert "ValueError" in type(caught.value).__name__
+
+
+def test_a_failing_method_names_itself(ray, get):
+    @ray.remote
+    class Actor:
+        def a_method_that_fails(self):
+            raise ValueError("inside")
+
+    with pytest.raises(ValueError, match="a_method_that_fails"):
+        get(Actor.remote().a_method_that_fails.remote())
+
+
+def test_a_generator_cannot_leave_its_process(ray):
+    @ray.remote
+    def stream():
+        yield 1
+
+    @ray.remote
+    def take(value):
+        return value
+
+    generator = stream.remote()
+    with pytest.raises(TypeError):
+        take.remote(generator)
+    with pytest.raises(TypeError):
+        ray.put(generator)
+
+
 TREE = [
     ("RayTaskError", "RayError"),
     ("TaskCancelledError", "RayError"),

@@ -317,3 +317,61 @@ def test_many_small_objects(ray, get):
 def test_frozen_views_of_large_text(ray, get):
     text = "é" * 500_000
     assert get(ray.put(text)) == text
+
+
+def test_more_objects_than_the_store_holds_stay_readable(fresh, get):
+    fresh.init(num_cpus=2, object_store_memory=100 * LARGE, include_dashboard=False)
+
+    @fresh.remote
+    def first(array):
+        return int(array[0])
+
+    refs = [fresh.put(np.full(10 * LARGE, i, dtype=np.uint8)) for i in range(25)]
+    assert [int(get(ref)[-1]) for ref in refs] == list(range(25))
+    assert get([first.remote(ref) for ref in refs]) == list(range(25))
+
+
+def test_more_results_than_the_store_holds_stay_readable(fresh, get):
+    fresh.init(num_cpus=2, object_store_memory=100 * LARGE, include_dashboard=False)
+
+    @fresh.remote
+    def make(i):
+        return np.full(10 * LARGE, i, dtype=np.uint8)
+
+    refs = [make.remote(i) for i in range(25)]
+    assert [int(get(ref)[-1]) for ref in refs] == list(range(25))
+
+
+def test_values_held_by_the_driver_survive_a_full_store(fresh, get):
+    fresh.init(num_cpus=2, object_store_memory=100 * LARGE, include_dashboard=False)
+    refs = [fresh.put(np.full(10 * LARGE, i, dtype=np.uint8)) for i in range(4)]
+    held = get(refs)
+    others = [fresh.put(np.full(10 * LARGE, 99, dtype=np.uint8)) for _ in range(20)]
+    assert [int(array[0]) for array in held] == [0, 1, 2, 3]
+    assert {int(get(ref)[0]) for ref in others} == {99}
+
+
+def test_dropped_objects_make_room(fresh, get):
+    fresh.init(num_cpus=2, object_store_memory=100 * LARGE, include_dashboard=False)
+    for i in range(40):
+        assert get(fresh.put(np.full(20 * LARGE, i, dtype=np.uint8)))[0] == i
+
+
+def test_a_ref_cannot_be_iterated_or_ordered(ray):
+    ref = ray.put([1])
+    for wrong in (iter, len, int):
+        with pytest.raises(TypeError):
+            wrong(ref)
+    with pytest.raises(TypeError):
+        sorted([ref, ray.put(2)])
+    assert bool(ref)
+
+
+def test_copies_of_a_ref_are_the_same_ref(ray, get):
+    import copy
+
+    ref = ray.put("x")
+    assert copy.copy(ref) == ref
+    [again] = copy.deepcopy([ref])
+    assert again == ref
+    assert get(again) == "x"

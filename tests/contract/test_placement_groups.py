@@ -1,6 +1,5 @@
 """Placement groups on one node: creation, use, removal, and what is refused."""
 
-# ruff: noqa: PLR0917 - the fixtures of a behaviour are its arguments
 from __future__ import annotations
 
 import pytest

@@ -1,6 +1,5 @@
 """Resources: what is counted, what waits, and which devices a task is given."""
 
-# ruff: noqa: PLR0917 - the fixtures of a behaviour are its arguments
 from __future__ import annotations
 
 import os
@@ -262,7 +261,9 @@ def test_a_fraction_is_one_device_only(get, devices):
     assert visible == str(ids[0])
 
 
-def test_shares_that_fit_one_device_do_not_straddle_two(ray, get, gate, eventually):
+def test_shares_that_fit_one_device_are_put_on_one(ray, get, gate, eventually, free):
+    free("GPU", 2)
+
     @ray.remote(num_gpus=0.3)
     def hold():
         gate.enter()

@@ -1,6 +1,5 @@
 """Scheduling strategies and label selectors on a cluster of one node."""
 
-# ruff: noqa: PLR0917 - the fixtures of a behaviour are its arguments
 from __future__ import annotations
 
 import pytest

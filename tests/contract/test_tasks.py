@@ -397,3 +397,162 @@ def test_an_async_function_is_refused_as_a_task(ray):
 
     with pytest.raises(ValueError, match="async"):
         ray.remote(later).remote()
+
+
+def test_a_remote_function_is_not_made_remote_again(ray):
+    task = ray.remote(lambda: 1)
+    with pytest.raises(TypeError):
+        ray.remote(task)
+
+
+def test_a_default_argument_that_is_a_ref_stays_a_ref(ray, get):
+    ref = ray.put(9)
+
+    @ray.remote
+    def read(x=ref):
+        return isinstance(x, ray.ObjectRef), ray.get(x)
+
+    assert get(read.remote()) == (True, 9)
+
+
+def test_refs_in_sets_keys_and_attributes_stay_refs(ray, get):
+    class Box:
+        def __init__(self, content):
+            self.content = content
+
+    @ray.remote
+    def read(in_set, as_key, in_box):
+        [one], [two] = in_set, as_key
+        return ray.get([one, two, in_box.content])
+
+    assert get(read.remote({ray.put(1)}, {ray.put(2): None}, Box(ray.put(3)))) == [1, 2, 3]
+
+
+def test_hundreds_of_refs_as_arguments(ray, get):
+    @ray.remote
+    def total(*numbers):
+        return sum(numbers)
+
+    assert get(total.remote(*[ray.put(i) for i in range(300)])) == sum(range(300))
+
+
+def test_threads_of_the_driver_submit_and_get(ray, get):
+    from concurrent.futures import ThreadPoolExecutor
+
+    @ray.remote
+    def echo(x):
+        return x
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(lambda i: get(echo.remote(i)), range(40))) == list(range(40))
+
+
+def test_threads_of_a_task_submit_and_get(ray, get):
+    from concurrent.futures import ThreadPoolExecutor
+
+    @ray.remote
+    def echo(x):
+        return x
+
+    @ray.remote
+    def parent():
+        with ThreadPoolExecutor(4) as pool:
+            return list(pool.map(lambda i: ray.get(echo.remote(i)), range(8)))
+
+    assert get(parent.remote()) == list(range(8))
+
+
+def test_a_task_runs_in_the_main_thread(ray, get):
+    import threading
+
+    @ray.remote
+    def is_main():
+        return threading.current_thread() is threading.main_thread()
+
+    assert get(is_main.remote())
+
+
+def test_a_task_runs_an_event_loop_of_its_own(ray, get):
+    import asyncio
+
+    @ray.remote
+    def echo(x):
+        return x
+
+    @ray.remote
+    def parent():
+        async def main():
+            return await echo.remote(5)
+
+        return asyncio.run(main())
+
+    assert get(parent.remote()) == 5
+
+
+def test_a_task_starts_processes(ray, get):
+    import subprocess
+
+    @ray.remote
+    def shell():
+        return subprocess.run(["echo", "hello"], capture_output=True, text=True, check=True).stdout
+
+    assert get(shell.remote()) == "hello\n"
+
+
+def test_the_standard_input_of_a_task_is_empty(ray, get):
+    import sys
+
+    @ray.remote
+    def read():
+        return sys.stdin.read()
+
+    assert get(read.remote()) == ""
+
+
+def test_a_task_runs_in_the_drivers_folder(ray, get):
+    import os
+
+    @ray.remote
+    def folder():
+        return os.getcwd()
+
+    assert get(folder.remote()) == os.getcwd()
+
+
+def test_a_task_is_part_of_the_running_session(ray, get):
+    @ray.remote
+    def start():
+        assert ray.is_initialized()
+        ray.init()
+
+    with pytest.raises(RuntimeError):
+        get(start.remote())
+
+
+def test_a_worker_is_reused(ray, get):
+    import os
+
+    @ray.remote
+    def pid():
+        return os.getpid()
+
+    assert len({get(pid.remote()) for _ in range(20)}) < 20
+
+
+NAMES = """
+    ActorID DynamicObjectRefGenerator JobID LoggingConfig NodeID ObjectID ObjectRef
+    ObjectRefGenerator PlacementGroupID TaskID UniqueID WorkerID actor available_resources cancel
+    cloudpickle cluster_resources exceptions get get_actor get_gpu_ids get_runtime_context init
+    is_initialized kill method nodes put remote runtime_context runtime_env shutdown timeline
+    util wait __version__
+"""
+
+
+def test_public_names(engine):
+    """In a process of its own, where no test has imported a submodule yet."""
+    import subprocess
+    import sys
+
+    program = f"import {engine} as ray\nprint(*dir(ray))"
+    shown = subprocess.check_output([sys.executable, "-c", program], text=True)
+    assert set(NAMES.split()) - set(shown.split()) == set()
