@@ -43,10 +43,14 @@ def strategy_of(options: Mapping[str, Any], resources: Mapping[str, float]) -> d
     selector = options.get("label_selector")
     if selector:
         fallback = [f["label_selector"] for f in options.get("fallback_strategy") or ()]
-        for one in (selector, *fallback):
-            parse_selector(one)
-        wire["labels"] = [selector, *fallback]
+        wire["labels"] = [_conditions(one) for one in (selector, *fallback)]
     return wire
+
+
+def _conditions(selector: Mapping[str, str]) -> list[tuple[str, str, list[str]]]:
+    """A label selector as the node reads it. Raises ValueError for what is none."""
+    names = {"in": "In", "not in": "NotIn"}
+    return [(c.key, names[c.operator], list(c.values)) for c in parse_selector(selector).conditions]
 
 
 def encode_strategy(wire: Mapping[str, Any]) -> bytes:

@@ -12,6 +12,8 @@ from typing import Any
 
 import cloudpickle
 
+from phalanx.engines.declared_topology import read_topology
+from phalanx.engines.detection import detect, shared_memory_bytes
 from phalanx.engines.embedded.engine import (
     EmbeddedEngine,
     JobOptions,
@@ -19,7 +21,6 @@ from phalanx.engines.embedded.engine import (
     current,
     set_current,
 )
-from phalanx.engines.machine import describe_machine
 from phalanx.errors import SystemFailureError
 from phalanx.model.options import check_task_options
 from phalanx.objects.reference import forget_process
@@ -80,13 +81,16 @@ def init(
     log_to_driver: bool = True,
     namespace: str | None = None,
     runtime_env: dict[str, Any] | None = None,
+    topology: str | None = None,
     **options: Any,
 ) -> RuntimeHandle:
     """Start Phalanx on this machine.
 
     `address` None or "local" starts a runtime that ends with this process; "auto" and addresses
     of clusters must find one. Amounts default to what the machine has. `object_store_memory` is
-    in bytes (default: 30 % of free memory, and what shared memory holds). Raises RuntimeError
+    in bytes (default: 30 % of free memory, and what shared memory holds). `topology` says how the
+    GPUs are wired, so that several of one task are close: the name of a known machine such as
+    "dgx_h100", or the text of `nvidia-smi topo -m`; real GPUs are asked. Raises RuntimeError
     when it is running already, unless `ignore_reinit_error`; ValueError and TypeError for
     arguments that cannot be.
     """
@@ -112,24 +116,28 @@ def init(
             )
         _check_amounts(num_cpus, num_gpus, resources, labels, object_store_memory, namespace)
         check_task_options({"runtime_env": runtime_env})
-        machine = describe_machine()
+        if topology:
+            read_topology(topology)
+        machine = detect()
         total: dict[str, float] = {
             "CPU": machine.cpus if num_cpus is None else num_cpus,
-            "GPU": machine.gpus if num_gpus is None else num_gpus,
-            "memory": float(options.get("_memory") or machine.memory_bytes),
-            "object_store_memory": float(object_store_memory or machine.store_bytes),
+            "GPU": len(machine.gpus) if num_gpus is None else num_gpus,
+            "memory": float(options.get("_memory") or 0.7 * machine.memory_bytes),
+            "object_store_memory": float(object_store_memory or shared_memory_bytes()),
             "node:127.0.0.1": 1.0,
             "node:__internal_head__": 1.0,
             **(resources or {}),
         }
-        if machine.accelerator and total["GPU"]:
-            total[f"accelerator_type:{machine.accelerator}"] = 1.0
+        if machine.gpus and total["GPU"]:
+            total[f"accelerator_type:{machine.gpus[0].model}"] = 1.0
+            topology = topology or "detect"
         start = StartOptions(
             resources={name: amount for name, amount in total.items() if amount},
             labels=dict(labels or {}),
             object_store_bytes=int(total["object_store_memory"]),
             prestart=min(int(total["CPU"]), 8),
             temp_dir=options.get("_temp_dir"),
+            topology=topology or "",
         )
         hook = _hook(runtime_env)
         job = JobOptions(

@@ -9,14 +9,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from phalanx.resources.topology import Topology, from_rows
+if TYPE_CHECKING:
+    from phalanx.resources.topology import Topology
 
 _LEVEL_WORDS = {0: "PSB", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
 """NVML's numbers for the nearest common ancestor of two devices, as `topo -m` names them."""
+
+SHARED_MEMORY = Path("/dev/shm")
+LEAST_STORE_BYTES = 80 << 20
 
 _MOST_NVLINKS = 18
 _NVLINK_TO_SWITCH = 2
@@ -70,6 +74,15 @@ def memory_bytes(root: Path = Path("/")) -> int:
             if text is not None and text.isdigit():
                 limit = min(limit, int(text))
     return limit
+
+
+def shared_memory_bytes() -> int:
+    """What an object store may take by default: 30 % of free memory, within shared memory."""
+    wanted = int(0.3 * min(psutil.virtual_memory().available, memory_bytes()))
+    if SHARED_MEMORY.is_dir():
+        stats = os.statvfs(SHARED_MEMORY)
+        wanted = min(wanted, int(0.95 * stats.f_bavail * stats.f_frsize))
+    return max(wanted, LEAST_STORE_BYTES)
 
 
 def detect_gpus(
@@ -160,6 +173,8 @@ def _topology(nvml: Any, handles: Sequence[Any], root: Path) -> Topology | None:
         switched = min(links[i].count("switch"), links[j].count("switch"))
         lanes = direct or switched
         rows[i][j] = rows[j][i] = f"NV{lanes}" if lanes else levels[i][j]
+    from phalanx.resources.topology import from_rows  # numpy: only where there are GPUs
+
     return from_rows(rows, [_numa_node(bus, root) for bus in buses], levels)
 
 

@@ -7,7 +7,7 @@ holds more than a fair share. Pure: workers are started and ended, and messages 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -15,6 +15,7 @@ import msgspec
 from phalanx.node.bundles import BundlePool
 from phalanx.node.groups import GroupTable
 from phalanx.node.workers import WorkerPool, WorkerRecord
+from phalanx.policies.labels import condition
 from phalanx.resources.instances import Allocation, NodeResources
 from phalanx.resources.sets import ResourceSet
 
@@ -187,7 +188,7 @@ class LeaseMachine:
             kind = "ActorUnschedulableError" if demand.actor else "TaskUnschedulableError"
             return (f"node {target} does not exist or is not alive", kind)
         labels = demand.strategy.get("labels")
-        if labels is not None and not any(_matches(self.labels, s) for s in labels):
+        if labels is not None and not any(_holds(self.labels, s) for s in labels):
             return (f"no node has labels that match {labels}", "")
         if not self.resources.can_ever(demand.place):
             asked = demand.place.to_mapping()
@@ -378,17 +379,7 @@ def _split(resources: ResourceSet) -> tuple[ResourceSet, ResourceSet]:
     return ResourceSet(cpus), ResourceSet(rest)
 
 
-def _matches(labels: Mapping[str, str], selector: Mapping[str, str]) -> bool:
-    return all(_matches_one(labels.get(key), term) for key, term in selector.items())
-
-
-def _matches_one(value: str | None, term: str) -> bool:
-    negated = term.startswith("!")
-    term = term.removeprefix("!")
-    if term == "exists()":
-        return (value is not None) != negated
-    if term.startswith("in(") and term.endswith(")"):
-        allowed = [t.strip() for t in term[3:-1].split(",")]
-    else:
-        allowed = [term]
-    return (value in allowed) != negated
+def _holds(labels: Mapping[str, str], wanted: Sequence[Any]) -> bool:
+    """Whether labels meet every (key, operator, values) condition."""
+    conditions = [condition(key, operator, values) for key, operator, values in wanted]
+    return all(c.holds(labels) for c in conditions)

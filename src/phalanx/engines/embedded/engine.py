@@ -38,6 +38,7 @@ class StartOptions(msgspec.Struct, kw_only=True):
     prestart: int = 0
     temp_dir: str | None = None
     memory_limit: float = 0.95
+    topology: str = ""
 
 
 class JobOptions(msgspec.Struct, kw_only=True):
@@ -82,6 +83,7 @@ class EmbeddedEngine:
             "unit_resources": options.unit_resources,
             "prestart": options.prestart,
             "memory_limit": options.memory_limit,
+            "topology": options.topology,
         }
         config["labels"] = {"ray.io/node-id": config["node_id"], **options.labels}
         process = _spawn(theirs.fileno())

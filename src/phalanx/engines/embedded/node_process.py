@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from phalanx.control.actors import ActorRecord, ActorTable
+from phalanx.engines.declared_topology import read_topology
 from phalanx.engines.embedded import session as sessions
 from phalanx.engines.embedded import zygote
 from phalanx.engines.embedded.connection import Connection, listen, same_user
@@ -29,6 +30,7 @@ from phalanx.errors import ActorAlreadyExistsError, AuthenticationError, Protoco
 from phalanx.model.lifecycle import DEAD
 from phalanx.node.leases import Demand, Lease, LeaseMachine
 from phalanx.node.workers import WorkerPool, WorkerRecord
+from phalanx.policies.memory_pressure import WorkerMemory, kills_by_time
 from phalanx.protocol.messages import (
     PROTOCOL_VERSION,
     ActorFailed,
@@ -78,6 +80,8 @@ class NodeConfig(msgspec.Struct, kw_only=True):
     prestart: int = 0
     memory_limit: float = 0.95
     lives_with_driver: bool = True
+    topology: str = ""
+    """How the devices are wired, see `declared_topology`; empty: not known."""
 
 
 class Job(msgspec.Struct, kw_only=True):
@@ -107,7 +111,12 @@ class NodeShell:
         pool = WorkerPool(
             max(1, int(config.resources.get("CPU", 1))), lambda job: secrets.token_bytes(12) + job
         )
-        self.resources = NodeResources(config.resources, frozenset(config.unit_resources))
+        wiring = read_topology(config.topology) if config.topology else None
+        if wiring is not None and len(wiring.numa) < config.resources.get("GPU", 0):
+            wiring = None  # of fewer devices than this node declares
+        self.resources = NodeResources(
+            config.resources, frozenset(config.unit_resources), topology=wiring
+        )
         self.leases = LeaseMachine(self.resources, self, pool, config.node_id, config.labels)
         self.actors = ActorTable(self)
         self.store = NodeStore(self)
@@ -242,17 +251,32 @@ class NodeShell:
         memory = psutil.virtual_memory()
         if 1 - memory.available / memory.total < self.config.memory_limit:
             return
-        leases = [x for x in self.leases.leases.values() if x.is_granted and x.worker.pid]
-        tasks = [x for x in leases if not x.demand.actor] or leases
-        if not tasks:
-            return
-        youngest = max(tasks, key=lambda x: x.since)
+        leases = {
+            x.worker.worker_id.hex(): x
+            for x in self.leases.leases.values()
+            if x.is_granted and x.worker.pid
+        }
+        kills = kills_by_time(
+            [
+                WorkerMemory(
+                    name=name,
+                    memory_bytes=_memory_of(lease.worker.pid),
+                    started_s=lease.since,
+                    is_retriable=not lease.demand.actor,
+                )
+                for name, lease in leases.items()
+            ],
+            used_bytes=memory.total - memory.available,
+            threshold_bytes=int(self.config.memory_limit * memory.total),
+        )
         reason = (
             f"the node's memory was {100 - 100 * memory.available / memory.total:.0f} % full, "
             f"above its limit of {100 * self.config.memory_limit:.0f} %"
         )
-        self._deaths[youngest.worker.worker_id] = (reason, "oom")
-        self._kill(youngest.worker.worker_id)
+        for kill in kills[:1]:  # what it frees is seen at the next look
+            worker_id = bytes.fromhex(kill.worker)
+            self._deaths[worker_id] = (reason, "oom")
+            self._kill(worker_id)
 
     # ---- messages ----------------------------------------------------------------------------
 
@@ -588,6 +612,17 @@ class NodeShell:
         if isinstance(error, ActorAlreadyExistsError):
             kind = "ActorAlreadyExistsError"
         return kind, str(error)
+
+
+def _memory_of(pid: int) -> int:
+    """Bytes of memory that a process holds; 0 when it is gone."""
+    import psutil
+
+    try:
+        resident: int = psutil.Process(pid).memory_info().rss
+    except psutil.Error:
+        return 0
+    return resident
 
 
 def _private(path: str, flags: int) -> int:

@@ -1,0 +1,30 @@
+"""The wiring of a machine's devices as somebody declares it, or as it is found."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from phalanx.resources.topology import Topology
+
+
+def read_topology(declared: str) -> Topology | None:
+    """ "detect", the name of a known machine, or the text of `nvidia-smi topo -m`.
+
+    None when there is nothing to detect. Raises ValueError for a text that is none of these.
+    """
+    from phalanx.resources.machines import known_machines, machine
+    from phalanx.resources.topology import parse_topo
+
+    if declared == "detect":
+        from phalanx.engines.detection import detect_gpus
+
+        return detect_gpus()[1]
+    if "\n" not in declared.strip():
+        if declared not in known_machines():
+            raise ValueError(
+                f"No machine is known as {declared!r}; known are {', '.join(known_machines())}. "
+                "The text of `nvidia-smi topo -m` is taken as well."
+            )
+        return machine(declared)
+    return parse_topo(declared)
