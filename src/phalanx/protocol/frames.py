@@ -33,7 +33,7 @@ def decode_body(body: bytes | bytearray | memoryview) -> list[Message]:
     """The messages of one frame's body. Raises ProtocolError on anything that is not one."""
     try:
         return _decoder.decode(body)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ProtocolError(f"a frame that is not of the protocol: {error}") from None
 
 
