@@ -273,11 +273,16 @@ class Placer:
         klass = cluster.klass[t]
         return bool((cluster.future[node] >= klass.request)[klass.asked].all())
 
-    def ranked(self, ask: Ask, nodes: Indexes) -> Iterator[int]:
-        """Nodes by falling score, then name; sorted only when the first is not enough."""
+    def ranked(self, ask: Ask, nodes: Indexes, among: Flags | None = None) -> Iterator[int]:
+        """Nodes by falling score, then name; sorted only when the first is not enough. `among`
+        says which of them to give, but scores stay relative to them all."""
         if len(nodes) == 0:
             return
         scores = self.scores(ask, nodes)
+        if among is not None:
+            nodes, scores = nodes[among], scores[among]
+            if len(nodes) == 0:
+                return
         first = int(np.argmax(scores))
         yield int(nodes[first])
         for i in np.argsort(-scores, kind="stable"):

@@ -15,9 +15,11 @@ import numpy as np
 
 from phalanx.batch import jobs as j
 from phalanx.batch.actions.trial import Trial
+from phalanx.batch.amounts import Flags
 from phalanx.batch.arguments import flag
 from phalanx.batch.jobs import Job
 from phalanx.batch.ordering import Heap
+from phalanx.batch.rows import Indexes
 from phalanx.batch.session import Session
 from phalanx.batch.statement import Statement
 
@@ -107,7 +109,8 @@ class _Preemption:
         allowed = self._allowed(t, within=within)
         if self._trial is not None:
             return self._trial.preempt(statement, ask, nodes, allowed)
-        return self._in_order(statement, t, session.placer.ranked(ask, nodes), allowed)
+        hopeful = _could_hold(session, t, nodes)
+        return self._in_order(statement, t, session.placer.ranked(ask, nodes, hopeful), allowed)
 
     def _in_order(
         self, statement: Statement, t: int, nodes: Iterable[int], allowed: Allowed
@@ -135,6 +138,16 @@ class _Preemption:
         if not (session.placer.fits(t, node) and session.allocatable(t)):
             return False
         return session.placer.passes_now(session.placer.ask(t), node)
+
+
+def _could_hold(session: Session, t: int, nodes: Indexes) -> Flags:
+    """False where the task would not fit even if everybody but the promised left."""
+    cluster = session.cluster
+    klass = cluster.klass[t]
+    good = np.ones(len(nodes), dtype=np.bool_)
+    for r in klass.asked:
+        good &= cluster.capacity[nodes, r] - cluster.promised[nodes, r] >= klass.request[r]
+    return good
 
 
 def _enough(session: Session, t: int, node: int, victims: Sequence[int]) -> bool:
