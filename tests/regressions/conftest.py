@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import textwrap
+
 import pytest
 
 import phalanx
@@ -20,3 +25,24 @@ def runtime():
 def get(runtime):
     """`get` that fails instead of hanging."""
     return lambda refs: runtime.get(refs, timeout=30)
+
+
+@pytest.fixture
+def run_program(tmp_path):
+    """Runs a program of its own in a fresh interpreter: (exit code, output)."""
+
+    def run(text, **environment):
+        path = tmp_path / "program.py"
+        path.write_text(textwrap.dedent(text))
+        done = subprocess.run(
+            [sys.executable, "-W", "error", str(path)],
+            env={**os.environ, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=60,
+            text=True,
+            check=False,
+        )
+        return done.returncode, done.stdout
+
+    return run

@@ -113,8 +113,7 @@ class Connection:
         """Send everything before a planned end, waiting for the reader at most `timeout_s`."""
         self.flush()
         while self._backlog and not self.closed:
-            _, writable, _ = select.select([], [self.fileno], [], timeout_s)
-            if not writable:
+            if not wait_for(self.fileno, select.POLLOUT, timeout_s):
                 return
             self.drain()
 
@@ -135,6 +134,14 @@ class Connection:
         self.closed = True
         with contextlib.suppress(OSError):
             self.sock.close()
+
+
+def wait_for(fileno: int, event: int, timeout_s: float) -> bool:
+    """Wait for select.POLLIN or POLLOUT; False when the time is up. Takes any descriptor, where
+    select.select stops at 1024."""
+    poll = select.poll()
+    poll.register(fileno, event)
+    return bool(poll.poll(timeout_s * 1000))
 
 
 def same_user(sock: socket.socket) -> None:

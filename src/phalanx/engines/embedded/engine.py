@@ -17,7 +17,7 @@ import msgspec
 
 from phalanx.engines.embedded import session as sessions
 from phalanx.engines.embedded import waiting
-from phalanx.engines.embedded.connection import Connection
+from phalanx.engines.embedded.connection import Connection, wait_for
 from phalanx.engines.embedded.runtime import Runtime
 from phalanx.errors import SystemFailureError
 from phalanx.objects.reference import ObjectRef
@@ -240,6 +240,19 @@ def set_current(engine: EmbeddedEngine | None) -> None:
     _current = engine
 
 
+def _leave_behind() -> None:
+    """A forked child starts without an engine: it must not speak, or end, in its parent's name."""
+    engine = current()
+    if engine is not None:
+        set_current(None)
+        engine.runtime.leave_behind()
+        if engine._process is not None:
+            engine._process.returncode = 0  # not this process's child: nothing to wait for
+
+
+os.register_at_fork(after_in_child=_leave_behind)
+
+
 def _spawn(driver_fd: int) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "phalanx.engines.embedded.node_process", str(driver_fd)]
     environment = dict(os.environ)
@@ -274,7 +287,7 @@ def _introduce(node: Connection, job: JobOptions) -> dict[str, Any]:
     deadline = time.monotonic() + START_TIMEOUT_S
     while True:
         left = deadline - time.monotonic()
-        if left <= 0 or not select.select([node.fileno], [], [], left)[0]:
+        if left <= 0 or not wait_for(node.fileno, select.POLLIN, left):
             raise SystemFailureError(f"The node did not answer within {START_TIMEOUT_S:.0f} s.")
         messages = node.receive()
         if messages is None:

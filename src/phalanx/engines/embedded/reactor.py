@@ -312,6 +312,16 @@ class Reactor:
             with contextlib.suppress(OSError):
                 os.close(fd)
 
+    def close_inherited(self) -> None:
+        """Close the copies of descriptors that a fork made; their owner's stay as they are."""
+        for connection in self._connections.values():
+            connection.close()
+        if self._listener is not None:
+            self._listener.close()
+        self._epoll.close()
+        for fd in {self._wake_fd, self._wake_write}:
+            os.close(fd)
+
     @property
     def led_by_background(self) -> bool:
         """Whether the background thread waits on the sockets now."""

@@ -24,7 +24,7 @@ from phalanx.engines.embedded.submission import Submission
 from phalanx.engines.embedded.values import Callback, Values
 from phalanx.errors import AuthenticationError, LocalNodeDiedError
 from phalanx.model.ids import INDEX_BITS
-from phalanx.objects.reference import ObjectRef, process
+from phalanx.objects.reference import ObjectRef, forget_process, process
 from phalanx.objects.shared_memory import SharedStore
 from phalanx.objects.streams import Stream
 from phalanx.protocol.messages import (
@@ -177,6 +177,14 @@ class Runtime:
         with contextlib.suppress(Exception):
             self.store.trim()
         self.reactor.close()
+
+    def leave_behind(self) -> None:
+        """In a forked child: it is no part of the session, and must not keep its sockets open."""
+        self.closed = True
+        if process.hooks is self:
+            process.hooks = None
+        forget_process(self.process_id)
+        self.reactor.close_inherited()
 
     def next_number(self) -> int:
         """The number of a new object that no task makes."""

@@ -17,7 +17,7 @@ import sys
 from typing import Any, NoReturn
 
 from phalanx.engines.embedded import session as sessions
-from phalanx.engines.embedded.connection import Connection
+from phalanx.engines.embedded.connection import Connection, wait_for
 from phalanx.protocol.messages import LogLine, Request
 
 _PR_SET_PDEATHSIG = 1
@@ -187,7 +187,7 @@ class Zygote:
         self._epoll.unregister(pidfd)
         os.close(pidfd)
         for fd in child.pipes:
-            while fd in self._by_pipe and select.select([fd], [], [], 0)[0]:
+            while fd in self._by_pipe and wait_for(fd, select.POLLIN, 0):
                 self._read_output(fd)
         for fd in child.pipes:  # held open by a grandchild: its output is nobody's now
             if self._by_pipe.pop(fd, None) is not None:
