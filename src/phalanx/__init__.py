@@ -5,10 +5,13 @@ The names here are Ray's, with Ray's meaning: `import phalanx as ray` is a good 
 
 from __future__ import annotations
 
-from phalanx import actor, exceptions
+import cloudpickle
+
+from phalanx import actor, exceptions, runtime_context, runtime_env, util
 from phalanx.api.actors import ActorClass, ActorHandle, method
 from phalanx.api.cluster import available_resources, cluster_resources, nodes, timeline
 from phalanx.api.decorator import remote
+from phalanx.api.logging_config import LoggingConfig
 from phalanx.api.objects import cancel, get, get_actor, kill, put, wait
 from phalanx.api.runtime_context import get_gpu_ids, get_runtime_context
 from phalanx.api.session import init, is_initialized, shutdown
@@ -34,6 +37,7 @@ __all__ = [
     "ActorID",
     "DynamicObjectRefGenerator",
     "JobID",
+    "LoggingConfig",
     "NodeID",
     "ObjectID",
     "ObjectRef",
@@ -46,6 +50,7 @@ __all__ = [
     "actor",
     "available_resources",
     "cancel",
+    "cloudpickle",
     "cluster_resources",
     "exceptions",
     "get",
@@ -59,7 +64,10 @@ __all__ = [
     "nodes",
     "put",
     "remote",
+    "runtime_context",
+    "runtime_env",
     "shutdown",
     "timeline",
+    "util",
     "wait",
 ]

@@ -12,6 +12,7 @@ from typing import Any
 
 import cloudpickle
 
+from phalanx.api.logging_config import LoggingConfig
 from phalanx.engines.declared_topology import read_topology
 from phalanx.engines.detection import detect, shared_memory_bytes
 from phalanx.engines.embedded.engine import (
@@ -139,7 +140,7 @@ def init(
             temp_dir=options.get("_temp_dir"),
             topology=topology or "",
         )
-        hook = _hook(runtime_env)
+        hook = _hook(runtime_env, options.get("logging_config"))
         job = JobOptions(
             namespace=namespace or str(uuid.uuid4()), log_to_driver=log_to_driver, hook=hook
         )
@@ -149,24 +150,26 @@ def init(
         return _handle(engine)
 
 
-def _hook(runtime_env: dict[str, Any] | None) -> bytes:
-    setup = (runtime_env or {}).get("worker_process_setup_hook")
+def _hook(runtime_env: dict[str, Any] | None, logging_config: LoggingConfig | None) -> bytes:
+    """What each worker of this job runs at its start, pickled; empty for nothing."""
+    steps = []
+    if logging_config is not None:
+        logging_config.apply()
+        steps.append(logging_config.apply)
     if os.environ.get("PHALANX_COMPAT_RAY") == "1":
         from importlib import import_module
 
-        install = import_module("phalanx.compat.ray").install
-        if setup is None:
-            setup = install
-        else:
-            first = setup
-
-            def setup() -> None:
-                install()
-                first()
-
-    if setup is None:
+        steps.append(import_module("phalanx.compat.ray").install)
+    if (setup := (runtime_env or {}).get("worker_process_setup_hook")) is not None:
+        steps.append(setup)
+    if not steps:
         return b""
-    data: bytes = cloudpickle.dumps(setup)
+
+    def run_all() -> None:
+        for step in steps:
+            step()
+
+    data: bytes = cloudpickle.dumps(run_all)
     return data
 
 

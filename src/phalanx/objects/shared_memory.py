@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from phalanx.errors import ObjectLostError, ObjectStoreFullError
+from phalanx.errors import ObjectLostError, ObjectStoreFullError, OutOfDiskError
 from phalanx.protocol.messages import SHARED, Value
 
 _ALIGN = 64
@@ -33,11 +33,13 @@ _MADV_POPULATE_WRITE = 23
 class Extent:
     """A file in shared memory that this process wrote and has mapped."""
 
-    __slots__ = ("capacity", "map", "name")
+    __slots__ = ("capacity", "is_shared", "map", "name")
 
-    def __init__(self, name: str, capacity: int, mapping: mmap.mmap) -> None:
+    def __init__(self, name: str, capacity: int, mapping: mmap.mmap, is_shared: bool) -> None:
         self.name = name
         self.capacity = capacity
+        self.is_shared = is_shared
+        """Whether the file lies in shared memory, and not on disk for want of room."""
         self.map: mmap.mmap | None = mapping
 
 
@@ -126,7 +128,8 @@ class SharedStore:
             position = _aligned(position + len(raw))
         view.release()
         self._lent[extent.name] = extent
-        self._sealed(extent.name, extent.capacity)
+        if extent.is_shared:
+            self._sealed(extent.name, extent.capacity)
         hold = SharedHold(self, extent.name, extent.capacity, extent)
         return Value(SHARED, extent.name.encode(), [], [], extent.capacity), hold
 
@@ -173,7 +176,8 @@ class SharedStore:
             name, extent, seen, view = self.dropped.popleft()
             self._lent.pop(name, None)
             viewed = view is not None and view() is not None
-            if extent is not None and extent.map is not None and not seen and not viewed:
+            reusable = extent is not None and extent.is_shared and extent.map is not None
+            if extent is not None and reusable and not seen and not viewed:
                 self._keep(extent)
                 continue
             self._unlink(name)
@@ -223,26 +227,32 @@ class SharedStore:
         capacity = (size + _PAGE - 1) // _PAGE * _PAGE
         if self._credit < capacity:
             self.trim()
-            self._credit += self._reserve(capacity - self._credit)
+            try:
+                self._credit += self._reserve(capacity - self._credit)
+            except ObjectStoreFullError:
+                # More than memory may hold, and nothing left to spill: it lives on disk at once.
+                return self._create(name, capacity, self.spill_directory)
+        extent = self._create(name, capacity, self.directory)
         self._credit -= capacity
-        return self._create(name, capacity)
+        return extent
 
-    def _create(self, name: str, capacity: int) -> Extent:
-        path = self._path(name)
+    def _create(self, name: str, capacity: int, directory: str) -> Extent:
+        path = os.path.join(directory, name)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             mapping = _map_with_pages(fd, capacity)
         except OSError as error:
             os.unlink(path)
-            self._credit += capacity
-            raise ObjectStoreFullError(
-                f"shared memory refused {capacity} bytes for an object in {self.directory}: "
-                f"{error.strerror}. Free references, raise object_store_memory, or enlarge "
-                f"the file system."
+            if directory == self.directory:
+                return self._create(name, capacity, self.spill_directory)
+            raise OutOfDiskError(
+                f"an object of {capacity} bytes fits neither shared memory nor the disk under "
+                f"{directory}: {error.strerror}. Free references, raise object_store_memory, or "
+                "free space on that disk."
             ) from None
         finally:
             os.close(fd)
-        return Extent(name, capacity, mapping)
+        return Extent(name, capacity, mapping, is_shared=directory == self.directory)
 
     def _keep(self, extent: Extent) -> None:
         self._kept.append(extent)

@@ -207,9 +207,7 @@ class TaskMachine:
         self, class_number: int, lease: int, worker_id: bytes, now: float
     ) -> LeasedWorker | None:
         """The node lends a worker. None when its class has nothing for it: it went back."""
-        scheduling_class = self._numbered[class_number]
-        scheduling_class.announced = max(0, scheduling_class.announced - 1)
-        scheduling_class.granted += 1
+        scheduling_class = self._count_grant(class_number)
         scheduling_class.refusal = ""
         worker = LeasedWorker(lease, worker_id, scheduling_class)
         worker.idle_since = worker.sent_at = now
@@ -220,6 +218,16 @@ class TaskMachine:
             self._give_back(worker)
             return None
         return worker
+
+    def unreachable(self, class_number: int) -> None:
+        """A granted worker was gone before it could be reached: others are asked for."""
+        self.dirty.add(self._count_grant(class_number).number)
+
+    def _count_grant(self, class_number: int) -> SchedulingClass:
+        scheduling_class = self._numbered[class_number]
+        scheduling_class.announced = max(0, scheduling_class.announced - 1)
+        scheduling_class.granted += 1
+        return scheduling_class
 
     def refused(self, class_number: int, reason: str, fatal: bool) -> None:
         """The node cannot ever serve this class (its tasks fail) or cannot for now (they wait)."""

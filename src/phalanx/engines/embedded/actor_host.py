@@ -268,7 +268,8 @@ class ActorHost:
     def _failure(
         self, call: Call, error: BaseException, context: TaskContext, started: float
     ) -> Message:
-        if context.is_cancelled and isinstance(error, asyncio.CancelledError | KeyboardInterrupt):
+        asked = context.is_cancelled and isinstance(error, asyncio.CancelledError)
+        if asked or isinstance(error, KeyboardInterrupt):
             return Failed(call.number, b"", started, time.time(), "cancelled")
         try:
             actor_repr = repr(self.instance)

@@ -373,8 +373,9 @@ class WorkerExecutor:
                 return self.pack_many(connection, task, result, context, started)
             finally:
                 self._interruptible = False
-        except KeyboardInterrupt as error:
-            return self._interrupted(task, error, context, definition.name, started)
+        except KeyboardInterrupt:
+            # Asked for by cancel, or the task's own doing: never one in the reader.
+            return Failed(task.number, b"", started, time.time(), "cancelled")
         except SystemExit as error:
             self._exit(connection, error)
             raise AssertionError("unreachable") from None
@@ -390,18 +391,6 @@ class WorkerExecutor:
                 f"({type(error).__name__}: {error}). A module that only the driver can import is "
                 "the usual cause: make it importable, or define the function in the main script."
             ) from error
-
-    def _interrupted(
-        self,
-        task: Task,
-        error: BaseException,
-        context: TaskContext,
-        name: str,
-        started: float,
-    ) -> Failed:
-        if context.is_cancelled:
-            return Failed(task.number, b"", started, time.time(), "cancelled")
-        return self.failure(task.number, error, name, started)
 
     def _exit(self, connection: Connection, error: SystemExit) -> None:
         """sys.exit() in a task ends its worker."""

@@ -259,6 +259,7 @@ class Submission:
         connection = self._runtime.peer(message.worker)
         if connection is None:
             self._runtime.node.send(LeaseReturned(message.lease, False))
+            self.machine.unreachable(message.scheduling_class)
             return
         worker = self.machine.granted(message.scheduling_class, message.lease, message.worker, now)
         if worker is None:

@@ -1,0 +1,29 @@
+"""How workers set up the logging module."""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+
+_FORMATS = {
+    "TEXT": "%(asctime)s %(levelname)s %(name)s -- %(message)s",
+    "JSON": '{"asctime": "%(asctime)s", "levelname": "%(levelname)s", "message": "%(message)s"}',
+}
+
+
+class LoggingConfig(msgspec.Struct, frozen=True):
+    """`init(logging_config=...)`: encoding "TEXT" or "JSON", and the root logger's level."""
+
+    encoding: str = "TEXT"
+    log_level: str = "INFO"
+
+    def __post_init__(self) -> None:
+        if self.encoding not in _FORMATS:
+            raise ValueError(
+                f"Invalid encoding type: {self.encoding}. Valid ones are: {', '.join(_FORMATS)}."
+            )
+
+    def apply(self) -> None:
+        """Set up this process's root logger."""
+        logging.basicConfig(level=self.log_level, format=_FORMATS[self.encoding], force=True)

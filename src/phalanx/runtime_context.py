@@ -1,0 +1,7 @@
+"""The runtime context where Ray's programs look for it."""
+
+from __future__ import annotations
+
+from phalanx.api.runtime_context import RuntimeContext, get_runtime_context
+
+__all__ = ["RuntimeContext", "get_runtime_context"]
