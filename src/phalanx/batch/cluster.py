@@ -147,13 +147,13 @@ class Cluster:
     def _tasks(self, snapshot: Snapshot) -> None:
         """One list per attribute: a snapshot may hold a hundred thousand tasks."""
         self.tasks: Sequence[TaskSpec] = snapshot.tasks
-        self.task_uid = [f"{t.shape.namespace}/{t.name}" for t in snapshot.tasks]
+        self.task_uid = list(map("/".join, map(_UID, snapshot.tasks)))
         uids = sorted(self.task_uid)
         if uids != self.task_uid:
             self.tasks = sorted(snapshot.tasks, key=lambda t: t.uid)
             self.task_uid = uids
-        shapes = [t.shape for t in self.tasks]
-        ids = [id(s) for s in shapes]
+        shapes = list(map(_SHAPE, self.tasks))
+        ids = list(map(id, shapes))
         self.klasses: list[Klass] = []
         by_shape: dict[Shape, Klass] = {}
         by_id: dict[int, Klass] = {}
@@ -163,18 +163,16 @@ class Cluster:
                 klass = by_shape[shape] = Klass(len(self.klasses), shape, self.dims)
                 self.klasses.append(klass)
             by_id[key] = klass
-        self.klass: list[Klass] = [by_id[key] for key in ids]
+        self.klass: list[Klass] = list(map(by_id.__getitem__, ids))
         node_index = {**self.node_index, "": -1}
-        self.node_of: list[int] = [node_index[t.node] for t in self.tasks]
-        known = _PHASE_STATUS
-        written = np.array([known.get(t.phase, -1) for t in self.tasks], dtype=np.int64)
+        self.node_of: list[int] = list(map(node_index.__getitem__, map(_NODE, self.tasks)))
+        written = np.array(list(map(_PHASE_STATUS.__getitem__, map(_PHASE, self.tasks))))
         placed = np.array(self.node_of, dtype=np.int64) >= 0
         undecided = np.where(placed, j.BOUND, j.PENDING)
         self.status: list[int] = np.where(written < 0, undecided, written).tolist()
         job_at = {(job.spec.namespace, job.spec.name): job.index for job in self.jobs}
-        self.job_of: list[int] = [
-            job_at.get((t.shape.namespace, t.podgroup), -1) for t in self.tasks
-        ]
+        found = list(map(job_at.get, map(_GROUP, self.tasks)))
+        self.job_of: list[int] = [-1 if i is None else i for i in found]
         jobs = np.array(self.job_of, dtype=np.int64)
         by_job = np.argsort(jobs, kind="stable")
         ends = np.searchsorted(jobs[by_job], np.arange(len(self.jobs) + 1)).tolist()

@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 
 from phalanx.errors import ObjectLostError, ObjectStoreFullError, OutOfDiskError
+from phalanx.objects.copying import copy
 from phalanx.protocol.messages import SHARED, Value
 
 _ALIGN = 64
@@ -124,7 +125,7 @@ class SharedStore:
         view[offset : offset + len(data)] = data
         position = _aligned(offset + len(data))
         for raw in raws:
-            view[position : position + len(raw)] = raw
+            copy(view[position : position + len(raw)], raw)
             position = _aligned(position + len(raw))
         view.release()
         self._lent[extent.name] = extent

@@ -13,6 +13,8 @@ import tempfile
 import msgspec
 
 SHM = "/dev/shm"
+_SOCKET_PATH = 107
+_LONGEST_ROOT = _SOCKET_PATH - len("/" + 16 * "0" + "/s/" + 32 * "0")
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,16 +25,13 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     """Sockets, logs and spilled objects."""
     shared: str
     """Objects in shared memory."""
+    spill: str
+    """Objects moved to disk."""
 
     @property
     def sockets(self) -> str:
         """Directory of the processes' sockets, named by the hex of their ids."""
         return os.path.join(self.directory, "s")
-
-    @property
-    def spill(self) -> str:
-        """Directory of objects moved to disk."""
-        return os.path.join(self.directory, "spill")
 
     @property
     def logs(self) -> str:
@@ -46,13 +45,34 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def runtime_root(base: str | None = None) -> str:
-    """The user's private directory for sessions. Raises PermissionError when it is not private."""
+    """The user's private directory for sessions.
+
+    Raises PermissionError when it is not private, and ValueError when a `base` that the caller
+    chose is so long that no socket can be made there.
+    """
     if base is None:
         run = os.environ.get("XDG_RUNTIME_DIR")
+        bases = [os.path.join(d, f"phalanx-{os.getuid()}") for d in (tempfile.gettempdir(), "/tmp")]  # noqa: S108
         if run and os.path.isdir(run) and os.access(run, os.W_OK):
-            base = os.path.join(run, "phalanx")
-        else:
-            base = os.path.join(tempfile.gettempdir(), f"phalanx-{os.getuid()}")
+            bases.insert(0, os.path.join(run, "phalanx"))
+        base = next((b for b in bases if len(os.fsencode(b)) <= _LONGEST_ROOT), bases[-1])
+    elif len(os.fsencode(base)) > _LONGEST_ROOT:
+        raise ValueError(
+            f"_temp_dir {base} is too long: sockets' paths end after {_SOCKET_PATH} bytes, which "
+            f"leaves {_LONGEST_ROOT} for it. Choose a shorter one."
+        )
+    return _private(base)
+
+
+def _spill_root(base: str) -> str:
+    """Where spilled objects go: a runtime directory of the system is memory, not disk."""
+    run = os.environ.get("XDG_RUNTIME_DIR")
+    if run is None or os.path.dirname(base) != run:
+        return base
+    return _private(os.path.join(tempfile.gettempdir(), f"phalanx-{os.getuid()}"))
+
+
+def _private(base: str) -> str:
     with contextlib.suppress(FileExistsError):
         os.makedirs(base, mode=0o700)
     found = os.lstat(base)
@@ -72,10 +92,12 @@ def create(base: str | None = None) -> Session:
     directory = os.path.join(root, name)
     shm_root = SHM if os.path.isdir(SHM) else root
     shared = os.path.join(shm_root, f"phalanx-{os.getuid()}-{name}")
-    session = Session(name=name, directory=directory, shared=shared)
-    for path in (directory, session.sockets, session.spill, session.logs, shared):
+    spill = os.path.join(_spill_root(root), f"{name}-spill")
+    session = Session(name=name, directory=directory, shared=shared, spill=spill)
+    for path in (directory, session.sockets, spill, session.logs, shared):
         os.mkdir(path, mode=0o700)
-    record = {"pid": os.getpid(), "started": started_at(os.getpid()), "shared": shared}
+    me = os.getpid()
+    record = {"pid": me, "started": started_at(me), "shared": shared, "spill": spill}
     fd = os.open(os.path.join(directory, "owner"), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(fd, "w") as file:
         json.dump(record, file)
@@ -85,6 +107,7 @@ def create(base: str | None = None) -> Session:
 def remove(session: Session) -> None:
     """Delete everything of a session."""
     shutil.rmtree(session.shared, ignore_errors=True)
+    shutil.rmtree(session.spill, ignore_errors=True)
     shutil.rmtree(session.directory, ignore_errors=True)
 
 
@@ -100,6 +123,7 @@ def sweep(root: str) -> None:
             continue
         if not alive:
             shutil.rmtree(record["shared"], ignore_errors=True)
+            shutil.rmtree(record["spill"], ignore_errors=True)
             shutil.rmtree(directory, ignore_errors=True)
 
 
