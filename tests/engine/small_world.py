@@ -1,0 +1,379 @@
+"""Owners, a node and workers without processes: real machines, messages in queues, random deaths.
+
+The owners are the engine's own `Submission` over a runtime that only queues, the node is the real
+`LeaseMachine`; workers are modelled. Messages between two parties keep their order, all else is
+chosen by one seeded random source. A failure is a seed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import threading
+from collections import deque
+
+from phalanx.engines.embedded import submission
+from phalanx.engines.embedded.submission import Submission
+from phalanx.model.ids import INDEX_BITS
+from phalanx.node.leases import LeaseMachine
+from phalanx.node.workers import WorkerPool
+from phalanx.owner.tasks import ClassKey, FunctionRecord, Template
+from phalanx.protocol.messages import (
+    FAILED,
+    Cancel,
+    Done,
+    Failed,
+    Function,
+    Granted,
+    Lease,
+    LeaseDue,
+    LeaseReturned,
+    LeaseWanted,
+    Recall,
+    Refused,
+    Returned,
+    Task,
+    Unlease,
+    Value,
+    WorkerDied,
+)
+from phalanx.resources.instances import NodeResources
+from phalanx.resources.sets import ResourceSet
+
+END = object()
+"""Stands in a queue for the end of its connection."""
+
+
+class Clock:
+    """The engine's clock here: moved by hand."""
+
+    def __init__(self):
+        self.now = 100.0
+
+    def monotonic(self):
+        return self.now
+
+    time = monotonic
+
+
+class Wire:
+    """One direction of a connection: what is on its way, in order."""
+
+    def __init__(self, peer=b""):
+        self.peer = peer
+        self.queue = deque()
+        self.is_cut = False
+
+    def post(self, message):
+        if not self.is_cut:
+            self.queue.append(message)
+
+    send = post
+
+    def flush(self):
+        pass
+
+    @property
+    def waiting(self):
+        return 0
+
+
+class Nothing:
+    """Takes every call that does not matter here."""
+
+    def __getattr__(self, name):
+        return lambda *args, **kwargs: False
+
+
+class Owner:
+    """A process that submits tasks; `values`, `reactor` and the rest are what Submission asks."""
+
+    closed = False
+    on_warning = None
+
+    def __init__(self, world, process_id):
+        self.world = world
+        self.process_id = process_id
+        self.lock = threading.RLock()
+        self.reactor = self.calls = Nothing()
+        self.values = self
+        self.node = Wire(process_id)
+        self.results = {}
+        self._sequence = itertools.count(1)
+        self.submission = Submission(self)
+
+    def next_sequence(self):
+        return next(self._sequence)
+
+    def peer(self, worker_id):
+        return self.world.connect(self, worker_id)
+
+    def post(self, wire, message):
+        wire.post(message)
+
+    def mark_dirty(self, wire):
+        pass
+
+    def complete(self, ref, value, source=b""):
+        number = ref._number >> INDEX_BITS
+        assert number not in self.results, f"task {number} ended twice"
+        is_failure = isinstance(value, Value) and value.kind == FAILED
+        self.results[number] = "failed" if is_failure else "done"
+
+    def discard(self, value, source, number):
+        raise AssertionError(f"nobody waited for the result of task {number}")
+
+    def submit(self, template):
+        (ref,) = self.submission.submit(template, b"", None, None, None)
+        return ref._number >> INDEX_BITS
+
+    def receive(self, wire, message, now):
+        tasks = self.submission
+        match message:
+            case Granted():
+                tasks.granted(message, now)
+            case LeaseDue():
+                tasks.machine.lease_due(message.lease)
+            case WorkerDied():
+                tasks.worker_died(message)
+            case Refused():
+                tasks.refused(message)
+            case Done():
+                tasks.done(wire, message, now)
+            case Failed():
+                tasks.failed(wire, message, now)
+            case Returned():
+                tasks.returned(wire, message)
+            case _:
+                assert message is END, message
+                tasks.peer_lost(wire)
+
+
+class Worker:
+    """A process that runs what it is sent, one after another."""
+
+    def __init__(self, worker_id):
+        self.worker_id = worker_id
+        self.links = {}
+        """Owner -> (wire to the owner, wire to the worker)."""
+        self.queue = deque()
+        self.running = None
+        self.is_dead = False
+
+    def receive(self, owner, message):
+        match message:
+            case Task():
+                self.queue.append((owner, message))
+            case Recall():
+                self.give_back()
+            case Cancel():
+                self.cancel(owner, message.number)
+            case _:
+                assert isinstance(message, Function | Lease | Unlease), message
+
+    def give_back(self):
+        back, self.queue = self.queue, deque()
+        for owner, task in back:
+            self.links[owner][0].post(Returned([task.number]))
+
+    def cancel(self, owner, number):
+        for entry in list(self.queue):
+            if (entry[0], entry[1].number) == (owner, number):
+                self.queue.remove(entry)
+                self.links[owner][0].post(Failed(number, b"", 0.0, 0.0, "cancelled"))
+
+
+class World:
+    """All of it, and the random source that moves it."""
+
+    def __init__(self, seed, monkeypatch, cpus=2, owners=2):
+        self.random = random.Random(seed)
+        self.clock = Clock()
+        monkeypatch.setattr(submission, "time", self.clock)
+        ids = itertools.count(1)
+        pool = WorkerPool(cpus, lambda job: next(ids).to_bytes(12, "big") + job)
+        self.resources = NodeResources({"CPU": cpus})
+        self.machine = LeaseMachine(self.resources, self, pool, "n", {})
+        self.owners = [Owner(self, bytes([i]) * 12 + b"\0\0\0\1") for i in range(1, owners + 1)]
+        self.to_owner = {o.process_id: Wire() for o in self.owners}
+        self.to_node = deque()
+        """From the parent of all workers, and their hellos."""
+        self.workers = {}
+        self.runs = {}
+        """(owner, task number) -> how often it was begun."""
+        self.cancelled = set()
+        self.forks = deque()
+
+    # ---- effects of the node's machine -------------------------------------------------------
+
+    def start_worker(self, record):
+        self.forks.append(record.worker_id)
+
+    def stop_worker(self, record, reason, force):
+        if record.worker_id in self.workers:
+            self.kill(self.workers[record.worker_id])
+
+    def granted(self, lease):
+        wire = self.to_owner[lease.demand.owner]
+        wire.post(
+            Granted(
+                lease.demand.scheduling_class, lease.number, lease.worker.worker_id, {"CPU": 1}, {}
+            )
+        )
+
+    def due(self, lease):
+        self.to_owner[lease.demand.owner].post(LeaseDue(lease.number))
+
+    def refused(self, demand, reason, error):
+        raise AssertionError(f"refused: {reason}")
+
+    # ---- what happens ------------------------------------------------------------------------
+
+    def connect(self, owner, worker_id):
+        worker = self.workers.get(worker_id)
+        if worker is None or worker.is_dead:
+            return None
+        if owner not in worker.links:
+            worker.links[owner] = (Wire(worker_id), Wire(worker_id))
+            worker.links[owner][1].reader = worker.links[owner][0]
+        return worker.links[owner][0].__dict__.setdefault("out", _Out(worker.links[owner]))
+
+    def kill(self, worker):
+        if worker.is_dead:
+            return
+        worker.is_dead = True
+        worker.queue.clear()
+        for to_owner, to_worker in worker.links.values():
+            to_owner.post(END)
+            to_owner.is_cut = to_worker.is_cut = True
+            to_worker.queue.clear()
+        self.to_node.append(("exited", worker.worker_id))
+
+    def moves(self):
+        """Everything that may happen next."""
+        found = []
+        if self.forks:
+            found.append(self._fork)
+        if self.to_node:
+            found.append(self._tell_node)
+        for owner in self.owners:
+            if owner.node.queue:
+                found.append(lambda o=owner: self._node_receives(o))
+            wire = self.to_owner[owner.process_id]
+            if wire.queue:
+                found.append(lambda o=owner, w=wire: self._owner_receives(o, None, w))
+            if owner.submission.machine.dirty:
+                found.append(owner.submission.machine.pump_dirty)
+        for worker in self.workers.values():
+            for owner, (to_owner, to_worker) in worker.links.items():
+                if to_owner.queue:
+                    found.append(lambda o=owner, w=to_owner: self._owner_receives(o, w.out, w))
+                if to_worker.queue:
+                    found.append(
+                        lambda x=worker, o=owner, w=to_worker: x.receive(o, w.queue.popleft())
+                    )
+            if worker.running or worker.queue:
+                found.append(lambda x=worker: self._work(x))
+        return found
+
+    def step(self):
+        """One thing happens. False when nothing can."""
+        found = self.moves()
+        if found:
+            self.random.choice(found)()
+        self.check()
+        return bool(found)
+
+    def tick(self, seconds):
+        self.clock.now += seconds
+        for owner in self.owners:
+            owner.submission.tick(self.clock.now)
+        self.machine.tick(self.clock.now)
+
+    def settle(self, limit=30_000):
+        """Let everything that is on its way arrive, and time pass, until all is quiet."""
+        for _ in range(limit):
+            if not self.step():
+                self.tick(0.4)
+                if not self.moves():
+                    return
+        raise AssertionError("it never comes to rest")
+
+    def check(self):
+        used = sum(not x.is_blocked for x in self.machine.leases.values())
+        assert used <= self.resources.total()["CPU"], "more leases than CPUs"
+
+    def _fork(self):
+        worker_id = self.forks.popleft()
+        self.workers[worker_id] = Worker(worker_id)
+        self.to_node.append(("hello", worker_id))
+
+    def _tell_node(self):
+        what, worker_id = self.to_node.popleft()
+        now = self.clock.now
+        if what == "hello":
+            self.machine.worker_ready(worker_id, 1, now)
+            return
+        lease = self.machine.worker_gone(worker_id, now)
+        for owner in self.owners:
+            if lease is None or lease.demand.owner == owner.process_id:
+                self.to_owner[owner.process_id].post(WorkerDied(worker_id, "killed", "crashed"))
+
+    def _node_receives(self, owner):
+        message = owner.node.queue.popleft()
+        now = self.clock.now
+        if isinstance(message, LeaseReturned):
+            self.machine.returned(message.lease, message.reusable, now)
+            return
+        assert isinstance(message, LeaseWanted)
+        request = ResourceSet.from_mapping(message.resources)
+        self.machine.want(
+            now,
+            owner=owner.process_id,
+            scheduling_class=message.scheduling_class,
+            place=request,
+            hold=request,
+            count=message.count,
+            job=owner.process_id[12:],
+            priority=message.priority,
+            seen=message.seen,
+        )
+
+    def _owner_receives(self, owner, connection, wire):
+        owner.receive(connection, wire.queue.popleft(), self.clock.now)
+
+    def _work(self, worker):
+        if worker.running is None:
+            worker.running = worker.queue.popleft()
+            owner, task = worker.running
+            key = (owner.process_id, task.number)
+            self.runs[key] = self.runs.get(key, 0) + 1
+            return
+        (owner, task), worker.running = worker.running, None
+        took = 0.05 if task.name == "slow" else 0.00002
+        self.clock.now += took
+        done = Done(task.number, b"", 0.0, took)
+        worker.links[owner][0].post(done)
+
+
+class _Out:
+    """The owner's connection to a worker: it posts there, and stands for it among its messages."""
+
+    def __init__(self, link):
+        self._to_worker = link[1]
+        self.peer = link[1].peer
+
+    def post(self, message):
+        self._to_worker.post(message)
+
+    send = post
+
+    def flush(self):
+        pass
+
+
+def template(name, max_retries, priority=0):
+    """Tasks of function `name` on one CPU each."""
+    key = ClassKey((("CPU", 1.0),), b"", b"", "", priority, False)
+    function = FunctionRecord(name.encode(), name, b"")
+    return Template(function=function, key=key, name=name, returns=1, max_retries=max_retries)
