@@ -52,7 +52,7 @@ def runtime_root(base: str | None = None) -> str:
     """
     if base is None:
         run = os.environ.get("XDG_RUNTIME_DIR")
-        bases = [os.path.join(d, f"phalanx-{os.getuid()}") for d in (tempfile.gettempdir(), "/tmp")]  # noqa: S108
+        bases = [os.path.join(d, f"phalanx-{os.getuid()}") for d in (tempfile.gettempdir(), "/tmp")]
         if run and os.path.isdir(run) and os.access(run, os.W_OK):
             bases.insert(0, os.path.join(run, "phalanx"))
         base = next((b for b in bases if len(os.fsencode(b)) <= _LONGEST_ROOT), bases[-1])
@@ -123,7 +123,7 @@ def sweep(root: str) -> None:
             continue
         if not alive:
             shutil.rmtree(record["shared"], ignore_errors=True)
-            shutil.rmtree(record["spill"], ignore_errors=True)
+            shutil.rmtree(record.get("spill", directory), ignore_errors=True)
             shutil.rmtree(directory, ignore_errors=True)
 
 
