@@ -27,7 +27,7 @@ def test_a_directory_too_deep_for_sockets_is_passed_over(run_program, tmp_path, 
 
 def test_a_chosen_directory_that_is_too_deep_is_refused(tmp_path):
     phalanx.shutdown()
-    with pytest.raises(ValueError, match="_temp_dir .* is too long"):
+    with pytest.raises(ValueError, match="is too long: sockets"):
         phalanx.init(num_cpus=1, _temp_dir=str(tmp_path / ("x" * 120)))
 
 
