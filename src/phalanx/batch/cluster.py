@@ -25,6 +25,7 @@ SHARED_DEVICES = ("volcano.sh/gpu-", "volcano.sh/vgpu-")
 """Resources that are parts of devices: the deviceshare plugin counts them by device instead."""
 
 _PHASE_STATUS = {
+    "Pending": -1,
     "Running": j.RUNNING,
     "Releasing": j.RELEASING,
     "Succeeded": j.SUCCEEDED,
@@ -87,8 +88,7 @@ class Cluster:
         self.queues: list[QueueSpec] = sorted(snapshot.queues, key=lambda q: q.name)
         self.queue_index = {q.name: i for i, q in enumerate(self.queues)}
         self._jobs(snapshot)
-        self._tasks(snapshot)
-        self._hold()
+        self._hold(*self._tasks(snapshot))
         self._subjobs()
         self._topologies()
         self.version = 0
@@ -144,15 +144,16 @@ class Cluster:
             self.jobs.append(job)
         self.job_index = {job.uid: job.index for job in self.jobs}
 
-    def _tasks(self, snapshot: Snapshot) -> None:
-        """One list per attribute: a snapshot may hold a hundred thousand tasks."""
+    def _tasks(self, snapshot: Snapshot) -> tuple[Counts, Counts, Counts]:
+        """One list per attribute: a snapshot may hold a hundred thousand tasks. Returns status and
+        node of each, and the tasks sorted by job, those without one first."""
         self.tasks: Sequence[TaskSpec] = snapshot.tasks
-        self.task_uid = list(map("/".join, map(_UID, snapshot.tasks)))
+        self.task_uid = [f"{t.shape.namespace}/{t.name}" for t in snapshot.tasks]
         uids = sorted(self.task_uid)
         if uids != self.task_uid:
             self.tasks = sorted(snapshot.tasks, key=lambda t: t.uid)
             self.task_uid = uids
-        shapes = list(map(_SHAPE, self.tasks))
+        shapes = [t.shape for t in self.tasks]
         ids = list(map(id, shapes))
         self.klasses: list[Klass] = []
         by_shape: dict[Shape, Klass] = {}
@@ -165,27 +166,29 @@ class Cluster:
             by_id[key] = klass
         self.klass: list[Klass] = list(map(by_id.__getitem__, ids))
         node_index = {**self.node_index, "": -1}
-        self.node_of: list[int] = list(map(node_index.__getitem__, map(_NODE, self.tasks)))
-        written = np.array(list(map(_PHASE_STATUS.__getitem__, map(_PHASE, self.tasks))))
-        placed = np.array(self.node_of, dtype=np.int64) >= 0
-        undecided = np.where(placed, j.BOUND, j.PENDING)
-        self.status: list[int] = np.where(written < 0, undecided, written).tolist()
+        self.node_of: list[int] = [node_index[t.node] for t in self.tasks]
+        known = _PHASE_STATUS
+        written = np.array([known[t.phase] for t in self.tasks], dtype=np.int64)
+        nodes = np.array(self.node_of, dtype=np.int64)
+        undecided = np.where(nodes >= 0, j.BOUND, j.PENDING)
+        status = np.where(written < 0, undecided, written)
+        self.status: list[int] = status.tolist()
         job_at = {(job.spec.namespace, job.spec.name): job.index for job in self.jobs}
-        found = list(map(job_at.get, map(_GROUP, self.tasks)))
-        self.job_of: list[int] = [-1 if i is None else i for i in found]
+        self.job_of: list[int] = [
+            job_at.get((t.shape.namespace, t.podgroup), -1) for t in self.tasks
+        ]
         jobs = np.array(self.job_of, dtype=np.int64)
         by_job = np.argsort(jobs, kind="stable")
         ends = np.searchsorted(jobs[by_job], np.arange(len(self.jobs) + 1)).tolist()
         grouped = by_job.tolist()
         for job in self.jobs:
             job.tasks = grouped[ends[job.index] : ends[job.index + 1]]
+        return status, nodes, by_job
 
-    def _hold(self) -> None:
+    def _hold(self, status: Counts, nodes: Counts, by_job: Counts) -> None:
         """Enter the tasks that already stand on nodes into the books, and count all by job."""
         if not self.tasks:
             return
-        status = np.array(self.status)
-        nodes = np.array(self.node_of)
         of_class = np.array([k.index for k in self.klass])
         requests = np.array([k.request for k in self.klasses])
         weights = np.array([k.weighed for k in self.klasses])
@@ -200,16 +203,18 @@ class Cluster:
         self.idle -= self.used
         self.asked += self.used
         self.future = self.idle + self.releasing
-        self._count_jobs(status, of_class, requests)
+        self._count_jobs(status, of_class, requests, by_job)
 
-    def _count_jobs(self, status: Counts, of_class: Counts, requests: Counts) -> None:
+    def _count_jobs(
+        self, status: Counts, of_class: Counts, requests: Counts, by_job: Counts
+    ) -> None:
         jobs = np.array(self.job_of)
-        mine = np.flatnonzero(jobs >= 0)
-        shape = (len(self.jobs), len(self.dims))
-        held, total = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
-        np.add.at(total, jobs[mine], requests[of_class[mine]])
-        holding = mine[np.isin(status[mine], list(j.HOLDING))]
-        np.add.at(held, jobs[holding], requests[of_class[holding]])
+        mine = by_job[np.searchsorted(jobs[by_job], 0) :]
+        sizes = np.bincount(jobs[mine], minlength=len(self.jobs))
+        ends = np.concatenate(([0], np.cumsum(sizes)))
+        loads = requests[of_class[mine]]
+        total = _sums(loads, ends)
+        held = _sums(loads * np.isin(status[mine], list(j.HOLDING))[:, None], ends)
         slots = jobs[mine] * j.SLOTS + status[mine]
         counts = np.bincount(slots, minlength=len(self.jobs) * j.SLOTS)
         table = counts.reshape(len(self.jobs), j.SLOTS).tolist()
@@ -457,3 +462,10 @@ def _converted(topology: NetworkTopology | None, top: int) -> NetworkTopology | 
     if topology is None or topology.mode == "hard":
         return topology
     return NetworkTopology(mode="hard", highest_tier=top)
+
+
+def _sums(rows: Counts, ends: Counts) -> Counts:
+    """The sum of the rows between every two neighbours in `ends`."""
+    running = np.zeros((len(rows) + 1, rows.shape[1]), dtype=np.int64)
+    np.cumsum(rows, axis=0, out=running[1:])
+    return np.asarray(running[ends[1:]] - running[ends[:-1]], dtype=np.int64)
