@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from tests.engine.small_world import World, template
 
 

@@ -1,0 +1,242 @@
+"""The submitting side's machine by scripts: what it sends, asks for, calls back and gives up.
+
+A script is one line. Before the arrow, what happens; after it, the effects in order.
+  `f`, `f*3`, `f!`       submit tasks of function f (`!`: not to be retried), numbered from 1
+  `grant 1`, `due 1`     the node lends worker 1, or wants it back; `gone`: one was unreachable
+  `done 1`, `back 2,3`   task 1 gave its result; tasks came back unstarted
+  `lost 1`, `moved 1`    worker 1 crashed; or its lease ended before the task could start
+  `leaves 1`             worker 1 ends by plan
+  `flush`, `after 0.5`   the outbox leaves; so many seconds pass and a tick comes
+  `knows f 0.001`        f takes so many seconds on average
+  `never`, `notnow`      the node refuses the class for good, or for now
+  `cancel 2`             task 2 is marked as cancelled
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from phalanx.owner.leases import AHEAD_TASKS, TaskMachine
+from phalanx.owner.tasks import ClassKey, FunctionRecord, PendingTask, Template
+
+KEY = ClassKey((("CPU", 1.0),), b"", b"", "", 0, False)
+
+
+class Script:
+    """Runs a script on a machine and writes its effects down."""
+
+    def __init__(self, key=KEY):
+        self.machine = TaskMachine(self)
+        self.functions = {}
+        self.tasks = {}
+        self.key = key
+        self.now = 0.0
+        self.log = []
+        self.attempts = {}
+
+    # ---- effects
+
+    def send_tasks(self, worker, tasks, urgent):
+        for task in tasks:
+            assert task.worker is worker
+        self.log.append(f"send {worker.lease}:{','.join(str(t.number) for t in tasks)}")
+
+    def recall(self, worker):
+        self.log.append(f"recall {worker.lease}")
+
+    def want_workers(self, scheduling_class, count):
+        self.log.append(f"want {count}")
+
+    def return_lease(self, worker, reusable):
+        self.log.append(f"return {worker.lease}" + ("" if reusable else " spent"))
+
+    def fail(self, task, kind, reason):
+        self.log.append(f"fail {task.number} {kind}")
+
+    def requeued(self, task, reason):
+        if task.attempt != self.attempts.get(task.number, 0):
+            self.attempts[task.number] = task.attempt
+            self.log.append(f"retry {task.number}")
+
+    # ---- events
+
+    def run(self, script):
+        for line in script.split(";"):
+            name, _, rest = line.strip().partition(" ")
+            event = getattr(self, f"on_{name}", None)
+            if event is not None:
+                event(*rest.split())
+            else:
+                self.submit(name)
+        return "; ".join(self.log)
+
+    def submit(self, text):
+        name, _, count = text.partition("*")
+        once = name.endswith("!")
+        record = self.functions.setdefault(name[0], FunctionRecord(name[0].encode(), name[0], b""))
+        template = Template(
+            function=record, key=self.key, name=name[0], returns=1, max_retries=0 if once else 1
+        )
+        for _ in range(int(count or 1)):
+            task = PendingTask(len(self.tasks) + 1, template, b"", None, None, [])
+            self.tasks[task.number] = self.machine.pending[task.number] = task
+            self.machine.enqueue(task, self.machine.class_of(self.key))
+
+    def worker(self, lease):
+        return self.machine.by_lease(int(lease))
+
+    def on_grant(self, lease):
+        worker = self.machine.granted(1, int(lease), b"w" + lease.encode(), self.now)
+        if worker is not None:
+            self.machine.pump(worker.scheduling_class)
+
+    def on_gone(self):
+        self.machine.unreachable(1)
+
+    def on_due(self, lease):
+        self.machine.lease_due(int(lease))
+
+    def on_done(self, number):
+        worker = self.tasks[int(number)].worker
+        assert self.machine.finished(worker, int(number), self.now) is not None
+
+    def on_back(self, numbers):
+        found = [int(n) for n in numbers.split(",")]
+        self.machine.returned(self.tasks[found[0]].worker, found)
+
+    def on_lost(self, lease):
+        self.machine.worker_lost(self.worker(lease), "it crashed", "crashed")
+
+    def on_moved(self, lease):
+        self.machine.worker_lost(self.worker(lease), "its lease ended", "lost")
+
+    def on_leaves(self, lease):
+        self.machine.leaving(self.worker(lease))
+
+    def on_flush(self):
+        self.machine.pump_dirty()
+
+    def on_after(self, seconds):
+        self.now += float(seconds)
+        self.machine.tick(self.now)
+
+    def on_knows(self, name, seconds):
+        self.functions.setdefault(name, FunctionRecord(name.encode(), name, b""))
+        self.functions[name].mean_s = float(seconds)
+
+    def on_never(self):
+        self.machine.refused(1, "it has none", True)
+
+    def on_notnow(self):
+        self.machine.refused(1, "it has none", False)
+
+    def on_cancel(self, number):
+        self.tasks[int(number)].cancelled = "cancelled"
+
+    def on_withdraw(self, number):
+        assert self.machine.withdraw(self.tasks[int(number)])
+
+
+CASES = """
+the first task asks at once: f -> want 1
+later ones wait for the flush: f*3; flush -> want 1; want 3
+a burst does not ask for each: f*130 -> want 1; want 64; want 128
+the worker gets the first: f*2; grant 1 -> want 1; send 1:1; want 1
+first in, first out: f*3; grant 1; done 1; flush; done 2; flush -> want 1; send 1:1; want 2; \
+  send 1:2; send 1:3; want 0
+an unknown function travels alone: f*9; grant 1; flush -> want 1; send 1:1; want 8
+a known one is sent ahead: knows f 0.001; f*9; grant 1; flush -> want 1; send 1:1; send \
+  1:2,3,4,5; want 4
+two workers share what waits: knows f 0.0001; f*7; grant 1; grant 2 -> want 1; send 1:1; send \
+  1:2,3,4,5,6,7; return 2
+a slow function is not sent ahead: knows f 0.5; f*3; grant 1; flush -> want 1; send 1:1; want 2
+another function stops the batch: knows f 0.0001; knows g 0.0001; f*2; g; f; grant 1 -> want 1; \
+  send 1:1; send 1:2
+what is not retried is never sent ahead: knows f 0.0001; f; f!*2; grant 1; flush -> want 1; \
+  send 1:1
+what is not retried stops the batch: knows f 0.0001; f*2; f!; f; grant 1; flush -> want 1; send \
+  1:1; send 1:2
+an idle worker is used at once: f; grant 1; done 1; f -> want 1; send 1:1; send 1:2
+a grant too many goes back: f; grant 1; done 1; grant 2 -> want 1; send 1:1; return 2
+idle leases go back: f; grant 1; done 1; after 0.29; after 0.02 -> want 1; send 1:1; return 1
+a busy one stays: f; grant 1; after 9 -> want 1; send 1:1
+a due idle one goes back at once: f; grant 1; done 1; due 1 -> want 1; send 1:1; return 1
+a due busy one goes back when done: f*2; grant 1; due 1; done 1; flush -> want 1; send 1:1; \
+  want 1; return 1
+a due one gives back what it has not begun: knows f 0.0001; f*4; grant 1; due 1; back 2,3,4; \
+  done 1; flush -> want 1; send 1:1; send 1:2,3,4; recall 1; return 1; want 3
+no task stays behind a slow one: knows f 0.0001; f*3; grant 1; after 0.03 -> want 1; send 1:1; \
+  send 1:2,3; recall 1
+it is asked once: knows f 0.0001; f*3; grant 1; after 0.03; after 1 -> want 1; send 1:1; send \
+  1:2,3; recall 1
+recalled tasks keep their place: knows f 0.0001; f*3; grant 1; f; after 0.03; back 2,3; flush; \
+  grant 2; done 2; flush; done 3; flush -> want 1; send 1:1; send 1:2,3; recall 1; want 3; send \
+  2:2; send 2:3; want 0; send 2:4
+nothing more goes behind a slow one: knows f 0.0001; f*3; grant 1; after 0.03; f; flush -> want \
+  1; send 1:1; send 1:2,3; recall 1; want 1
+only the head is charged: knows f 0.0001; f*3; grant 1; lost 1; flush -> want 1; send 1:1; send \
+  1:2,3; retry 1; want 3
+after a crash a function travels alone: knows f 0.0001; f*3; grant 1; lost 1; grant 2; flush -> \
+  want 1; send 1:1; send 1:2,3; retry 1; send 2:1
+retries end: f; grant 1; lost 1; grant 2; lost 2; flush -> want 1; send 1:1; retry 1; send 2:1; \
+  fail 1 crashed
+none are left to begin with: f!; grant 1; lost 1; flush -> want 1; send 1:1; fail 1 crashed
+an ended lease charges nobody: f!; grant 1; moved 1; flush; grant 2; done 1 -> want 1; send \
+  1:1; want 1; send 2:1
+an unreachable worker is asked for again: f; gone; flush -> want 1; want 1
+a leaving worker ends: f*2; grant 1; leaves 1; done 1; flush -> want 1; send 1:1; want 1; \
+  return 1 spent
+a refused class fails what waits: f*2; never; f -> want 1; fail 1 refused; fail 2 refused; want \
+  1
+a refusal for now lets it wait: f; notnow; grant 1 -> want 1; send 1:1
+a withdrawn task does not run: f*2; withdraw 1; grant 1 -> want 1; send 1:2
+the last one withdrawn is not asked for: f; withdraw 1; flush -> want 1; want 0
+a cancelled task that comes back does not run: knows f 0.0001; f*3; grant 1; cancel 2; back \
+  2,3; done 1; flush -> want 1; send 1:1; send 1:2,3; fail 2 cancelled; send 1:3
+a cancelled task behind a crash does not run: knows f 0.0001; f*2; grant 1; cancel 2; lost 1; \
+  grant 2 -> want 1; send 1:1; send 1:2; fail 2 cancelled; retry 1; send 2:1
+a cancelled head ends with its worker: f; grant 1; cancel 1; lost 1 -> want 1; send 1:1; fail 1 \
+  cancelled
+"""
+
+
+def cases():
+    for line in CASES.replace("\\\n", "").strip().splitlines():
+        name, _, rest = line.partition(":")
+        script, _, effects = rest.partition("->")
+        yield pytest.param(script.strip(), " ".join(effects.split()), id=name.strip())
+
+
+@pytest.mark.parametrize(("script", "effects"), list(cases()))
+def test_script(script, effects):
+    assert Script().run(script) == effects
+
+
+def test_a_pipeline_has_a_limit():
+    script = Script()
+    script.run(f"knows f 0.000001; f*{AHEAD_TASKS + 9}; grant 1; flush")
+    assert len(script.worker(1).inflight) == AHEAD_TASKS
+
+
+def test_timed_tasks_are_one_to_a_worker():
+    single = ClassKey((("CPU", 1.0),), b"", b"", "", 0, True)
+    assert Script(single).run("knows f 0.0001; f*3; grant 1") == "want 1; send 1:1"
+
+
+def test_classes_have_queues_of_their_own():
+    script = Script()
+    other = ClassKey((("GPU", 1.0),), b"", b"", "", 0, False)
+    script.submit("f")
+    first = script.machine.class_of(KEY)
+    assert script.machine.class_of(other).number == 2
+    assert script.machine.class_of(KEY) is first
+    assert not script.machine.class_of(other).queue
+
+
+def test_run_times_are_believed_at_once_when_bad():
+    record = FunctionRecord(b"f", "f", b"")
+    means = []
+    for seconds in (1.0, 1.0, 2.0, 10.0, 1.0):
+        record.observe(seconds)
+        means.append(round(record.mean_s, 3))
+    assert means == [1.0, 1.0, 1.2, 10.0, 8.2]
