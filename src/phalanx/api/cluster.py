@@ -33,17 +33,14 @@ def timeline(filename: str | None = None) -> list[dict[str, Any]] | None:
     """
     engine = running_engine()
     rows: list[dict[str, Any]] = []
-    for number, name, state, started, ended, where, attempt in engine.task_events():
-        if not ended:
-            continue
-        worker = where.hex()[:8] if isinstance(where, bytes) else str(where)
+    for number, name, state, started, ended, worker, attempt in engine.runs():
         rows.append(
             {
                 "cat": "task",
                 "name": name,
                 "ph": "X",
                 "pid": "node",
-                "tid": f"worker:{worker}",
+                "tid": f"worker:{worker.hex()[:8]}",
                 "ts": started * 1e6,
                 "dur": max(ended - started, 0) * 1e6,
                 "args": {"task": number, "state": state, "attempt": attempt},

@@ -74,7 +74,9 @@ class Cluster:
         names: set[str] = set()
         for node in snapshot.nodes:
             names.update(k for k, _ in node.capacity)
-        for shape in {id(t.shape): t.shape for t in snapshot.tasks}.values():
+        shapes = [t.shape for t in snapshot.tasks]
+        distinct = dict(zip(map(id, shapes), shapes, strict=True))
+        for shape in distinct.values():
             names.update(k for k, _ in shape.request)
         for queue in snapshot.queues:
             for quota in (queue.capability, queue.deserved, queue.guarantee):
@@ -88,7 +90,7 @@ class Cluster:
         self.queues: list[QueueSpec] = sorted(snapshot.queues, key=lambda q: q.name)
         self.queue_index = {q.name: i for i, q in enumerate(self.queues)}
         self._jobs(snapshot)
-        self._hold(*self._tasks(snapshot))
+        self._hold(*self._tasks(snapshot, distinct))
         self._subjobs()
         self._topologies()
         self.version = 0
@@ -144,27 +146,26 @@ class Cluster:
             self.jobs.append(job)
         self.job_index = {job.uid: job.index for job in self.jobs}
 
-    def _tasks(self, snapshot: Snapshot) -> tuple[Counts, Counts, Counts]:
+    def _tasks(self, snapshot: Snapshot, shapes: dict[int, Shape]) -> tuple[Counts, Counts, Counts]:
         """One list per attribute: a snapshot may hold a hundred thousand tasks. Returns status and
         node of each, and the tasks sorted by job, those without one first."""
         self.tasks: Sequence[TaskSpec] = snapshot.tasks
         self.task_uid = [f"{t.shape.namespace}/{t.name}" for t in snapshot.tasks]
         uids = sorted(self.task_uid)
         if uids != self.task_uid:
-            self.tasks = sorted(snapshot.tasks, key=lambda t: t.uid)
+            order = sorted(range(len(uids)), key=self.task_uid.__getitem__)
+            self.tasks = [snapshot.tasks[i] for i in order]
             self.task_uid = uids
-        shapes = [t.shape for t in self.tasks]
-        ids = list(map(id, shapes))
         self.klasses: list[Klass] = []
         by_shape: dict[Shape, Klass] = {}
         by_id: dict[int, Klass] = {}
-        for key, shape in dict(zip(ids, shapes, strict=True)).items():
+        for key, shape in shapes.items():
             klass = by_shape.get(shape)
             if klass is None:
                 klass = by_shape[shape] = Klass(len(self.klasses), shape, self.dims)
                 self.klasses.append(klass)
             by_id[key] = klass
-        self.klass: list[Klass] = list(map(by_id.__getitem__, ids))
+        self.klass: list[Klass] = [by_id[id(t.shape)] for t in self.tasks]
         node_index = {**self.node_index, "": -1}
         self.node_of: list[int] = [node_index[t.node] for t in self.tasks]
         known = _PHASE_STATUS

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
+from phalanx.model.lifecycle import PENDING_NODE
 from phalanx.owner.tasks import ClassKey, LeasedWorker, PendingTask, SchedulingClass
 
 AHEAD_S = 0.005
@@ -43,8 +44,8 @@ class Effects(Protocol):
         """The task will not run (again): crashed, oom, exited, refused or timeout."""
         ...
 
-    def retrying(self, task: PendingTask, reason: str) -> None:
-        """The task is queued once more."""
+    def requeued(self, task: PendingTask, reason: str) -> None:
+        """The task is queued once more: tried again, or not started where it was sent."""
         ...
 
 
@@ -146,7 +147,8 @@ class TaskMachine:
         count = len(queue)
         if count:
             mean = queue[0].template.function.mean_s
-            if mean is not None and scheduling_class.workers:
+            moving = [w for w in scheduling_class.workers if not (w.recalled or _stopping(w))]
+            if mean is not None and moving:  # else nobody will come to them soon
                 count = min(count, int(count * mean / WORTH_A_WORKER_S))
         announced = scheduling_class.announced
         if count == announced or (announced and 0 < count < 2 * announced):
@@ -180,11 +182,11 @@ class TaskMachine:
     def retry(self, task: PendingTask, reason: str) -> None:
         """Queue the task once more."""
         task.attempt += 1
-        self._requeue([task])
-        self._effects.retrying(task, reason)
+        self._requeue([task], reason)
 
-    def _requeue(self, tasks: Iterable[PendingTask]) -> None:
+    def _requeue(self, tasks: Iterable[PendingTask], reason: str) -> None:
         for task in reversed(list(tasks)):
+            self._effects.requeued(task, reason)
             task.worker = None
             self.pending[task.number] = task
             scheduling_class = self.class_of(task.template.key)
@@ -229,17 +231,21 @@ class TaskMachine:
         scheduling_class.granted += 1
         return scheduling_class
 
-    def refused(self, class_number: int, reason: str, fatal: bool) -> None:
-        """The node cannot ever serve this class (its tasks fail) or cannot for now (they wait)."""
+    def refused(self, class_number: int, reason: str, fatal: bool) -> list[PendingTask]:
+        """The node cannot ever serve this class (its tasks fail) or cannot for now (they wait).
+
+        Those that have begun to wait are returned.
+        """
         scheduling_class = self._numbered[class_number]
         scheduling_class.refusal = reason
         if not fatal:
-            return
+            return [task for task in scheduling_class.queue if task.state == PENDING_NODE]
         scheduling_class.announced = 0
         while scheduling_class.queue:
             task = scheduling_class.queue.popleft()
             self.pending.pop(task.number, None)
             self._effects.fail(task, "refused", reason)
+        return []
 
     def lease_due(self, lease: int) -> None:
         """Somebody else waits for this worker's resources."""
@@ -262,9 +268,18 @@ class TaskMachine:
     def returned(self, worker: LeasedWorker, numbers: list[int]) -> None:
         """The worker gives back tasks that it did not start."""
         back = [t for n in numbers if (t := worker.inflight.pop(n, None)) is not None]
-        self._requeue(back)
+        self._take_back(back)
         if not worker.inflight:
             self._moved(worker, worker.sent_at)
+
+    def _take_back(self, tasks: list[PendingTask]) -> None:
+        """Queue what was not started again, unless it was cancelled meanwhile."""
+        self._requeue((t for t in tasks if not t.cancelled), "not started where it was sent")
+        for task in tasks:
+            if task.cancelled:
+                task.worker, task.cancelled = None, "cancelled"
+                self.pending.pop(task.number, None)
+                self._effects.fail(task, "cancelled", "")
 
     def worker_lost(self, worker: LeasedWorker, reason: str, kind: str) -> None:
         """The process is gone and all its results are in: what it had is tried again or fails.
@@ -277,10 +292,10 @@ class TaskMachine:
         if not tasks:
             return
         head, rest = tasks[0], tasks[1:]
-        self._requeue(rest)
+        self._take_back(rest)
         head.worker = None
         if kind == "lost":  # the lease ended before the task could start
-            self._requeue([head])
+            self._requeue([head], reason)
             return
         head.template.function.failed = True
         if head.cancelled:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from phalanx.model.lifecycle import PENDING_ARGS, PENDING_NODE
 from phalanx.objects.reference import ObjectRef
 from phalanx.protocol.messages import Payload
 
@@ -82,6 +83,7 @@ class PendingTask:
         "pins",
         "refs",
         "retries",
+        "state",
         "stream",
         "submitted",
         "template",
@@ -106,6 +108,7 @@ class PendingTask:
         """References inside the arguments: alive at least until the task ends."""
         self.refs = refs
         self.retries = template.max_retries
+        self.state = PENDING_NODE if inputs is None else PENDING_ARGS
         self.attempt = 0
         self.missing = 0
         self.worker: LeasedWorker | None = None

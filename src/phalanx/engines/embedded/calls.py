@@ -19,10 +19,12 @@ from phalanx.errors import (
     TaskCancelledError,
 )
 from phalanx.model.ids import INDEX_BITS, task_id_bytes
-from phalanx.model.lifecycle import ALIVE, DEAD, RESTARTING
+from phalanx.model.lifecycle import ALIVE, DEAD, FINISHED, RESTARTING
+from phalanx.model.lifecycle import FAILED as STATE_FAILED
 from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef, make_ref
 from phalanx.objects.streams import Stream
+from phalanx.observe.task_journal import Run
 from phalanx.owner.actors import ActorClient, PendingCall
 from phalanx.protocol.messages import (
     FAILED,
@@ -279,6 +281,7 @@ class Calls:
         if call is None or call.actor.finished(message.number) is None:
             return False
         del self._by_number[message.number]
+        self._record(call, FINISHED, message, connection)
         values = self._runtime.values
         if call.returns == 1:
             values.complete(call.refs[0], message.value, connection.peer)
@@ -291,11 +294,27 @@ class Calls:
                 values.complete(ref, value, connection.peer)
         return True
 
+    def _record(
+        self, call: PendingCall, state: str, message: Done | Failed, connection: Connection
+    ) -> None:
+        name = f"{call.actor.name}.{call.method}"
+        run = Run(
+            call.number,
+            name,
+            state,
+            message.started,
+            message.ended,
+            connection.peer,
+            call.attempt,
+        )
+        self._runtime.tasks.journal.add_run(run)
+
     def failed(self, connection: Connection, message: Failed) -> bool:
         """A call raised; False when the number is no call of ours."""
         call = self._by_number.get(message.number)
         if call is None or call.actor.finished(message.number) is None:
             return False
+        self._record(call, STATE_FAILED, message, connection)
         if message.kind == "cancelled":
             hex_id = task_id_bytes(self._runtime.process_id, call.number).hex()
             error = TaskCancelledError(hex_id, None)

@@ -21,6 +21,7 @@ from phalanx.engines.embedded.connection import Connection, wait_for
 from phalanx.engines.embedded.runtime import Runtime
 from phalanx.errors import SystemFailureError
 from phalanx.objects.reference import ObjectRef
+from phalanx.observe.task_journal import Run
 from phalanx.owner.actors import ActorClient
 from phalanx.protocol.messages import LogLine, Stop
 
@@ -201,9 +202,10 @@ class EmbeddedEngine:
             self.runtime.node_id = self.request("nodes")[0]["NodeID"]
         return self.runtime.node_id
 
-    def task_events(self) -> list[tuple[Any, ...]]:
-        """Finished tasks of this process: (number, name, state, start, end, worker, attempt)."""
-        return list(self.runtime.tasks.events)
+    def runs(self) -> list[Run]:
+        """Finished tasks and calls of this process, and of its workers as far as they told."""
+        told = [Run(*row) for row in self.request("events")]
+        return [*self.runtime.tasks.journal.runs(), *told]
 
     def environment_key(self, environment: dict[str, Any]) -> bytes:
         """A short name for a runtime environment, known to the node."""

@@ -34,6 +34,7 @@ from phalanx.protocol.messages import (
     CancelOwned,
     Done,
     Dropped,
+    Events,
     Failed,
     Fetch,
     Fetched,
@@ -297,6 +298,9 @@ class Runtime:
     def _tick(self, now: float) -> float:
         with self.lock:
             is_busy = self.tasks.tick(now)
+            runs = self.tasks.journal.drain_runs() if self.kind == "worker" else []
+        if runs:
+            self.post(self.node, Events([tuple(run) for run in runs]))
         self.flush()
         return _BUSY_TICK_S if is_busy else _IDLE_TICK_S
 

@@ -23,10 +23,11 @@ from phalanx.errors import (
 )
 from phalanx.model.ids import INDEX_BITS, task_id_bytes
 from phalanx.model.lifecycle import FAILED as STATE_FAILED
-from phalanx.model.lifecycle import FINISHED
+from phalanx.model.lifecycle import FINISHED, INFEASIBLE, PENDING_NODE, SUBMITTED
 from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef, make_ref
 from phalanx.objects.streams import Stream
+from phalanx.observe.task_journal import Run, TaskJournal
 from phalanx.owner.leases import TaskMachine
 from phalanx.owner.tasks import LeasedWorker, PendingTask, SchedulingClass, Template
 from phalanx.protocol.messages import (
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
     from phalanx.engines.embedded.runtime import Runtime
 
 KILL_GRACE_S = 1.0
-_MAX_EVENTS = 50_000
 
 
 class Submission:
@@ -72,7 +72,7 @@ class Submission:
         self._warned: set[str] = set()
         self._refusal_errors: dict[int, str] = {}
         self.children: dict[tuple[bytes, int], list[int]] = {}
-        self.events: list[tuple[Any, ...]] = []
+        self.journal = TaskJournal()
         self.finished_count = 0
 
     # ---- submitting --------------------------------------------------------------------------
@@ -102,11 +102,14 @@ class Submission:
         if stream is not None:
             self.begin_stream(stream, task)
         with runtime.lock:
+            self.journal.begin(task, time.time())
             if parent is not None:
                 self.children.setdefault(parent, []).append(sequence)
             self.machine.pending[sequence] = task
             if inputs is not None and not self._inputs_there(task, inputs):
                 return refs
+            if inputs is not None:
+                self.journal.move(task, PENDING_NODE, time.time())
             self.machine.enqueue(task, self.machine.class_of(template.key))
         if self.machine.dirty:
             runtime.reactor.kick()
@@ -148,6 +151,7 @@ class Submission:
     def _inputs_ready(self, task: PendingTask) -> None:
         if task.number not in self.machine.pending or self._fail_with_input(task):
             return
+        self.journal.move(task, PENDING_NODE, time.time())
         self.machine.enqueue(task, self.machine.class_of(task.template.key))
 
     def _fail_with_input(self, task: PendingTask) -> bool:
@@ -169,9 +173,11 @@ class Submission:
         values = self._runtime.values
         if len(worker.inflight) == len(tasks):
             worker.sent_at = time.monotonic()
+        when = time.time()
         for task in tasks:
             template = task.template
             function = template.function
+            self.journal.move(task, SUBMITTED, when)
             if function.key not in sent:
                 sent.add(function.key)
                 connection.post(
@@ -248,9 +254,9 @@ class Submission:
             )
         self._complete_all(task, failures.failed(error))
 
-    def retrying(self, task: PendingTask, reason: str) -> None:
-        """Recorded; the retry itself is the machine's."""
-        self._record(task, "RETRY", time.time(), 0.0, reason)
+    def requeued(self, task: PendingTask, reason: str) -> None:
+        """Recorded; all else is the machine's."""
+        self.journal.move(task, PENDING_NODE, time.time(), reason)
 
     # ---- events ------------------------------------------------------------------------------
 
@@ -288,7 +294,10 @@ class Submission:
         if message.error:
             self._refusal_errors[message.scheduling_class] = message.error
         if message.scheduling_class:
-            self.machine.refused(message.scheduling_class, message.reason, message.fatal)
+            for task in self.machine.refused(
+                message.scheduling_class, message.reason, message.fatal
+            ):
+                self.journal.move(task, INFEASIBLE, time.time(), message.reason)
         if not message.fatal and message.reason not in self._warned:
             self._warned.add(message.reason)
             if self._runtime.on_warning is not None:
@@ -307,7 +316,7 @@ class Submission:
         template = task.template
         template.function.observe(message.ended - message.started)
         template.function.failed = False
-        self._record(task, FINISHED, message.started, message.ended, connection.peer)
+        self._record(task, FINISHED, message, connection.peer)
         values = self._runtime.values
         returns = template.returns
         if returns == 1:
@@ -337,7 +346,7 @@ class Submission:
             return
         template = task.template
         template.function.observe(message.ended - message.started)
-        self._record(task, STATE_FAILED, message.started, message.ended, connection.peer)
+        self._record(task, STATE_FAILED, message, connection.peer)
         if message.kind == "cancelled" or task.cancelled:
             if task.cancelled.startswith("timeout"):
                 self.fail(task, "timeout", task.cancelled[8:])
@@ -483,6 +492,8 @@ class Submission:
     # ---- ends --------------------------------------------------------------------------------
 
     def _complete_all(self, task: PendingTask, value: Value) -> None:
+        if task.state != STATE_FAILED:
+            self.journal.move(task, STATE_FAILED, time.time())
         if task.stream is not None:
             self._end_stream(task, value)
             return
@@ -492,13 +503,17 @@ class Submission:
     def _task_hex(self, task: PendingTask) -> str:
         return task_id_bytes(self._runtime.process_id, task.number).hex()
 
-    def _record(
-        self, task: PendingTask, state: str, started: float, ended: float, where: Any
-    ) -> None:
-        events = self.events
-        events.append((task.number, task.template.name, state, started, ended, where, task.attempt))
-        if len(events) > _MAX_EVENTS:
-            del events[: _MAX_EVENTS // 2]
+    def _record(self, task: PendingTask, state: str, message: Done | Failed, worker: bytes) -> None:
+        run = Run(
+            task.number,
+            task.template.name,
+            state,
+            message.started,
+            message.ended,
+            worker,
+            task.attempt,
+        )
+        self.journal.ran(task, run)
 
 
 def end_stream(runtime: Runtime, task: Any, error: Value | None) -> None:

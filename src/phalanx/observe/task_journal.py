@@ -1,0 +1,81 @@
+"""What happened to this process's tasks: every transition, checked against the table, in a ring."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import NamedTuple, Protocol
+
+from phalanx.model.lifecycle import FAILED, FINISHED, RUNNING, TASK, IllegalTransition
+
+KEEP_TRANSITIONS = 200_000
+KEEP_RUNS = 50_000
+
+
+class Tracked(Protocol):
+    """Something with a number and a state of the life cycle."""
+
+    number: int
+    state: str
+
+
+class Run(NamedTuple):
+    """One finished attempt: times are seconds since the epoch, `worker` a process's id."""
+
+    number: int
+    name: str
+    state: str
+    started: float
+    ended: float
+    worker: bytes
+    attempt: int
+
+
+class TaskJournal:
+    """Transitions of tasks as they were made, oldest first, and finished attempts."""
+
+    def __init__(self) -> None:
+        self._transitions: deque[tuple[float, int, str, str]] = deque(maxlen=KEEP_TRANSITIONS)
+        self._runs: deque[Run] = deque(maxlen=KEEP_RUNS)
+
+    def move(self, task: Tracked, state: str, when: float, note: str = "") -> None:
+        """Record that `task` goes into `state`. Raises IllegalTransition with its story."""
+        if state not in TASK[task.state]:
+            raise IllegalTransition(
+                f"task {task.number}: {task.state} -> {state} is not allowed. "
+                f"Its story: {self.story(task.number)}"
+            )
+        task.state = state
+        self._transitions.append((when, task.number, state, note))
+
+    def begin(self, task: Tracked, when: float) -> None:
+        """Record that `task` was submitted; its state is its first."""
+        self._transitions.append((when, task.number, task.state, ""))
+
+    def ran(self, task: Tracked, run: Run) -> None:
+        """Record an attempt that ended: it was running, and it finished or failed."""
+        self.move(task, RUNNING, run.started)
+        self.move(task, FINISHED if run.state == FINISHED else FAILED, run.ended)
+        self._runs.append(run)
+
+    def add_run(self, run: Run) -> None:
+        """Record a finished call of an actor, which has no queue of its own here."""
+        self._runs.append(run)
+
+    def add_runs(self, runs: Iterable[Run]) -> None:
+        """Record runs that another process told of."""
+        self._runs.extend(runs)
+
+    def runs(self) -> list[Run]:
+        """Finished attempts, oldest first."""
+        return list(self._runs)
+
+    def drain_runs(self) -> list[Run]:
+        """Finished attempts since the last call, which are forgotten here."""
+        runs = list(self._runs)
+        self._runs.clear()
+        return runs
+
+    def story(self, number: int) -> list[tuple[float, str, str]]:
+        """(when, state, note) of one task, as far as the ring remembers."""
+        return [(when, state, note) for when, n, state, note in self._transitions if n == number]
