@@ -182,8 +182,13 @@ def test_no_queue_passes_its_capability(parts: dict[str, Any], quota: str) -> No
 @settings(max_examples=150, deadline=None)
 @given(parts=clusters())
 def test_reclaim_leaves_every_queue_what_it_deserves(parts: dict[str, Any]) -> None:
-    """Not below it by more than the last victim, in some resource that the queue deserves."""
-    snapshot = Snapshot(config=config("capacity", "reclaim"), **parts)
+    """Not below it by more than the last victim, in some resource that the queue deserves. The
+    quota stands in the tier of those who name victims: the first tier that has any decides."""
+    rules = config("capacity", "reclaim")
+    first = (*rules.tiers[0], PluginOption(name="capacity"))
+    rest = tuple(p for p in rules.tiers[1] if p.name != "capacity")
+    rules = Configuration(actions=rules.actions, tiers=(first, rest))
+    snapshot = Snapshot(config=rules, **parts)
     session, plan = decide(snapshot)
     cluster = session.cluster
     index = {uid: t for t, uid in enumerate(cluster.task_uid)}

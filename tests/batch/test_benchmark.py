@@ -1,0 +1,32 @@
+"""The benchmark runs, on a clock that counts its readings, and places what it makes up."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from phalanx.batch import benchmark
+from phalanx.batch.cycle import run_cycle
+
+
+def test_every_measure_once_a_size() -> None:
+    ticks = count()
+    rows = benchmark.run(lambda: float(next(ticks)), sizes=(40, 80))
+    assert [r["nodes"] for r in rows] == [40] * 4 + [80] * 4
+    assert {r["measure"].split()[0] for r in rows} == {"full", "steady", "preempt", "reclaim"}
+    assert all(r["seconds"] > 0 for r in rows)
+    full = rows[0]
+    assert full["pending"] == full["placed"] == 40 * benchmark.PER_NODE
+
+
+def test_evicting_takes_exactly_what_is_needed() -> None:
+    plan = run_cycle(benchmark.evicting(60, "preempt", 30))
+    assert (len(plan.evicted), len(plan.pipelined)) == (30, 30)
+
+
+def test_parts_of_the_cycle_are_timed() -> None:
+    ticks = count()
+    plan = run_cycle(benchmark.filling(20), clock=lambda: float(next(ticks)))
+    names = [(t.part, t.name) for t in plan.timings]
+    assert ("action", "allocate") in names
+    assert ("plugin", "binpack") in names
+    assert run_cycle(benchmark.filling(20)).timings == ()

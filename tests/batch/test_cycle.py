@@ -1,0 +1,89 @@
+"""Retries, homes of moved tasks, quirks that can be left out, and the pure functions of plugins."""
+
+from __future__ import annotations
+
+import pytest
+from tests.batch.lines import cases
+from tests.batch.test_tables import snapshot_of
+
+from phalanx.batch.aftermath import after
+from phalanx.batch.cycle import run_cycle
+from phalanx.batch.plugins.half_life import decayed
+from phalanx.batch.plugins.reservation import learnt
+
+ROOM = """
+node n 1c 1G
+queue q
+gang low q min=0 prio=1
+gang high q min=1 prio=9
+task a low 1c 1G @n
+task b high 1c 1G
+"""
+RULES = "priority(on=[jobOrder, taskOrder, preemptable, jobStarving])"
+
+
+@pytest.mark.parametrize(("arguments", "charged"), [("", True), ("(chargeRetries=false)", False)])
+def test_an_eviction_need_not_cost_a_retry(arguments: str, charged: bool) -> None:
+    table = f"use preempt{arguments} | {RULES}\ncase x{ROOM}"
+    (eviction,) = run_cycle(snapshot_of(cases(table)[0])).evictions
+    assert (eviction.task, eviction.counts_as_retry) == ("default/a", charged)
+
+
+def test_a_moved_task_has_a_node_to_come_back_to() -> None:
+    table = """
+use consolidate | priority, gang | predicates, nodeorder
+case x
+node a 4c 4G
+node b 4c 4G
+queue q
+gang s q min=1 phase=Running
+gang u q min=1 phase=Running
+gang big q min=1
+task s s 1c 1G @a
+task u u 1c 1G @b
+task t big 4c 4G
+"""
+    plan = run_cycle(snapshot_of(cases(table)[0]))
+    (eviction,) = plan.evictions
+    cleared = plan.pipelined["default/t"]
+    assert eviction.move_to in {"a", "b"} - {cleared}
+
+
+def test_after_an_eviction_the_promise_is_kept() -> None:
+    table = f"use allocate, preempt | {RULES}\ncase x{ROOM}"
+    snapshot = snapshot_of(cases(table)[0])
+    left = after(snapshot, run_cycle(snapshot))
+    assert run_cycle(left).binds == {"default/b": "n"}
+
+
+ROLE = """
+use allocate | priority, gang | predicates, nodeorder
+case x
+node a 1c 1G zone=x
+node b 1c 1G
+queue q
+gang g q min=2
+task one g 1c 1G role=w prio=9 sel.zone=x
+task two g 1c 1G role=w
+"""
+
+
+def test_a_node_that_refused_one_of_a_role_is_passed_over_by_the_others_in_volcano() -> None:
+    (case,) = cases(ROLE)
+    assert run_cycle(snapshot_of(case)).binds == {}
+    case["config"] = case["config"] | {"compat": "none"}
+    assert run_cycle(snapshot_of(case)).binds == {"default/one": "a", "default/two": "b"}
+
+
+def test_use_is_forgotten_by_halves() -> None:
+    assert decayed(1.0, 0.0, 60, 60) == 0.5
+    assert decayed(0.3, 0.3, 17, 60) == pytest.approx(0.3)
+    assert decayed(0.0, 1.0, 120, 60) == 0.75
+    with pytest.raises(ValueError, match="positive"):
+        decayed(1, 1, 1, 0)
+
+
+def test_run_times_are_learnt_from_the_longer_runs() -> None:
+    assert learnt([]) is None
+    assert learnt([5.0]) == 5.0
+    assert learnt([float(i) for i in range(10)]) == 9.0
