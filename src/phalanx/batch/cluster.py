@@ -196,10 +196,10 @@ class Cluster:
         gone = (status == j.PENDING) | (status == j.SUCCEEDED) | (status == j.FAILED)
         here = np.flatnonzero((nodes >= 0) & ~gone)
         at, load = nodes[here], requests[of_class[here]]
-        np.add.at(self.used, at, load)
+        self.used += _by_node(at, load, len(self.nodes))
         leaving = status[here] == j.RELEASING
-        np.add.at(self.releasing, at[leaving], load[leaving])
-        np.add.at(self.weighed, at, weights[of_class[here]])
+        self.releasing += _by_node(at[leaving], load[leaving], len(self.nodes))
+        self.weighed += _by_node(at, weights[of_class[here]], len(self.nodes))
         self.seats += np.bincount(at, minlength=len(self.nodes))
         self.idle -= self.used
         self.asked += self.used
@@ -470,3 +470,9 @@ def _sums(rows: Counts, ends: Counts) -> Counts:
     running = np.zeros((len(rows) + 1, rows.shape[1]), dtype=np.int64)
     np.cumsum(rows, axis=0, out=running[1:])
     return np.asarray(running[ends[1:]] - running[ends[:-1]], dtype=np.int64)
+
+
+def _by_node(at: Counts, loads: Counts, n: int) -> Counts:
+    """The loads of each node together; exact, since no machine holds 2**53 of anything."""
+    columns = [np.bincount(at, weights=column, minlength=n) for column in loads.T]
+    return np.asarray(np.column_stack(columns), dtype=np.int64)
