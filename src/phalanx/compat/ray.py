@@ -26,6 +26,7 @@ SAME_MODULE = {
     "ray.actor": "phalanx.actor",
     "ray.cloudpickle": "cloudpickle",
     "ray.exceptions": "phalanx.exceptions",
+    "ray.runtime_env": "phalanx.runtime_env",
     "ray.util.actor_pool": "phalanx.util.actor_pool",
     "ray.util.check_serialize": "phalanx.util.check_serialize",
     "ray.util.helpers": "phalanx.util.completion",
