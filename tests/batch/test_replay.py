@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from tests.batch.lines import cases
 from tests.batch.test_tables import CASES, snapshot_of, written
 
@@ -14,6 +18,7 @@ from phalanx.batch.reading import read_snapshots
 from phalanx.batch.registry import known_plugins
 from phalanx.batch.replay import main, replay_file, replay_text
 from phalanx.batch.writing import as_yaml
+from phalanx.errors import BatchFileError
 
 TWO_CYCLES = """
 use allocate, preempt | priority, gang(on=[jobReady, jobPipelined]) | predicates, nodeorder
@@ -89,7 +94,7 @@ BAD = [
     ("config: {actions: [allocate]}\nnods: []", "no key 'nods'", 2),
     ("config:\n  actions: [allocate]\n  tiers:\n  - plugins:\n    - {name: gnag}", "'gnag'", 5),
     ("config: {actions: [allocate]}\nnodes:\n- {name: a}\n- {name: a}", "holds 'a' twice", 4),
-    ("config: {actions: [allocate]}\nnodes:\n- {name: a, capacity: {cpu: -1}}", "0 or more", 3),
+    ("config: {actions: [allocate]}\nnodes:\n- {name: a, capacity: {cpu: -1}}", "from 0 to", 3),
     ("config: {actions: [allocate]}\nnodes:\n- {name: a, capacity: {cpu: x}}", "number", 3),
     ("config: {actions: [allocate]}\ntasks:\n- {name: t, podgroup: g, node: b}", "not listed", 3),
     ("config: {actions: [allocate]}\nformat: other", "phalanx-snapshot/1", 2),
@@ -134,3 +139,29 @@ def test_a_text_of_several_snapshots_reads_back() -> None:
     several = tuple(snapshot_of(c.values[0]) for c in CASES[:3])  # type: ignore[arg-type]
     assert read_snapshots(as_yaml(several), known_plugins()) == several
     assert [o.ok for o in replay_text(as_yaml(several))] == [True] * 3
+
+
+WILD = [None, -1, 0, 1.5, "x", "", [], {}, True, [1], {"a": 1}, 10**30, ["a"], float("inf")]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_wrong_value_anywhere_is_refused_or_lived_with(seed: int) -> None:
+    """Never another error than BatchFileError, whatever stands where something else should."""
+    rng = random.Random(seed)
+    case: dict[str, Any] = copy.deepcopy(rng.choice(CASES).values[0])  # type: ignore[assignment]
+    for _ in range(3):
+        spot = rng.choice(list(_spots(case)))
+        holder, key = spot
+        holder[key] = rng.choice(WILD)
+        try:
+            replay_text(yaml.safe_dump(case, sort_keys=False))
+        except BatchFileError as e:
+            assert str(e)
+
+
+def _spots(value: Any) -> Iterator[tuple[Any, Any]]:
+    keys = value if isinstance(value, dict) else range(len(value))
+    for key in keys:
+        yield value, key
+        if isinstance(value[key], dict | list):
+            yield from _spots(value[key])

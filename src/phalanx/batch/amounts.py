@@ -22,6 +22,9 @@ INFINITE = 1e300
 Vector = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
+LARGEST = 1e15
+"""No amount that is read is larger, so that sums over a cluster stay exact in 64 bits."""
+
 ALIASES = {"gpu": "nvidia.com/gpu"}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -17,9 +18,10 @@ def number(arguments: Arguments, key: str, default: float) -> float:
     if isinstance(value, bool) or value is None:
         return default
     try:
-        return float(value)
-    except (TypeError, ValueError):
+        given = float(value)
+    except (TypeError, ValueError, OverflowError):
         return default
+    return given if math.isfinite(given) else default
 
 
 def whole(arguments: Arguments, key: str, default: int) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from phalanx.batch import specs as s
+from phalanx.batch.amounts import LARGEST
 from phalanx.batch.config import read_config
 from phalanx.batch.documents import Document, Place
 from phalanx.batch.reading_tasks import ShapeReader, labels_of, matches_of, texts_of
@@ -94,8 +95,8 @@ def amounts_of(at: Place) -> s.Amounts:
     pairs = []
     for name, value in at.members().items():
         x = value.number()
-        if x < 0:
-            value.fail(f"an amount of {name} is 0 or more, not {x:g}")
+        if not 0 <= x <= LARGEST:
+            value.fail(f"an amount of {name} is from 0 to {LARGEST:g}, not {x:g}")
         pairs.append((name, x))
     return tuple(pairs)
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from phalanx.batch import specs as s
+from phalanx.batch.amounts import LARGEST
 from phalanx.batch.documents import Place
 
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
@@ -39,8 +40,8 @@ def _shape(at: Place) -> s.Shape:
     amounts = []
     for name, value in at.get("request").members().items():
         x = value.number()
-        if x < 0:
-            value.fail(f"a request of {name} is 0 or more, not {x:g}")
+        if not 0 <= x <= LARGEST:
+            value.fail(f"a request of {name} is from 0 to {LARGEST:g}, not {x:g}")
         amounts.append((name, x))
     return s.Shape(
         namespace=at.get("namespace").text("default"),
