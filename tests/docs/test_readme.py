@@ -17,7 +17,9 @@ def test_there_are_programs():
     assert len(PROGRAMS) == 2
 
 
-@pytest.mark.parametrize(("program", "shown"), zip(PROGRAMS, ["328350", "[0, 1]"], strict=True))
+@pytest.mark.parametrize(
+    ("program", "shown"), list(zip(PROGRAMS, ["328350", "[0, 1]"], strict=True))
+)
 def test_a_program_of_the_readme_runs(program, shown, tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", program],
