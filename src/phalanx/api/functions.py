@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
-from collections.abc import Callable
-from typing import Any, Generic, ParamSpec, TypeVar
+from collections.abc import Callable, Generator
+from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from phalanx.api.arguments import arity_of, pack_arguments
 from phalanx.api.placement import encode_strategy, environment_of, strategy_of
@@ -14,6 +14,7 @@ from phalanx.api.session import engine_or_start
 from phalanx.engines.embedded import engine as engines
 from phalanx.engines.embedded.engine import EmbeddedEngine
 from phalanx.model.options import check_task_options, required_resources
+from phalanx.objects.reference import ObjectRef
 from phalanx.objects.serialization import blame, dumps_definition
 from phalanx.objects.streams import ObjectRefGenerator, Stream
 from phalanx.owner.tasks import ClassKey, FunctionRecord, Template
@@ -21,6 +22,7 @@ from phalanx.worker.context import current
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 DEFAULT_RETRIES = 3
 _COUNTS: dict[Any, int] = {"streaming": -1, "dynamic": -2}
@@ -52,7 +54,16 @@ class RemoteFunction(Generic[P, R]):
             f"try '{self._name}.remote()'."
         )
 
-    def remote(self, *args: P.args, **kwargs: P.kwargs) -> Any:
+    # Arguments may be references to values too, which P cannot say: the last form takes them.
+    @overload
+    def remote(  # type: ignore[overload-overlap]  # a generator is a result like any other, too
+        self: RemoteFunction[P, Generator[T, Any, Any]], *args: Any, **kwargs: Any
+    ) -> ObjectRefGenerator[T]: ...
+    @overload
+    def remote(self, *args: P.args, **kwargs: P.kwargs) -> ObjectRef[R]: ...
+    @overload
+    def remote(self, *args: Any, **kwargs: Any) -> ObjectRef[R]: ...
+    def remote(self, *args: Any, **kwargs: Any) -> Any:
         """Run the function as a task; one reference, a list of them, or a generator of them."""
         engine = engines._current
         if engine is None:

@@ -78,6 +78,22 @@ def put(value: T, *, _owner: Any = None) -> ObjectRef[T]:
         raise TypeError(f"Could not serialize the value put: {blame(value, error)}") from error
 
 
+@overload
+def wait(
+    refs: list[ObjectRef[T]],
+    *,
+    num_returns: int = 1,
+    timeout: float | None = None,
+    fetch_local: bool = True,
+) -> tuple[list[ObjectRef[T]], list[ObjectRef[T]]]: ...
+@overload
+def wait(
+    refs: list[Any],
+    *,
+    num_returns: int = 1,
+    timeout: float | None = None,
+    fetch_local: bool = True,
+) -> tuple[list[Any], list[Any]]: ...
 def wait(
     refs: Any,
     *,
