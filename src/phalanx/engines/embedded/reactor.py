@@ -92,6 +92,7 @@ class Reactor:
         self._thread: threading.Thread | None = None
         self._next_tick = 0.0
         self._leader: int | None = None
+        self._kicked = False
 
     # ---- what is watched ---------------------------------------------------------------------
 
@@ -134,6 +135,7 @@ class Reactor:
                 if mask & ~select.EPOLLOUT:
                     self._receive(connection)
             elif fd == self._wake_fd:
+                self._kicked = False
                 with contextlib.suppress(BlockingIOError):
                     os.read(self._wake_fd, 4096)
             elif self._listener is not None and fd == self._listener.fileno():
@@ -333,7 +335,10 @@ class Reactor:
         if leader is None:
             if self._resting_long:
                 self._rest.set()
-        elif leader != threading.get_ident():
+        elif leader != threading.get_ident() and not self._kicked:
+            # Once until the leader has looked: a write for each of a thousand tasks costs more
+            # than the tasks.
+            self._kicked = True
             self.wake()
 
     def _background(self) -> None:
