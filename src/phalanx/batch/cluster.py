@@ -11,15 +11,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from phalanx.batch import jobs as j
-from phalanx.batch.amounts import CPU, MEMORY, PODS, Amount, Counts, Dimensions, Flags, Vector
+from phalanx.batch.amounts import PODS, Amount, Counts, Dimensions, Flags
 from phalanx.batch.hypernodes import HyperNodes
 from phalanx.batch.jobs import Counted, Job, SubJob
+from phalanx.batch.klass import Klass, column_sums, sums_by_node
 from phalanx.batch.matching import meets
-from phalanx.batch.specs import Match, NetworkTopology, QueueSpec, Shape, Snapshot, TaskSpec
-
-UNASKED_CPU = 100
-UNASKED_MEMORY = 200 * 1024 * 1024
-"""What kube-scheduler's scores take a task for that asks for no cpu or no memory."""
+from phalanx.batch.parts import bound_and_settle, part_for
+from phalanx.batch.specs import Match, QueueSpec, Shape, Snapshot, TaskSpec
 
 SHARED_DEVICES = ("volcano.sh/gpu-", "volcano.sh/vgpu-")
 """Resources that are parts of devices: the deviceshare plugin counts them by device instead."""
@@ -32,33 +30,6 @@ _PHASE_STATUS = {
     "Failed": j.FAILED,
     "Unknown": j.UNKNOWN,
 }
-
-
-class Klass:
-    """Tasks of one shape: one request, one answer from every filter and scorer."""
-
-    __slots__ = ("asked", "best_effort", "index", "labels", "request", "shape", "vector", "weighed")
-
-    def __init__(self, index: int, shape: Shape, dims: Dimensions) -> None:
-        self.index = index
-        self.shape = shape
-        self.labels = dict(shape.labels)
-        self.request: Counts = dims.counts(shape.request)
-        self.request[PODS] = 1
-        self.vector: Vector = self.request.astype(np.float64)
-        self.asked = [int(i) for i in np.flatnonzero(self.request)]
-        """Resources of which it asks for some, pod slots included."""
-        self.best_effort = not bool((self.request[dims.weighed] > 0).any())
-        self.weighed: Counts = np.array(
-            [
-                self.request[CPU] or UNASKED_CPU,
-                self.request[MEMORY] or UNASKED_MEMORY,
-            ],
-            dtype=np.int64,
-        )
-
-    def amount(self) -> Amount:
-        return Amount(self.vector.copy(), self.request > 0)
 
 
 class Cluster:
@@ -92,7 +63,8 @@ class Cluster:
         self._jobs(snapshot)
         self._hold(*self._tasks(snapshot, distinct))
         self._subjobs()
-        self._topologies()
+        self.hypernodes = HyperNodes(snapshot.hypernodes, self.node_index)
+        bound_and_settle(self.jobs, self.hypernodes, self.node_of, self.status)
         self.version = 0
         self.changed_at = np.zeros(len(self.nodes), dtype=np.int64)
         """The version at which each node's books last changed: caches redo only newer ones."""
@@ -196,10 +168,10 @@ class Cluster:
         gone = (status == j.PENDING) | (status == j.SUCCEEDED) | (status == j.FAILED)
         here = np.flatnonzero((nodes >= 0) & ~gone)
         at, load = nodes[here], requests[of_class[here]]
-        self.used += _by_node(at, load, len(self.nodes))
+        self.used += sums_by_node(at, load, len(self.nodes))
         leaving = status[here] == j.RELEASING
-        self.releasing += _by_node(at[leaving], load[leaving], len(self.nodes))
-        self.weighed += _by_node(at, weights[of_class[here]], len(self.nodes))
+        self.releasing += sums_by_node(at[leaving], load[leaving], len(self.nodes))
+        self.weighed += sums_by_node(at, weights[of_class[here]], len(self.nodes))
         self.seats += np.bincount(at, minlength=len(self.nodes))
         self.idle -= self.used
         self.asked += self.used
@@ -214,8 +186,8 @@ class Cluster:
         sizes = np.bincount(jobs[mine], minlength=len(self.jobs))
         ends = np.concatenate(([0], np.cumsum(sizes)))
         loads = requests[of_class[mine]]
-        total = _sums(loads, ends)
-        held = _sums(loads * np.isin(status[mine], list(j.HOLDING))[:, None], ends)
+        total = column_sums(loads, ends)
+        held = column_sums(loads * np.isin(status[mine], list(j.HOLDING))[:, None], ends)
         slots = jobs[mine] * j.SLOTS + status[mine]
         counts = np.bincount(slots, minlength=len(self.jobs) * j.SLOTS)
         table = counts.reshape(len(self.jobs), j.SLOTS).tolist()
@@ -251,7 +223,7 @@ class Cluster:
                 if job.tasks:
                     job.subjobs[job.uid] = sub
             for t in job.tasks if job.has_subgroups else ():
-                sub = self._subjob_for(job, t)
+                sub = part_for(job, self.klass[t].labels)
                 self._sub_of[t] = sub
                 sub.tasks.append(t)
                 sub.priority = max(sub.priority, self.tasks[t].priority)
@@ -267,55 +239,6 @@ class Cluster:
             return None
         job = self.jobs[index]
         return self._sub_of[t] if job.has_subgroups else job.default_subjob
-
-    def _subjob_for(self, job: Job, t: int) -> SubJob:
-        labels = self.klass[t].labels
-        for policy in job.spec.subgroups:
-            values = [labels.get(key, "") for key in policy.match_label_keys]
-            if values and all(values):
-                uid = f"{job.uid}/{policy.name}-{'-'.join(values)}"
-                sub = job.subjobs.get(uid)
-                if sub is None:
-                    size = 1 if policy.size is None else policy.size
-                    gid = f"{job.uid}/{policy.name}"
-                    sub = SubJob(job, gid, uid, size, policy.topology)
-                    sub.match_index = int(values[0]) if values[0].isdigit() else 0
-                    job.subjobs[uid] = sub
-                return sub
-        sub = job.subjobs.get(job.uid)
-        if sub is None:
-            sub = job.subjobs[job.uid] = SubJob(job, job.uid, job.uid, 1, job.topology)
-        return sub
-
-    def _topologies(self) -> None:
-        """Domains, and soft wishes turned into bounds that only the whole cluster reaches."""
-        self.hypernodes = HyperNodes(self.snapshot.hypernodes, self.node_index)
-        top = max(self.hypernodes.tier.values())
-        for job in self.jobs:
-            job.topology = _converted(job.topology, top)
-            for sub in job.subjobs.values():
-                sub.topology = _converted(sub.topology, top)
-        self._learn_domains()
-
-    def _learn_domains(self) -> None:
-        """A part that already runs somewhere stays in the smallest domain that holds it."""
-        if not self.hypernodes.given:
-            return
-        for job in self.jobs:
-            if not job.has_topology():
-                continue
-            for sub in job.subjobs.values():
-                if not sub.allocated_hypernode:
-                    sub.allocated_hypernode = self._domain_of(sub.tasks)
-            if not job.allocated_hypernode:
-                job.allocated_hypernode = self._domain_of(job.tasks)
-
-    def _domain_of(self, tasks: list[int]) -> str:
-        found = ""
-        for t in tasks:
-            if self.node_of[t] >= 0 and self.status[t] in j.HOLDING:
-                found = self.hypernodes.common(found, self.hypernodes.lowest_of(self.node_of[t]))
-        return found
 
     def _label_column(self, key: str) -> list[str | None]:
         if key == "metadata.name":
@@ -457,22 +380,3 @@ class Cluster:
         self.seats[node] -= sign
         self.version += 1
         self.changed_at[node] = self.version
-
-
-def _converted(topology: NetworkTopology | None, top: int) -> NetworkTopology | None:
-    if topology is None or topology.mode == "hard":
-        return topology
-    return NetworkTopology(mode="hard", highest_tier=top)
-
-
-def _sums(rows: Counts, ends: Counts) -> Counts:
-    """The sum of the rows between every two neighbours in `ends`."""
-    running = np.zeros((len(rows) + 1, rows.shape[1]), dtype=np.int64)
-    np.cumsum(rows, axis=0, out=running[1:])
-    return np.asarray(running[ends[1:]] - running[ends[:-1]], dtype=np.int64)
-
-
-def _by_node(at: Counts, loads: Counts, n: int) -> Counts:
-    """The loads of each node together; exact, since no machine holds 2**53 of anything."""
-    columns = [np.bincount(at, weights=column, minlength=n) for column in loads.T]
-    return np.asarray(np.column_stack(columns), dtype=np.int64)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from phalanx.batch import jobs as j
-from phalanx.batch.cluster import Klass
 from phalanx.batch.jobs import Job
+from phalanx.batch.klass import Klass
 from phalanx.batch.plan import Plan, Rejection
 from phalanx.batch.rows import Ask, Rows
 from phalanx.batch.session import Session

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from phalanx.batch.amounts import Flags, Vector
-from phalanx.batch.cluster import Klass
+from phalanx.batch.klass import Klass
 from phalanx.batch.rows import ALWAYS, NEVER, TOUCHED, Ask, Filter, Indexes, Rows, Scorer
 
 if TYPE_CHECKING:

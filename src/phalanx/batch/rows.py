@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from phalanx.batch.amounts import Counts, Flags, Vector
-from phalanx.batch.cluster import Cluster, Klass
+from phalanx.batch.cluster import Cluster
 from phalanx.batch.jobs import Job, SubJob
+from phalanx.batch.klass import Klass
 
 Indexes = npt.NDArray[np.intp]
 

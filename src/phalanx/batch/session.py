@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from phalanx.batch import jobs as j
-from phalanx.batch.cluster import Cluster, Klass
+from phalanx.batch.cluster import Cluster
 from phalanx.batch.config import Configuration
 from phalanx.batch.hooks import Voices
 from phalanx.batch.jobs import Job, SubJob
+from phalanx.batch.klass import Klass
 from phalanx.batch.placing import Placer
 from phalanx.batch.plan import Eviction, Rejection
 from phalanx.batch.specs import Snapshot

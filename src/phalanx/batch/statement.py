@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from phalanx.batch import jobs as j
 from phalanx.batch.arguments import flag
-from phalanx.batch.cluster import Klass
+from phalanx.batch.klass import Klass
 from phalanx.batch.plan import Eviction
 
 if TYPE_CHECKING:

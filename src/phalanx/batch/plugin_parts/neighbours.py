@@ -11,7 +11,7 @@ import numpy as np
 
 from phalanx.batch import jobs as j
 from phalanx.batch.amounts import Flags, Vector
-from phalanx.batch.cluster import Klass
+from phalanx.batch.klass import Klass
 from phalanx.batch.matching import meets
 from phalanx.batch.rows import ALWAYS, NEVER, Ask, Rows
 from phalanx.batch.session import Session

@@ -11,7 +11,7 @@ import numpy as np
 
 from phalanx.batch.amounts import PODS, Vector
 from phalanx.batch.arguments import Arguments, text, whole
-from phalanx.batch.cluster import Klass
+from phalanx.batch.klass import Klass
 from phalanx.batch.rows import Ask, Rows, Scorer, touched
 from phalanx.batch.session import Session
 

@@ -29,10 +29,11 @@ from phalanx.batch.amounts import (
     within_partly,
 )
 from phalanx.batch.arguments import Arguments, whole
-from phalanx.batch.cluster import Cluster, Klass
+from phalanx.batch.cluster import Cluster
 from phalanx.batch.evictions import EvictionAsk
 from phalanx.batch.hooks import PERMIT, REJECT
 from phalanx.batch.jobs import Job
+from phalanx.batch.klass import Klass
 from phalanx.batch.plan import Rejection
 from phalanx.batch.plugin_parts.quota_tree import ROOT, QuotaNode, QuotaTree
 from phalanx.batch.session import Session

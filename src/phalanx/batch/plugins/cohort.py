@@ -16,8 +16,8 @@ import numpy as np
 from phalanx.batch.accounts import queue_accounts
 from phalanx.batch.amounts import Vector, fits_how_often
 from phalanx.batch.arguments import Arguments
-from phalanx.batch.cluster import Klass
 from phalanx.batch.jobs import Job
+from phalanx.batch.klass import Klass
 from phalanx.batch.session import Session
 from phalanx.batch.specs import Amounts
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from phalanx.batch.amounts import Flags, Vector
 from phalanx.batch.arguments import Arguments, flag, number, text
-from phalanx.batch.cluster import Klass
 from phalanx.batch.jobs import Job
+from phalanx.batch.klass import Klass
 from phalanx.batch.rows import NEVER, TOUCHED, Ask, Filter, Rows, Scorer
 from phalanx.batch.session import Session
 

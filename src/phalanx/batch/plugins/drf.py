@@ -15,8 +15,8 @@ import numpy as np
 
 from phalanx.batch.amounts import EPSILON, Vector
 from phalanx.batch.arguments import Arguments
-from phalanx.batch.cluster import Klass
 from phalanx.batch.jobs import Job
+from phalanx.batch.klass import Klass
 from phalanx.batch.plugin_parts.hierarchy import Branch, ShareTree
 from phalanx.batch.session import Session
 

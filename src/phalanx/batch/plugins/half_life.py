@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from phalanx.batch.accounts import queue_accounts
 from phalanx.batch.arguments import Arguments, number
-from phalanx.batch.cluster import Klass
 from phalanx.batch.jobs import Job
+from phalanx.batch.klass import Klass
 from phalanx.batch.session import Session
 
 

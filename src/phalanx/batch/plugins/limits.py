@@ -11,9 +11,9 @@ from typing import Any
 
 from phalanx.batch.amounts import Amount, Vector
 from phalanx.batch.arguments import Arguments
-from phalanx.batch.cluster import Klass
 from phalanx.batch.hooks import ABSTAIN, REJECT
 from phalanx.batch.jobs import Job
+from phalanx.batch.klass import Klass
 from phalanx.batch.plan import Rejection
 from phalanx.batch.session import Session
 

@@ -18,8 +18,8 @@ import numpy as np
 from phalanx.batch import jobs as j
 from phalanx.batch.amounts import PODS, Counts, Vector
 from phalanx.batch.arguments import Arguments, flag, number, text, whole
-from phalanx.batch.cluster import Klass
 from phalanx.batch.jobs import Job, SubJob
+from phalanx.batch.klass import Klass
 from phalanx.batch.rows import ALWAYS, NEVER, Ask, Rows, Scorer
 from phalanx.batch.session import Session
 from phalanx.batch.specs import NetworkTopology

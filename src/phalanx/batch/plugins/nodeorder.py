@@ -15,7 +15,8 @@ import numpy as np
 
 from phalanx.batch.amounts import CPU, MEMORY, Counts, Vector
 from phalanx.batch.arguments import Arguments, whole
-from phalanx.batch.cluster import Cluster, Klass
+from phalanx.batch.cluster import Cluster
+from phalanx.batch.klass import Klass
 from phalanx.batch.matching import tolerates
 from phalanx.batch.plugin_parts.neighbours import Neighbours
 from phalanx.batch.rows import ALWAYS, NEVER, Ask, Rows, Scorer, never, touched

@@ -15,8 +15,8 @@ import numpy as np
 
 from phalanx.batch.amounts import MEMORY, PODS, Counts, Flags, Vector
 from phalanx.batch.arguments import Arguments, whole
-from phalanx.batch.cluster import Klass
 from phalanx.batch.jobs import Job
+from phalanx.batch.klass import Klass
 from phalanx.batch.rows import ALWAYS, NEVER, Ask, Filter, Rows, Scorer
 from phalanx.batch.session import Session
 

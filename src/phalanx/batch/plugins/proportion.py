@@ -15,9 +15,10 @@ from typing import Any
 from phalanx.batch.accounts import QueueAccount, limitless, queue_accounts
 from phalanx.batch.amounts import Amount, Vector, fits_how_often, over_requested, share
 from phalanx.batch.arguments import Arguments
-from phalanx.batch.cluster import Cluster, Klass
+from phalanx.batch.cluster import Cluster
 from phalanx.batch.hooks import PERMIT, REJECT
 from phalanx.batch.jobs import Job
+from phalanx.batch.klass import Klass
 from phalanx.batch.plan import Rejection
 from phalanx.batch.session import Session
 

@@ -14,8 +14,8 @@ import numpy as np
 from phalanx.batch import jobs as j
 from phalanx.batch.amounts import Counts, Flags
 from phalanx.batch.arguments import Arguments, whole
-from phalanx.batch.cluster import Klass
 from phalanx.batch.jobs import Job
+from phalanx.batch.klass import Klass
 from phalanx.batch.rows import Ask, Filter, Rows, touched
 from phalanx.batch.session import Session
 

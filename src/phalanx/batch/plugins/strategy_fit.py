@@ -19,7 +19,8 @@ import numpy as np
 
 from phalanx.batch.amounts import PODS, Flags, Vector
 from phalanx.batch.arguments import Arguments, flag, number, text, whole
-from phalanx.batch.cluster import Cluster, Klass
+from phalanx.batch.cluster import Cluster
+from phalanx.batch.klass import Klass
 from phalanx.batch.rows import Ask, Filter, Rows, Scorer, never, touched
 from phalanx.batch.session import Session
 

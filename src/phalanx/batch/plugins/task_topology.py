@@ -17,8 +17,8 @@ import numpy as np
 from phalanx.batch import jobs as j
 from phalanx.batch.amounts import Vector
 from phalanx.batch.arguments import Arguments, whole
-from phalanx.batch.cluster import Klass
 from phalanx.batch.jobs import Job
+from phalanx.batch.klass import Klass
 from phalanx.batch.plugin_parts.buckets import Bucket, Buckets, Wishes, wishes_of
 from phalanx.batch.rows import Ask, Rows, Scorer, always
 from phalanx.batch.session import Session

@@ -1,0 +1,65 @@
+"""Which part of a job a task belongs to, and the network domains that parts are bound to or in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from phalanx.batch import jobs as j
+from phalanx.batch.hypernodes import HyperNodes
+from phalanx.batch.jobs import Job, SubJob
+from phalanx.batch.specs import NetworkTopology
+
+
+def part_for(job: Job, labels: Mapping[str, str]) -> SubJob:
+    """The subgroup of the first policy whose labels the task has, else the job's own part."""
+    for policy in job.spec.subgroups:
+        values = [labels.get(key, "") for key in policy.match_label_keys]
+        if values and all(values):
+            uid = f"{job.uid}/{policy.name}-{'-'.join(values)}"
+            sub = job.subjobs.get(uid)
+            if sub is None:
+                size = 1 if policy.size is None else policy.size
+                sub = SubJob(job, f"{job.uid}/{policy.name}", uid, size, policy.topology)
+                sub.match_index = int(values[0]) if values[0].isdigit() else 0
+                job.subjobs[uid] = sub
+            return sub
+    sub = job.subjobs.get(job.uid)
+    if sub is None:
+        sub = job.subjobs[job.uid] = SubJob(job, job.uid, job.uid, 1, job.topology)
+    return sub
+
+
+def bound_and_settle(
+    jobs: Sequence[Job], tree: HyperNodes, node_of: Sequence[int], status: Sequence[int]
+) -> None:
+    """Turn soft wishes into bounds that only the whole cluster reaches; then, where domains were
+    given, a part that runs somewhere already stays in the smallest domain that holds it."""
+    top = max(tree.tier.values())
+    for job in jobs:
+        job.topology = _converted(job.topology, top)
+        for sub in job.subjobs.values():
+            sub.topology = _converted(sub.topology, top)
+
+    def domain_of(tasks: Sequence[int]) -> str:
+        found = ""
+        for t in tasks:
+            if node_of[t] >= 0 and status[t] in j.HOLDING:
+                found = tree.common(found, tree.lowest_of(node_of[t]))
+        return found
+
+    if not tree.given:
+        return
+    for job in jobs:
+        if not job.has_topology():
+            continue
+        for sub in job.subjobs.values():
+            if not sub.allocated_hypernode:
+                sub.allocated_hypernode = domain_of(sub.tasks)
+        if not job.allocated_hypernode:
+            job.allocated_hypernode = domain_of(job.tasks)
+
+
+def _converted(topology: NetworkTopology | None, top: int) -> NetworkTopology | None:
+    if topology is None or topology.mode == "hard":
+        return topology
+    return NetworkTopology(mode="hard", highest_tier=top)
