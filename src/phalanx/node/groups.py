@@ -112,6 +112,9 @@ class GroupTable:
         group = self._groups.get(group_id)
         if group is None or group.state == REMOVED:
             return ("its placement group was removed", "TaskPlacementGroupRemoved")
+        if index >= len(group.bundles):
+            count = len(group.bundles)
+            return (f"its placement group has {count} bundles and no number {index}", "ValueError")
         chosen: Sequence[ResourceSet] = group.bundles if index < 0 else [group.bundles[index]]
         if not any(request.is_subset(bundle) for bundle in chosen):
             return (f"no bundle of the placement group holds {request.to_mapping()}", "ValueError")

@@ -116,6 +116,8 @@ class LeaseMachine:
         """Grants so far to each owner's class."""
         self._count = 0
         self._order = 0
+        self._is_dispatching = False
+        self._is_stale = False
 
     # ---- demands -----------------------------------------------------------------------------
 
@@ -151,6 +153,18 @@ class LeaseMachine:
 
     def dispatch(self, now: float) -> None:
         """Meet as many demands as resources allow; make leases due for the rest."""
+        self._is_stale = True
+        if self._is_dispatching:
+            return  # an effect gave something back: the loop below looks again
+        self._is_dispatching = True
+        try:
+            while self._is_stale:
+                self._is_stale = False
+                self._dispatch(now)
+        finally:
+            self._is_dispatching = False
+
+    def _dispatch(self, now: float) -> None:
         for demand in self._in_order():
             refusal = self._refusal(demand)
             if refusal is not None:
@@ -338,11 +352,11 @@ class LeaseMachine:
             self._end(lease)
             if not lease.is_granted:
                 # It died before anybody could use it: the demand stands again.
-                lease.demand.count += 1
                 made = (lease.demand.owner, lease.demand.scheduling_class)
                 if made in self._made:  # else its owner has gone, and with it the demand
                     self._made[made] -= 1
-                    self._demands.setdefault((*made, lease.demand.actor), lease.demand)
+                    key = (*made, lease.demand.actor)
+                    self._demands.setdefault(key, lease.demand).count += 1
         self.dispatch(now)
         return lease
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from phalanx.errors import ObjectLostError, ObjectStoreFullError, OutOfDiskError
+from phalanx.errors import LocalNodeDiedError, ObjectLostError, ObjectStoreFullError, OutOfDiskError
 from phalanx.objects.copying import copy
 from phalanx.protocol.messages import SHARED, Value
 
@@ -239,7 +239,10 @@ class SharedStore:
 
     def _create(self, name: str, capacity: int, directory: str) -> Extent:
         path = os.path.join(directory, name)
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:
+            raise LocalNodeDiedError(f"{self.directory} is gone: the session has ended.") from None
         try:
             mapping = _map_with_pages(fd, capacity)
         except OSError as error:

@@ -173,7 +173,9 @@ class Calls:
         if found is None:
             found = ActorClient(actor, self)
             self._clients[actor] = found
-            if watch:
+            if self._runtime.closed:
+                found.state, found.reason = DEAD, "The node process is gone."
+            elif watch:
                 self._runtime.tell("watch_actor", actor=actor)
         return found
 

@@ -211,6 +211,8 @@ class NodeShell:
             del self.peers[connection.peer]
             if connection.tag == "driver":
                 self._driver_gone(connection.peer)
+            elif connection.tag == "worker":
+                self._process_gone(connection.peer, time.monotonic())
 
     def _driver_gone(self, driver: bytes) -> None:
         now = time.monotonic()

@@ -106,6 +106,9 @@ class Submission:
             if parent is not None:
                 self.children.setdefault(parent, []).append(sequence)
             self.machine.pending[sequence] = task
+            if runtime.closed:
+                self.node_lost()
+                return refs
             if inputs is not None and not self._inputs_there(task, inputs):
                 return refs
             if inputs is not None:

@@ -1,0 +1,93 @@
+"""What a session occupies on this machine: processes, descriptors, files, memory."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import psutil
+
+DEADLINE_S = 30
+
+
+def eventually(condition, what="the condition"):
+    """Poll until `condition()` is true; its value."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"{what} did not come true in {DEADLINE_S} s"
+        time.sleep(0.01)
+    return found
+
+
+def is_running(pid):
+    """Whether a process lives (one that has ended and waits to be reaped does not)."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+class Footprint:
+    """One session's places and processes, as found from its driver's facts."""
+
+    def __init__(self, driver_pid, session_dir, shared):
+        self.driver = driver_pid
+        self.directory = Path(session_dir)
+        self.shared = Path(shared)
+
+    @classmethod
+    def of(cls, handle, driver_pid=None):
+        """Of what `init` returned."""
+        return cls(driver_pid or os.getpid(), handle["session_dir"], handle["object_store_address"])
+
+    @property
+    def node(self):
+        """The node's pid."""
+        for child in psutil.Process(self.driver).children():
+            if any("node_process" in part for part in child.cmdline()):
+                return child.pid
+        raise AssertionError("no node process")
+
+    @property
+    def zygote(self):
+        """The pid of the parent of all workers."""
+        (child,) = psutil.Process(self.node).children()
+        return child.pid
+
+    @property
+    def workers(self):
+        """Pids of all workers."""
+        return [child.pid for child in psutil.Process(self.zygote).children()]
+
+    def processes(self):
+        """Pids of node, zygote and workers."""
+        return [child.pid for child in psutil.Process(self.node).children(True)] + [self.node]
+
+    def files(self):
+        """Everything on disk and in shared memory."""
+        return [p for d in (self.directory, self.shared) if d.exists() for p in [d, *d.rglob("*")]]
+
+    def objects(self):
+        """Files of objects, in shared memory and spilled."""
+        places = (self.shared, self.directory / "spill")
+        return [p for place in places if place.exists() for p in place.iterdir()]
+
+    def sockets(self):
+        """Sockets that somebody listens on, or did."""
+        return list((self.directory / "s").iterdir())
+
+    def wait_gone(self, pids):
+        """Wait until no file of the session and none of these processes is left."""
+        eventually(lambda: not self.files(), "the end of all files")
+        eventually(lambda: not any(map(is_running, pids)), "the end of all processes")
+
+
+def descriptors(pid):
+    """How many descriptors a process has open."""
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def resident_bytes(pid):
+    """Memory that a process holds."""
+    return psutil.Process(pid).memory_info().rss

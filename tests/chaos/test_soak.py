@@ -1,0 +1,45 @@
+"""Work goes on, right in every result, while workers are killed; and nothing is left over.
+
+The long version is marked slow; PHALANX_SOAK_S sets its seconds.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.chaos.workload import Soak
+
+ALLOWED = {
+    "driver MiB": 40,
+    "node MiB": 25,
+    "driver descriptors": 6,
+    "node descriptors": 6,
+    "zygote descriptors": 18,
+    "processes": 6,
+    "sockets": 6,
+    "object files": 12,
+}
+"""How much more than after the first rounds may be held at the end: caches, idle workers."""
+
+
+@pytest.mark.parametrize(
+    "duration_s",
+    [
+        pytest.param(12.0, id="short"),
+        pytest.param(
+            float(os.environ.get("PHALANX_SOAK_S", "600")), id="long", marks=pytest.mark.slow
+        ),
+    ],
+)
+def test_soak(start, duration_s):
+    soak = Soak(start(num_cpus=3, object_store_memory=200 << 20), seed=int(duration_s))
+    soak.run(min(duration_s / 4, 20.0))
+    before = soak.measure()
+    soak.run(duration_s)
+    left = soak.leaks(before, ALLOWED)
+    print(f"\n{soak.rounds} rounds, {soak.results} results, {soak.kills} workers killed")
+    print(f"before {before}\nafter  {soak.measure()}")
+    assert soak.kills > 5
+    assert not left, f"grown from, to: {left}"
