@@ -36,8 +36,8 @@ fmt: setup ## put the code into the house's format
 	@$(BIN)/ruff format src tests examples
 	@$(BIN)/ruff check --fix src tests examples
 
-bench: setup ## every row of Ray's microbenchmark (PEER=ray compares in the same run)
-	@$(BIN)/phalanx bench $(if $(PEER),--peer $(PEER))
+bench: setup ## every row of Ray's microbenchmark, placement, batch (PEER=ray: Ray beside)
+	@$(BIN)/phalanx bench --group all $(if $(PEER),--peer $(PEER))
 
 clean: ## remove .venv and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -48,7 +48,8 @@ class Connection:
         """Whatever the shell hangs on it."""
         self.closed = False
         self._reader = FrameReader()
-        self._outbox: list[Message] = []
+        # Never exchanged for another: threads post without a lock.
+        self._outbox: deque[Message] = deque()
         self._backlog: deque[memoryview] = deque()
         self._lock = threading.RLock()
         self.on_writable: Any = None
@@ -72,7 +73,8 @@ class Connection:
         if not self._outbox:
             return
         with self._lock:
-            messages, self._outbox = self._outbox, []
+            outbox = self._outbox
+            messages = [outbox.popleft() for _ in range(len(outbox))]
             if not messages or self.closed:
                 return
             frame = encode_frame(messages)

@@ -12,7 +12,7 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from phalanx import errors
@@ -307,6 +307,15 @@ class Runtime:
     # ---- messages ----------------------------------------------------------------------------
 
     def _handle(self, connection: Connection, messages: list[Message]) -> None:
+        left = iter(messages)
+        try:
+            self._handle_each(connection, left)
+        except KeyboardInterrupt:
+            # Ctrl-C while messages were handled: they came only once, so none may be dropped.
+            self._handle_each(connection, left)
+            raise
+
+    def _handle_each(self, connection: Connection, messages: Iterator[Message]) -> None:
         executor = self.executor
         now = time.monotonic()
         done = Done
