@@ -351,6 +351,17 @@ def test_values_held_by_the_driver_survive_a_full_store(fresh, get):
     assert {int(get(ref)[0]) for ref in others} == {99}
 
 
+def test_one_object_may_be_larger_than_the_store(fresh, get):
+    fresh.init(num_cpus=2, object_store_memory=100 * LARGE, include_dashboard=False)
+
+    @fresh.remote
+    def make():
+        return np.ones(150 * LARGE, dtype=np.uint8)
+
+    assert get(fresh.put(np.ones(150 * LARGE, dtype=np.uint8)))[-1] == 1
+    assert get(make.remote())[-1] == 1
+
+
 def test_dropped_objects_make_room(fresh, get):
     fresh.init(num_cpus=2, object_store_memory=100 * LARGE, include_dashboard=False)
     for i in range(40):
