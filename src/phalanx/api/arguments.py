@@ -122,4 +122,6 @@ def pack_arguments(
         ) from error
     if hold is None and refs is None:
         return payload, inputs, None
+    if hold is not None:
+        hold.seen = True  # the callee may keep what it maps: never write there again
     return payload, inputs, [hold, refs]
