@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.chaos.footprint import Footprint
 
 import phalanx
-from tests.chaos.footprint import Footprint
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import subprocess
 import sys
 
 import pytest
+from tests.chaos.footprint import Footprint, eventually, is_running
 
 from phalanx import exceptions as errors
-from tests.chaos.footprint import Footprint, eventually, is_running
 
 DRIVER = """
 import json, sys, time

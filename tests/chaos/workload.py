@@ -14,9 +14,9 @@ import threading
 import time
 
 import numpy
+from tests.chaos.footprint import descriptors, eventually, resident_bytes
 
 import phalanx
-from tests.chaos.footprint import descriptors, eventually, resident_bytes
 
 LARGE = 300_000
 """Numbers in a large array: 2.4 MB, well above what travels in messages."""

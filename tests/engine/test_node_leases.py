@@ -1,4 +1,4 @@
-"""The node's machine: never more than there is, turns by priority and share, loans of blocked CPUs."""
+"""The node's machine: never more than there is, turns by priority and share, loans of CPUs."""
 
 from __future__ import annotations
 

@@ -19,6 +19,8 @@ class StoreLedger:
         self._shared: OrderedDict[str, tuple[int, bytes]] = OrderedDict()
         self._spilled: dict[str, int] = {}
         self._credit: dict[bytes, int] = {}
+        self._claimed: dict[str, bytes] = {}
+        """Owners of objects that another process wrote."""
         self.shared_bytes = 0
         self.spilled_bytes = 0
         self.spilled_total_bytes = 0
@@ -45,11 +47,19 @@ class StoreLedger:
         self._shared[name] = (size, process)
         self.shared_bytes += size
 
+    def claimed(self, name: str, process: bytes) -> None:
+        """`process` owns an object that another one wrote."""
+        self._claimed[name] = process
+
+    def owned(self, process: bytes, written: list[str]) -> list[str]:
+        """Objects of `process`: those it claimed, and of `written` those that nobody did."""
+        claimed = [name for name, owner in self._claimed.items() if owner == process]
+        return claimed + [name for name in written if name not in self._claimed]
+
     def dropped(self, name: str, credit_bytes: int, process: bytes) -> None:
         """The object is gone; `credit_bytes` of it are credit of `process` again."""
-        if name in self._spilled:
-            self.spilled_bytes -= self._spilled.pop(name)
-            return
+        self._claimed.pop(name, None)
+        self.spilled_bytes -= self._spilled.pop(name, 0)
         entry = self._shared.pop(name, None)
         if entry is not None:
             self.shared_bytes -= entry[0]

@@ -95,7 +95,7 @@ class TaskMachine:
             idle = scheduling_class.idle
             while queue and idle:
                 worker = idle.pop()
-                if worker.due or worker.leaving or worker.died:
+                if _stopping(worker):
                     continue
                 self._give(worker, 1, urgent=True)
             if queue and not scheduling_class.key.single:
@@ -346,4 +346,4 @@ class TaskMachine:
 
 
 def _stopping(worker: LeasedWorker) -> bool:
-    return worker.due or worker.leaving or worker.died is not None
+    return worker.due or worker.leaving or worker.ended or worker.died is not None

@@ -413,6 +413,18 @@ class Events(msgspec.Struct, array_like=True, tag=54):
     rows: list[tuple[Any, ...]]
 
 
+class Claimed(msgspec.Struct, array_like=True, tag=55):
+    """Owner to node: this shared object, which another process wrote, is the sender's."""
+
+    name: str
+
+
+class Settled(msgspec.Struct, array_like=True, tag=56):
+    """Process to node: what a worker that died had sent to the sender is claimed by now."""
+
+    worker: bytes
+
+
 Message = (
     Hello
     | Lease
@@ -461,4 +473,6 @@ Message = (
     | Stop
     | JobSetup
     | Events
+    | Claimed
+    | Settled
 )

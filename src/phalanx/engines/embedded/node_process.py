@@ -39,6 +39,7 @@ from phalanx.protocol.messages import (
     ActorUnreferenced,
     ActorUpdate,
     Blocked,
+    Claimed,
     CreateActor,
     Dropped,
     Events,
@@ -54,6 +55,7 @@ from phalanx.protocol.messages import (
     Reply,
     Request,
     Sealed,
+    Settled,
     Stop,
     Terminate,
     Unblocked,
@@ -309,7 +311,11 @@ class NodeShell:
             case Unblocked():
                 self.leases.unblocked(peer)
             case Sealed():
-                self.store.ledger.sealed(message.name, message.size, peer)
+                self.store.sealed(message.name, message.size, peer)
+            case Claimed():
+                self.store.ledger.claimed(message.name, peer)
+            case Settled():
+                self.store.settled(message.worker, peer)
             case Dropped():
                 self.store.dropped(message.name, message.size, peer)
             case ActorReady():
@@ -422,8 +428,11 @@ class NodeShell:
             code = args["code"]
             how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
             reason, kind = f"worker process {args['pid']} ended with {how}", "crashed"
+        connection = self.peers.get(worker_id)
+        if connection is not None:
+            self._read_last(connection)
+        self.peers.pop(worker_id, None)
         lease = self.leases.worker_gone(worker_id, now)
-        connection = self.peers.pop(worker_id, None)
         if connection is not None:
             self._connections.pop(connection.fileno, None)
             with contextlib.suppress(OSError, ValueError):
@@ -445,6 +454,14 @@ class NodeShell:
         for peer, other in self.peers.items():
             if lease is None or peer != lease.demand.owner or lease.demand.actor:
                 other.post(died)
+        self.store.worker_gone(worker_id, set(self.peers))
+
+    def _read_last(self, connection: Connection) -> None:
+        """What a process said before it ended: that it left on its own will, for one."""
+        with contextlib.suppress(ProtocolError):
+            while last := connection.receive():
+                for message in last:
+                    self._dispatch(connection, message)
 
     def reply_when_gone(self, workers: set[bytes], connection: Connection, token: int) -> None:
         """Answer a request once these processes have ended."""

@@ -50,6 +50,7 @@ from phalanx.protocol.messages import (
     Request,
     Returned,
     Sealed,
+    Settled,
     Spilled,
     Stop,
     Sync,
@@ -105,6 +106,8 @@ class Runtime:
         self._peers: dict[bytes, Connection] = {}
         self._dirty: set[Connection] = set()
         self._dead: set[bytes] = set()
+        self._unsettled: set[bytes] = set()
+        """Workers that died and whose last messages are still to be read."""
         self._replies: dict[int, tuple[Waiter, list[Reply]]] = {}
         self.reactor = Reactor(self._handle, self._lost, self._accepted, self._tick, self.flush)
         self.node: Connection
@@ -279,6 +282,9 @@ class Runtime:
             self.values.process_gone(peer)
         if self.executor is not None:
             self.executor.peer_lost(peer)
+        if peer in self._unsettled:
+            self._unsettled.discard(peer)
+            self.post(self.node, Settled(peer))
 
     def _node_lost(self) -> None:
         self.closed = True
@@ -349,6 +355,10 @@ class Runtime:
             case WorkerDied():
                 self.tasks.worker_died(message)
                 self.values.process_gone(message.worker)
+                if message.worker in self._peers:
+                    self._unsettled.add(message.worker)
+                else:
+                    self.post(self.node, Settled(message.worker))
             case ActorUpdate():
                 self.calls.updated(message)
             case Fetch():

@@ -415,6 +415,7 @@ class Submission:
             if self._runtime.closed:
                 worker.died = worker.died or ("the node is gone", "crashed")
             self._bury(worker)
+        self._sent_functions.pop(connection, None)
 
     def _bury(self, worker: LeasedWorker) -> None:
         if worker.died is None or not worker.ended:

@@ -21,6 +21,7 @@ from phalanx.protocol.messages import (
     INLINE,
     SHARED,
     Borrow,
+    Claimed,
     Fetch,
     Fetched,
     Payload,
@@ -136,6 +137,8 @@ class Values:
                     payload.size,  # type: ignore[union-attr]
                     None,
                 )
+                if source:
+                    self._runtime.post(self._runtime.node, Claimed(ref._hold.name))
         ref._value = payload
         waiters = ref._waiters
         if waiters is not None:

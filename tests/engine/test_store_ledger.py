@@ -1,0 +1,246 @@
+"""The node's ledger of shared memory, and its shell: capacity, credit, spilling, dead writers."""
+
+from __future__ import annotations
+
+import os
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from phalanx.engines.embedded import node_store
+from phalanx.engines.embedded import session as sessions
+from phalanx.engines.embedded.node_store import NodeStore
+from phalanx.errors import ObjectStoreFullError, OutOfDiskError
+from phalanx.objects.directory import CHUNK_BYTES, StoreLedger
+from phalanx.protocol.messages import Spilled
+
+MIB = 1 << 20
+CAPACITY = 256 * MIB
+
+
+def test_credit_comes_in_chunks_while_there_is_room():
+    ledger = StoreLedger(CAPACITY)
+    assert ledger.grant(b"a", 1000) == CHUNK_BYTES
+    assert ledger.used_bytes == CHUNK_BYTES
+
+
+def test_credit_is_what_was_asked_when_there_is_little_room():
+    ledger = StoreLedger(MIB)
+    assert ledger.grant(b"a", MIB) == MIB
+    assert ledger.missing(1) == 1
+
+
+def test_the_oldest_go_first():
+    ledger = StoreLedger(CAPACITY)
+    for i in range(4):
+        ledger.sealed(f"o{i}", MIB, b"a")
+    assert [name for name, _, _ in ledger.victims(MIB + 1)] == ["o0", "o1"]
+    ledger.spilled("o0")
+    ledger.lost("o1")
+    assert [name for name, _, _ in ledger.victims(1)] == ["o2"]
+    assert ledger.counts()["spilled_objects"] == 1
+
+
+def test_a_dead_process_keeps_no_credit():
+    ledger = StoreLedger(CAPACITY)
+    ledger.grant(b"a", MIB)
+    ledger.process_gone(b"a")
+    assert ledger.used_bytes == 0
+
+
+def test_a_dead_process_owns_what_it_claimed_and_what_it_wrote_and_nobody_claimed():
+    ledger = StoreLedger(CAPACITY)
+    ledger.claimed("b-1", b"a")
+    ledger.claimed("a-2", b"c")
+    assert ledger.owned(b"a", ["a-1", "a-2"]) == ["b-1", "a-1"]
+    ledger.dropped("b-1", 0, b"a")
+    assert ledger.owned(b"a", []) == []
+
+
+class Accounts(RuleBasedStateMachine):
+    """Writers that keep to their credit: used is what was written and promised, never negative."""
+
+    def __init__(self):
+        super().__init__()
+        self.ledger = StoreLedger(CAPACITY)
+        self.credit = {b"a": 0, b"b": 0}
+        self.shared = {}
+        self.spilled = {}
+        self.count = 0
+
+    who = st.sampled_from([b"a", b"b"])
+
+    @rule(process=who, size=st.integers(1, 40 * MIB))
+    def write(self, process, size):
+        if self.credit[process] < size:
+            wanted = size - self.credit[process]
+            for name, _, _ in self.ledger.victims(self.ledger.missing(wanted)):
+                self.ledger.spilled(name)
+                self.spilled[name] = self.shared.pop(name)
+            if self.ledger.missing(wanted):
+                return
+            granted = self.ledger.grant(process, wanted)
+            assert granted >= wanted
+            self.credit[process] += granted
+        self.count += 1
+        self.credit[process] -= size
+        self.shared[f"o{self.count}"] = (size, process)
+        self.ledger.sealed(f"o{self.count}", size, process)
+
+    @precondition(lambda self: self.shared)
+    @rule(data=st.data(), recycles=st.booleans())
+    def drop(self, data, recycles):
+        name = data.draw(st.sampled_from(sorted(self.shared)))
+        size, process = self.shared.pop(name)
+        self.ledger.dropped(name, size if recycles else 0, process)
+        self.credit[process] += size if recycles else 0
+
+    @precondition(lambda self: self.spilled)
+    @rule(data=st.data())
+    def drop_spilled(self, data):
+        name = data.draw(st.sampled_from(sorted(self.spilled)))
+        _, process = self.spilled.pop(name)
+        self.ledger.dropped(name, 0, process)
+
+    @rule(process=who)
+    def die(self, process):
+        self.ledger.process_gone(process)
+        self.credit[process] = 0
+
+    @invariant()
+    def sums_agree(self):
+        shared = sum(size for size, _ in self.shared.values())
+        assert self.ledger.shared_bytes == shared
+        assert self.ledger.used_bytes == shared + sum(self.credit.values())
+        assert self.ledger.used_bytes <= CAPACITY
+        assert self.ledger.spilled_bytes == sum(size for size, _ in self.spilled.values())
+
+
+Accounts.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestAccounts = Accounts.TestCase
+
+
+# ---- the shell -------------------------------------------------------------------------------
+
+
+class Writer:
+    """The connection of a writer: what it was told."""
+
+    def __init__(self):
+        self.told = []
+
+    def post(self, message):
+        self.told.append(message)
+
+
+@pytest.fixture
+def session(tmp_path):
+    session = sessions.Session(
+        name="s",
+        directory=str(tmp_path / "disk"),
+        shared=str(tmp_path / "memory"),
+        spill=str(tmp_path / "disk" / "spill"),
+    )
+    for path in (session.directory, session.spill, session.shared):
+        os.mkdir(path)
+    return session
+
+
+@pytest.fixture
+def writer():
+    return Writer()
+
+
+@pytest.fixture
+def store(session, writer):
+    config = SimpleNamespace(object_store_bytes=10 * MIB)
+    return NodeStore(SimpleNamespace(config=config, session=session, peers={b"a": writer}))
+
+
+def write(store, session, name, size=4 * MIB, process=b"a"):
+    store.reserve(process, size)
+    with open(os.path.join(session.shared, name), "wb") as file:
+        file.write(name.encode() * (size // len(name)))
+    store.sealed(name, size, process)
+
+
+def test_what_does_not_fit_goes_to_disk_and_its_writer_is_told(store, session, writer):
+    for name in ("a-1", "a-2", "a-3"):
+        write(store, session, name)
+    assert os.listdir(session.spill) == ["a-1"]
+    assert sorted(os.listdir(session.shared)) == ["a-2", "a-3"]
+    assert writer.told == [Spilled(["a-1"])]
+    store.dropped("a-1", 0, b"a")
+    assert os.listdir(session.spill) == []
+    assert store.ledger.counts()["spilled_bytes"] == 0
+
+
+def test_what_is_larger_than_the_store_is_refused(store):
+    with pytest.raises(ObjectStoreFullError, match=f"{11 * MIB} bytes does not fit"):
+        store.reserve(b"a", 11 * MIB)
+
+
+def test_a_full_disk_says_so_and_keeps_the_object(store, session, monkeypatch):
+    write(store, session, "a-1", 8 * MIB)
+
+    def full(source, target):
+        with open(target, "wb"):
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(node_store.shutil, "copyfile", full)
+    with pytest.raises(OutOfDiskError, match="No space left"):
+        store.reserve(b"a", 8 * MIB)
+    assert (os.listdir(session.shared), os.listdir(session.spill)) == (["a-1"], [])
+
+
+def test_an_object_dropped_before_the_node_hears_of_it_is_not_counted(store, session):
+    """The owner's word and the writer's come over different sockets, in any order."""
+    store.reserve(b"a", MIB)
+    store.dropped("a-1", 0, b"owner")
+    store.sealed("a-1", MIB, b"a")
+    assert store.ledger.shared_bytes == 0
+
+
+def test_an_object_that_is_recycled_while_it_is_copied_leaves_nothing_on_disk(
+    store, session, monkeypatch
+):
+    write(store, session, "a-1", 8 * MIB)
+    copy = node_store.shutil.copyfile
+
+    def copy_slowly(source, target):
+        copy(source, target)
+        os.rename(source, os.path.join(session.shared, "a-2"))
+
+    monkeypatch.setattr(node_store.shutil, "copyfile", copy_slowly)
+    store.reserve(b"b", 4 * MIB)
+    store.dropped("a-1", 8 * MIB, b"a")
+    store.sealed("a-2", 8 * MIB, b"a")
+    assert os.listdir(session.spill) == []
+    assert store.ledger.shared_bytes == 8 * MIB
+
+
+def test_a_dead_writers_objects_go_once_all_have_read_its_last_words(store, session):
+    dead, owner = b"\x0d" * 16, b"\x0e" * 16
+    for i in range(3):
+        write(store, session, f"{dead.hex()}-{i}", MIB, dead)
+    store.worker_gone(dead, {owner, b"x"})
+    store.settled(dead, b"x")
+    assert len(os.listdir(session.shared)) == 3
+    store.ledger.claimed(f"{dead.hex()}-1", owner)
+    store.settled(dead, owner)
+    assert os.listdir(session.shared) == [f"{dead.hex()}-1"]
+    store.worker_gone(owner, set())
+    assert os.listdir(session.shared) == []
+    store.process_gone(dead)
+    assert store.ledger.used_bytes == 0
+
+
+def test_a_reader_that_dies_too_is_not_waited_for(store, session):
+    dead = b"\x0d" * 16
+    write(store, session, f"{dead.hex()}-0", MIB, dead)
+    store.worker_gone(dead, {b"x"})
+    store.process_gone(b"x")
+    assert os.listdir(session.shared) == []
