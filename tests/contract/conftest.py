@@ -96,6 +96,28 @@ def get(module):
 
 
 @pytest.fixture
+def counter(ray):
+    """A small actor class with state."""
+
+    @ray.remote
+    class Counter:
+        def __init__(self, start=0):
+            self.value = start
+
+        def add(self, by=1):
+            self.value += by
+            return self.value
+
+        def read(self):
+            return self.value
+
+        def fail(self):
+            raise ValueError("method failed")
+
+    return Counter
+
+
+@pytest.fixture
 def eventually():
     """Waits until a condition holds, and fails when it never does."""
 

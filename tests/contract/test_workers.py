@@ -1,0 +1,118 @@
+"""What a task finds around it: its process, threads, event loop, folder, session."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def test_tasks_run_in_other_processes(ray, get):
+    import os
+
+    @ray.remote
+    def pid():
+        return os.getpid()
+
+    assert get(pid.remote()) != os.getpid()
+
+
+def test_threads_of_the_driver_submit_and_get(ray, get):
+    from concurrent.futures import ThreadPoolExecutor
+
+    @ray.remote
+    def echo(x):
+        return x
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(lambda i: get(echo.remote(i)), range(40))) == list(range(40))
+
+
+def test_threads_of_a_task_submit_and_get(ray, get):
+    from concurrent.futures import ThreadPoolExecutor
+
+    @ray.remote
+    def echo(x):
+        return x
+
+    @ray.remote
+    def parent():
+        with ThreadPoolExecutor(4) as pool:
+            return list(pool.map(lambda i: ray.get(echo.remote(i)), range(8)))
+
+    assert get(parent.remote()) == list(range(8))
+
+
+def test_a_task_runs_in_the_main_thread(ray, get):
+    import threading
+
+    @ray.remote
+    def is_main():
+        return threading.current_thread() is threading.main_thread()
+
+    assert get(is_main.remote())
+
+
+def test_a_task_runs_an_event_loop_of_its_own(ray, get):
+    import asyncio
+
+    @ray.remote
+    def echo(x):
+        return x
+
+    @ray.remote
+    def parent():
+        async def main():
+            return await echo.remote(5)
+
+        return asyncio.run(main())
+
+    assert get(parent.remote()) == 5
+
+
+def test_a_task_starts_processes(ray, get):
+    import subprocess
+
+    @ray.remote
+    def shell():
+        return subprocess.run(["echo", "hello"], capture_output=True, text=True, check=True).stdout
+
+    assert get(shell.remote()) == "hello\n"
+
+
+def test_the_standard_input_of_a_task_is_empty(ray, get):
+    import sys
+
+    @ray.remote
+    def read():
+        return sys.stdin.read()
+
+    assert get(read.remote()) == ""
+
+
+def test_a_task_runs_in_the_drivers_folder(ray, get):
+    import os
+
+    @ray.remote
+    def folder():
+        return os.getcwd()
+
+    assert get(folder.remote()) == os.getcwd()
+
+
+def test_a_task_is_part_of_the_running_session(ray, get):
+    @ray.remote
+    def start():
+        assert ray.is_initialized()
+        ray.init()
+
+    with pytest.raises(RuntimeError):
+        get(start.remote())
+
+
+def test_a_worker_is_reused(ray, get):
+    import os
+
+    @ray.remote
+    def pid():
+        return os.getpid()
+
+    assert len({get(pid.remote()) for _ in range(20)}) < 20
