@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
+from phalanx.engines.embedded import interrupts, waiting
 from phalanx.engines.embedded import session as sessions
-from phalanx.engines.embedded import waiting
 from phalanx.engines.embedded.connection import Connection, wait_for
 from phalanx.engines.embedded.runtime import Runtime
 from phalanx.errors import SystemFailureError
@@ -117,6 +117,7 @@ class EmbeddedEngine:
         runtime.set_identity(introduced["process"], introduced["node_id"])
         runtime.open(node)
         runtime.reactor.start()
+        interrupts.guard()
         engine = cls(runtime, process)
         engine.namespace = job.namespace
         return engine
@@ -124,6 +125,7 @@ class EmbeddedEngine:
     def stop(self) -> None:
         """End the job; and the node, when it was started here. Waits until all is gone."""
         runtime = self.runtime
+        interrupts.unguard()
         if not runtime.closed:
             runtime.on_node_lost = None
             with contextlib.suppress(OSError):

@@ -15,10 +15,12 @@ import sys
 import threading
 import time
 from collections import deque
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from phalanx.engines.embedded import engine as engines
 from phalanx.engines.embedded.actor_host import ActorHost
+from phalanx.engines.embedded.interrupts import come_again, in_runtime, interruptible
 from phalanx.engines.embedded.reactor import Waiter
 from phalanx.errors import PhalanxError, TaskError, WorkerExit
 from phalanx.model.ids import INDEX_BITS, object_id_bytes
@@ -98,8 +100,13 @@ class WorkerExecutor:
         self._handoffs: dict[tuple[bytes, int], list[Any]] = {}
         signal.signal(signal.SIGINT, self._on_interrupt)
 
-    def _on_interrupt(self, signum: int, frame: object) -> None:
-        if self._interruptible:
+    def _on_interrupt(self, signum: int, frame: FrameType | None) -> None:
+        running = self._running
+        if not self._interruptible:
+            return
+        if in_runtime(frame):
+            come_again(lambda: self._running is running)
+        else:
             raise KeyboardInterrupt
 
     # ---- messages (in whichever thread leads the reactor) ------------------------------------
@@ -313,7 +320,11 @@ class WorkerExecutor:
             connection, task = self._queue.popleft()
         except IndexError:
             return
-        definition = self._functions[task.function]
+        definition = self._functions.get(task.function)
+        if definition is None:
+            error = RuntimeError(f"no function came with task {task.name or task.number}")
+            self.post_result(connection, self.failure(task.number, error, task.name, time.time()))
+            return
         self.flush_before(definition.mean_s)
         lease = self._leases.get(connection, self._no_lease)
         context = TaskContext(
@@ -347,6 +358,7 @@ class WorkerExecutor:
         self.stopping = "max_calls reached"
         self._posted.add(connection)
 
+    @interruptible
     def _run(
         self,
         connection: Connection,
@@ -466,6 +478,7 @@ class WorkerExecutor:
                     kept.append(refs)
         return payload
 
+    @interruptible
     def pack_many(
         self, connection: Connection, task: Any, result: Any, context: TaskContext, started: float
     ) -> Done | Failed:
@@ -501,6 +514,7 @@ class WorkerExecutor:
         packed = [self.pack(r, connection, number, name) for r in results]
         return Done(number, packed[0], started, time.time(), packed[1:])
 
+    @interruptible
     def _stream(self, connection: Connection, task: Any, result: Any, context: TaskContext) -> int:
         if not hasattr(result, "__iter__"):
             raise TypeError(

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from phalanx.engines.embedded.connection import Connection
+from phalanx.engines.embedded.interrupts import interruptible
 from phalanx.errors import ProtocolError
 
 _NAP_S = 0.004
@@ -124,7 +125,7 @@ class Reactor:
     def poll(self, timeout_s: float) -> None:
         """Handle what there is, waiting at most `timeout_s` (negative: for ever) for the first."""
         try:
-            events = self._epoll.poll(timeout_s)
+            events = self._sleep(timeout_s)
         except InterruptedError:
             return
         for fd, mask in events:
@@ -142,6 +143,11 @@ class Reactor:
                 self._accept()
         if self._flush is not None:
             self._flush()
+
+    @interruptible
+    def _sleep(self, timeout_s: float) -> list[tuple[int, int]]:
+        # What is not read now is reported again: an interrupt here loses nothing.
+        return self._epoll.poll(timeout_s)
 
     def _receive(self, connection: Connection) -> None:
         try:
@@ -262,6 +268,7 @@ class Reactor:
         finally:
             self._wanted -= 1
 
+    @interruptible
     def _follow(self, waiter: Waiter, deadline: float | None) -> bool:
         """Sleep until done or until this thread should try to lead. False: time is up."""
         if waiter.event is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from phalanx.engines.embedded import interrupts
 from phalanx.engines.embedded.reactor import Waiter
 from phalanx.errors import GetTimeoutError
 from phalanx.objects.reference import ObjectRef, ended_processes
@@ -126,6 +127,7 @@ def _wait(
 def _wait_in_task(runtime: Runtime, waiter: Waiter, deadline: float | None) -> bool:
     executor = runtime.executor
     if executor is None:
+        interrupts.guard()
         return runtime.reactor.wait(waiter, deadline)
     patience = time.monotonic() + _PATIENCE_S
     first = patience if deadline is None else min(patience, deadline)

@@ -1,0 +1,78 @@
+"""Ctrl-C that never lands in the middle of the runtime's own work.
+
+Python runs a signal's handler between any two instructions of the main thread. An exception from
+there inside the handling of messages would lose some, and who waits for them would wait for ever.
+So the handler looks where the thread is: in the user's code or asleep, the exception is raised;
+in the runtime's own code, the signal comes again a moment later.
+"""
+
+from __future__ import annotations
+
+import _thread
+import signal
+import threading
+import time
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OURS = tuple(f"phalanx.{part}." for part in ("api", "engines", "objects", "owner", "protocol"))
+_AGAIN_S = 0.001
+_interruptible: set[CodeType] = set()
+
+
+def interruptible(function: F) -> F:
+    """Mark a function of ours that an interrupt may end: it sleeps, or calls the user's code."""
+    _interruptible.add(function.__code__)
+    return function
+
+
+def in_runtime(frame: FrameType | None) -> bool:
+    """Whether the thread that runs `frame` is in code that an exception would leave half done."""
+    while frame is not None:
+        if frame.f_code in _interruptible:
+            return False
+        if frame.f_globals.get("__name__", "").startswith(_OURS):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def come_again(is_wanted: Callable[[], bool]) -> None:
+    """Send SIGINT to the main thread a moment later, if it `is_wanted` then."""
+    # Without threading.Thread: its locks may be held by the very frame that was interrupted.
+    _thread.start_new_thread(_send_later, (is_wanted,))
+
+
+def _send_later(is_wanted: Callable[[], bool]) -> None:
+    time.sleep(_AGAIN_S)
+    if is_wanted():
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+
+def _on_interrupt(signum: int, frame: FrameType | None) -> None:
+    if in_runtime(frame):
+        come_again(lambda: True)
+    else:
+        signal.default_int_handler(signum, frame)
+
+
+def guard() -> None:
+    """Take SIGINT's default place. Notebooks put the default back for each cell: so this is
+    called before each wait. A handler of the user's own stays."""
+    if (
+        signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        and threading.current_thread() is threading.main_thread()
+    ):
+        signal.signal(signal.SIGINT, _on_interrupt)
+
+
+def unguard() -> None:
+    """Give SIGINT its default back."""
+    if (
+        signal.getsignal(signal.SIGINT) is _on_interrupt
+        and threading.current_thread() is threading.main_thread()
+    ):
+        signal.signal(signal.SIGINT, signal.default_int_handler)
