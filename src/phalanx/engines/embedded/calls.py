@@ -280,7 +280,9 @@ class Calls:
     def done(self, connection: Connection, message: Done) -> bool:
         """A call gave its result; False when the number is no call of ours."""
         call = self._by_number.get(message.number)
-        if call is None or call.actor.finished(message.number) is None:
+        if call is None or call.actor.connection is not connection:
+            return False
+        if call.actor.finished(message.number) is None:
             return False
         del self._by_number[message.number]
         self._record(call, FINISHED, message, connection)
@@ -314,7 +316,9 @@ class Calls:
     def failed(self, connection: Connection, message: Failed) -> bool:
         """A call raised; False when the number is no call of ours."""
         call = self._by_number.get(message.number)
-        if call is None or call.actor.finished(message.number) is None:
+        if call is None or call.actor.connection is not connection:
+            return False
+        if call.actor.finished(message.number) is None:
             return False
         self._record(call, STATE_FAILED, message, connection)
         if message.kind == "cancelled":

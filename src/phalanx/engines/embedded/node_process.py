@@ -291,6 +291,8 @@ class NodeShell:
         match message:
             case Request() if connection is self._zygote:
                 self._worker_exited(message.args, now)
+            case _ if not peer and not _introduces(message) and connection is not self._zygote:
+                self._lost(connection)
             case LogLine():
                 self._log(message)
             case Hello():
@@ -330,13 +332,14 @@ class NodeShell:
                 self.events += message.rows
                 if len(self.events) > 200_000:
                     del self.events[:100_000]
-            case Stop():
+            case Stop() if connection.tag == "driver":
                 self._stopping = True
             case _:
                 self._lost(connection)
 
     def _hello(self, connection: Connection, message: Hello, now: float) -> None:
-        if message.version != PROTOCOL_VERSION:
+        is_known = self.leases.workers.get(message.process) is not None
+        if message.version != PROTOCOL_VERSION or not is_known or message.process in self.peers:
             self._lost(connection)
             return
         connection.peer = message.process
@@ -642,6 +645,12 @@ def _memory_of(pid: int) -> int:
     except psutil.Error:
         return 0
     return resident
+
+
+def _introduces(message: Any) -> bool:
+    """Whether a stranger may begin with this message."""
+    is_driver = isinstance(message, Request) and message.method == "register_driver"
+    return is_driver or isinstance(message, Hello)
 
 
 def _private(path: str, flags: int) -> int:

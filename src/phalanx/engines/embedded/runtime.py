@@ -11,6 +11,7 @@ import itertools
 import socket
 import threading
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
@@ -22,7 +23,7 @@ from phalanx.engines.embedded.reactor import Reactor, Waiter
 from phalanx.engines.embedded.session import Session
 from phalanx.engines.embedded.submission import Submission
 from phalanx.engines.embedded.values import Callback, Values
-from phalanx.errors import AuthenticationError, LocalNodeDiedError
+from phalanx.errors import AuthenticationError, LocalNodeDiedError, ProtocolError
 from phalanx.model.ids import INDEX_BITS
 from phalanx.objects.reference import ObjectRef, forget_process, process
 from phalanx.objects.shared_memory import SharedStore
@@ -32,6 +33,7 @@ from phalanx.protocol.messages import (
     ActorUpdate,
     Borrow,
     CancelOwned,
+    CreateActor,
     Done,
     Dropped,
     Events,
@@ -41,6 +43,7 @@ from phalanx.protocol.messages import (
     Granted,
     Hello,
     Item,
+    JobSetup,
     LeaseDue,
     Leaving,
     LogLine,
@@ -56,11 +59,28 @@ from phalanx.protocol.messages import (
     Sync,
     Synced,
     Taken,
+    Terminate,
     Unborrow,
     WorkerDied,
 )
 
 _NODE = b"node"
+_NODE_ONLY = frozenset(
+    {
+        ActorUpdate,
+        CreateActor,
+        Granted,
+        JobSetup,
+        LeaseDue,
+        LogLine,
+        Refused,
+        Reply,
+        Spilled,
+        Stop,
+        Terminate,
+        WorkerDied,
+    }
+)
 _BUSY_TICK_S = 0.02
 _IDLE_TICK_S = 1.0
 
@@ -320,12 +340,20 @@ class Runtime:
             # Ctrl-C while messages were handled: they came only once, so none may be dropped.
             self._handle_each(connection, left)
             raise
+        except Exception:
+            # A defect of ours, or a peer that lies: it must not take this process along.
+            traceback.print_exc()
+            if connection is not self.node:
+                self.reactor.drop(connection)
+                self._lost(connection)
 
     def _handle_each(self, connection: Connection, messages: Iterator[Message]) -> None:
         executor = self.executor
         now = time.monotonic()
         done = Done
         for message in messages:
+            if connection is not self.node and not _may_say(connection, message):
+                raise ProtocolError(f"{type(message).__name__} from a process that may not say so")
             if type(message) is done:
                 with self.lock:
                     if not self.calls.done(connection, message):
@@ -471,6 +499,12 @@ class Runtime:
     def value_of(self, ref: ObjectRef[Any]) -> Any:
         """The value of a ready reference; raises its error."""
         return self.values.read(ref)
+
+
+def _may_say(connection: Connection, message: Message) -> bool:
+    """Whether a process that is not the node may send this: once introduced, and no orders."""
+    kind = type(message)
+    return kind not in _NODE_ONLY and (bool(connection.peer) or kind is Hello)
 
 
 def remote_error(kind: str, text: str) -> Exception:
