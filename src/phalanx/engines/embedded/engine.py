@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -26,6 +27,7 @@ from phalanx.owner.actors import ActorClient
 from phalanx.protocol.messages import LogLine, Stop
 
 START_TIMEOUT_S = 60.0
+_FILES = 65536
 _PRELOAD = ("numpy",)
 
 
@@ -72,6 +74,7 @@ class EmbeddedEngine:
         on_warning: Callable[[str], None],
     ) -> EmbeddedEngine:
         """Start a node that lives as long as this driver. Raises SystemFailureError."""
+        _allow_files()
         session = sessions.create(options.temp_dir)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         config = {
@@ -255,6 +258,16 @@ def _leave_behind() -> None:
 
 
 os.register_at_fork(after_in_child=_leave_behind)
+
+
+def _allow_files() -> None:
+    """Allow as many open files as this user may have: each worker costs the driver one, the node
+    one and the workers' parent three, and shells often start with 256 or 1024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _spawn(driver_fd: int) -> subprocess.Popen[bytes]:
