@@ -23,7 +23,7 @@ def test_get_of_the_same_ref_twice(ray):
     assert ray.get([ref, ref], timeout=30) == ["x", "x"]
 
 
-@pytest.mark.parametrize("wrong", [1, "ref", None, {"a": 1}, object()], ids=repr)
+@pytest.mark.parametrize("wrong", [1, "ref", None, {"a": 1}, 1.5], ids=repr)
 def test_get_of_something_else_is_refused(ray, wrong):
     with pytest.raises(ValueError):
         ray.get(wrong)
