@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from pathlib import Path
 
@@ -35,6 +36,8 @@ class Footprint:
         self.driver = driver_pid
         self.directory = Path(session_dir)
         self.shared = Path(shared)
+        private = Path(tempfile.gettempdir()) / f"phalanx-{os.getuid()}"
+        self.spills = {p / f"{self.directory.name}-spill" for p in (self.directory.parent, private)}
 
     @classmethod
     def of(cls, handle, driver_pid=None):
@@ -66,12 +69,16 @@ class Footprint:
 
     def files(self):
         """Everything on disk and in shared memory."""
-        return [p for d in (self.directory, self.shared) if d.exists() for p in [d, *d.rglob("*")]]
+        places = (self.directory, self.shared, *self.spills)
+        return [p for place in places if place.exists() for p in [place, *place.rglob("*")]]
 
     def objects(self):
         """Files of objects, in shared memory and spilled."""
-        places = (self.shared, self.directory / "spill")
-        return [p for place in places if place.exists() for p in place.iterdir()]
+        return [*self.shared.iterdir(), *self.spilled()]
+
+    def spilled(self):
+        """Files of objects on disk."""
+        return [p for place in self.spills if place.exists() for p in place.iterdir()]
 
     def sockets(self):
         """Sockets that somebody listens on, or did."""

@@ -1,0 +1,86 @@
+"""More objects than memory: spilled, read back equal, gone at the end; a task that eats memory."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+
+import psutil
+import pytest
+from tests.chaos.footprint import eventually
+
+from phalanx import exceptions as errors
+from phalanx.api import session as api_session
+from phalanx.engines.embedded.engine import StartOptions
+
+MIB = 1 << 20
+
+
+def pattern(i, size=8 * MIB):
+    return hashlib.sha256(str(i).encode()).digest() * (size // 32)
+
+
+def test_objects_beyond_memory_are_spilled_and_read_back_equal(start, ray):
+    footprint = start(num_cpus=2, object_store_memory=80 * MIB)
+
+    @ray.remote
+    def make(i):
+        return pattern(i)
+
+    @ray.remote
+    def check(value, i):
+        return value == pattern(i)
+
+    mine = [ray.put(pattern(i)) for i in range(12)]
+    theirs = [make.remote(i) for i in range(12, 24)]
+    ray.wait(theirs, num_returns=len(theirs), timeout=60)
+    assert footprint.spilled(), "nothing was spilled"
+    both = mine + theirs
+    assert all(ray.get(ref, timeout=30) == pattern(i) for i, ref in enumerate(both))
+    assert all(ray.get([check.remote(ref, i) for i, ref in enumerate(both)], timeout=60))
+    del mine, theirs, both
+
+    def is_empty():
+        counts = api_session.current().request("store")
+        return not counts["objects"] and not counts["spilled_objects"]
+
+    eventually(lambda: ray.put(b"") and is_empty(), "the end of all objects")
+    assert not footprint.spilled()
+
+
+def test_an_object_larger_than_the_store_goes_to_disk_and_leaves_it(start, ray):
+    footprint = start(num_cpus=1, object_store_memory=80 * MIB)
+    large = ray.put(pattern(2, 100 * MIB))
+    small = ray.put(pattern(1))
+    assert ray.get(large) == pattern(2, 100 * MIB)
+    assert ray.get(small) == pattern(1)
+    del large, small
+    eventually(lambda: ray.put(b"") and not footprint.spilled(), "the end of its file")
+
+
+def test_the_memory_monitor_ends_the_youngest_task_and_says_so(start, ray, monkeypatch):
+    """The limit is put just above what is used now, and a task takes more than is left."""
+    memory = psutil.virtual_memory()
+    limit = 1 - (memory.available - 700 * MIB) / memory.total
+    monkeypatch.setattr(
+        api_session, "StartOptions", lambda **o: StartOptions(**{**o, "memory_limit": limit})
+    )
+    start(num_cpus=2)
+
+    @ray.remote(max_retries=0)
+    def eat():
+        held = []
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline and len(held) < 200:
+            held.append(bytearray(b"x" * (16 * MIB)))
+            time.sleep(0.002)
+        time.sleep(30)
+
+    @ray.remote
+    def small():
+        return 1
+
+    assert ray.get(small.remote(), timeout=30) == 1
+    with pytest.raises(errors.OutOfMemoryError, match=r"eat.*memory was \d+ % full"):
+        ray.get(eat.remote(), timeout=60)
+    assert ray.get(small.remote(), timeout=30) == 1
