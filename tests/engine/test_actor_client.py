@@ -1,0 +1,203 @@
+"""The calling side of an actor: order of calls, and which ones survive a restart."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from phalanx.model.lifecycle import ALIVE, RESTARTING
+from phalanx.owner.actors import ActorClient, PendingCall
+
+
+class Caller:
+    """One client, and the log of what it sent and failed. Calls are numbered from 1."""
+
+    def __init__(self, retries=0, out_of_order=False):
+        self.log = []
+        self.retries = retries
+        self.client = ActorClient(b"a", self)
+        self.client.out_of_order = out_of_order
+        self.calls = {}
+
+    def send_calls(self, actor, calls, urgent):
+        self.log.append(f"send {','.join(str(c.number) for c in calls)}")
+
+    def fail_call(self, call, actor):
+        self.log.append(f"fail {call.number}")
+
+    def call(self, missing=0, retries=None):
+        number = len(self.calls) + 1
+        retries = self.retries if retries is None else retries
+        call = PendingCall(number, self.client, "m", b"", None, None, [], 1, retries, "")
+        call.missing = missing
+        call.on_ready = lambda call: self.client.pump()
+        self.calls[number] = call
+        self.client.submit(call)
+        return call
+
+    def up(self):
+        self.client.state, self.client.connection = ALIVE, "here"
+        self.client.pump()
+
+    def down(self):
+        self.client.state = RESTARTING
+        self.client.interrupted()
+
+
+def test_calls_wait_for_the_actor_and_go_in_order():
+    caller = Caller()
+    for _ in range(3):
+        caller.call()
+    assert caller.log == []
+    caller.up()
+    caller.call()
+    assert caller.log == ["send 1,2,3", "send 4"]
+
+
+def test_a_call_without_its_inputs_holds_up_those_behind_it():
+    caller = Caller()
+    caller.up()
+    waiting = caller.call(missing=2)
+    caller.call()
+    waiting.notify()
+    assert caller.log == []
+    waiting.notify()
+    assert caller.log == ["send 1,2"]
+
+
+def test_out_of_order_it_holds_up_nobody():
+    caller = Caller(out_of_order=True)
+    caller.up()
+    waiting = caller.call(missing=1)
+    caller.call()
+    waiting.notify()
+    assert caller.log == ["send 2", "send 1"]
+
+
+def test_without_retries_what_is_under_way_fails_and_the_rest_waits():
+    caller = Caller()
+    caller.up()
+    caller.call()
+    caller.down()
+    caller.call()
+    caller.up()
+    assert caller.log == ["send 1", "fail 1", "send 2"]
+
+
+def test_with_retries_what_is_under_way_goes_first_again_in_order():
+    caller = Caller(retries=1)
+    caller.up()
+    for _ in range(3):
+        caller.call()
+    assert caller.client.finished(2) is caller.calls[2]
+    caller.down()
+    caller.call()
+    caller.up()
+    assert caller.log == ["send 1", "send 2", "send 3", "send 1,3,4"]
+    caller.down()
+    assert caller.log[4:] == ["fail 1", "fail 3"]
+    assert [c.attempt for c in caller.calls.values()] == [1, 0, 1, 1]
+
+
+def test_endless_retries_do_not_end():
+    caller = Caller(retries=-1)
+    caller.call()
+    for _ in range(50):
+        caller.up()
+        caller.down()
+    assert caller.log == ["send 1"] * 50
+
+
+def test_a_cancelled_call_is_not_tried_again():
+    caller = Caller(retries=-1)
+    caller.up()
+    caller.call().cancelled = "cancelled"
+    caller.down()
+    assert caller.log == ["send 1", "fail 1"]
+
+
+def test_the_dead_fail_everything_at_once():
+    caller = Caller(retries=-1)
+    caller.up()
+    caller.call()
+    caller.call(missing=1)
+    caller.client.dead()
+    caller.call()
+    assert caller.log == ["send 1", "fail 1", "fail 2", "fail 3"]
+
+
+def test_a_retry_goes_ahead_of_later_calls():
+    caller = Caller()
+    caller.up()
+    call = caller.call()
+    caller.call(missing=1)
+    assert caller.client.finished(1) is call
+    caller.client.retry(call)
+    assert caller.log == ["send 1", "send 1"]
+
+
+@pytest.mark.parametrize("sent", [True, False])
+def test_only_what_is_not_on_its_way_is_withdrawn(sent):
+    caller = Caller()
+    if sent:
+        caller.up()
+    call = caller.call()
+    assert caller.client.withdraw(call) is not sent
+    assert caller.client.pending == int(sent)
+
+
+class AnyOrder(RuleBasedStateMachine):
+    """Whatever happens, calls with endless retries reach each life of the actor in order."""
+
+    def __init__(self):
+        super().__init__()
+        self.caller = Caller(retries=-1)
+        self.seen = 0
+        self.done = set()
+
+    @rule(missing=st.integers(0, 1))
+    def call(self, missing):
+        self.caller.call(missing)
+
+    @rule()
+    def inputs_come(self):
+        for call in self.caller.calls.values():
+            if call.missing:
+                call.notify()
+                return
+
+    @rule()
+    def comes_up(self):
+        if self.caller.client.connection is None:
+            self.caller.up()
+            self.life = []
+
+    @rule()
+    def goes_down(self):
+        self.caller.down()
+        self.seen = len(self.caller.log)
+
+    @precondition(lambda self: self.caller.client.inflight)
+    @rule(data=st.data())
+    def answers(self, data):
+        number = data.draw(st.sampled_from(sorted(self.caller.client.inflight)))
+        assert self.caller.client.finished(number) is not None
+        self.done.add(number)
+
+    @invariant()
+    def in_order_within_a_life(self):
+        sent = [int(n) for line in self.caller.log[self.seen :] for n in line[5:].split(",")]
+        assert sent == sorted(set(sent))
+
+    @invariant()
+    def nothing_is_lost(self):
+        client = self.caller.client
+        waiting = {c.number for c in client.queue} | set(client.inflight)
+        assert waiting | self.done == set(self.caller.calls)
+        assert not waiting & self.done
+
+
+AnyOrder.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestAnyOrder = AnyOrder.TestCase

@@ -1,0 +1,241 @@
+"""The control store's actors: states, names, restarts, watchers, by scripts.
+
+Before the arrow, what happens to actor `a`; after it, the effects: `place`, `withdraw`, `create`,
+`end` (`end!` at once), and each published state.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from phalanx.control.actors import REGISTRATION_S, ActorRecord, ActorTable
+from phalanx.errors import ActorAlreadyExistsError
+from phalanx.model import lifecycle
+from phalanx.model.lifecycle import ACTOR, TASK, IllegalTransition, move
+
+OWNER = b"owner"
+
+
+class Script:
+    """Runs events on a table and writes its effects down."""
+
+    def __init__(self, **fields):
+        self.log = []
+        self.table = ActorTable(self)
+        self.fields = fields
+        self.workers = (b"w%d" % i for i in itertools.count(1))
+        self.published = []
+
+    def record(self, actor=b"a", **fields):
+        base = {"owner": OWNER, "job": b"j", "creation": b"c", "class_name": "A"}
+        return ActorRecord(actor=actor, **{**base, **self.fields, **fields})
+
+    # ---- effects
+
+    def place_actor(self, record):
+        self.log.append("place")
+
+    def withdraw_actor(self, record):
+        self.log.append("withdraw")
+
+    def create_on(self, record):
+        self.log.append("create")
+
+    def end_worker(self, record, reason, force):
+        self.log.append("end!" if force else "end")
+
+    def publish(self, record, watchers):
+        self.log.append(record.state)
+        self.published.append((record.state, watchers))
+
+    # ---- events
+
+    def run(self, script):
+        events = {
+            "announce": lambda: self.table.announce(self.record()),
+            "register": lambda: self.table.register(self.record()),
+            "placed": lambda: self.table.placed(b"a", next(self.workers)),
+            "ready": lambda: self.table.ready(b"a", self.worker(), 7),
+            "raises": lambda: self.table.failed(b"a", b"error"),
+            "dies": lambda: self.table.worker_died(b"a", self.worker(), "signal SIGKILL"),
+            "old-dies": lambda: self.table.worker_died(b"a", b"w0", "late news"),
+            "exits": lambda: self.table.leaving(b"a", "it left"),
+            "kill": lambda: self.table.kill(b"a", True),
+            "restart": lambda: self.table.kill(b"a", False),
+            "unreferenced": lambda: self.table.unreferenced(b"a"),
+            "refused": lambda: self.table.refused(b"a", "no room", b"X"),
+            "owner-dies": lambda: self.table.process_gone(OWNER),
+        }
+        for event in script.split():
+            events[event]()
+        return " ".join(self.log)
+
+    def worker(self):
+        return self.table.get(b"a").worker or b"w"
+
+
+CASES = """
+a life: register placed ready -> place create ALIVE
+arguments come later: announce register -> place_after PENDING_CREATION place
+killed before its arguments: announce kill register -> withdraw DEAD
+killed while it waits: register kill -> place withdraw DEAD
+killed while it is made: register placed kill ready dies -> place create end! DEAD
+killed at work: register placed ready kill dies -> place create ALIVE end! DEAD
+its constructor raises: register placed raises dies -> place create DEAD end!
+its process dies: register placed ready dies -> place create ALIVE DEAD
+old news change nothing: register placed ready old-dies -> place create ALIVE
+it leaves: register placed ready exits dies -> place create ALIVE DEAD
+its last handle goes: register placed ready unreferenced dies -> place create ALIVE end DEAD
+its last handle goes early: register placed unreferenced dies -> place create end! DEAD
+its owner dies: register placed ready owner-dies dies -> place create ALIVE end! DEAD
+it fits nowhere: register refused placed -> place DEAD
+the dead stay dead: register kill kill dies ready raises refused unreferenced -> \
+  place withdraw DEAD
+restart of what cannot: register placed ready restart dies -> place create ALIVE end! DEAD
+"""
+
+RESTARTING_CASES = """
+restarts end: register placed ready dies placed ready dies -> \
+  place create ALIVE RESTARTING place create ALIVE DEAD
+it dies while it is made: register placed dies placed ready -> \
+  place create RESTARTING place create ALIVE
+kill with a restart: register placed ready restart dies placed ready -> \
+  place create ALIVE end! RESTARTING place create ALIVE
+kill for good: register placed ready kill dies -> place create ALIVE end! DEAD
+it leaves for good: register placed ready exits dies -> place create ALIVE DEAD
+its constructor raises for good: register placed raises dies -> place create DEAD end!
+killed between two lives: register placed ready dies kill -> \
+  place create ALIVE RESTARTING place withdraw DEAD
+"""
+
+
+def cases(text):
+    for line in text.replace("\\\n", "").strip().splitlines():
+        name, _, rest = line.partition(":")
+        script, _, effects = rest.partition("->")
+        yield pytest.param(script, " ".join(effects.split()).replace("place_after ", ""), id=name)
+
+
+@pytest.mark.parametrize(("script", "effects"), list(cases(CASES)))
+def test_without_restarts(script, effects):
+    assert Script().run(script) == effects
+
+
+@pytest.mark.parametrize(("script", "effects"), list(cases(RESTARTING_CASES)))
+def test_with_one_restart(script, effects):
+    assert Script(max_restarts=1).run(script) == effects
+
+
+def test_endless_restarts():
+    script = Script(max_restarts=-1)
+    script.run("register" + " placed ready dies" * 20)
+    assert script.table.get(b"a").restarts == script.table.get(b"a").incarnation == 20
+
+
+def test_a_detached_one_outlives_owner_and_handles():
+    script = Script(detached=True)
+    assert script.run("register placed ready unreferenced owner-dies") == "place create ALIVE"
+
+
+def test_a_name_is_taken_until_its_actor_is_dead():
+    script = Script(name="n", namespace="s")
+    script.run("register placed ready")
+    with pytest.raises(ActorAlreadyExistsError, match="already taken"):
+        script.table.register(script.record(b"b"))
+    script.table.register(script.record(b"c", namespace="other"))
+    assert script.table.names(None) == [("s", "n"), ("other", "n")]
+    assert script.table.names("s") == [("s", "n")]
+    script.run("kill")
+    assert script.table.named("s", "n") is None
+    script.table.register(script.record(b"b"))
+    assert script.table.named("s", "n").actor == b"b"
+
+
+def test_a_restarting_one_keeps_its_name():
+    script = Script(name="n", namespace="s", max_restarts=1)
+    script.run("register placed ready dies")
+    assert script.table.named("s", "n").actor == b"a"
+
+
+def test_watchers_may_come_before_the_actor():
+    script = Script()
+    script.table.watch(b"a", b"early", 0.0)
+    assert script.published == []
+    script.run("register")
+    script.table.tick(REGISTRATION_S + 1)
+    script.run("placed ready")
+    assert script.published == [("ALIVE", [OWNER, b"early"])]
+
+
+def test_watchers_of_an_actor_that_never_comes_learn_it():
+    script = Script()
+    script.table.watch(b"a", b"early", 0.0)
+    script.table.tick(REGISTRATION_S / 2)
+    assert script.published == []
+    script.table.tick(REGISTRATION_S)
+    script.table.tick(REGISTRATION_S * 2)
+    assert script.published == [("DEAD", [b"early"])]
+
+
+def test_a_late_watcher_hears_the_state_and_a_dead_one_nothing():
+    script = Script()
+    script.run("register placed ready")
+    script.table.watch(b"a", b"late", 0.0)
+    script.table.watch(b"a", b"late", 0.0)
+    script.table.process_gone(b"late")
+    script.run("kill")
+    assert script.published == [
+        ("ALIVE", [OWNER]),
+        ("ALIVE", [b"late"]),
+        ("ALIVE", [b"late"]),
+        ("DEAD", [OWNER]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("register placed ready dies", "signal SIGKILL"),
+        ("register placed ready exits dies", "it left"),
+        ("register kill", "killed by phalanx.kill"),
+        ("register placed ready unreferenced dies", "out of scope"),
+        ("register placed ready owner-dies", "owner's process ended"),
+        ("register refused", "no room"),
+        ("register placed raises", "error raised in its constructor"),
+    ],
+)
+def test_the_dead_say_why(script, reason):
+    run = Script()
+    run.run(script)
+    assert reason in run.table.get(b"a").reason
+
+
+# ---- life cycles -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("table", [TASK, ACTOR], ids=["task", "actor"])
+def test_life_cycles_are_closed(table):
+    reached, todo = set(), [next(iter(table))]
+    while todo:
+        state = todo.pop()
+        if state not in reached:
+            reached.add(state)
+            todo += table[state]
+    assert reached == set(table), "every state can be reached, and has a line of its own"
+
+
+@pytest.mark.parametrize("table", [TASK, ACTOR], ids=["task", "actor"])
+def test_only_what_the_table_names_is_allowed(table):
+    for old, new in itertools.product(table, table):
+        if new in table[old]:
+            assert move(table, "thing", old, new) == new
+        else:
+            with pytest.raises(IllegalTransition, match=f"{old} -> {new} .* its story"):
+                move(table, "thing", old, new, "its story")
+
+
+def test_ends_are_ends():
+    assert not TASK[lifecycle.FINISHED]
+    assert not ACTOR[lifecycle.DEAD]
