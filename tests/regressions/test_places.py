@@ -46,3 +46,13 @@ def test_objects_do_not_spill_into_the_memory_of_the_runtime_directory(monkeypat
         os.rmdir(os.path.join(short, "phalanx"))
         os.rmdir(short)
     assert not os.path.exists(session.spill)
+
+
+def test_a_session_that_could_not_be_made_leaves_nothing(monkeypatch, tmp_path):
+    base = os.path.join("/tmp", f"phalanx-test-{os.getpid()}")
+    monkeypatch.setattr(sessions, "SHM", str(tmp_path / "missing" / "shm"))
+    monkeypatch.setattr("os.access", lambda path, mode: True)
+    with pytest.raises(FileNotFoundError):
+        sessions.create(base)
+    assert os.listdir(base) == []
+    os.rmdir(base)

@@ -20,6 +20,9 @@ from phalanx.resources.instances import Allocation, NodeResources
 from phalanx.resources.sets import ResourceSet
 
 LEAST_HOLD_S = 0.01
+LONGEST_HOLD_S = 0.5
+"""After this long an equal may ask for a lease, whatever each holds: one task of the asker's that
+never ends may be all that its share is used for."""
 
 
 class Effects(Protocol):
@@ -266,7 +269,8 @@ class LeaseMachine:
             if lease.is_blocked or now - lease.since < LEAST_HOLD_S:
                 continue
             share = self._held.get(key, 0)
-            fairer = share > held + 1 or held == 0
+            is_long = now - lease.since > LONGEST_HOLD_S
+            fairer = share > held + 1 or held == 0 or is_long
             if victim.priority > demand.priority:
                 continue
             if victim.priority == demand.priority and not fairer:

@@ -90,12 +90,16 @@ def create(base: str | None = None) -> Session:
     sweep(root)
     name = secrets.token_hex(8)
     directory = os.path.join(root, name)
-    shm_root = SHM if os.path.isdir(SHM) else root
+    shm_root = SHM if os.access(SHM, os.W_OK) else root
     shared = os.path.join(shm_root, f"phalanx-{os.getuid()}-{name}")
     spill = os.path.join(_spill_root(root), f"{name}-spill")
     session = Session(name=name, directory=directory, shared=shared, spill=spill)
-    for path in (directory, session.sockets, spill, session.logs, shared):
-        os.mkdir(path, mode=0o700)
+    try:
+        for path in (directory, session.sockets, spill, session.logs, shared):
+            os.mkdir(path, mode=0o700)
+    except BaseException:
+        remove(session)
+        raise
     me = os.getpid()
     record = {"pid": me, "started": started_at(me), "shared": shared, "spill": spill}
     fd = os.open(os.path.join(directory, "owner"), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
