@@ -40,8 +40,8 @@ def test_an_equal_asks_back_what_another_has_held_for_long():
     pool = WorkerPool(2, lambda job: bytes([next(ids)]))
     machine = LeaseMachine(NodeResources({"CPU": 2.0}), shell, pool, "node", {})
 
-    def want(owner, now):
-        machine.want(now, owner=owner, scheduling_class=1, place=ONE, hold=ONE, count=1)
+    def want(owner, now, seen=0):
+        machine.want(now, seen, owner=owner, scheduling_class=1, place=ONE, hold=ONE, count=1)
         for worker in pool.all():
             if not worker.is_ready:
                 machine.worker_ready(worker.worker_id, 1, now)
@@ -49,7 +49,7 @@ def test_an_equal_asks_back_what_another_has_held_for_long():
     want(b"driver", 0.0)
     want(b"parent", 0.0)
     assert [lease.demand.owner for lease in shell.grants] == [b"driver", b"parent"]
-    want(b"driver", 0.1)
+    want(b"driver", 0.1, seen=1)
     machine.tick(LONGEST_HOLD_S / 2)
     assert shell.asked_back == []
     machine.tick(LONGEST_HOLD_S * 1.1)
