@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import secrets
-import select
 import signal
 import socket
 import sys
@@ -19,28 +18,27 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from phalanx.control.actors import ActorRecord, ActorTable
+from phalanx.control.actors import ActorTable
 from phalanx.engines.declared_topology import read_topology
 from phalanx.engines.embedded import session as sessions
 from phalanx.engines.embedded import zygote
-from phalanx.engines.embedded.connection import Connection, listen, same_user
+from phalanx.engines.embedded.connection import Connection, listen
+from phalanx.engines.embedded.node_actors import ActorShell
+from phalanx.engines.embedded.node_loop import NodeLoop
 from phalanx.engines.embedded.node_requests import NodeRequests
 from phalanx.engines.embedded.node_store import NodeStore
-from phalanx.errors import ActorAlreadyExistsError, AuthenticationError, ProtocolError
+from phalanx.errors import ProtocolError
 from phalanx.model.lifecycle import DEAD
 from phalanx.node.leases import Demand, Lease, LeaseMachine
 from phalanx.node.workers import WorkerPool, WorkerRecord
-from phalanx.policies.memory_pressure import WorkerMemory, kills_by_time
 from phalanx.protocol.messages import (
     PROTOCOL_VERSION,
     ActorFailed,
     ActorLeaving,
     ActorReady,
     ActorUnreferenced,
-    ActorUpdate,
     Blocked,
     Claimed,
-    CreateActor,
     Dropped,
     Events,
     Granted,
@@ -65,8 +63,6 @@ from phalanx.resources.instances import NodeResources
 from phalanx.resources.sets import ResourceSet
 
 _TICK_S = 0.05
-_CONTROL = b"control"
-_GRACE_S = 5.0
 
 
 class NodeConfig(msgspec.Struct, kw_only=True):
@@ -103,13 +99,10 @@ class NodeShell:
     def __init__(self, config: NodeConfig, zygote_sock: socket.socket) -> None:
         self.config = config
         self.session = config.session
-        self._epoll = select.epoll()
-        self._connections: dict[int, Connection] = {}
         self.peers: dict[bytes, Connection] = {}
         self._zygote = Connection(zygote_sock)
-        self._watch(self._zygote)
-        self._listener = listen(self.session.socket_of(b"node"))
-        self._epoll.register(self._listener.fileno(), select.EPOLLIN)
+        listener = listen(self.session.socket_of(b"node"))
+        self._loop = NodeLoop(self, listener, self._zygote)
         pool = WorkerPool(
             max(1, int(config.resources.get("CPU", 1))), lambda job: secrets.token_bytes(12) + job
         )
@@ -120,7 +113,7 @@ class NodeShell:
             config.resources, frozenset(config.unit_resources), topology=wiring
         )
         self.leases = LeaseMachine(self.resources, self, pool, config.node_id, config.labels)
-        self.actors = ActorTable(self)
+        self.actors = ActorTable(ActorShell(self))
         self.store = NodeStore(self)
         self.jobs: dict[bytes, Job] = {}
         self.job_count = 0
@@ -129,85 +122,21 @@ class NodeShell:
         self._environments: dict[bytes, dict[str, str]] = {}
         self._set_up: set[bytes] = set()
         self._deaths: dict[bytes, tuple[str, str]] = {}
-        self._terminating: dict[bytes, float] = {}
-        self._stopping = False
         self._warming: dict[bytes, tuple[Connection, Reply]] = {}
         self._exit_waiters: list[tuple[set[bytes], Connection, int]] = []
         self.group_waiters: dict[bytes, list[tuple[Connection, int]]] = {}
         self._memory_checked = 0.0
 
-    # ---- the loop ----------------------------------------------------------------------------
-
     def serve(self, driver: Connection | None) -> None:
         """Until told to stop, or the driver that it lives with is gone."""
         if driver is not None:
-            self._watch(driver)
-        last_tick = time.monotonic()
-        while not self._stopping:
-            for fd, mask in self._epoll.poll(_TICK_S):
-                connection = self._connections.get(fd)
-                if connection is not None:
-                    if mask & select.EPOLLOUT:
-                        connection.drain()
-                    if mask & ~select.EPOLLOUT:
-                        self._receive(connection)
-                elif fd == self._listener.fileno():
-                    self._accept()
-            now = time.monotonic()
-            if now - last_tick >= _TICK_S:
-                last_tick = now
-                self._tick(now)
-            for connection in self._connections.values():
-                connection.flush()
+            self._loop.watch(driver)
+        self._loop.serve()
 
-    def _watch(self, connection: Connection) -> None:
-        connection.on_writable = self._want_writable
-        self._connections[connection.fileno] = connection
-        self._epoll.register(connection.fileno, select.EPOLLIN)
-
-    def _want_writable(self, connection: Connection, wanted: bool) -> None:
-        mask = select.EPOLLIN | (select.EPOLLOUT if wanted else 0)
-        with contextlib.suppress(OSError, ValueError):
-            self._epoll.modify(connection.fileno, mask)
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                sock, _ = self._listener.accept()
-            except BlockingIOError:
-                return
-            try:
-                same_user(sock)
-            except AuthenticationError:
-                sock.close()
-                continue
-            self._watch(Connection(sock))
-
-    def _receive(self, connection: Connection) -> None:
-        try:
-            messages = connection.receive()
-        except ProtocolError:
-            messages = None
-        if messages is None:
-            self._lost(connection)
-            return
-        for message in messages:
-            try:
-                self._dispatch(connection, message)
-            except Exception:
-                # A defect of ours, or a peer that lies: it must not take the node along.
-                traceback.print_exc()
-                if connection is not self._zygote:
-                    self._lost(connection)
-                    return
-
-    def _lost(self, connection: Connection) -> None:
-        if self._connections.pop(connection.fileno, None) is None:
-            return
-        self._epoll.unregister(connection.fileno)
-        connection.close()
+    def on_lost(self, connection: Connection) -> None:
+        """A connection has ended."""
         if connection is self._zygote:
-            self._stopping = True
+            self._loop.is_stopping = True
             return
         if connection.peer and self.peers.get(connection.peer) is connection:
             del self.peers[connection.peer]
@@ -228,7 +157,7 @@ class NodeShell:
                     self.stop_worker(worker, "its job ended", True)
             del self.jobs[job_id]
         if self.config.lives_with_driver:
-            self._stopping = True
+            self._loop.is_stopping = True
 
     def _process_gone(self, process: bytes, now: float) -> None:
         self.leases.owner_gone(process, now)
@@ -237,54 +166,30 @@ class NodeShell:
         for group in self.leases.groups.of_creator(process):
             self._requests.remove_group(group.group)
 
-    def _tick(self, now: float) -> None:
+    def on_tick(self, now: float) -> None:
+        """Time has passed."""
         self.leases.tick(now)
         self.actors.tick(now)
         self._requests.place_groups()
-        for worker_id, deadline in list(self._terminating.items()):
-            if now > deadline:
-                del self._terminating[worker_id]
-                self._kill(worker_id)
         if now - self._memory_checked > 0.25:
             self._memory_checked = now
-            self._check_memory()
+            self._relieve_memory()
 
-    def _check_memory(self) -> None:
-        import psutil
+    def _relieve_memory(self) -> None:
+        from phalanx.engines.embedded.node_memory import worker_to_end  # psutil: not at the start
 
-        memory = psutil.virtual_memory()
-        if 1 - memory.available / memory.total < self.config.memory_limit:
-            return
-        leases = {
-            x.worker.worker_id.hex(): x
-            for x in self.leases.leases.values()
-            if x.is_granted and x.worker.pid
-        }
-        kills = kills_by_time(
-            [
-                WorkerMemory(
-                    name=name,
-                    memory_bytes=_memory_of(lease.worker.pid),
-                    started_s=lease.since,
-                    is_retriable=not lease.demand.actor,
-                )
-                for name, lease in leases.items()
-            ],
-            used_bytes=memory.total - memory.available,
-            threshold_bytes=int(self.config.memory_limit * memory.total),
-        )
-        reason = (
-            f"the node's memory was {100 - 100 * memory.available / memory.total:.0f} % full, "
-            f"above its limit of {100 * self.config.memory_limit:.0f} %"
-        )
-        for kill in kills[:1]:  # what it frees is seen at the next look
-            worker_id = bytes.fromhex(kill.worker)
+        found = worker_to_end(self.leases.leases.values(), self.config.memory_limit)
+        if found is not None:
+            worker_id, reason = found
             self._deaths[worker_id] = (reason, "oom")
             self._kill(worker_id)
 
     # ---- messages ----------------------------------------------------------------------------
 
-    def _dispatch(self, connection: Connection, message: Any) -> None:  # noqa: PLR0912
+    def on_message(  # noqa: PLR0912, PLR0915
+        self, connection: Connection, message: Any
+    ) -> None:
+        """A message came."""
         # One line a message: this is the node's table of what it understands.
         now = time.monotonic()
         peer = connection.peer
@@ -292,7 +197,7 @@ class NodeShell:
             case Request() if connection is self._zygote:
                 self._worker_exited(message.args, now)
             case _ if not peer and not _introduces(message) and connection is not self._zygote:
-                self._lost(connection)
+                self._loop.lose(connection)
             case LogLine():
                 self._log(message)
             case Hello():
@@ -333,14 +238,14 @@ class NodeShell:
                 if len(self.events) > 200_000:
                     del self.events[:100_000]
             case Stop() if connection.tag == "driver":
-                self._stopping = True
+                self._loop.is_stopping = True
             case _:
-                self._lost(connection)
+                self._loop.lose(connection)
 
     def _hello(self, connection: Connection, message: Hello, now: float) -> None:
         is_known = self.leases.workers.get(message.process) is not None
         if message.version != PROTOCOL_VERSION or not is_known or message.process in self.peers:
-            self._lost(connection)
+            self._loop.lose(connection)
             return
         connection.peer = message.process
         connection.tag = message.kind
@@ -426,7 +331,6 @@ class NodeShell:
         self._end_warming(worker_id[12:])
         worker = self.leases.workers.get(worker_id)
         reason, kind = self._deaths.pop(worker_id, ("", ""))
-        self._terminating.pop(worker_id, None)
         if not kind:
             code = args["code"]
             how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
@@ -437,10 +341,7 @@ class NodeShell:
         self.peers.pop(worker_id, None)
         lease = self.leases.worker_gone(worker_id, now)
         if connection is not None:
-            self._connections.pop(connection.fileno, None)
-            with contextlib.suppress(OSError, ValueError):
-                self._epoll.unregister(connection.fileno)
-            connection.close()
+            self._loop.forget(connection)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.session.socket_of(worker_id))
         self._set_up.discard(worker_id)
@@ -464,7 +365,7 @@ class NodeShell:
         with contextlib.suppress(ProtocolError):
             while last := connection.receive():
                 for message in last:
-                    self._dispatch(connection, message)
+                    self.on_message(connection, message)
 
     def reply_when_gone(self, workers: set[bytes], connection: Connection, token: int) -> None:
         """Answer a request once these processes have ended."""
@@ -498,6 +399,11 @@ class NodeShell:
             self._kill(worker.worker_id)
         else:
             connection.post(Terminate(reason))
+
+    def end_worker(self, worker: WorkerRecord, reason: str, force: bool) -> None:
+        """End a worker's process for this reason, whatever it was to end for before."""
+        self._deaths.pop(worker.worker_id, None)
+        self.stop_worker(worker, reason, force)
 
     def _kill(self, worker_id: bytes) -> None:
         args = {"worker": worker_id, "signal": int(signal.SIGKILL)}
@@ -554,97 +460,6 @@ class NodeShell:
         if record is not None and job is not None and job.driver in self.peers:
             text = f"Actor {record.class_name} cannot be placed now: {reason}."
             self.peers[job.driver].post(Refused(0, text, False, ""))
-
-    # ---- effects of the actor table ----------------------------------------------------------
-
-    def place_actor(self, record: ActorRecord) -> None:
-        """Ask the lease machine for a worker."""
-        group = record.strategy.get("group")
-        self.leases.want(
-            time.monotonic(),
-            owner=_CONTROL,
-            scheduling_class=0,
-            actor=record.actor,
-            place=ResourceSet.from_mapping(record.place),
-            hold=ResourceSet.from_mapping(record.hold),
-            count=1,
-            job=record.job,
-            environment=record.environment,
-            priority=record.priority,
-            group=None if group is None else (bytes.fromhex(group), record.strategy["bundle"]),
-            strategy=record.strategy,
-        )
-
-    def withdraw_actor(self, record: ActorRecord) -> None:
-        """It needs no worker."""
-        self.leases.withdraw_actor(record.actor)
-
-    def create_on(self, record: ActorRecord) -> None:
-        """Send the creation to the worker."""
-        worker = self.leases.workers.get(record.worker)
-        connection = self.peers.get(record.worker)
-        if worker is None or connection is None:
-            return
-        lease = self.leases.leases[worker.lease]
-        group = lease.demand.group
-        connection.post(
-            CreateActor(
-                record.actor,
-                record.incarnation,
-                record.creation,
-                lease.resources,
-                lease.devices,
-                record.job,
-                record.name,
-                record.namespace,
-                None if group is None else group[0],
-                bool(record.strategy.get("capture")),
-            )
-        )
-
-    def end_worker(self, record: ActorRecord, reason: str, force: bool) -> None:
-        """End the actor's process."""
-        worker = self.leases.workers.get(record.worker)
-        if worker is not None:
-            self._deaths.pop(worker.worker_id, None)
-            self.stop_worker(worker, reason, force)
-
-    def publish(self, record: ActorRecord, watchers: list[bytes]) -> None:
-        """Tell the watchers."""
-        update = ActorUpdate(
-            record.actor,
-            record.state,
-            record.incarnation,
-            record.worker,
-            record.reason,
-            record.error,
-        )
-        for watcher in watchers:
-            connection = self.peers.get(watcher)
-            if connection is not None:
-                connection.post(update)
-
-    def reply(self, connection: Connection, reply: Reply) -> None:
-        """Answer a request."""
-        connection.post(reply)
-
-    def spawn_failed(self, error: Exception) -> tuple[str, str]:
-        """An exception as the class and text that travel."""
-        kind = type(error).__name__
-        if isinstance(error, ActorAlreadyExistsError):
-            kind = "ActorAlreadyExistsError"
-        return kind, str(error)
-
-
-def _memory_of(pid: int) -> int:
-    """Bytes of memory that a process holds; 0 when it is gone."""
-    import psutil
-
-    try:
-        resident: int = psutil.Process(pid).memory_info().rss
-    except psutil.Error:
-        return 0
-    return resident
 
 
 def _introduces(message: Any) -> bool:
