@@ -98,13 +98,15 @@ class Filter:
     """Turns nodes away. `passes` gives True for those that may take the task.
 
     `reason` is the rejection's code; `curable` says whether evictions could help; `scope` names
-    what the answer depends on besides the class: "", "queue", "job" or "task".
+    what the answer depends on besides the class: "", "queue", "job" or "task"; `frozen` that trying
+    evictions out does not change the answer.
     """
 
     reason: str
     passes: Callable[[Rows, Ask], Flags]
     changes: Callable[[Klass], int]
     curable: bool = False
+    frozen: bool = False
     scope: str = ""
 
 

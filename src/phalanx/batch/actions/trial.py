@@ -14,7 +14,7 @@ from typing import Any
 
 from phalanx.batch import jobs as j
 from phalanx.batch.arguments import whole
-from phalanx.batch.rows import Ask, Indexes
+from phalanx.batch.rows import Ask, Indexes, Rows
 from phalanx.batch.session import Session
 from phalanx.batch.statement import Statement
 
@@ -36,6 +36,9 @@ class Trial:
         self, statement: Statement, ask: Ask, nodes: Indexes, allowed: Callable[[int], bool]
     ) -> bool:
         """Evict on the best node and promise it to the task; False if no node helps."""
+        for f in self._session.placer.rules()[0]:
+            if f.frozen and len(nodes):
+                nodes = nodes[f.passes(Rows(self._session.cluster, nodes), ask)]
         count = len(nodes)
         if count == 0 or not self._session.voices.every("dry_run", ask.job.queue):
             return False

@@ -2,15 +2,19 @@
 
 Source: Volcano's predicates plugin. A node without a free slot, with a port in use, or with a
 neighbour in the way could be cured by evictions; one that lacks the labels or whose taints the task
-does not tolerate could not.
+does not tolerate could not. Volcano's quirk, off with compat "none": trying evictions out tells
+affinity of them only while `preemptable` or `allocatable` is switched on for this plugin.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 
 from phalanx.batch.amounts import PODS, Flags
 from phalanx.batch.arguments import Arguments, flag
+from phalanx.batch.klass import Klass
 from phalanx.batch.matching import tolerates
 from phalanx.batch.plugin_parts.neighbours import Neighbours
 from phalanx.batch.rows import ALWAYS, NEVER, Ask, Filter, Rows, never, touched
@@ -67,12 +71,20 @@ class Predicates:
             good = [all(tolerates(given, t) for t in hard[n]) for n in rows.index]
             return np.array(good, dtype=np.bool_)
 
-        def add(reason: str, passes: object, changes: object, curable: bool = False) -> None:
-            session.add(
-                "filter",
-                self.name,
-                Filter(reason=reason, passes=passes, changes=changes, curable=curable),  # type: ignore[arg-type]
+        told = session.is_on(self.name, "preemptable") or session.is_on(self.name, "allocatable")
+        unaware = not (told or session.voices.strict)
+
+        def add(
+            reason: str,
+            passes: Callable[[Rows, Ask], Flags],
+            changes: Callable[[Klass], int],
+            curable: bool = False,
+            frozen: bool = False,
+        ) -> None:
+            rule = Filter(
+                reason=reason, passes=passes, changes=changes, curable=curable, frozen=frozen
             )
+            session.add("filter", self.name, rule)
 
         add("slots", slots, touched, curable=True)
         if shut.any():
@@ -90,9 +102,9 @@ class Predicates:
                 curable=True,
             )
         if self._on("PodAffinity") and neighbours.any_required:
-            add("pod-affinity", neighbours.near, neighbours.required_changes)
-            add("pod-anti-affinity", neighbours.apart, neighbours.required_changes, curable=True)
+            changes = neighbours.required_changes
+            add("pod-affinity", neighbours.near, changes, frozen=unaware)
+            add("pod-anti-affinity", neighbours.apart, changes, curable=True, frozen=unaware)
         if self._on("PodTopologySpread") and any(k.shape.spread for k in cluster.klasses):
-            changes = neighbours.spread_changes
             add("spread-label", neighbours.spread_labelled, never)
-            add("spread", neighbours.spread_within, changes, curable=True)
+            add("spread", neighbours.spread_within, neighbours.spread_changes, curable=True)
