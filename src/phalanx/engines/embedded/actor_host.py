@@ -113,7 +113,7 @@ class ActorHost:
         token = current.set(context)
         try:
             cls = pickle.loads(creation.class_pickle)  # noqa: S301  (from our owner)
-            args, kwargs = self._executor.arguments(creation.args, creation.inputs, context)
+            args, kwargs = self._executor.values.arguments(creation.args, creation.inputs, context)
             for name in dir(cls):
                 options = getattr(getattr(cls, name, None), "__phalanx_method__", None)
                 if options and options.get("concurrency_group"):
@@ -246,14 +246,14 @@ class ActorHost:
         try:
             self._check_group(call)
             method = self._method(call.method)
-            args, kwargs = executor.arguments(call.args, call.inputs, context)
+            args, kwargs = executor.values.arguments(call.args, call.inputs, context)
             result = method(*args, **kwargs)
             del args, kwargs
             if call.returns == 1 and not inspect.isgenerator(result):
-                value = executor.pack(result, connection, call.number, context.name)
+                value = executor.values.pack(result, connection, call.number, context.name)
                 message: Message = Done(call.number, value, started, time.time())
             else:
-                message = executor.pack_many(connection, call, result, context, started)
+                message = executor.results.pack_many(connection, call, result, context, started)
         except (WorkerExit, SystemExit) as error:
             message = self._leaving(call, error, started)
         except BaseException as error:
@@ -262,7 +262,7 @@ class ActorHost:
             current.reset(token)
             self._contexts.pop((connection.peer, call.number), None)
         if context.adopted is not None:
-            executor.settle_borrows(context, connection)
+            executor.values.settle_borrows(context, connection)
         return message
 
     def _failure(
@@ -275,7 +275,7 @@ class ActorHost:
             actor_repr = repr(self.instance)
         except Exception:
             actor_repr = f"{self._creation.class_name}(?)"
-        return self._executor.failure(call.number, error, context.name, started, actor_repr)
+        return self._executor.results.failure(call.number, error, context.name, started, actor_repr)
 
     def _leaving(self, call: Call, error: BaseException, started: float) -> Message:
         reason = "The actor died because it called exit_actor()."
@@ -384,7 +384,7 @@ class ActorHost:
         try:
             self._check_group(call)
             method = self._method(call.method)
-            args, kwargs = executor.arguments(call.args, call.inputs, context)
+            args, kwargs = executor.values.arguments(call.args, call.inputs, context)
             result = method(*args, **kwargs)
             del args, kwargs
             if inspect.isawaitable(result):
@@ -392,10 +392,10 @@ class ActorHost:
             if inspect.isasyncgen(result):
                 message = await self._stream_async(connection, call, result, context, started)
             elif call.returns == 1 and not inspect.isgenerator(result):
-                value = executor.pack(result, connection, call.number, context.name)
+                value = executor.values.pack(result, connection, call.number, context.name)
                 message = Done(call.number, value, started, time.time())
             else:
-                message = executor.pack_many(connection, call, result, context, started)
+                message = executor.results.pack_many(connection, call, result, context, started)
         except (WorkerExit, AsyncioActorExit, SystemExit) as error:
             exiting = WorkerExit() if isinstance(error, AsyncioActorExit) else error
             message = self._leaving(call, exiting, started)
@@ -405,7 +405,7 @@ class ActorHost:
             self._contexts.pop(key, None)
             self._tasks.pop(key, None)
         if context.adopted is not None:
-            executor.settle_borrows(context, connection)
+            executor.values.settle_borrows(context, connection)
         connection.post(message)
         executor.posted(connection)
         self._plan_flush()
@@ -429,7 +429,7 @@ class ActorHost:
         try:
             async for value in result:
                 index += 1
-                self._executor.send_item(connection, call, index, value, context)
+                self._executor.results.send_item(connection, call, index, value, context)
                 while 0 <= call.backpressure <= index - context.consumed:
                     self._executor.flush()
                     await asyncio.sleep(0.001)

@@ -22,10 +22,8 @@ from phalanx.engines.embedded import engine as engines
 from phalanx.engines.embedded.actor_host import ActorHost
 from phalanx.engines.embedded.interrupts import come_again, in_runtime, interruptible
 from phalanx.engines.embedded.reactor import Waiter
-from phalanx.errors import PhalanxError, TaskError, WorkerExit
-from phalanx.model.ids import INDEX_BITS, object_id_bytes
-from phalanx.objects import failures
-from phalanx.objects.serialization import NONE_PICKLE, blame, deserialize
+from phalanx.engines.embedded.task_results import TaskResults
+from phalanx.engines.embedded.task_values import TaskValues
 from phalanx.protocol.messages import (
     ActorLeaving,
     Blocked,
@@ -36,12 +34,10 @@ from phalanx.protocol.messages import (
     Done,
     Failed,
     Function,
-    Item,
     JobSetup,
     Lease,
     Leaving,
     Message,
-    Payload,
     Recall,
     Returned,
     Stop,
@@ -49,7 +45,6 @@ from phalanx.protocol.messages import (
     Terminate,
     Unblocked,
     Unlease,
-    Value,
 )
 from phalanx.worker.context import LeaseInfo, TaskContext, current
 from phalanx.worker.devices import DeviceEnvironment
@@ -97,7 +92,8 @@ class WorkerExecutor:
         self._posted: set[Connection] = set()
         self._blocked = 0
         self._contexts: dict[tuple[bytes, int], TaskContext] = {}
-        self._handoffs: dict[tuple[bytes, int], list[Any]] = {}
+        self.values = TaskValues(runtime)
+        self.results = TaskResults(self)
         signal.signal(signal.SIGINT, self._on_interrupt)
 
     def _on_interrupt(self, signum: int, frame: FrameType | None) -> None:
@@ -196,8 +192,7 @@ class WorkerExecutor:
             if connection.peer == peer:
                 self._queue = deque(x for x in self._queue if x[0].peer != peer)
                 break
-        for key in [k for k in self._handoffs if k[0] == peer]:
-            del self._handoffs[key]
+        self.values.peer_lost(peer)
         running = self._running
         if running is not None and running.owner == peer:
             self._interrupt(running)
@@ -254,14 +249,7 @@ class WorkerExecutor:
 
     def taken(self, peer: bytes, number: int) -> None:
         """The reader of a result has registered with the owners of the references in it."""
-        # A task may give many results, and their readers' registrations end in any order: all
-        # references are kept until each result has been taken.
-        kept = self._handoffs.get((peer, number))
-        if kept is None:
-            return
-        kept[0] -= 1
-        if not kept[0]:
-            del self._handoffs[(peer, number)]
+        self.values.taken(peer, number)
 
     # ---- the main thread ---------------------------------------------------------------------
 
@@ -302,6 +290,11 @@ class WorkerExecutor:
         if self._posted and (expected_s > SHORT_S or time.monotonic() - self._last_flush > FLUSH_S):
             self.flush()
 
+    def flush_if_late(self) -> None:
+        """Let results leave that have waited for company long enough."""
+        if time.monotonic() - self._last_flush > FLUSH_S:
+            self.flush()
+
     def track(self, key: tuple[bytes, int], context: TaskContext) -> None:
         """A stream that its reader may hold up."""
         self._contexts[key] = context
@@ -323,7 +316,9 @@ class WorkerExecutor:
         definition = self._functions.get(task.function)
         if definition is None:
             error = RuntimeError(f"no function came with task {task.name or task.number}")
-            self.post_result(connection, self.failure(task.number, error, task.name, time.time()))
+            self.post_result(
+                connection, self.results.failure(task.number, error, task.name, time.time())
+            )
             return
         self.flush_before(definition.mean_s)
         lease = self._leases.get(connection, self._no_lease)
@@ -345,7 +340,7 @@ class WorkerExecutor:
         taken = time.time() - started
         definition.mean_s += (1.0 if definition.calls == 1 else 0.2) * (taken - definition.mean_s)
         if context.adopted is not None:
-            self.settle_borrows(context, connection)
+            self.values.settle_borrows(context, connection)
         self.post_result(connection, message)
         if self.runtime.tasks.children:
             self.runtime.tasks.children.pop((connection.peer, task.number), None)
@@ -371,7 +366,7 @@ class WorkerExecutor:
         try:
             if definition.function is None:
                 definition.function = self._load(definition)
-            args, kwargs = self.arguments(task.args, task.inputs, context)
+            args, kwargs = self.values.arguments(task.args, task.inputs, context)
             self._interruptible = True
             try:
                 if context.is_cancelled:
@@ -380,9 +375,9 @@ class WorkerExecutor:
                 if task.returns == 1 and not inspect.isgenerator(result):
                     self._interruptible = False
                     del args, kwargs
-                    value = self.pack(result, connection, task.number, definition.name)
+                    value = self.values.pack(result, connection, task.number, definition.name)
                     return Done(task.number, value, started, time.time())
-                return self.pack_many(connection, task, result, context, started)
+                return self.results.pack_many(connection, task, result, context, started)
             finally:
                 self._interruptible = False
         except KeyboardInterrupt:
@@ -392,7 +387,7 @@ class WorkerExecutor:
             self._exit(connection, error)
             raise AssertionError("unreachable") from None
         except BaseException as error:
-            return self.failure(task.number, error, definition.name, started)
+            return self.results.failure(task.number, error, definition.name, started)
 
     def _load(self, definition: _Definition) -> Any:
         try:
@@ -413,174 +408,6 @@ class WorkerExecutor:
             sys.stderr.flush()
         code = error.code if isinstance(error.code, int) else 1
         os._exit(code)
-
-    # ---- values ------------------------------------------------------------------------------
-
-    def arguments(
-        self, payload: Payload, inputs: list[Payload], context: TaskContext
-    ) -> tuple[Any, Any]:
-        """(args, kwargs) of a task or call."""
-        if payload == b"":
-            return (), {}
-        parts = self._load_value(payload, context)
-        if len(parts) == 2:
-            return parts  # type: ignore[no-any-return]
-        args, kwargs, places = parts
-        args = list(args)
-        for place, value in zip(places, inputs, strict=True):
-            loaded = self._load_value(value, context)
-            if isinstance(place, int):
-                args[place] = loaded
-            else:
-                kwargs[place] = loaded
-        return args, kwargs
-
-    def _load_value(self, payload: Payload, context: TaskContext) -> Any:
-        if type(payload) is bytes:
-            return deserialize(payload)
-        assert isinstance(payload, Value)
-        values = self.runtime.values
-        refs = []
-        if payload.refs:
-            if context.adopted is None:
-                context.adopted = []
-            with self.runtime.lock:
-                for owner, number in payload.refs:
-                    refs.append(values.adopt_for_task(owner, number))
-                    context.adopted.append((owner, number))
-        return values.read_payload(payload, None, refs)
-
-    def pack(self, result: Any, connection: Connection, number: int, name: str) -> Payload:
-        """A result's payload, handed over to its owner."""
-        if result is None:
-            return NONE_PICKLE
-        if isinstance(result, TaskError):
-            raise result  # as Ray: a failure that is returned is raised at the reader
-        values = self.runtime.values
-        try:
-            payload, hold, refs = values.pack(result)
-        except PhalanxError:
-            raise
-        except Exception as error:
-            raise TypeError(
-                f"The result of {name} cannot leave its worker: {blame(result, error)}"
-            ) from None
-        if hold is not None:
-            hold.hand_over()
-        if refs:
-            with self.runtime.lock:
-                values.lend_to(refs, connection.peer)
-            mine = self.runtime.process_id
-            if any(r._owner not in (mine, connection.peer) for r in refs):
-                with self.runtime.lock:
-                    kept = self._handoffs.setdefault((connection.peer, number), [0])
-                    kept[0] += 1
-                    kept.append(refs)
-        return payload
-
-    @interruptible
-    def pack_many(
-        self, connection: Connection, task: Any, result: Any, context: TaskContext, started: float
-    ) -> Done | Failed:
-        """The message for several results, none, or a stream of them."""
-        number, returns = task.number, task.returns
-        name = context.name
-        if returns < 0:
-            count = self._stream(connection, task, result, context)
-            return Done(number, pickle.dumps(count), started, time.time())
-        if returns == 0:
-            return Done(number, NONE_PICKLE, started, time.time())
-        if returns == 1:
-            raise TypeError(
-                f"{name} returned a generator, and its num_returns is 1. Use "
-                "num_returns='streaming' to read its items as they come."
-            )
-        if inspect.isgenerator(result):
-            result = list(result)
-        try:
-            results = list(result)
-        except TypeError:
-            results = [result]
-            if returns != 1:
-                raise ValueError(
-                    f"{name} returned a {type(result).__name__}, and num_returns={returns} "
-                    f"asks for {returns} values: return a tuple or list of that length."
-                ) from None
-        if len(results) != returns:
-            raise ValueError(
-                f"{name} returned {len(results)} values, and num_returns={returns} asks for "
-                f"{returns}."
-            )
-        packed = [self.pack(r, connection, number, name) for r in results]
-        return Done(number, packed[0], started, time.time(), packed[1:])
-
-    @interruptible
-    def _stream(self, connection: Connection, task: Any, result: Any, context: TaskContext) -> int:
-        if not hasattr(result, "__iter__"):
-            raise TypeError(
-                f"{context.name} must be a generator function (or return an iterable) for "
-                f"num_returns='streaming', and it returned a {type(result).__name__}."
-            )
-        key = (connection.peer, task.number)
-        self._contexts[key] = context
-        index = 0
-        try:
-            for value in result:
-                index += 1
-                self.send_item(connection, task, index, value, context)
-                self._await_consumer(task, index, context)
-        finally:
-            self._contexts.pop(key, None)
-        return index
-
-    def send_item(
-        self, connection: Connection, task: Any, index: int, value: Any, context: TaskContext
-    ) -> None:
-        """Send one value of a stream."""
-        payload = self.pack(value, connection, task.number, context.name)
-        self.post_result(connection, Item(task.number, index, payload))
-        if time.monotonic() - self._last_flush > FLUSH_S or index <= 2:
-            self.flush()
-
-    def _await_consumer(self, task: Any, index: int, context: TaskContext) -> None:
-        limit = task.backpressure
-        if limit < 0:
-            return
-        while index - context.consumed >= limit:
-            self.flush()
-            waiter = Waiter()
-            context.progress = waiter
-            if index - context.consumed >= limit:
-                self.runtime.reactor.wait(waiter)
-            context.progress = None
-            if context.is_cancelled:
-                raise KeyboardInterrupt
-
-    def failure(
-        self, number: int, error: BaseException, name: str, started: float, actor: str | None = None
-    ) -> Failed:
-        """The message for an exception."""
-        if isinstance(error, PhalanxError) and not isinstance(error, TaskError):
-            data = failures.describe(error, name, os.getpid(), actor, skip_frames=0)
-        else:
-            data = failures.describe(error, name, os.getpid(), actor)
-        return Failed(number, data, started, time.time())
-
-    def settle_borrows(self, context: TaskContext, connection: Connection) -> None:
-        """Register for references of the arguments that are still held here, before the caller
-        stops keeping them."""
-        values = self.runtime.values
-        third: set[bytes] = set()
-        with self.runtime.lock:
-            for owner, number in context.adopted or ():
-                ref = values.still_borrowed(owner, number)
-                if ref is not None:
-                    values.keep(ref)
-                    if owner != connection.peer:
-                        third.add(owner)
-        context.adopted = None
-        if third:
-            values.sync(third)
 
     # ---- waiting inside a task ---------------------------------------------------------------
 
@@ -611,11 +438,3 @@ class WorkerExecutor:
         """Tell the node that the actor ends by its own will."""
         assert self.actor is not None
         self.runtime.node.send(ActorLeaving(self.actor.actor, reason))
-
-
-def task_hex(owner: bytes, number: int) -> str:
-    """The hex of a task's id."""
-    return object_id_bytes(owner, number << INDEX_BITS)[:24].hex()
-
-
-__all__ = ["WorkerExecutor", "WorkerExit", "task_hex"]

@@ -1,0 +1,116 @@
+"""Values that cross a task's border: its arguments in, its results out, and their references."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from phalanx.errors import PhalanxError, TaskError
+from phalanx.objects.serialization import NONE_PICKLE, blame, deserialize
+from phalanx.protocol.messages import Payload, Value
+from phalanx.worker.context import TaskContext
+
+if TYPE_CHECKING:
+    from phalanx.engines.embedded.connection import Connection
+    from phalanx.engines.embedded.runtime import Runtime
+
+
+class TaskValues:
+    """Reads arguments, packs results, and keeps what a reader has not registered for yet."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._handoffs: dict[tuple[bytes, int], Any] = {}
+
+    def arguments(
+        self, payload: Payload, inputs: list[Payload], context: TaskContext
+    ) -> tuple[Any, Any]:
+        """(args, kwargs) of a task or call."""
+        if payload == b"":
+            return (), {}
+        parts = self._load_value(payload, context)
+        if len(parts) == 2:
+            return parts  # type: ignore[no-any-return]
+        args, kwargs, places = parts
+        args = list(args)
+        for place, value in zip(places, inputs, strict=True):
+            loaded = self._load_value(value, context)
+            if isinstance(place, int):
+                args[place] = loaded
+            else:
+                kwargs[place] = loaded
+        return args, kwargs
+
+    def _load_value(self, payload: Payload, context: TaskContext) -> Any:
+        if type(payload) is bytes:
+            return deserialize(payload)
+        assert isinstance(payload, Value)
+        values = self._runtime.values
+        refs = []
+        if payload.refs:
+            if context.adopted is None:
+                context.adopted = []
+            with self._runtime.lock:
+                for owner, number in payload.refs:
+                    refs.append(values.adopt_for_task(owner, number))
+                    context.adopted.append((owner, number))
+        return values.read_payload(payload, None, refs)
+
+    def pack(self, result: Any, connection: Connection, number: int, name: str) -> Payload:
+        """A result's payload, handed over to its owner."""
+        if result is None:
+            return NONE_PICKLE
+        if isinstance(result, TaskError):
+            raise result  # as Ray: a failure that is returned is raised at the reader
+        values = self._runtime.values
+        try:
+            payload, hold, refs = values.pack(result)
+        except PhalanxError:
+            raise
+        except Exception as error:
+            raise TypeError(
+                f"The result of {name} cannot leave its worker: {blame(result, error)}"
+            ) from None
+        if hold is not None:
+            hold.hand_over()
+        if refs:
+            with self._runtime.lock:
+                values.lend_to(refs, connection.peer)
+            mine = self._runtime.process_id
+            if any(r._owner not in (mine, connection.peer) for r in refs):
+                with self._runtime.lock:
+                    kept = self._handoffs.setdefault((connection.peer, number), [0])
+                    kept[0] += 1
+                    kept.append(refs)
+        return payload
+
+    def taken(self, peer: bytes, number: int) -> None:
+        """The reader of a result has registered with the owners of the references in it."""
+        # A task may give many results, and their readers' registrations end in any order: all
+        # references are kept until each result has been taken.
+        kept = self._handoffs.get((peer, number))
+        if kept is None:
+            return
+        kept[0] -= 1
+        if not kept[0]:
+            del self._handoffs[(peer, number)]
+
+    def peer_lost(self, peer: bytes) -> None:
+        """A reader is gone: nothing is kept for it."""
+        for key in [k for k in self._handoffs if k[0] == peer]:
+            del self._handoffs[key]
+
+    def settle_borrows(self, context: TaskContext, connection: Connection) -> None:
+        """Register for references of the arguments that are still held here, before the caller
+        stops keeping them."""
+        values = self._runtime.values
+        third: set[bytes] = set()
+        with self._runtime.lock:
+            for owner, number in context.adopted or ():
+                ref = values.still_borrowed(owner, number)
+                if ref is not None:
+                    values.keep(ref)
+                    if owner != connection.peer:
+                        third.add(owner)
+        context.adopted = None
+        if third:
+            values.sync(third)
