@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from phalanx.node.groups import Group
-from phalanx.node.leases import LEAST_HOLD_S, LeaseMachine
+from phalanx.node.leases import LEAST_HOLD_S, LONGEST_HOLD_S, LeaseMachine
 from phalanx.node.workers import WorkerPool
 from phalanx.resources.instances import NodeResources
 from phalanx.resources.sets import ResourceSet
@@ -202,12 +202,14 @@ def test_a_lease_of_whoever_holds_most_is_due_after_its_least_hold():
     assert node.log.count("due a") == 1, "nobody waits any more"
 
 
-def test_equal_shares_are_left_alone():
+def test_equal_shares_are_left_alone_for_a_while():
     node = Node(CPU=2)
     node.want("a", 1)
     node.want("b", 5)
-    node.later()
+    node.later(LONGEST_HOLD_S * 0.9)
     assert not [line for line in node.log if line.startswith("due")]
+    node.later(LONGEST_HOLD_S * 0.2)
+    assert [line for line in node.log if line.startswith("due")] == ["due a"]
 
 
 def test_lower_priority_is_due_first_and_higher_never():

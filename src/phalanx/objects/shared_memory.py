@@ -99,6 +99,7 @@ class SharedStore:
         self._count = 0
         self._credit = 0
         self._kept: list[Extent] = []
+        self._spilled: deque[str] = deque()
         self._lent: dict[str, Extent] = {}
         self._lock = threading.RLock()
 
@@ -173,6 +174,11 @@ class SharedStore:
             self._lock.release()
 
     def _collect(self) -> None:
+        while self._spilled:
+            spilled = self._spilled.popleft()
+            for kept in [e for e in self._kept if e.name == spilled]:
+                self._kept.remove(kept)
+                self._discard(kept)
         while self.dropped:
             name, extent, seen, view = self.dropped.popleft()
             self._lent.pop(name, None)
@@ -190,9 +196,8 @@ class SharedStore:
         """These objects were spilled: unmap what this process wrote, so that memory is freed."""
         for name in names:
             self.lend(name)
-            for extent in [e for e in self._kept if e.name == name]:
-                self._kept.remove(extent)
-                self._discard(extent)
+        self._spilled.extend(names)
+        self.collect()
 
     def lend(self, name: str) -> None:
         """Forget the writer's mapping of an object that now belongs to another process."""
@@ -234,7 +239,8 @@ class SharedStore:
                 # More than memory may hold, and nothing left to spill: it lives on disk at once.
                 return self._create(name, capacity, self.spill_directory)
         extent = self._create(name, capacity, self.directory)
-        self._credit -= capacity
+        if extent.is_shared:
+            self._credit -= capacity
         return extent
 
     def _create(self, name: str, capacity: int, directory: str) -> Extent:

@@ -276,10 +276,9 @@ class Reactor:
         event = waiter.event
         event.clear()
         self._followers.append(waiter)
-        if waiter.done:
-            return True
-        left_s = 0.05 if deadline is None else min(0.05, deadline - time.monotonic())
-        event.wait(max(left_s, 0))
+        if not waiter.done:
+            left_s = 0.05 if deadline is None else min(0.05, deadline - time.monotonic())
+            event.wait(max(left_s, 0))
         with contextlib.suppress(ValueError):
             self._followers.remove(waiter)
         return True

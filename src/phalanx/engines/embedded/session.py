@@ -123,7 +123,7 @@ def sweep(root: str) -> None:
             with open(os.path.join(directory, "owner")) as file:
                 record = json.load(file)
             alive = started_at(record["pid"]) == record["started"]
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError, KeyError, TypeError):
             continue
         if not alive:
             shutil.rmtree(record["shared"], ignore_errors=True)

@@ -231,9 +231,12 @@ class Values:
                 name = "" if ref is None else ref.hex()
                 raise ObjectLostError(name, f"Object {name} is lost: {error.message}") from None
             if ref is not None:
-                ref._cached = mapping
-                if isinstance(ref._hold, SharedHold):
-                    ref._hold.view = weakref.ref(mapping)
+                with self._runtime.lock:  # threads that read at once have one mapping together
+                    if ref._cached is None:
+                        ref._cached = mapping
+                        if isinstance(ref._hold, SharedHold):
+                            ref._hold.view = weakref.ref(mapping)
+                    mapping = ref._cached
         data, buffers = self.store.parts(mapping)
         return deserialize(data, buffers, inner)
 

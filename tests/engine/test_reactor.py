@@ -1,0 +1,220 @@
+"""Leader and followers: every waiter wakes, whoever reads the sockets, however many threads."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+
+import pytest
+
+from phalanx.engines.embedded.connection import Connection
+from phalanx.engines.embedded.reactor import Reactor, Waiter
+from phalanx.protocol.messages import Fetch
+
+DEADLINE_S = 30
+
+
+class Loop:
+    """A reactor that finishes waiter `number` when Fetch(number) comes, and its far end."""
+
+    def __init__(self, background=False):
+        self.waiters = {}
+        self.lost = []
+        self.ticks = 0
+        self.reactor = Reactor(self.handle, self.lost.append, None, self.tick, None)
+        near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.near, self.far = Connection(near), Connection(far)
+        self.reactor.add(self.near)
+        if background:
+            self.reactor.start()
+
+    def handle(self, connection, messages):
+        for message in messages:
+            self.waiters[message.number].finish()
+
+    def tick(self, now):
+        self.ticks += 1
+        return 60.0
+
+    def wait(self, number, seconds=DEADLINE_S):
+        return self.reactor.wait(self.waiters[number], time.monotonic() + seconds)
+
+    def say(self, number):
+        self.far.send(Fetch(number))
+
+
+@pytest.fixture(params=[False, True], ids=["alone", "background"])
+def loop(request):
+    loop = Loop(request.param)
+    yield loop
+    loop.reactor.stop()
+    loop.reactor.close()
+    loop.far.close()
+
+
+def test_one_thread_reads_its_own_answer(loop):
+    loop.waiters[1] = Waiter()
+    loop.say(1)
+    assert loop.wait(1)
+
+
+def test_time_runs_out(loop):
+    loop.waiters[1] = Waiter()
+    assert not loop.wait(1, 0.01)
+    assert not loop.wait(1, -1)
+
+
+def test_what_has_come_is_found_even_without_time(loop):
+    loop.waiters[1] = Waiter()
+    loop.say(1)
+    while not loop.waiters[1].done:
+        loop.wait(1, 0)
+    assert loop.wait(1, 0)
+
+
+@pytest.mark.parametrize("order", ["forward", "backward"])
+def test_many_threads_each_get_their_answer(loop, order):
+    count = 16
+    loop.waiters = {n: Waiter() for n in range(count)}
+    found = []
+    threads = [
+        threading.Thread(target=lambda n=n: found.append((n, loop.wait(n)))) for n in range(count)
+    ]
+    for thread in threads:
+        thread.start()
+    for n in range(count) if order == "forward" else reversed(range(count)):
+        loop.say(n)
+    for thread in threads:
+        thread.join(DEADLINE_S)
+    assert sorted(found) == [(n, True) for n in range(count)]
+    assert loop.reactor._followers == []
+
+
+def test_a_follower_that_is_done_already_is_forgotten(loop):
+    """Else it would be woken instead of those who wait."""
+    waiter = Waiter()
+    waiter.finish()
+    assert loop.reactor._follow(waiter, None)
+    assert loop.reactor._followers == []
+
+
+def test_rounds_of_questions_from_several_threads(loop):
+    """Each asks, waits, asks again; the far end answers whatever it reads."""
+    rounds, count = 200, 4
+    loop.waiters = {n: Waiter() for n in range(rounds * count)}
+
+    def answer():
+        loop.far.sock.setblocking(True)
+        left = rounds * count
+        while left:
+            for message in loop.far.receive():
+                left -= 1
+                loop.far.send(message)
+
+    def ask(first):
+        for n in range(first, rounds * count, count):
+            loop.near.send(Fetch(n))
+            assert loop.wait(n)
+
+    threads = [threading.Thread(target=ask, args=(i,)) for i in range(count)]
+    for thread in (answerer := threading.Thread(target=answer), *threads):
+        thread.start()
+    for thread in (answerer, *threads):
+        thread.join(DEADLINE_S)
+        assert not thread.is_alive()
+    assert all(waiter.done for waiter in loop.waiters.values())
+
+
+def test_the_background_thread_handles_what_nobody_waits_for():
+    loop = Loop(background=True)
+    try:
+        loop.waiters[1] = Waiter()
+        loop.waiters[1].event = threading.Event()
+        loop.say(1)
+        assert loop.waiters[1].event.wait(DEADLINE_S)
+    finally:
+        loop.reactor.stop()
+        loop.reactor.close()
+        loop.far.close()
+
+
+def test_an_end_is_told_once(loop):
+    loop.waiters[1] = Waiter()
+    loop.far.close()
+    deadline = time.monotonic() + DEADLINE_S
+    while not loop.lost and time.monotonic() < deadline:
+        loop.wait(1, 0.01)
+    loop.wait(1, 0.01)
+    assert loop.lost == [loop.near]
+
+
+def test_stop_ends_every_wait(loop):
+    loop.waiters = {n: Waiter() for n in range(4)}
+    ended = []
+    threads = [
+        threading.Thread(
+            target=lambda n=n: ended.append(loop.reactor.wait(loop.waiters[n])), daemon=True
+        )
+        for n in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    loop.reactor.stop()
+    for waiter in loop.waiters.values():
+        waiter.finish()
+    for thread in threads:
+        thread.join(DEADLINE_S)
+    assert ended == [True] * 4
+
+
+def test_a_handler_may_wait_in_turn(loop):
+    loop.waiters = {1: Waiter(), 2: Waiter()}
+    first = loop.handle
+
+    def handle(connection, messages):
+        for message in messages:
+            if message.number == 1:
+                loop.say(2)
+                assert loop.wait(2)
+        first(connection, messages)
+
+    loop.reactor._handle = handle
+    loop.say(1)
+    assert loop.wait(1)
+
+
+def test_an_event_loop_leads_while_it_runs():
+    loop = Loop()
+    loop.waiters = {1: Waiter(), 2: Waiter()}
+
+    async def main():
+        with loop.reactor.lead_on(asyncio.get_running_loop()):
+            loop.say(1)
+            while not loop.waiters[1].done:
+                await asyncio.sleep(0)
+
+    asyncio.run(asyncio.wait_for(main(), DEADLINE_S))
+    loop.say(2)
+    assert loop.wait(2), "and gives the lead back"
+    loop.reactor.stop()
+    loop.reactor.close()
+    loop.far.close()
+
+
+@pytest.mark.parametrize(
+    ("needed", "fail_fast", "news", "done"),
+    [
+        (2, False, [False], False),
+        (2, False, [False, False], True),
+        (2, False, [True], False),
+        (2, True, [True], True),
+        (0, False, [], True),
+    ],
+)
+def test_waiters_count(needed, fail_fast, news, done):
+    waiter = Waiter(needed, fail_fast)
+    for failed in news:
+        waiter.notify(failed)
+    assert waiter.done is done

@@ -1,0 +1,287 @@
+"""Objects in shared memory: pages are used again, and no reader ever sees its bytes change."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+import resource
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from phalanx.engines.embedded.values import Values
+from phalanx.errors import (
+    LocalNodeDiedError,
+    ObjectLostError,
+    ObjectStoreFullError,
+    OutOfDiskError,
+)
+from phalanx.objects import shared_memory
+from phalanx.objects.reference import make_ref
+from phalanx.objects.shared_memory import _KEEP_FILES, SharedStore
+
+MIB = 1 << 20
+
+
+class Node:
+    """What a store asks of its node: all credit it wants, and a log."""
+
+    def __init__(self, base):
+        self.shared, self.spill = str(base / "shared"), str(base / "spill")
+        os.mkdir(self.shared)
+        os.mkdir(self.spill)
+        self.granted = 0
+        self.log = []
+        self.is_full = False
+        self.store = SharedStore(
+            self.shared,
+            self.spill,
+            "p",
+            self.reserve,
+            lambda name, size: self.log.append(("sealed", name)),
+            lambda name, size: self.log.append(("returned", name, size)),
+        )
+
+    def reserve(self, wanted):
+        if self.is_full:
+            raise ObjectStoreFullError("no room")
+        self.granted += wanted
+        return wanted
+
+    def write(self, value, size=MIB):
+        data, hold = self.store.write(b"", [pickle.PickleBuffer(bytes([value]) * size)])
+        return data.data.decode(), hold
+
+    def read(self, name):
+        mapping = self.store.open(name)
+        _, (view,) = self.store.parts(mapping)
+        return mapping, view
+
+    def files(self):
+        return sorted(os.listdir(self.shared))
+
+    def do_spill(self, name):
+        os.rename(os.path.join(self.shared, name), os.path.join(self.spill, name))
+        self.store.let_go([name])
+
+
+@pytest.fixture
+def node(tmp_path):
+    return Node(tmp_path)
+
+
+def test_what_is_written_is_read(node):
+    buffers = [b"", b"x" * 1000, bytes(range(256)) * 40]
+    value, _hold = node.store.write(b"the pickle", [pickle.PickleBuffer(b) for b in buffers])
+    data, views = node.store.parts(node.store.open(value.data.decode()))
+    assert bytes(data) == b"the pickle"
+    assert [bytes(v) for v in views] == buffers
+    assert all(v.readonly for v in views)
+
+
+def test_pages_that_nobody_saw_are_used_again(node):
+    name, hold = node.write(1)
+    del hold
+    other, _kept = node.write(2)
+    assert node.files() == [other] != [name]
+    assert node.granted < 2 * MIB
+    assert bytes(node.read(other)[1][:3]) == b"\2\2\2"
+
+
+def test_pages_that_another_process_may_see_are_not(node):
+    name, hold = node.write(1)
+    _, view = node.read(name)
+    hold.seen = True
+    del hold
+    node.write(2)
+    assert bytes(view[:3]) == b"\1\1\1"
+    assert name not in node.files()
+
+
+def test_pages_that_a_reader_here_still_sees_are_not(node):
+    import weakref
+
+    name, hold = node.write(1)
+    mapping, view = node.read(name)
+    hold.view = weakref.ref(mapping)
+    del hold, mapping
+    node.write(2)
+    assert bytes(view[:3]) == b"\1\1\1"
+
+
+def test_two_threads_that_read_at_once_share_one_mapping(node):
+    """Else only one of them would keep the pages from being used again."""
+    runtime = SimpleNamespace(process_id=b"p" * 16, lock=threading.RLock(), node=None)
+    values = Values(runtime, node.store)
+    ref = make_ref(runtime.process_id, 1)
+    payload, ref._hold = node.store.write(pickle.dumps(b"x" * MIB), [pickle.PickleBuffer(b"y")])
+    ref._value = payload
+    both_opened = threading.Barrier(2, timeout=10)
+    found = []
+    open_one = node.store.open
+
+    def open_together(name):
+        mapping = open_one(name)
+        both_opened.wait()
+        return mapping
+
+    node.store.open = open_together
+    node.store.parts = lambda mapping: found.append(id(mapping)) or (pickle.dumps(1), [])
+    threads = [threading.Thread(target=values.read, args=(ref,)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [id(ref._cached)] * 2
+
+
+def test_random_lives_never_change_what_a_reader_sees(node):
+    source = random.Random(7)
+    alive = {}
+    readers = []
+    hold = None
+    for step in range(400):
+        action = source.randrange(4)
+        if action == 0 or not alive:
+            value = step % 251
+            name, hold = node.write(value, source.choice([5000, 60_000, MIB]))
+            alive[name] = (value, hold)
+            hold = None
+            continue
+        name = source.choice(sorted(alive))
+        value, hold = alive[name]
+        if action == 1:
+            hold.seen = True
+            _, view = node.read(name)
+            readers.append((value, view))
+        elif action == 2 and os.path.exists(os.path.join(node.shared, name)):
+            node.do_spill(name)
+        else:
+            del alive[name]
+        hold = None
+        for expected, view in readers[-20:]:
+            assert view[0] == view[-1] == expected
+    for name in alive:
+        assert bytes(node.read(name)[1][:1]) == bytes([alive[name][0]])
+    del hold
+    alive.clear()
+    node.store.collect()
+    node.store.trim()
+    assert (node.files(), os.listdir(node.spill)) == ([], [])
+    sealed = [e[1] for e in node.log if e[0] == "sealed"]
+    gone = [e[1] for e in node.log if e[0] == "returned"]
+    assert sorted(sealed) == sorted(gone), "the node hears of each end once"
+
+
+def test_only_so_many_files_are_kept(node):
+    holds = [node.write(i)[1] for i in range(_KEEP_FILES + 4)]
+    holds.clear()
+    node.store.collect()
+    assert len(node.files()) == _KEEP_FILES
+    node.store.trim()
+    assert node.files() == []
+
+
+def test_a_file_that_was_spilled_while_it_was_kept_is_not_used(node):
+    name, hold = node.write(1)
+    del hold
+    node.store.collect()
+    os.rename(os.path.join(node.shared, name), os.path.join(node.spill, name))
+    other, _kept = node.write(2)
+    assert bytes(node.read(other)[1][:1]) == b"\2"
+    assert os.listdir(node.spill) == []
+    assert ("returned", name, 0) in node.log
+
+
+def test_what_was_spilled_is_read_from_disk(node):
+    name, hold = node.write(5)
+    node.do_spill(name)
+    assert bytes(node.read(name)[1][:1]) == b"\5"
+    del hold
+    node.store.collect()
+    assert os.listdir(node.spill) == []
+
+
+def test_what_is_gone_is_lost(node):
+    name, _hold = node.write(5)
+    os.unlink(os.path.join(node.shared, name))
+    with pytest.raises(ObjectLostError, match="gone"):
+        node.store.open(name)
+
+
+def test_a_full_file_system_is_an_error_and_nothing_stays(node):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MIB // 2, before[1]))
+    try:
+        with pytest.raises(OutOfDiskError, match=r"1\d+ bytes fits neither .* too large"):
+            node.write(1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert node.files() == []
+    granted = node.granted
+    node.write(2)
+    assert node.granted == granted, "the credit of what failed is still there"
+
+
+def test_what_the_node_refuses_lives_on_disk(node):
+    node.is_full = True
+    name, hold = node.write(1)
+    assert (node.files(), os.listdir(node.spill)) == ([], [name])
+    assert bytes(node.read(name)[1][:1]) == b"\1"
+    del hold
+    node.store.collect()
+    assert os.listdir(node.spill) == []
+
+
+def test_what_shared_memory_cannot_hold_lives_on_disk_and_takes_no_credit(node, monkeypatch):
+    tried = []
+    map_pages = shared_memory._map_with_pages
+
+    def full_at_first(fd, capacity):
+        tried.append(capacity)
+        if len(tried) == 1:
+            raise OSError(28, "No space left on device")
+        return map_pages(fd, capacity)
+
+    monkeypatch.setattr(shared_memory, "_map_with_pages", full_at_first)
+    name, _hold = node.write(1)
+    assert os.listdir(node.spill) == [name]
+    granted = node.granted
+    _, _kept = node.write(2)
+    assert node.granted == granted
+    assert len(node.files()) == 1
+
+
+def test_a_session_that_ended_says_so(node):
+    _name, hold = node.write(1)
+    hold.seen = True
+    del hold
+    node.store.collect()
+    os.rmdir(node.shared)
+    with pytest.raises(LocalNodeDiedError, match="session has ended"):
+        node.write(2)
+
+
+def test_an_object_handed_over_stays_when_its_writer_forgets_it(node):
+    name, hold = node.write(1)
+    hold.hand_over()
+    del hold
+    node.store.collect()
+    assert node.files() == [name]
+
+
+def test_news_of_spilling_wait_for_a_writer_at_work(node):
+    """They come in the thread that leads the sockets, while another one chooses pages."""
+    name, hold = node.write(1)
+    del hold
+    node.store.collect()
+    with node.store._lock:
+        other = threading.Thread(target=node.store.let_go, args=([name],))
+        other.start()
+        other.join(10)
+        assert not other.is_alive()
+        assert [extent.name for extent in node.store._kept] == [name]
+    node.store.collect()
+    assert node.store._kept == []
