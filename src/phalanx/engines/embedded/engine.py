@@ -20,13 +20,14 @@ from phalanx.engines.embedded import interrupts, waiting
 from phalanx.engines.embedded import session as sessions
 from phalanx.engines.embedded.connection import Connection, wait_for
 from phalanx.engines.embedded.runtime import Runtime
-from phalanx.errors import SystemFailureError
+from phalanx.errors import PhalanxError, SystemFailureError
 from phalanx.objects.reference import ObjectRef
 from phalanx.observe.task_journal import Run
 from phalanx.owner.actors import ActorClient
 from phalanx.protocol.messages import LogLine, Stop
 
 START_TIMEOUT_S = 60.0
+DRAIN_S = 2.0
 _FILES = 65536
 _PRELOAD = ("numpy",)
 
@@ -131,6 +132,8 @@ class EmbeddedEngine:
         interrupts.unguard()
         if not runtime.closed:
             runtime.on_node_lost = None
+            with contextlib.suppress(PhalanxError):  # what was printed should be seen
+                runtime.request("drain_output", timeout_s=DRAIN_S)
             with contextlib.suppress(OSError):
                 runtime.node.send(Stop("the driver shut down"))
                 runtime.node.drain_all(1.0)

@@ -123,6 +123,7 @@ class NodeShell:
         self._set_up: set[bytes] = set()
         self._deaths: dict[bytes, tuple[str, str]] = {}
         self._warming: dict[bytes, tuple[Connection, Reply]] = {}
+        self._drain_waiters: list[tuple[Connection, int]] = []
         self._exit_waiters: list[tuple[set[bytes], Connection, int]] = []
         self.group_waiters: dict[bytes, list[tuple[Connection, int]]] = {}
         self._memory_checked = 0.0
@@ -194,6 +195,8 @@ class NodeShell:
         now = time.monotonic()
         peer = connection.peer
         match message:
+            case Request(method="drained") if connection is self._zygote:
+                self._answer_drained()
             case Request() if connection is self._zygote:
                 self._worker_exited(message.args, now)
             case _ if not peer and not _introduces(message) and connection is not self._zygote:
@@ -366,6 +369,16 @@ class NodeShell:
             while last := connection.receive():
                 for message in last:
                     self.on_message(connection, message)
+
+    def reply_when_drained(self, connection: Connection, token: int) -> None:
+        """Answer a request once everything printed so far has been passed on."""
+        self._drain_waiters.append((connection, token))
+        self._zygote.post(Request(0, "drain"))
+
+    def _answer_drained(self) -> None:
+        waiters, self._drain_waiters = self._drain_waiters, []
+        for connection, token in waiters:
+            connection.post(Reply(token, None))
 
     def reply_when_gone(self, workers: set[bytes], connection: Connection, token: int) -> None:
         """Answer a request once these processes have ended."""

@@ -48,6 +48,7 @@ class NodeRequests:
             "list_workers": self._list_workers,
             "list_jobs": self._list_jobs,
             "pending": self._pending,
+            "drain_output": self._drain_output,
             "events": self._events,
             "store": self._store,
             "create_group": self._create_group,
@@ -207,6 +208,10 @@ class NodeRequests:
             {"resources": d.place.to_mapping(), "count": d.count, "actor": d.actor.hex()}
             for d in self._shell.leases.demands()
         ]
+
+    def _drain_output(self, connection: Connection, token: int) -> _Later:
+        self._shell.reply_when_drained(connection, token)
+        return LATER
 
     def _events(self, connection: Connection, token: int) -> list[tuple[Any, ...]]:
         return self._shell.events

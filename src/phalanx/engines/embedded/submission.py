@@ -104,7 +104,7 @@ class Submission:
         with runtime.lock:
             self.journal.begin(task, time.time())
             if parent is not None:
-                self.children.setdefault(parent, []).append(sequence)
+                self._add_child(parent, sequence)
             self.machine.pending[sequence] = task
             if runtime.closed:
                 self.node_lost()
@@ -117,6 +117,13 @@ class Submission:
         if self.machine.dirty:
             runtime.reactor.kick()
         return refs
+
+    def _add_child(self, parent: tuple[bytes, int], sequence: int) -> None:
+        children = self.children.setdefault(parent, [])
+        children.append(sequence)
+        if len(children) & 1023 == 0:  # of a parent that runs long, most have ended
+            pending = self.machine.pending
+            self.children[parent] = [n for n in children if n in pending]
 
     def begin_stream(self, stream: Stream, task: Any) -> None:
         """Tie a stream to its task or call."""

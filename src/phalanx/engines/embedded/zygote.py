@@ -96,6 +96,8 @@ class Zygote:
             args = message.args
             if message.method == "fork":
                 self._fork(args["worker"], args["environment"])
+            elif message.method == "drain":
+                self._drain_output()
             elif message.method == "kill":
                 child = self._by_worker.get(args["worker"])
                 if child is not None:
@@ -152,6 +154,13 @@ class Zygote:
                 sys.stdout.flush()
                 sys.stderr.flush()
             os._exit(code)
+
+    def _drain_output(self) -> None:
+        """Read what workers have printed so far, and say when that is told."""
+        for fd in list(self._by_pipe):
+            while fd in self._by_pipe and select.select([fd], [], [], 0)[0]:
+                self._read_output(fd)
+        self._node.post(Request(0, "drained"))
 
     def _read_output(self, fd: int) -> None:
         child, i = self._by_pipe[fd]
