@@ -42,6 +42,7 @@ REASONS: dict[str, str] = {
     "spread-label": "{count} nodes lack the label it spreads over",
     "spread": "{count} nodes would make its spread uneven",
     "node-group": "{count} nodes are not of a node group its queue may use",
+    "node-group-limit": "{count} nodes are of a group where its queue holds all it may",
     "revocable-zone": "{count} nodes are lent out at this time of day, or not for this task",
     "usage": "{count} nodes are busier than the threshold",
     "numa": "{count} nodes cannot hold it on the NUMA nodes its policy asks for",

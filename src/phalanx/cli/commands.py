@@ -69,6 +69,24 @@ def replay(
     raise typer.Exit(code)
 
 
+@app.command()
+def explain(
+    file: Annotated[Path, typer.Argument(help="A snapshot, or a file of several.")],
+    name: Annotated[
+        str | None, typer.Argument(help="A task or podgroup, namespace/name (default: all).")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Say why a task or podgroup of a recorded cycle waits, and what would have to change."""
+    from phalanx.batch.inquiry import explain_file
+
+    def complain(text: str) -> None:
+        typer.echo(text, err=True)
+
+    code = explain_file(str(file), name, as_json=json, write=typer.echo, complain=complain)
+    raise typer.Exit(code)
+
+
 @app.command("placement-cases")
 def placement_cases(
     file: Annotated[Path, typer.Argument(help="A table of placement cases.")],

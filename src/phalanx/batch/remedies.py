@@ -1,0 +1,67 @@
+"""What would have to change for a rejection to go away."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phalanx.batch.plan import Rejection
+
+REMEDIES: dict[str, str] = {
+    "gang-tasks-missing": "submit {count} more tasks, or lower minMember to {tasks}",
+    "gang-role-short": "submit the missing tasks, or lower minTaskMember",
+    "gang-subgroups-short": "submit the missing subgroups, or lower min_subgroups",
+    "gang-not-whole": "make room for {count} more of its tasks, or lower minMember to {placed}",
+    "not-let-in": "wait for its queue to let it in, or lower minResources",
+    "behind": "wait for those ahead, or raise its priority",
+    "queue-missing": "create queue {queue}, or name another",
+    "queue-closed": "open the queue, and name one without children",
+    "queue-quota": "wait for tasks of the queue to end, or raise what it may use",
+    "queue-overused": "wait for tasks of the queue to end, or raise its weight",
+    "queue-capability": "free {lack:g} of {resource} in queue {queue}, or raise its capability",
+    "cluster-overcommitted": "wait for work to end, add nodes, or raise overcommit-factor",
+    "namespace-quota": "free {lack:g} of {resource} in the namespace, or raise its quota",
+    "user-limit": "free {lack:g} of {resource} held by {who}, or raise the limit",
+    "resource": "free {lack:g} more of {resource} on one node, or ask for at most {most:g}",
+    "never-fits": "ask for at most {most:g} of {resource}, or add a node that has {asked:g}",
+    "no-single-node": "free all that it asks for on one node, or ask for less",
+    "slots": "end a task there, or raise the nodes' pods",
+    "unschedulable": "open the nodes again",
+    "labels": "give a node the labels, or ask for others",
+    "taints": "tolerate the taint, or take it off a node",
+    "ports": "use another port, or end the task that has it",
+    "pod-affinity": "start the task it must be near, or give up the affinity",
+    "pod-anti-affinity": "end the tasks it keeps away from, or add nodes",
+    "spread-label": "give the nodes the label",
+    "spread": "make room in the emptier domains, or raise the skew allowed",
+    "node-group": "give the queue an affinity to one of the nodes' groups",
+    "node-group-limit": "wait for the queue's tasks there to end, or raise its limit",
+    "revocable-zone": "wait for the zone's hours, or let the task be revoked",
+    "usage": "wait for the load to fall, or raise the threshold",
+    "numa": "ask for less, or for a looser NUMA policy",
+    "devices": "wait for a device to have that much memory, or ask for less",
+    "proportion": "ask for less cpu and memory, or lower the proportion kept",
+    "reserved": "declare a run time that ends before the reservation begins",
+    "extender": "see what the extender objects to",
+    "topology": "allow a higher tier, or make room within one domain",
+    "no-nodes": "add nodes",
+    "waiting-for-release": "nothing: it starts once the evicted tasks are gone",
+    "waiting-for-gang": "nothing of its own: the rest of its gang needs room",
+}
+"""Reason -> the change, filled with `count`, the detail, and `lack`: how much is too little."""
+
+
+def remedy(rejection: Rejection) -> str:
+    """The change in words; empty for a reason that only a foreign plugin knows."""
+    template = REMEDIES.get(rejection.reason, "")
+    try:
+        return template.format(**_filled(rejection))
+    except (KeyError, ValueError):
+        return ""
+
+
+def _filled(rejection: Rejection) -> dict[str, Any]:
+    detail: dict[str, Any] = {**rejection.detail, "count": rejection.count}
+    for asked, there in (("asked", "most"), ("would_use", "limit")):
+        if asked in detail and there in detail:
+            detail["lack"] = detail[asked] - detail[there]
+    return detail
