@@ -9,6 +9,11 @@ from typing import Any
 
 Arguments = Mapping[str, Any]
 _TRUE, _FALSE = frozenset({"true", "1", "t"}), frozenset({"false", "0", "f"})
+_POWERS = {"": 1.0, "m": 1e-3, "k": 1e3} | {
+    letter + suffix: float(base**power)
+    for power, letter in enumerate("KMGTPE", 1)
+    for suffix, base in (("i", 1024), ("", 1000))
+}
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001, "us": 1e-6, "ns": 1e-9}
 
 
@@ -52,6 +57,12 @@ def seconds(written: Any) -> float | None:
         return None
     total = sum(float(n) * _UNITS[u] for n, u in parts)
     return total if total > 0 else None
+
+
+def quantity(written: str | float) -> float | None:
+    """Kubernetes' "500m", "8Gi" or a plain number; None if it is none of those."""
+    found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)([mk]|[KMGTPE]i?)?", str(written).strip())
+    return float(found[1]) * _POWERS[found[2] or ""] if found else None
 
 
 def clock_minutes(written: str) -> int | None:

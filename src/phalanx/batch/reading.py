@@ -164,7 +164,7 @@ def _queue(at: Place) -> s.QueueSpec:
     at.keys(
         "name", "weight", "priority", "state", "capability", "deserved", "guarantee",
         "reclaimable", "parent", "hierarchy_path", "hierarchy_weights", "affinity", "created",
-        "cohort", "borrowing_limit", "lending_limit", "past_usage",
+        "cohort", "borrowing_limit", "lending_limit", "past_usage", "annotations",
     )  # fmt: skip
     return s.QueueSpec(
         name=at.need("name").text(),
@@ -184,6 +184,7 @@ def _queue(at: Place) -> s.QueueSpec:
         borrowing_limit=_maybe_amounts(at, "borrowing_limit"),
         lending_limit=_maybe_amounts(at, "lending_limit"),
         past_usage=at.get("past_usage").number(0.0),
+        annotations=labels_of(at.get("annotations")),
     )
 
 

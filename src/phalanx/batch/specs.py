@@ -185,6 +185,7 @@ class QueueSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     cohort: str = ""
     borrowing_limit: Amounts | None = None
     lending_limit: Amounts | None = None
+    annotations: Labels = ()
     past_usage: float = 0.0
     """Share of the cluster used lately, already decayed (see plugins.half_life)."""
 

@@ -3,20 +3,29 @@
 Source: Volcano's nodegroup plugin. A node's group is its label volcano.sh/nodegroup-name. A group
 that the queue requires or prefers passes, one it must not use fails, one it would rather not use
 passes. Score: 100 required, 50 preferred (with `enablePreferredOrder` 50 * (n - i) / n for the i-th
-of n), -1 rather not. With hierarchy, a queue without a say has its nearest ancestor's.
+of n), -1 rather not. With hierarchy, a queue without a say has its nearest ancestor's. A queue's
+annotation volcano.sh/nodegroup-resource-limits (JSON of group -> resource -> quantity) bounds what
+its own tasks hold on a group's nodes; one that cannot be read turns every node away.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+import msgspec
 import numpy as np
 
-from phalanx.batch.amounts import Flags, Vector
-from phalanx.batch.arguments import Arguments, flag
-from phalanx.batch.rows import Ask, Filter, Rows, Scorer, never
+from phalanx.batch.amounts import EPSILON, Flags, Vector
+from phalanx.batch.arguments import Arguments, flag, quantity
+from phalanx.batch.cluster import Cluster
+from phalanx.batch.jobs import HOLDING, Job
+from phalanx.batch.klass import Klass
+from phalanx.batch.rows import Ask, Filter, Rows, Scorer, always, never
 from phalanx.batch.session import Session
-from phalanx.batch.specs import GroupAffinity
+from phalanx.batch.specs import GroupAffinity, QueueSpec
 
 LABEL = "volcano.sh/nodegroup-name"
+LIMITS = "volcano.sh/nodegroup-resource-limits"
 
 
 class NodeGroup:
@@ -39,7 +48,7 @@ class NodeGroup:
             while queue not in seen:
                 spec = cluster.queues[queue]
                 if spec.affinity is not None or not inherit or spec.name == "root":
-                    return spec.affinity
+                    return spec.affinity if _says(spec.affinity) else None
                 seen.add(queue)
                 queue = cluster.queue_index.get(spec.parent or "root", queue)
             return None
@@ -66,6 +75,20 @@ class NodeGroup:
             self.name,
             Scorer(name=self.name, score=score, changes=never, scope="queue"),
         )
+        if any(LIMITS in dict(q.annotations) for q in cluster.queues):
+            limits = GroupLimits(cluster, groups)
+            session.add("changed", self.name, limits.changed)
+            session.add(
+                "filter",
+                self.name,
+                Filter(
+                    reason="node-group-limit",
+                    passes=limits.passes,
+                    changes=always,
+                    curable=True,
+                    scope="queue",
+                ),
+            )
 
     def _passes(self, affinity: GroupAffinity | None, group: str | None) -> bool:
         if group is None:
@@ -87,3 +110,71 @@ class NodeGroup:
             at = affinity.preferred.index(group)
             score += 50.0 * (n - at) / n if self._ordered else 50.0
         return score
+
+
+class GroupLimits:
+    """What each queue holds on each group's nodes, and how much that may be."""
+
+    def __init__(self, cluster: Cluster, groups: Sequence[str | None]) -> None:
+        self._cluster = cluster
+        self._groups = groups
+        self._limits = [_limits_of(q, cluster) for q in cluster.queues]
+        self._held: dict[tuple[int, str], Vector] = {}
+        for t, status in enumerate(cluster.status):
+            if status in HOLDING and cluster.job_of[t] >= 0:
+                job = cluster.jobs[cluster.job_of[t]]
+                self._add(job.queue, cluster.node_of[t], cluster.klass[t].vector)
+
+    def passes(self, rows: Rows, ask: Ask) -> Flags:
+        limits = self._limits[ask.job.queue]
+        if limits is None:
+            return np.zeros(len(rows), dtype=np.bool_)
+        room = {g: self._has_room(ask.job.queue, g, ask.klass) for g in limits}
+        return np.array([room.get(self._groups[n] or "", True) for n in rows.index], dtype=np.bool_)
+
+    def _has_room(self, queue: int, group: str, klass: Klass) -> bool:
+        held = self._held.get((queue, group))
+        would = klass.vector if held is None else held + klass.vector
+        limits = self._limits[queue] or {}
+        return all(would[r] - most < EPSILON for r, most in limits[group].items())
+
+    def changed(
+        self, job: Job, klass: Klass, tasks: Sequence[int], nodes: Sequence[int], sign: int
+    ) -> None:
+        for node in nodes:
+            self._add(job.queue, node, klass.vector * sign)
+
+    def _add(self, queue: int, node: int, load: Vector) -> None:
+        group = self._groups[node] if node >= 0 else None
+        if group is not None:
+            held = self._held.get((queue, group))
+            self._held[queue, group] = load.copy() if held is None else held + load
+
+
+def _limits_of(queue: QueueSpec, cluster: Cluster) -> Mapping[str, dict[int, float]] | None:
+    """Group -> resource -> the most, in the cluster's units; None for what cannot be read."""
+    written = dict(queue.annotations).get(LIMITS)
+    if not written:
+        return {}
+    try:
+        table = msgspec.json.decode(written, type=dict[str, dict[str, str | float]])
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return None
+    dims = cluster.dims
+    out: dict[str, dict[int, float]] = {}
+    for group, limits in table.items():
+        out[group] = {}
+        for name, amount in limits.items():
+            most = quantity(amount)
+            if most is None:
+                return None
+            at = dims.index.get(name)
+            if at is not None:
+                out[group][at] = most * dims.scale[at]
+    return out
+
+
+def _says(affinity: GroupAffinity | None) -> bool:
+    return affinity is not None and bool(
+        affinity.required or affinity.preferred or affinity.anti_required or affinity.anti_preferred
+    )
