@@ -117,6 +117,7 @@ class LeaseMachine:
         self._held: dict[tuple[bytes, int], int] = {}
         self._made: dict[tuple[bytes, int], int] = {}
         """Grants so far to each owner's class."""
+        self._starts_held_until = 0.0
         self._count = 0
         self._order = 0
         self._is_dispatching = False
@@ -153,6 +154,12 @@ class LeaseMachine:
     def demands(self) -> list[Demand]:
         """Everything that waits."""
         return list(self._demands.values())
+
+    def hold_starts(self, now: float, until: float) -> bool:
+        """No process could be started: do not try again before `until`. Whether that is news."""
+        is_news = now >= self._starts_held_until
+        self._starts_held_until = until
+        return is_news
 
     def dispatch(self, now: float) -> None:
         """Meet as many demands as resources allow; make leases due for the rest."""
@@ -225,6 +232,10 @@ class LeaseMachine:
         for pool in self._pools(demand):
             if not pool.can_now(demand.place):
                 continue
+            if now < self._starts_held_until and not self.workers.has_idle(
+                demand.job, demand.environment
+            ):
+                return False
             cpus, rest = _split(demand.hold)
             held_cpus, held_rest = pool.acquire(cpus), pool.acquire(rest)
             assert held_cpus is not None

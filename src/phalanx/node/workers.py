@@ -66,6 +66,10 @@ class WorkerPool:
                 return worker
         return self.new(job, environment)
 
+    def has_idle(self, job: bytes, environment: bytes) -> bool:
+        """Whether `take` would find a worker that is there already."""
+        return any((w.job, w.environment) == (job, environment) for w in self._idle)
+
     def put_back(self, worker: WorkerRecord, now: float) -> None:
         """The worker has nothing to do."""
         if worker.worker_id in self._workers and not worker.is_leaving:

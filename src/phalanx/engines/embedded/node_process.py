@@ -62,7 +62,7 @@ from phalanx.protocol.messages import (
 from phalanx.resources.instances import NodeResources
 from phalanx.resources.sets import ResourceSet
 
-_TICK_S = 0.05
+_HOLD_STARTS_S = 1.0
 
 
 class NodeConfig(msgspec.Struct, kw_only=True):
@@ -334,6 +334,10 @@ class NodeShell:
         self._end_warming(worker_id[12:])
         worker = self.leases.workers.get(worker_id)
         reason, kind = self._deaths.pop(worker_id, ("", ""))
+        if not kind and "reason" in args:
+            reason, kind = args["reason"], "crashed"
+            if self.leases.hold_starts(now, now + _HOLD_STARTS_S):
+                print(f"phalanx: a worker is wanted, and {reason}", file=sys.stderr, flush=True)
         if not kind:
             code = args["code"]
             how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"

@@ -105,9 +105,21 @@ class Zygote:
         return True
 
     def _fork(self, worker: bytes, environment: dict[str, str]) -> None:
-        out_read, out_write = os.pipe()
-        err_read, err_write = os.pipe()
-        pid = os.fork()
+        opened: list[int] = []
+        try:
+            for _ in range(2):
+                opened += os.pipe()
+            opened.append(os.dup(opened[0]))  # the descriptor that will watch the process
+            pid = os.fork()
+        except OSError as error:
+            for fd in opened:
+                os.close(fd)
+            reason = f"no process could be started for it: {error.strerror}"
+            args = {"worker": worker, "pid": 0, "code": 1, "reason": reason}
+            self._node.post(Request(0, "exited", args))
+            return
+        out_read, out_write, err_read, err_write, spare = opened
+        os.close(spare)
         if pid == 0:
             self._become_worker(worker, environment, out_write, err_write)
         os.close(out_write)
