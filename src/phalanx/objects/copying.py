@@ -15,7 +15,7 @@ _pool: tuple[int, ThreadPoolExecutor] | None = None
 
 def copy(target: memoryview, source: memoryview) -> None:
     """`target[:] = source`, both of bytes and of one length."""
-    count = min(len(source) // _WORTH_BYTES + 1, _MOST_THREADS, len(os.sched_getaffinity(0)))
+    count = min(len(source) // _WORTH_BYTES + 1, _threads_allowed())
     # NumPy lets go of the interpreter lock while it copies; without it loaded there is no gain.
     if count < 2 or "numpy" not in sys.modules:
         target[:] = source
@@ -27,6 +27,13 @@ def copy(target: memoryview, source: memoryview) -> None:
     _copy_piece(numpy, *pieces[0])
     for one in copies:
         one.result()
+
+
+def _threads_allowed() -> int:
+    """As many as this process may use: a task has the cores that it asked for."""
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    cores = len(os.sched_getaffinity(0))
+    return min(int(asked) if asked.isdigit() else cores, cores, _MOST_THREADS)
 
 
 def _copy_piece(numpy: Any, target: memoryview, source: memoryview) -> None:

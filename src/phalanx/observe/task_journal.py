@@ -8,8 +8,8 @@ from typing import NamedTuple, Protocol
 
 from phalanx.model.lifecycle import FAILED, FINISHED, RUNNING, TASK, IllegalTransition
 
-KEEP_TRANSITIONS = 200_000
-KEEP_RUNS = 50_000
+KEEP_TRANSITIONS = 50_000
+KEEP_RUNS = 20_000
 
 
 class Tracked(Protocol):
