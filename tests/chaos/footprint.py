@@ -70,7 +70,11 @@ class Footprint:
     def files(self):
         """Everything on disk and in shared memory."""
         places = (self.directory, self.shared, *self.spills)
-        return [p for place in places if place.exists() for p in [place, *place.rglob("*")]]
+        found = []
+        for place in places:
+            for folder, _, names in os.walk(place):  # it may vanish while we look
+                found += [folder, *(os.path.join(folder, name) for name in names)]
+        return found
 
     def objects(self):
         """Files of objects, in shared memory and spilled."""
