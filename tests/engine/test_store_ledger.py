@@ -244,3 +244,13 @@ def test_a_reader_that_dies_too_is_not_waited_for(store, session):
     store.worker_gone(dead, {b"x"})
     store.process_gone(b"x")
     assert os.listdir(session.shared) == []
+
+
+def test_what_was_read_last_is_spilled_last():
+    ledger = StoreLedger(CAPACITY)
+    ledger.grant(b"a", 300)
+    for name in ("first", "second", "third"):
+        ledger.sealed(name, 100, b"a")
+    ledger.used("first")
+    ledger.used("never heard of")
+    assert [name for name, _, _ in ledger.victims(300)] == ["second", "third", "first"]

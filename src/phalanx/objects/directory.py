@@ -66,8 +66,13 @@ class StoreLedger:
         if credit_bytes:
             self._credit[process] = self._credit.get(process, 0) + credit_bytes
 
+    def used(self, name: str) -> None:
+        """Somebody has read the object: others are spilled before it."""
+        if name in self._shared:
+            self._shared.move_to_end(name)
+
     def victims(self, needed_bytes: int) -> list[tuple[str, int, bytes]]:
-        """(name, bytes, writer) of the least recently written objects that free enough."""
+        """(name, bytes, writer) of the least recently used objects that free enough."""
         chosen: list[tuple[str, int, bytes]] = []
         freed = 0
         for name, (size, writer) in self._shared.items():

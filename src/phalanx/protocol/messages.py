@@ -381,6 +381,12 @@ class Spilled(msgspec.Struct, array_like=True, tag=50):
     names: list[str]
 
 
+class Used(msgspec.Struct, array_like=True, tag=57):
+    """The sender has mapped an object: it is not the least recently used one."""
+
+    name: str
+
+
 class LogLine(msgspec.Struct, array_like=True, tag=51):
     """Node to driver: a worker printed something."""
 
@@ -469,6 +475,7 @@ Message = (
     | Sealed
     | Dropped
     | Spilled
+    | Used
     | LogLine
     | Stop
     | JobSetup

@@ -261,6 +261,7 @@ class ActorHost:
         finally:
             current.reset(token)
             self._contexts.pop((connection.peer, call.number), None)
+            self._runtime.tasks.children.pop((connection.peer, call.number), None)
         if context.adopted is not None:
             executor.values.settle_borrows(context, connection)
         return message
@@ -403,6 +404,7 @@ class ActorHost:
             message = self._failure(call, error, context, started)
         finally:
             self._contexts.pop(key, None)
+            self._runtime.tasks.children.pop(key, None)
             self._tasks.pop(key, None)
         if context.adopted is not None:
             executor.values.settle_borrows(context, connection)

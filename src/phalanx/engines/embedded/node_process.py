@@ -57,6 +57,7 @@ from phalanx.protocol.messages import (
     Stop,
     Terminate,
     Unblocked,
+    Used,
     WorkerDied,
 )
 from phalanx.resources.instances import NodeResources
@@ -226,6 +227,8 @@ class NodeShell:
                 self.store.ledger.claimed(message.name, peer)
             case Settled():
                 self.store.settled(message.worker, peer)
+            case Used():
+                self.store.ledger.used(message.name)
             case Dropped():
                 self.store.dropped(message.name, message.size, peer)
             case ActorReady():

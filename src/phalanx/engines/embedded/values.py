@@ -28,6 +28,7 @@ from phalanx.protocol.messages import (
     Sync,
     Taken,
     Unborrow,
+    Used,
     Value,
 )
 
@@ -225,11 +226,13 @@ class Values:
             raise failures.load(payload.data)
         mapping = None if ref is None else ref._cached
         if mapping is None:
+            name = payload.data.decode()
             try:
-                mapping = self.store.open(payload.data.decode())
+                mapping = self.store.open(name)
             except ObjectLostError as error:
-                name = "" if ref is None else ref.hex()
-                raise ObjectLostError(name, f"Object {name} is lost: {error.message}") from None
+                lost = "" if ref is None else ref.hex()
+                raise ObjectLostError(lost, f"Object {lost} is lost: {error.message}") from None
+            self._runtime.post(self._runtime.node, Used(name))
             if ref is not None:
                 with self._runtime.lock:  # threads that read at once have one mapping together
                     if ref._cached is None:
