@@ -140,6 +140,20 @@ def test_the_leases_of_a_gone_owner_end_with_their_workers():
     assert node.free() == 2
 
 
+def test_a_worker_that_is_to_end_with_its_owner_serves_nobody_else():
+    """It may say that it is ready while its end is on its way."""
+    node = Node(ready=False, CPU=1)
+    node.want("a")
+    node.machine.owner_gone(owner("a"), node.now)
+    node.give_back_at_once = True
+    doomed = node.started[0]
+    node.all_ready()
+    node.give_back_at_once = False
+    node.want("b")
+    (lease,) = node.leases("b")
+    assert lease.worker is not doomed
+
+
 def test_grants_that_come_back_at_once_do_not_recurse():
     """The shell gives a lease back inside `granted` when its owner is not there any more."""
     node = Node(CPU=1)

@@ -383,6 +383,7 @@ class LeaseMachine:
             del self._made[made]
         mine = [x for x in self.leases.values() if x.demand.owner == owner and not x.demand.actor]
         for lease in mine:
+            lease.worker.is_leaving = True  # it serves nobody else while its end is on its way
             self._effects.stop_worker(lease.worker, "its owner died", True)
         return mine
 
@@ -390,6 +391,7 @@ class LeaseMachine:
         """A placement group goes: what runs in it ends."""
         for lease in list(self.leases.values()):
             if lease.demand.group is not None and lease.demand.group[0] == group:
+                lease.worker.is_leaving = True
                 self._effects.stop_worker(lease.worker, "its placement group was removed", True)
         self.dispatch(now)
 
