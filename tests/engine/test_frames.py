@@ -15,6 +15,8 @@ from phalanx.protocol.messages import (
     Consumed,
     Done,
     Fetch,
+    Function,
+    Hello,
     Recall,
     Request,
     Stop,
@@ -121,3 +123,12 @@ def test_a_frame_above_the_limit_is_not_written(monkeypatch):
     monkeypatch.setattr(frames, "MAX_FRAME_BYTES", 10)
     with pytest.raises(ProtocolError, match="above the limit of 10"):
         encode_frame([Done(1, b"x" * 20, 0.0, 0.0)])
+
+
+def test_a_stranger_introduces_itself_in_a_short_frame():
+    hello = encode_frame([Hello(1, b"p" * 16, "worker", 1)])
+    long = encode_frame([Function(b"f", bytes(5000), "f")])
+    reader = FrameReader(first_limit=1000)
+    assert len(reader.feed(hello + long)) == 2
+    with pytest.raises(ProtocolError, match="above the limit of 1000"):
+        FrameReader(first_limit=1000).feed(long)

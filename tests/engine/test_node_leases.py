@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from phalanx.node.groups import Group
 from phalanx.node.leases import LEAST_HOLD_S, LONGEST_HOLD_S, LeaseMachine
-from phalanx.node.workers import WorkerPool
+from phalanx.node.workers import LEAST_STARTING, WorkerPool
 from phalanx.resources.instances import NodeResources
 from phalanx.resources.sets import ResourceSet
 
@@ -455,9 +455,14 @@ class AnyOrder(RuleBasedStateMachine):
 
     @invariant()
     def nothing_waits_that_fits(self):
-        """Whatever fits was given; but a demand whose worker is starting has its resources."""
+        """Whatever fits was given, unless as many workers as may be are starting."""
+        pool = self.node.machine.workers
+        starting = sum(not worker.is_ready for worker in pool.all())
+        assert pool.may_start == (starting < LEAST_STARTING)
+        assert starting <= LEAST_STARTING
         for demand in self.node.machine.demands():
-            assert not self.node.resources.can_now(demand.place), demand
+            fits = self.node.resources.can_now(demand.place)
+            assert not (fits and pool.may_start), demand
 
     @invariant()
     def workers_have_one_lease(self):

@@ -232,10 +232,9 @@ class LeaseMachine:
         for pool in self._pools(demand):
             if not pool.can_now(demand.place):
                 continue
-            if now < self._starts_held_until and not self.workers.has_idle(
-                demand.job, demand.environment
-            ):
-                return False
+            may_start = self.workers.may_start and now >= self._starts_held_until
+            if not may_start and not self.workers.has_idle(demand.job, demand.environment):
+                return False  # looked at again when a worker is ready, or a tick later
             cpus, rest = _split(demand.hold)
             held_cpus, held_rest = pool.acquire(cpus), pool.acquire(rest)
             assert held_cpus is not None

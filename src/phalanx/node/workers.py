@@ -7,6 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 IDLE_S = 1.0
+LEAST_STARTING = 8
 
 
 class WorkerRecord(msgspec.Struct, kw_only=True, eq=False):
@@ -35,6 +36,8 @@ class WorkerPool:
         self._make_id = make_id
         self._workers: dict[bytes, WorkerRecord] = {}
         self._idle: list[WorkerRecord] = []
+        self._starting = 0
+        self._most_starting = max(LEAST_STARTING, 2 * soft_limit)
 
     def get(self, worker_id: bytes) -> WorkerRecord | None:
         """The worker with this id."""
@@ -48,6 +51,7 @@ class WorkerPool:
         """A record for a process yet to be started."""
         worker = WorkerRecord(worker_id=self._make_id(job), job=job, environment=environment)
         self._workers[worker.worker_id] = worker
+        self._starting += 1
         return worker
 
     def prestart(self, job: bytes) -> WorkerRecord:
@@ -70,6 +74,11 @@ class WorkerPool:
         """Whether `take` would find a worker that is there already."""
         return any((w.job, w.environment) == (job, environment) for w in self._idle)
 
+    @property
+    def may_start(self) -> bool:
+        """Whether another process may be started: not too many are on their way already."""
+        return self._starting < self._most_starting
+
     def put_back(self, worker: WorkerRecord, now: float) -> None:
         """The worker has nothing to do."""
         if worker.worker_id in self._workers and not worker.is_leaving:
@@ -80,6 +89,8 @@ class WorkerPool:
         """The process said hello."""
         worker = self._workers.get(worker_id)
         if worker is not None:
+            if not worker.is_ready:
+                self._starting -= 1
             worker.is_ready = True
             worker.pid = pid
             worker.idle_since = now
@@ -88,6 +99,8 @@ class WorkerPool:
     def remove(self, worker_id: bytes) -> WorkerRecord | None:
         """The process ended."""
         worker = self._workers.pop(worker_id, None)
+        if worker is not None and not worker.is_ready:
+            self._starting -= 1
         if worker is not None and worker in self._idle:
             self._idle.remove(worker)
         return worker

@@ -137,6 +137,8 @@ class SharedStore:
 
     def open(self, name: str) -> mmap.mmap:
         """The object's file, mapped read-only. Raises ObjectLostError when it is gone."""
+        if not _is_name(name):
+            raise ObjectLostError("", f"{name!r} is no name of an object's file.")
         for directory in (self.directory, self.spill_directory, self.directory):
             try:
                 fd = os.open(os.path.join(directory, name), os.O_RDONLY | os.O_CLOEXEC)
@@ -275,6 +277,8 @@ class SharedStore:
         self._returned(extent.name, 0)
 
     def _unlink(self, name: str) -> None:
+        if not _is_name(name):
+            return
         for directory in (self.directory, self.spill_directory):
             try:
                 os.unlink(os.path.join(directory, name))
@@ -283,6 +287,11 @@ class SharedStore:
 
     def _path(self, name: str) -> str:
         return os.path.join(self.directory, name)
+
+
+def _is_name(name: str) -> bool:
+    """Names come from other processes: none may lead out of the session's directories."""
+    return os.sep not in name and name not in ("", ".", "..")
 
 
 def _map_with_pages(fd: int, capacity: int) -> mmap.mmap:

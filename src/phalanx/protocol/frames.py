@@ -12,7 +12,8 @@ from phalanx.protocol.messages import Message
 
 HEADER_BYTES = 4
 MAX_FRAME_BYTES = 1 << 30
-MAX_HELLO_BYTES = 256
+STRANGERS_FRAME_BYTES = 4 << 20
+"""How long the frame may be in which a peer introduces itself."""
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(list[Message])
@@ -40,11 +41,13 @@ def decode_body(body: bytes | bytearray | memoryview) -> list[Message]:
 class FrameReader:
     """Cuts a stream of bytes into messages; keeps what is left of an unfinished frame."""
 
-    __slots__ = ("_buffer", "limit")
+    __slots__ = ("_buffer", "_limit", "_limit_now")
 
-    def __init__(self, limit: int = MAX_FRAME_BYTES) -> None:
+    def __init__(self, limit: int = MAX_FRAME_BYTES, first_limit: int | None = None) -> None:
+        """`limit`: of each frame's bytes; `first_limit`: of the first one's, where it differs."""
         self._buffer = bytearray()
-        self.limit = limit
+        self._limit = limit
+        self._limit_now = limit if first_limit is None else first_limit
 
     def feed(self, data: bytes) -> list[Message]:
         """All messages that are complete with `data`. Raises ProtocolError on garbage."""
@@ -53,7 +56,8 @@ class FrameReader:
             size = len(data)
             if size >= HEADER_BYTES:
                 length = int.from_bytes(data[:HEADER_BYTES], "big")
-                if length + HEADER_BYTES == size and length <= self.limit:
+                if length + HEADER_BYTES == size and length <= self._limit_now:
+                    self._limit_now = self._limit
                     return decode_body(memoryview(data)[HEADER_BYTES:])
         buffer = self._buffer
         buffer += data
@@ -61,12 +65,15 @@ class FrameReader:
         start = 0
         while len(buffer) - start >= HEADER_BYTES:
             length = int.from_bytes(buffer[start : start + HEADER_BYTES], "big")
-            if length > self.limit:
-                raise ProtocolError(f"a frame of {length} bytes is above the limit {self.limit}")
+            if length > self._limit_now:
+                raise ProtocolError(
+                    f"a frame of {length} bytes is above the limit of {self._limit_now}"
+                )
             end = start + HEADER_BYTES + length
             if len(buffer) < end:
                 break
             messages += decode_body(bytes(buffer[start + HEADER_BYTES : end]))
+            self._limit_now = self._limit
             start = end
         if start:
             del buffer[:start]

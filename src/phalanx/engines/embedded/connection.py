@@ -12,7 +12,11 @@ from collections import deque
 from typing import Any
 
 from phalanx.errors import AuthenticationError
-from phalanx.protocol.frames import FrameReader, encode_frame
+from phalanx.protocol.frames import (
+    STRANGERS_FRAME_BYTES,
+    FrameReader,
+    encode_frame,
+)
 from phalanx.protocol.messages import Message
 
 _RECV_BYTES = 1 << 18
@@ -38,7 +42,7 @@ class Connection:
         "tag",
     )
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, is_stranger: bool = False) -> None:
         sock.setblocking(False)
         self.sock = sock
         self.fileno = sock.fileno()
@@ -47,7 +51,7 @@ class Connection:
         self.tag: Any = None
         """Whatever the shell hangs on it."""
         self.closed = False
-        self._reader = FrameReader()
+        self._reader = FrameReader(first_limit=STRANGERS_FRAME_BYTES if is_stranger else None)
         # Never exchanged for another: threads post without a lock.
         self._outbox: deque[Message] = deque()
         self._backlog: deque[memoryview] = deque()

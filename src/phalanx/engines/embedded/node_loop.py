@@ -86,7 +86,7 @@ class NodeLoop:
             except AuthenticationError:
                 sock.close()
                 continue
-            self.watch(Connection(sock))
+            self.watch(Connection(sock, is_stranger=True))
 
     def _receive(self, connection: Connection) -> None:
         try:

@@ -233,7 +233,7 @@ class Runtime:
             return None
         connection.peer = process_id
         self._peers[process_id] = connection
-        connection.post(Hello(PROTOCOL_VERSION, self.process_id, self.kind, 0))
+        connection.send(Hello(PROTOCOL_VERSION, self.process_id, self.kind, 0))
         self.reactor.add(connection)
         return connection
 
@@ -285,7 +285,7 @@ class Runtime:
         except (AuthenticationError, OSError):
             sock.close()
             return
-        self.reactor.add(Connection(sock))
+        self.reactor.add(Connection(sock, is_stranger=True))
 
     def _lost(self, connection: Connection) -> None:
         peer = connection.peer
