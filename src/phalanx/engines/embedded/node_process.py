@@ -64,6 +64,7 @@ from phalanx.resources.instances import NodeResources
 from phalanx.resources.sets import ResourceSet
 
 _HOLD_STARTS_S = 1.0
+_KEEP_EVENTS = 40_000
 
 
 class NodeConfig(msgspec.Struct, kw_only=True):
@@ -241,8 +242,8 @@ class NodeShell:
                 self.actors.unreferenced(message.actor)
             case Events():
                 self.events += message.rows
-                if len(self.events) > 200_000:
-                    del self.events[:100_000]
+                if len(self.events) > _KEEP_EVENTS:
+                    del self.events[: _KEEP_EVENTS // 2]
             case Stop() if connection.tag == "driver":
                 self._loop.is_stopping = True
             case _:
