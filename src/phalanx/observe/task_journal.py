@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
 from phalanx.model.lifecycle import FAILED, FINISHED, RUNNING, TASK, IllegalTransition
@@ -61,10 +60,6 @@ class TaskJournal:
     def add_run(self, run: Run) -> None:
         """Record a finished call of an actor, which has no queue of its own here."""
         self._runs.append(run)
-
-    def add_runs(self, runs: Iterable[Run]) -> None:
-        """Record runs that another process told of."""
-        self._runs.extend(runs)
 
     def runs(self) -> list[Run]:
         """Finished attempts, oldest first."""

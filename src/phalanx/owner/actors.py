@@ -91,7 +91,6 @@ class ActorClient:
 
     __slots__ = (
         "actor",
-        "announced",
         "connection",
         "creation",
         "effects",
@@ -99,13 +98,11 @@ class ActorClient:
         "hold",
         "incarnation",
         "inflight",
-        "max_pending_calls",
         "name",
         "out_of_order",
         "queue",
         "reason",
         "state",
-        "waiters",
         "worker",
     )
 
@@ -122,7 +119,6 @@ class ActorClient:
         self.reason = ""
         self.error = b""
         self.out_of_order = False
-        self.announced = False
         self.hold: Any = None
 
     def submit(self, call: PendingCall) -> None:

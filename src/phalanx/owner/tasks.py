@@ -74,7 +74,6 @@ class PendingTask:
         "args",
         "attempt",
         "cancelled",
-        "children_recursive",
         "deadline",
         "inputs",
         "missing",
@@ -85,7 +84,6 @@ class PendingTask:
         "retries",
         "state",
         "stream",
-        "submitted",
         "template",
         "worker",
     )

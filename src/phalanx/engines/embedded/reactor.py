@@ -330,11 +330,6 @@ class Reactor:
         for fd in {self._wake_fd, self._wake_write}:
             os.close(fd)
 
-    @property
-    def led_by_background(self) -> bool:
-        """Whether the background thread waits on the sockets now."""
-        return self._background_leads
-
     def kick(self) -> None:
         """Something was posted that should leave soon: make sure that somebody looks."""
         leader = self._leader

@@ -73,7 +73,6 @@ class Submission:
         self._refusal_errors: dict[int, str] = {}
         self.children: dict[tuple[bytes, int], list[int]] = {}
         self.journal = TaskJournal()
-        self.finished_count = 0
 
     # ---- submitting --------------------------------------------------------------------------
 
@@ -343,10 +342,8 @@ class Submission:
             if number in worker.inflight:
                 task = self.machine.finished(worker, number, now)
                 break
-        if task is not None:
-            self.finished_count += 1
-            if task.deadline is not None:
-                self._timed.pop(number, None)
+        if task is not None and task.deadline is not None:
+            self._timed.pop(number, None)
         return task
 
     def failed(self, connection: Connection, message: Failed, now: float) -> None:
