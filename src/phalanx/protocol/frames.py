@@ -30,6 +30,11 @@ def encode_frame(messages: list[Message]) -> bytes:
     return bytes(buffer)
 
 
+def encode_body(messages: list[Message]) -> bytes:
+    """The bytes of a frame's body, for a message that travels inside another."""
+    return _encoder.encode(messages)
+
+
 def decode_body(body: bytes | bytearray | memoryview) -> list[Message]:
     """The messages of one frame's body. Raises ProtocolError on anything that is not one."""
     try:

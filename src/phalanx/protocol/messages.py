@@ -11,7 +11,9 @@ from typing import Any
 
 import msgspec
 
-PROTOCOL_VERSION = 1
+from phalanx.protocol.cluster_messages import ClusterMessage
+
+PROTOCOL_VERSION = 2
 
 INLINE, SHARED, FAILED = 0, 1, 2
 
@@ -482,4 +484,5 @@ Message = (
     | Events
     | Claimed
     | Settled
+    | ClusterMessage
 )

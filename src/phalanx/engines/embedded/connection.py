@@ -1,7 +1,14 @@
-"""One Unix socket between two processes of the session: frames out, messages in."""
+"""One socket between two processes of the cluster: frames out, messages in.
+
+Every connection begins as a Unix socket of the session. One to a process of another node begins
+at the gate, which passes the socket that leads there over it (SCM_RIGHTS); one from another node
+comes in over the gate in the same way. The descriptor's number stays: `is_switched` tells the
+loop that watches it to register it anew.
+"""
 
 from __future__ import annotations
 
+import array
 import contextlib
 import os
 import select
@@ -35,14 +42,20 @@ class Connection:
         "_outbox",
         "_reader",
         "closed",
+        "_takes_socket",
         "fileno",
+        "is_dialling",
+        "is_switched",
         "on_writable",
         "peer",
+        "refusal",
         "sock",
         "tag",
     )
 
-    def __init__(self, sock: socket.socket, is_stranger: bool = False) -> None:
+    def __init__(
+        self, sock: socket.socket, is_stranger: bool = False, is_dialling: bool = False
+    ) -> None:
         sock.setblocking(False)
         self.sock = sock
         self.fileno = sock.fileno()
@@ -57,6 +70,13 @@ class Connection:
         self._backlog: deque[memoryview] = deque()
         self._lock = threading.RLock()
         self.on_writable: Any = None
+        self.is_dialling = is_dialling
+        """Whether the gate has not passed the other process's socket yet: what is posted waits."""
+        self._takes_socket = is_stranger
+        self.is_switched = False
+        """Whether another socket stands behind the descriptor since it was last registered."""
+        self.refusal = ""
+        """Why the gate could not reach the other process."""
 
     def post(self, message: Message) -> None:
         """Put a message into the outbox."""
@@ -74,7 +94,7 @@ class Connection:
 
     def flush(self) -> None:
         """Hand all posted messages to the kernel, as far as it takes them."""
-        if not self._outbox:
+        if not self._outbox or self.is_dialling:
             return
         with self._lock:
             outbox = self._outbox
@@ -126,6 +146,10 @@ class Connection:
     def receive(self) -> list[Message] | None:
         """Messages that have come; None at the end of the stream. Raises ProtocolError."""
         try:
+            if self.is_dialling:
+                return self._dialled()
+            if self._takes_socket:
+                return self._introduced()
             data = self.sock.recv(_RECV_BYTES)
         except BlockingIOError:
             return []
@@ -134,6 +158,36 @@ class Connection:
         if not data:
             return None
         return self._reader.feed(data)
+
+    def _introduced(self) -> list[Message] | None:
+        """The first bytes of a stranger: its own, or the gate's with the stranger's socket."""
+        self._takes_socket = False
+        data, sockets = _receive_with_sockets(self.sock, _RECV_BYTES)
+        if sockets:
+            self._switch(sockets[0])
+            self._reader = FrameReader(first_limit=STRANGERS_FRAME_BYTES)
+            return []
+        return self._reader.feed(data) if data else None
+
+    def _dialled(self) -> list[Message] | None:
+        """The gate's answer: the socket, or why there is none."""
+        data, sockets = _receive_with_sockets(self.sock, _RECV_BYTES)
+        if not sockets:
+            self.refusal = data[1:].decode("utf-8", "replace") or "the gate is gone"
+            return None
+        self._switch(sockets[0])
+        with self._lock:
+            self.is_dialling = False
+        self.flush()
+        return []
+
+    def _switch(self, fd: int) -> None:
+        os.dup2(fd, self.fileno, inheritable=False)
+        os.close(fd)
+        with contextlib.suppress(OSError):  # the relay of an encrypted connection is a Unix socket
+            self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.sock.setblocking(False)
+        self.is_switched = True
 
     def close(self) -> None:
         """Close the socket; what was not sent is gone."""
@@ -148,6 +202,19 @@ def wait_for(fileno: int, event: int, timeout_s: float) -> bool:
     poll = select.poll()
     poll.register(fileno, event)
     return bool(poll.poll(timeout_s * 1000))
+
+
+def _receive_with_sockets(sock: socket.socket, size: int) -> tuple[bytes, list[int]]:
+    """Like socket.recv_fds; more than one descriptor is closed at once."""
+    fds = array.array("i")
+    space = socket.CMSG_SPACE(4 * fds.itemsize)
+    data, ancillary, _, _ = sock.recvmsg(size, space, socket.MSG_CMSG_CLOEXEC)
+    for level, kind, content in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            fds.frombytes(content[: len(content) - len(content) % fds.itemsize])
+    for fd in fds[1:]:
+        os.close(fd)
+    return data, list(fds[:1])
 
 
 def same_user(sock: socket.socket) -> None:

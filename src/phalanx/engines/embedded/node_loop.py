@@ -93,6 +93,10 @@ class NodeLoop:
             messages = connection.receive()
         except ProtocolError:
             messages = None
+        if connection.is_switched:
+            connection.is_switched = False
+            with contextlib.suppress(FileExistsError):
+                self._epoll.register(connection.fileno, select.EPOLLIN)
         if messages is None:
             self.lose(connection)
             return

@@ -154,12 +154,21 @@ class Reactor:
             messages = connection.receive()
         except ProtocolError:
             messages = None
+        if connection.is_switched:
+            self._register_again(connection)
         if messages is None:
             if connection.fileno in self._connections:
                 self.drop(connection)
                 self._lost(connection)
         elif messages:
             self._handle(connection, messages)
+
+    def _register_again(self, connection: Connection) -> None:
+        """Another socket stands behind the descriptor; the one before took its registration."""
+        connection.is_switched = False
+        with contextlib.suppress(FileExistsError):
+            self._epoll.register(connection.fileno, select.EPOLLIN)
+        connection.flush()
 
     def _accept(self) -> None:
         assert self._listener is not None

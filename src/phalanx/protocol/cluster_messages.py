@@ -1,0 +1,265 @@
+"""What nodes say to each other and to the control store, beside what processes say.
+
+On a single machine the control store lives in the node's process: the same messages then pass
+through a queue and are never encoded. Nodes are named by the first 6 bytes of the ids of their
+processes, the *prefix*, and by their node id in hex where people see them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class Via(msgspec.Struct, array_like=True, tag=70):
+    """A message from, or for, a process of another node, which its node passes on.
+
+    `body` is the msgpack list of messages that a frame carries.
+    """
+
+    process: bytes
+    body: bytes
+
+
+class Ask(msgspec.Struct, array_like=True, tag=71):
+    """Node to control: a question of process `origin`; answered by Answer unless token is 0."""
+
+    token: int
+    origin: bytes
+    method: str
+    args: dict[str, Any] = {}
+
+
+class Answer(msgspec.Struct, array_like=True, tag=72):
+    """Control to node: a result, or an error's class name and text."""
+
+    token: int
+    result: Any = None
+    error: tuple[str, str] | None = None
+
+
+class NodeReport(msgspec.Struct, array_like=True, tag=73):
+    """Node to control, its heartbeat: what is free, what waits, how long tasks run.
+
+    Amounts by resource, `devices` the units of 1/10000 left on each numbered device; `queued`:
+    (resources, workers wanted) for each class that waits. `run_s` is the mean run time in seconds
+    and `bandwidth` bytes a second, exponential averages both. `total` only when it changed.
+    """
+
+    available: dict[str, float]
+    devices: dict[str, list[int]] = {}
+    queued: list[tuple[dict[str, float], int]] = []
+    running: int = 0
+    run_s: float = 0.0
+    bandwidth: float = 0.0
+    total: dict[str, float] | None = None
+
+
+class ViewRow(msgspec.Struct, array_like=True):
+    """One node as the others are told of it."""
+
+    node_id: str
+    prefix: bytes
+    host: str
+    port: int
+    state: str
+    total: dict[str, float]
+    available: dict[str, float]
+    labels: dict[str, str]
+    devices: dict[str, list[int]] = {}
+    queue_length: int = 0
+    run_s: float = 0.0
+    bandwidth: float = 0.0
+
+
+class View(msgspec.Struct, array_like=True, tag=74):
+    """Control to nodes: the rows that changed."""
+
+    rows: list[ViewRow]
+
+
+class NodeDied(msgspec.Struct, array_like=True, tag=75):
+    """Control to nodes, and they to their processes: nothing more comes from that node."""
+
+    prefix: bytes
+    node_id: str
+    reason: str
+
+
+class PlaceActor(msgspec.Struct, array_like=True, tag=76):
+    """Control to node: find a worker for this actor and have it made there."""
+
+    actor: bytes
+    incarnation: int
+    job: bytes
+    creation: bytes
+    name: str
+    namespace: str
+    place: dict[str, float]
+    hold: dict[str, float]
+    environment: bytes
+    strategy: dict[str, Any]
+    priority: int
+
+
+class WithdrawActor(msgspec.Struct, array_like=True, tag=77):
+    """Control to node: the actor needs no worker there."""
+
+    actor: bytes
+
+
+class EndActor(msgspec.Struct, array_like=True, tag=78):
+    """Control to node: end the actor's worker, after its calls unless `force`."""
+
+    worker: bytes
+    reason: str
+    force: bool
+
+
+class ActorPlaced(msgspec.Struct, array_like=True, tag=79):
+    """Node to control: a worker was found and makes the actor."""
+
+    actor: bytes
+    incarnation: int
+    worker: bytes
+    pid: int
+
+
+class ActorLost(msgspec.Struct, array_like=True, tag=80):
+    """Node to control: the actor's worker has ended."""
+
+    actor: bytes
+    worker: bytes
+    reason: str
+
+
+class ActorRefused(msgspec.Struct, array_like=True, tag=81):
+    """Node to control: no worker for it; for ever when `error` names a class, else for now."""
+
+    actor: bytes
+    reason: str
+    error: str
+
+
+class ProcessEnded(msgspec.Struct, array_like=True, tag=82):
+    """Node to control: a driver or worker of the node is gone."""
+
+    process: bytes
+    is_driver: bool
+
+
+class JobEnded(msgspec.Struct, array_like=True, tag=83):
+    """Control to nodes: end the job's workers but those of detached actors."""
+
+    job: bytes
+    keep: list[bytes]
+
+
+class JobKnown(msgspec.Struct, array_like=True, tag=84):
+    """What workers of a job need, told to a node before its first work for it.
+
+    `driver` is the process that its output goes to.
+    """
+
+    job: bytes
+    driver: bytes
+    path: list[str]
+    directory: str
+    namespace: str
+    hook: bytes
+    log_to_driver: bool
+
+
+class EnvironmentKnown(msgspec.Struct, array_like=True, tag=85):
+    """What an environment's key stands for, told to a node before its first use there."""
+
+    key: bytes
+    variables: dict[str, str]
+
+
+class PrepareBundles(msgspec.Struct, array_like=True, tag=86):
+    """Control to node: set these bundles of a group aside, all or none."""
+
+    group: bytes
+    attempt: int
+    bundles: dict[int, dict[str, float]]
+
+
+class Prepared(msgspec.Struct, array_like=True, tag=87):
+    """Node to control: whether they are."""
+
+    group: bytes
+    attempt: int
+    ok: bool
+
+
+class CommitBundles(msgspec.Struct, array_like=True, tag=88):
+    """Control to node: what was prepared may be used."""
+
+    group: bytes
+    attempt: int
+
+
+class GiveBackBundles(msgspec.Struct, array_like=True, tag=89):
+    """Control to node: these bundles of the group go, and what runs in them ends."""
+
+    group: bytes
+    indexes: list[int]
+
+
+class GroupKnown(msgspec.Struct, array_like=True, tag=90):
+    """Control to nodes that asked about a group: its state and where its bundles are."""
+
+    group: bytes
+    state: str
+    bundles: list[dict[str, float]]
+    prefixes: list[bytes]
+    """The node of each bundle; empty bytes where there is none."""
+    waits_for: str = ""
+
+
+class Drain(msgspec.Struct, array_like=True, tag=91):
+    """Control to node: take no new work; end when what runs has ended."""
+
+    reason: str
+
+
+class CopyMade(msgspec.Struct, array_like=True, tag=92):
+    """Node to node: the sender has a copy of this object, and is to be told when it goes."""
+
+    name: str
+
+
+class Prefetch(msgspec.Struct, array_like=True, tag=93):
+    """Process to its node: these objects (name, bytes) of other nodes will be read here."""
+
+    objects: list[tuple[str, int]]
+
+
+ClusterMessage = (
+    Via
+    | Ask
+    | Answer
+    | NodeReport
+    | View
+    | NodeDied
+    | PlaceActor
+    | WithdrawActor
+    | EndActor
+    | ActorPlaced
+    | ActorLost
+    | ActorRefused
+    | ProcessEnded
+    | JobEnded
+    | JobKnown
+    | EnvironmentKnown
+    | PrepareBundles
+    | Prepared
+    | CommitBundles
+    | GiveBackBundles
+    | GroupKnown
+    | Drain
+    | CopyMade
+    | Prefetch
+)
