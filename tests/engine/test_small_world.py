@@ -80,7 +80,7 @@ def test_a_cancelled_task_ends_once_and_the_others_go_on(seed, monkeypatch):
             if number not in victim.results:
                 key = (victim.process_id, number)
                 begun_before.setdefault(key, world.runs.get(key, 0))
-            victim.submission.cancel_number(number << 32, False, False)
+            victim.submission.cancelling.cancel_number(number << 32, False, False)
         if world.random.random() < 0.1:
             world.tick(0.05)
     world.settle()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from phalanx.engines.embedded.task_streams import begin_stream, end_stream, stream_item
 from phalanx.errors import (
     ActorDiedError,
     ActorPlacementGroupRemoved,
@@ -184,7 +185,7 @@ class Calls:
     def new_stream(self, call: PendingCall) -> Stream:
         """The stream of a generator method's call."""
         stream = Stream(self._runtime, self._runtime.process_id)
-        self._runtime.tasks.begin_stream(stream, call)
+        begin_stream(self._runtime, stream, call)
         return stream
 
     def submit(self, call: PendingCall, parent: tuple[bytes, int] | None) -> None:
@@ -290,8 +291,6 @@ class Calls:
         if call.returns == 1:
             values.complete(call.refs[0], message.value, connection.peer)
         elif call.stream is not None:
-            from phalanx.engines.embedded.submission import end_stream
-
             end_stream(self._runtime, call, None)
         else:
             for ref, value in zip(call.refs, [message.value, *message.more], strict=False):
@@ -346,14 +345,12 @@ class Calls:
         call = self._by_number.get(message.number)
         if call is None or call.stream is None:
             return False
-        self._runtime.tasks.stream_item(call, message, connection.peer)
+        stream_item(self._runtime, call, message, connection.peer)
         return True
 
     def _complete_all(self, call: PendingCall, value: Value) -> None:
         self._by_number.pop(call.number, None)
         if call.stream is not None:
-            from phalanx.engines.embedded.submission import end_stream
-
             end_stream(self._runtime, call, value)
             return
         for ref in call.refs:

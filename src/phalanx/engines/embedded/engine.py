@@ -183,7 +183,7 @@ class EmbeddedEngine:
         runtime = self.runtime
         if ref._owner == runtime.process_id:
             with runtime.lock:
-                runtime.tasks.cancel_number(ref._number, force, recursive)
+                runtime.tasks.cancelling.cancel_number(ref._number, force, recursive)
         else:
             from phalanx.protocol.messages import CancelOwned
 

@@ -224,7 +224,7 @@ class WorkerExecutor:
             context = running
         if message.recursive:
             with self.runtime.lock:
-                self.runtime.tasks.cancel_children(key)
+                self.runtime.tasks.cancelling.cancel_children(key)
         if context is not None:
             context.is_cancelled = True
             if context is running:

@@ -408,7 +408,9 @@ class Runtime:
                 if self.executor is not None:
                     self.executor.taken(connection.peer, message.number)
             case CancelOwned():
-                self.tasks.cancel_number(message.number, message.force, message.recursive)
+                self.tasks.cancelling.cancel_number(
+                    message.number, message.force, message.recursive
+                )
             case Reply():
                 waiting = self._replies.pop(message.token, None)
                 if waiting is not None:

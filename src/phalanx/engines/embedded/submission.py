@@ -1,4 +1,4 @@
-"""This process's tasks: submission, results, retries, cancelling, streams.
+"""This process's tasks: submission, results, retries.
 
 The machine (`phalanx.owner.leases`) decides; here its effects are run and messages are turned
 into its events. Every method is called with the runtime's lock held unless it says otherwise.
@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from phalanx import errors
+from phalanx.engines.embedded.cancelling import Cancelling
+from phalanx.engines.embedded.task_streams import begin_stream, end_stream, stream_item
 from phalanx.errors import (
-    ObjectRefStreamEndOfStreamError,
     OutOfMemoryError,
     PhalanxError,
     TaskCancelledError,
@@ -26,20 +27,16 @@ from phalanx.model.lifecycle import FAILED as STATE_FAILED
 from phalanx.model.lifecycle import FINISHED, INFEASIBLE, PENDING_NODE, SUBMITTED
 from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef, make_ref
-from phalanx.objects.streams import Stream
 from phalanx.observe.task_journal import Run, TaskJournal
 from phalanx.owner.leases import TaskMachine
 from phalanx.owner.tasks import LeasedWorker, PendingTask, SchedulingClass, Template
 from phalanx.protocol.messages import (
     FAILED,
-    Cancel,
-    Consumed,
     Done,
     Failed,
     Function,
     Granted,
     Item,
-    KillWorker,
     Lease,
     LeaseReturned,
     LeaseWanted,
@@ -57,8 +54,6 @@ if TYPE_CHECKING:
     from phalanx.engines.embedded.connection import Connection
     from phalanx.engines.embedded.runtime import Runtime
 
-KILL_GRACE_S = 1.0
-
 
 class Submission:
     """The owner's shell for tasks."""
@@ -66,9 +61,9 @@ class Submission:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self.machine = TaskMachine(self)
+        self.cancelling = Cancelling(runtime, self)
         self._sent_functions: dict[Connection, set[bytes]] = {}
         self._by_connection: dict[Connection, list[LeasedWorker]] = {}
-        self._timed: dict[int, PendingTask] = {}
         self._warned: set[str] = set()
         self._refusal_errors: dict[int, str] = {}
         self.children: dict[tuple[bytes, int], list[int]] = {}
@@ -99,7 +94,7 @@ class Submission:
         for ref in refs:
             ref._task = sequence
         if stream is not None:
-            self.begin_stream(stream, task)
+            begin_stream(runtime, stream, task)
         with runtime.lock:
             self.journal.begin(task, time.time())
             if parent is not None:
@@ -123,26 +118,6 @@ class Submission:
         if len(children) & 1023 == 0:  # of a parent that runs long, most have ended
             pending = self.machine.pending
             self.children[parent] = [n for n in children if n in pending]
-
-    def begin_stream(self, stream: Stream, task: Any) -> None:
-        """Tie a stream to its task or call."""
-        runtime = self._runtime
-        base = task.number << INDEX_BITS
-        completion = make_ref(runtime.process_id, base)
-        completion._task = task.number
-        stream.number = task.number
-        stream.first = base + (1 if task.refs else 0)
-        stream.completion = completion
-        stream.on_ended = lambda: runtime.values.complete(completion, failures.NONE)
-        task.stream = stream
-        backpressure = getattr(task, "backpressure", None) or task.template.backpressure
-        if backpressure > 0:
-            stream.on_consumed = lambda index: self._consumed(task, index)
-
-    def _consumed(self, task: Any, index: int) -> None:
-        worker = task.worker if isinstance(task, PendingTask) else task.actor
-        if worker is not None and worker.connection is not None:
-            self._runtime.post(worker.connection, Consumed(task.number, index))
 
     def _inputs_there(self, task: PendingTask, inputs: list[ObjectRef[Any]]) -> bool:
         values = self._runtime.values
@@ -206,8 +181,7 @@ class Submission:
                 )
             )
             if template.timeout_s is not None:
-                task.deadline = time.monotonic() + template.timeout_s
-                self._timed[task.number] = task
+                self.cancelling.limit(task, time.monotonic() + template.timeout_s)
         if urgent:
             connection.flush()
         else:
@@ -331,7 +305,7 @@ class Submission:
         if returns == 1:
             values.complete(task.refs[0], message.value, connection.peer)
         elif returns in (-1, -2):
-            self._end_stream(task, None)
+            end_stream(self._runtime, task, None)
         else:
             for ref, value in zip(task.refs, [message.value, *message.more], strict=False):
                 values.complete(ref, value, connection.peer)
@@ -343,7 +317,7 @@ class Submission:
                 task = self.machine.finished(worker, number, now)
                 break
         if task is not None and task.deadline is not None:
-            self._timed.pop(number, None)
+            self.cancelling.forget(number)
         return task
 
     def failed(self, connection: Connection, message: Failed, now: float) -> None:
@@ -373,22 +347,10 @@ class Submission:
         for worker in self._by_connection.get(connection, ()):
             task = worker.inflight.get(message.number)
             if task is not None and task.stream is not None:
-                self.stream_item(task, message, connection.peer)
+                stream_item(self._runtime, task, message, connection.peer)
                 return
         if not self._runtime.calls.item(connection, message):
             self._runtime.values.discard(message.value, connection.peer, message.number)
-
-    def stream_item(self, task: Any, message: Item, source: bytes) -> None:
-        """Put one value into its task's or call's stream."""
-        ref = task.stream.slot(message.index)
-        if ref._value is not None:  # a retry gives the same items again
-            self._runtime.values.discard(message.value, source, message.number)
-            return
-        self._runtime.values.complete(ref, message.value, source)
-        task.stream.arrived(message.index)
-
-    def _end_stream(self, task: Any, error: Value | None) -> None:
-        end_stream(self._runtime, task, error)
 
     def returned(self, connection: Connection, message: Returned) -> None:
         """Unstarted tasks came back."""
@@ -396,7 +358,7 @@ class Submission:
             mine = [n for n in message.numbers if n in worker.inflight]
             if mine:
                 for number in mine:
-                    self._timed.pop(number, None)
+                    self.cancelling.forget(number)
                 self.machine.returned(worker, mine)
 
     def leaving(self, connection: Connection) -> None:
@@ -446,56 +408,8 @@ class Submission:
         """Time passes: idle leases go back, tasks past their deadline end. Whether there is
         anything to look after."""
         self.machine.tick(now)
-        for task in list(self._timed.values()):
-            assert task.deadline is not None
-            if now < task.deadline:
-                continue
-            worker = task.worker
-            if worker is None:
-                self._timed.pop(task.number, None)
-            elif not task.cancelled:
-                limit = task.template.timeout_s
-                task.cancelled = f"timeout:Task {task.template.name} ran longer than {limit} s."
-                self._runtime.post(worker.connection, Cancel(task.number, True, "timeout"))
-                task.deadline = now + KILL_GRACE_S
-            else:
-                # It did not stop when asked to: end its process, and answer now.
-                self._timed.pop(task.number, None)
-                reason = task.cancelled[8:]
-                self._runtime.node.send(KillWorker(worker.lease))
-                worker.inflight.pop(task.number, None)
-                self.machine.pending.pop(task.number, None)
-                worker.leaving = True
-                self.fail(task, "timeout", reason)
+        self.cancelling.tick(now)
         return bool(self._by_connection)
-
-    # ---- cancelling --------------------------------------------------------------------------
-
-    def cancel_number(self, object_number: int, force: bool, recursive: bool) -> None:
-        """Cancel the task behind one of our objects; nothing happens when it has finished."""
-        number = object_number >> INDEX_BITS
-        task = self.machine.pending.get(number)
-        if task is None:
-            self._runtime.calls.cancel(number, force, recursive)
-            return
-        task.cancelled = "force" if force else "cancelled"
-        worker = task.worker
-        if worker is None:
-            if not self.machine.withdraw(task):
-                self.machine.pending.pop(number, None)
-            task.cancelled = "cancelled"
-            self.fail(task, "cancelled", "")
-            return
-        is_head = next(iter(worker.inflight)) == number
-        if force and is_head:
-            self._runtime.node.send(KillWorker(worker.lease))
-        else:
-            self._runtime.post(worker.connection, Cancel(number, recursive))
-
-    def cancel_children(self, parent: tuple[bytes, int]) -> None:
-        """Cancel what a cancelled task has started."""
-        for number in self.children.get(parent, ()):
-            self.cancel_number(number << INDEX_BITS, False, True)
 
     # ---- ends --------------------------------------------------------------------------------
 
@@ -503,7 +417,7 @@ class Submission:
         if task.state != STATE_FAILED:
             self.journal.move(task, STATE_FAILED, time.time())
         if task.stream is not None:
-            self._end_stream(task, value)
+            end_stream(self._runtime, task, value)
             return
         for ref in task.refs:
             self._runtime.values.complete(ref, value)
@@ -522,30 +436,6 @@ class Submission:
             task.attempt,
         )
         self.journal.ran(task, run)
-
-
-def end_stream(runtime: Runtime, task: Any, error: Value | None) -> None:
-    """A generator has ended, well or with an error (which is its last item)."""
-    stream = task.stream
-    if task.refs:
-        # "dynamic": one reference whose value holds the references of all items.
-        ref = task.refs[0]
-        if error is not None:
-            runtime.values.complete(ref, error)
-            return
-        payload, hold, inner = runtime.values.pack(stream.as_dynamic())
-        ref._hold = hold
-        ref._inner = inner
-        runtime.values.complete(ref, payload)
-        return
-    if error is not None:
-        index = stream.next_free()
-        ref = stream.slot(index)
-        runtime.values.complete(ref, error)
-        stream.arrived(index)
-    over = ObjectRefStreamEndOfStreamError("The stream has no further item.")
-    for ref in stream.ended():
-        runtime.values.complete(ref, failures.failed(over))
 
 
 def is_retriable(wanted: Any, error: bytes) -> bool:
