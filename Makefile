@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-slow check fmt bench clean
+.PHONY: help setup redis run test test-slow check fmt bench clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -17,13 +17,20 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $(STAMP)
 
+redis: ## Debian's redis-server: the tests of the control store start their own
+	@command -v redis-server >/dev/null || { \
+	  test "$$(id -u)" = 0 && command -v apt-get >/dev/null || { \
+	    echo "redis-server is missing: on Debian, apt-get install redis-server"; exit 1; }; \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 \
+	    apt-get install -y -qq --no-install-recommends redis-server >/dev/null; }
+
 run: setup ## the main job: search and train on real digits, with a live display
 	@$(BIN)/phalanx demo
 
-test: setup ## all quick tests (under ten minutes on two cores)
+test: setup redis ## all quick tests (under ten minutes on two cores)
 	@$(BIN)/python -m pytest -m 'not slow'
 
-test-slow: setup ## the long soak and everything marked slow
+test-slow: setup redis ## the long soak and everything marked slow
 	@$(BIN)/python -m pytest -m slow
 
 check: setup ## style, types and import contracts

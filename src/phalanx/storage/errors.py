@@ -1,0 +1,40 @@
+"""What can go wrong with the store, each with the place and what would be right."""
+
+from __future__ import annotations
+
+from phalanx.errors import PhalanxError
+
+
+class StorageError(PhalanxError):
+    """Root of all errors of the store."""
+
+
+class StorageAddressError(StorageError, ValueError):
+    """The text that should name a store does not."""
+
+
+class StaleEpochError(StorageError):
+    """Another head has opened the store since; this one must stop, and nothing was written."""
+
+
+class StorageInUseError(StorageError):
+    """Another process of this machine has the file open."""
+
+
+class StorageCorruptError(StorageError):
+    """The stored bytes are not what was written; the message names the file."""
+
+
+class StorageFullError(StorageError):
+    """No room for the batch."""
+
+
+class StorageUnreachableError(StorageError):
+    """The server gave no answer, or not from enough replicas, within the time allowed.
+
+    Whether the last batch was written is not known.
+    """
+
+
+class WritesLostError(StorageError):
+    """The server has lost batches that it had confirmed, as in a failover without replication."""

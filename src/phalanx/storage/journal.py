@@ -1,0 +1,175 @@
+"""Group commit: a loop records changes, a thread writes them together, the loop hears when."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from phalanx.storage.errors import StorageError
+from phalanx.storage.shard import Batch, Row
+
+BATCH_ROWS = 5_000
+"""At most so many rows are written together, so that no write takes long."""
+BATCH_BYTES = 8 * 2**20
+QUEUE_BYTES = 256 * 2**20
+"""More than this waiting to be written is an error: the store is far slower than the cluster."""
+_ROW_BYTES = 64
+
+Durable = Callable[[], None]
+"""Called in the loop's thread once what it was recorded with is written."""
+
+
+class Written(Protocol):
+    """What a journal writes to."""
+
+    def apply(self, batch: Batch) -> None:
+        """See Storage.apply."""
+        ...
+
+    def close(self) -> None:
+        """See Storage.close."""
+        ...
+
+
+class _Record(NamedTuple):
+    changes: Batch
+    durable: Durable | None
+    bytes: int
+
+
+class Journal:
+    """Writes to a store in the order of recording, without making its caller wait for the disk.
+
+    For one thread with a loop: `record` what changed while messages are handled, `flush` once they
+    all are, and `deliver` when `fileno()` is readable. A record's `durable` is called after the
+    record and everything before it are written: whatever must not be said before may be said then.
+    Records are never split; neighbours are merged, so a row that changes often is written once.
+
+    The first failure is the last: nothing after it is written, and `record`, `flush`, `deliver` and
+    `drain` raise it. From the call to here the store belongs to the journal's thread.
+    """
+
+    def __init__(self, storage: Written) -> None:
+        self._storage = storage
+        self._recorded: list[_Record] = []
+        self._condition = threading.Condition()
+        self._queue: deque[_Record] = deque()
+        self._written: deque[Durable] = deque()
+        self._waiting_bytes = 0
+        self._is_writing = False
+        self._is_closing = False
+        self._failure: BaseException | None = None
+        self._readable, self._signal = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._thread = threading.Thread(target=self._run, name="phalanx-journal", daemon=True)
+        self._thread.start()
+
+    def fileno(self) -> int:
+        """Readable when `deliver` has something to do."""
+        return self._readable
+
+    def record(self, changes: Batch, durable: Durable | None = None) -> None:
+        """Queue changes that are written together. Raises StorageError when too much waits."""
+        self._raise_failure()
+        size = sum(_ROW_BYTES + len(key) + len(value or b"") for (_, key), value in changes.items())
+        with self._condition:
+            self._waiting_bytes += size
+            if self._waiting_bytes > QUEUE_BYTES:
+                raise self._too_slow()
+        self._recorded.append(_Record(changes, durable, size))
+
+    def flush(self) -> None:
+        """Hand what was recorded to the writer; returns at once."""
+        self._raise_failure()
+        if not self._recorded:
+            return
+        with self._condition:
+            self._queue.extend(self._recorded)
+            self._condition.notify_all()
+        self._recorded.clear()
+
+    def deliver(self) -> None:
+        """Call every `durable` whose record is written, in the order of recording."""
+        with contextlib.suppress(BlockingIOError):
+            while os.read(self._readable, 4096):
+                pass
+        while self._written:
+            self._written.popleft()()
+        self._raise_failure()
+
+    def drain(self) -> None:
+        """Wait until everything recorded is written, and deliver. For the end, and for tests."""
+        self.flush()
+        with self._condition:
+            self._condition.wait_for(lambda: self._failure or not (self._queue or self._is_writing))
+        self.deliver()
+
+    def close(self) -> None:
+        """Write what is recorded, deliver, and close the store. Raises the failure, if any."""
+        try:
+            self.drain()
+        finally:
+            with self._condition:
+                self._is_closing = True
+                self._condition.notify_all()
+            self._thread.join()
+            self._storage.close()
+            for fd in (self._readable, self._signal):
+                os.close(fd)
+
+    def _run(self) -> None:
+        while True:
+            with self._condition:
+                self._condition.wait_for(lambda: self._queue or self._is_closing)
+                if self._is_closing:
+                    return
+                records = self._take()
+                self._is_writing = True
+            failure = self._write(records)
+            with self._condition:
+                self._is_writing = False
+                self._failure = failure
+                self._waiting_bytes -= sum(record.bytes for record in records)
+                if failure is None:
+                    self._written.extend(r.durable for r in records if r.durable is not None)
+                self._condition.notify_all()
+            with contextlib.suppress(BlockingIOError):
+                os.write(self._signal, b"\0")
+            if failure is not None:
+                return
+
+    def _take(self) -> list[_Record]:
+        """The next records that are written together: at least one."""
+        records = [self._queue.popleft()]
+        rows, size = len(records[0].changes), records[0].bytes
+        while self._queue:
+            rows += len(self._queue[0].changes)
+            size += self._queue[0].bytes
+            if rows > BATCH_ROWS or size > BATCH_BYTES:
+                break
+            records.append(self._queue.popleft())
+        return records
+
+    def _write(self, records: list[_Record]) -> BaseException | None:
+        merged: dict[Row, bytes | None] = {}
+        for record in records:
+            merged.update(record.changes)
+        try:
+            self._storage.apply(merged)
+        except BaseException as error:
+            # Whatever it is must end the head, and not only this thread.
+            return error
+        return None
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    def _too_slow(self) -> StorageError:
+        return StorageError(
+            f"more than {QUEUE_BYTES} bytes wait to be written to {self._storage!r}: it is slower "
+            "than the cluster changes. Give the head a faster disk or server."
+        )

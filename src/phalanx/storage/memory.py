@@ -1,0 +1,62 @@
+"""A store that lives as long as the process: where nothing need outlive it, and in tests."""
+
+from __future__ import annotations
+
+from phalanx.storage.errors import StaleEpochError
+from phalanx.storage.shard import Batch, Head
+
+
+class MemoryDisk:
+    """What stays when a MemoryShard is closed, so that a simulated head can be restarted."""
+
+    def __init__(self) -> None:
+        self.head = Head()
+        self.tables: dict[str, dict[bytes, bytes]] = {}
+
+
+class MemoryShard:
+    """A Shard over a MemoryDisk, by default one of its own."""
+
+    def __init__(self, disk: MemoryDisk | None = None) -> None:
+        self._disk = disk or MemoryDisk()
+        self._epoch = 0
+
+    def __repr__(self) -> str:
+        return "memory"
+
+    def head(self) -> Head:
+        return self._disk.head
+
+    def claim(self, head: Head) -> None:
+        if head.epoch <= self._disk.head.epoch:
+            raise stale(self, head.epoch, self._disk.head.epoch)
+        self._disk.head = head
+        self._epoch = head.epoch
+
+    def load(self, table: str, prefix: bytes = b"") -> list[tuple[bytes, bytes]]:
+        rows = self._disk.tables.get(table, {})
+        return sorted(row for row in rows.items() if row[0].startswith(prefix))
+
+    def get(self, table: str, key: bytes) -> bytes | None:
+        return self._disk.tables.get(table, {}).get(key)
+
+    def apply(self, batch: Batch) -> None:
+        if self._epoch != self._disk.head.epoch:
+            raise stale(self, self._epoch, self._disk.head.epoch)
+        for (table, key), value in batch.items():
+            rows = self._disk.tables.setdefault(table, {})
+            if value is None:
+                rows.pop(key, None)
+            else:
+                rows[key] = value
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+def stale(shard: object, epoch: int, found: int) -> StaleEpochError:
+    """The error of a writer with `epoch` that meets `found` in the shard."""
+    return StaleEpochError(
+        f"{shard} was opened by another head (epoch {found}, and this one has {epoch}): "
+        "this head must not write any more. Stop it; the other one is in charge."
+    )

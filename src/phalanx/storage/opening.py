@@ -1,0 +1,61 @@
+"""A store from the text that a person gives: `memory`, a path, `sqlite:PATH`, `redis://...`."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+
+from phalanx.storage.errors import StorageAddressError, StorageError
+from phalanx.storage.memory import MemoryShard
+from phalanx.storage.redis_address import SCHEMES, parse_redis_url
+from phalanx.storage.shard import Shard
+from phalanx.storage.sqlite import SqliteShard
+from phalanx.storage.storage import Storage
+
+_SQLITE = "sqlite:"
+_FORMS = "memory, a path or sqlite:PATH, redis://, rediss:// or unix:// and a server"
+
+
+def open_storage(
+    addresses: str | Sequence[str], *, by_key: Mapping[str, int] | None = None
+) -> Storage:
+    """Open a store for the one head that writes it; earlier heads are refused from then on.
+
+    Several addresses are shards; see Storage for `by_key`. Raises StorageAddressError for a text
+    that names no store, StorageInUseError for a file that another process has open, other
+    StorageErrors for what the files or servers say.
+    """
+    texts = [addresses] if isinstance(addresses, str) else list(addresses)
+    if not texts or len(set(texts)) < len(texts):
+        raise StorageAddressError(
+            f"a store has one or more different shards, and these are {len(texts)} of which "
+            f"{len(set(texts))} differ. Each is {_FORMS}."
+        )
+    with contextlib.ExitStack() as opened:
+        shards = []
+        for text in texts:
+            shard = _open_shard(text)
+            opened.callback(shard.close)
+            shards.append(shard)
+        storage = Storage(shards, by_key=by_key or {})
+        opened.pop_all()
+        return storage
+
+
+def _open_shard(text: str) -> Shard:
+    if text == "memory":
+        return MemoryShard()
+    scheme, colon, _ = text.partition("://")
+    if colon and scheme in SCHEMES:
+        try:
+            from phalanx.storage.redis_shard import RedisShard
+        except ModuleNotFoundError as error:
+            raise StorageError(
+                "a Redis store needs the package redis: `pip install phalanx[redis]`."
+            ) from error
+        return RedisShard(parse_redis_url(text))
+    path = text.removeprefix(_SQLITE)
+    if colon or not path or path.endswith("/") or "\0" in path:
+        shown = f"{scheme}://..." if colon else repr(text)
+        raise StorageAddressError(f"{shown} names no store. Right would be {_FORMS}.")
+    return SqliteShard(path)

@@ -1,0 +1,173 @@
+"""A store in a Redis server, whose own replication carries it over the loss of a machine."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from typing import Any
+
+from redis.connection import Connection
+
+from phalanx.storage.errors import WritesLostError
+from phalanx.storage.memory import stale
+from phalanx.storage.redis_address import RedisAddress
+from phalanx.storage.redis_connection import (
+    RedisConnection,
+    State,
+    TryAgain,
+    ask,
+    ask_at_once,
+)
+from phalanx.storage.shard import Batch, Head
+
+_ROWS_PER_ANSWER = 1_000
+
+# The token tells a claim sent again, because its answer was lost, from another head's.
+_CLAIM = """
+local epoch, token = unpack(redis.call('HMGET', KEYS[1], 'epoch', 'token'))
+if token == ARGV[3] then
+  redis.call('HSET', KEYS[1], 'token', token)
+elseif tonumber(epoch or '0') >= tonumber(ARGV[1]) then
+  return {'stale', tonumber(epoch)}
+else
+  redis.call('HSET', KEYS[1], 'epoch', ARGV[1], 'layout', ARGV[2], 'token', ARGV[3], 'sequence', 0)
+end
+return {'done', 0}
+"""
+
+# Each batch has the next number. A number that is already there is a batch sent again because its
+# answer was lost: the number is written once more, so that WAIT has a write to wait for. Without
+# numbers, a batch that a hung server received before it was sent again could overwrite later ones.
+_APPLY = """
+local epoch, token, sequence = unpack(redis.call('HMGET', KEYS[1], 'epoch', 'token', 'sequence'))
+if token ~= ARGV[1] then return {'stale', tonumber(epoch or '0')} end
+local number = tonumber(ARGV[2])
+if tonumber(sequence) < number - 1 or tonumber(sequence) > number then return {'lost', 0} end
+if tonumber(sequence) < number then
+  local at = 3
+  local function each(command, key)
+    local last = at + tonumber(ARGV[at])
+    for first = at + 1, last, 2000 do
+      redis.call(command, key, unpack(ARGV, first, math.min(first + 1999, last)))
+    end
+    at = last + 1
+  end
+  for table = 2, #KEYS do
+    each('HSET', KEYS[table])
+    each('HDEL', KEYS[table])
+  end
+end
+redis.call('HSET', KEYS[1], 'sequence', ARGV[2])
+return {'done', 0}
+"""
+
+
+class RedisShard:
+    """A Shard in one Redis database: a hash for each table, and one that names the writer.
+
+    A batch is one script, so it is all or nothing and is checked against the writer's claim. It
+    counts as written when the server has answered and `replicas` replicas have it; what the
+    server keeps through a crash of its own is set there (appendonly yes, appendfsync always).
+    """
+
+    def __init__(self, address: RedisAddress) -> None:
+        self._address = address
+        # The braces keep all keys of a store in one slot, should the server be part of a cluster.
+        self._prefix = f"phalanx:{{{address.name}}}:"
+        self._head_key = f"{self._prefix}head"
+        self._token = secrets.token_hex(16)
+        self._epoch = 0
+        self._sequence = 0
+        self._connection = RedisConnection(address, self._state)
+
+    def __repr__(self) -> str:
+        return str(self._address)
+
+    def head(self) -> Head:
+        def read(connection: Connection) -> Head:
+            epoch, layout = ask(connection, "HMGET", self._head_key, "epoch", "layout")
+            return Head(int(epoch or 0), (layout or b"").decode())
+
+        return self._connection.call(read)
+
+    def claim(self, head: Head) -> None:
+        words = (1, self._head_key, head.epoch, head.layout, self._token)
+        outcome, found = self._write(_CLAIM, *words)
+        if outcome == b"stale":
+            raise stale(self, head.epoch, found)
+        self._epoch = head.epoch
+        self._sequence = 0
+
+    def load(self, table: str, prefix: bytes = b"") -> list[tuple[bytes, bytes]]:
+        pattern = re.sub(rb"([*?\[\]\\])", rb"\\\1", prefix) + b"*"
+
+        def read(connection: Connection) -> list[tuple[bytes, bytes]]:
+            rows: dict[bytes, bytes] = {}
+            cursor = b"0"
+            while True:
+                cursor, found = ask(
+                    connection, "HSCAN", self._table_key(table), cursor,
+                    "MATCH", pattern, "COUNT", _ROWS_PER_ANSWER,
+                )  # fmt: skip
+                rows.update(zip(found[::2], found[1::2], strict=True))
+                if cursor == b"0":
+                    return sorted(rows.items())
+
+        return self._connection.call(read)
+
+    def get(self, table: str, key: bytes) -> bytes | None:
+        def read(connection: Connection) -> bytes | None:
+            found: bytes | None = ask(connection, "HGET", self._table_key(table), key)
+            return found
+
+        return self._connection.call(read)
+
+    def apply(self, batch: Batch) -> None:
+        tables: dict[str, tuple[list[bytes], list[bytes]]] = {}
+        for (table, key), value in batch.items():
+            puts, deletes = tables.setdefault(table, ([], []))
+            if value is None:
+                deletes.append(key)
+            else:
+                puts += (key, value)
+        keys = [self._head_key, *map(self._table_key, tables)]
+        number = self._sequence + 1
+        words: list[str | bytes | int] = [len(keys), *keys, self._token, number]
+        for puts, deletes in tables.values():
+            words += (len(puts), *puts, len(deletes), *deletes)
+        outcome, found = self._write(_APPLY, *words)
+        if outcome == b"stale" and found > self._epoch:
+            raise stale(self, self._epoch, found)
+        if outcome != b"done":
+            raise WritesLostError(
+                f"{self} no longer holds all {self._sequence} batches that it confirmed to this "
+                "head: it was restarted without its data, or a replica took over that did not "
+                "have them. Start the head again, and use ?replicas= or appendfsync always so "
+                "that it does not recur."
+            )
+        self._sequence = number
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _write(self, script: str, *words: str | bytes | int) -> Any:
+        """The script's two answers, once enough replicas have what it wrote."""
+        replicas = self._address.replicas
+
+        def write(connection: Connection) -> Any:
+            if not replicas:
+                return ask(connection, "EVAL", script, *words)
+            wait = ("WAIT", replicas, self._connection.replication_ms)
+            answer, confirmed = ask_at_once(connection, ("EVAL", script, *words), wait)
+            if answer[0] == b"done" and confirmed < replicas:
+                raise TryAgain(f"{confirmed} of {replicas} replicas have confirmed the write")
+            return answer
+
+        return self._connection.call(write)
+
+    def _state(self, connection: Connection) -> State:
+        found = ask(connection, "HMGET", self._head_key, "epoch", "sequence")
+        return int(found[0] or 0), int(found[1] or 0)
+
+    def _table_key(self, table: str) -> str:
+        return f"{self._prefix}table:{table}"

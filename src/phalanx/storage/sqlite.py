@@ -1,0 +1,192 @@
+"""A store in one SQLite file with a write-ahead log: what a head on one machine survives with."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+
+from phalanx.storage.errors import (
+    StorageCorruptError,
+    StorageError,
+    StorageFullError,
+    StorageInUseError,
+)
+from phalanx.storage.memory import stale
+from phalanx.storage.private_files import FileLock, prepare_file
+from phalanx.storage.shard import Batch, Head
+
+_APPLICATION = 0x50484C58
+_VERSION = 1
+_BUSY_S = 5.0
+
+_SCHEMA = f"""
+BEGIN IMMEDIATE;
+CREATE TABLE head (one INTEGER PRIMARY KEY CHECK (one = 1), epoch INTEGER NOT NULL, layout TEXT);
+INSERT INTO head VALUES (1, 0, '');
+CREATE TABLE stored (
+    name TEXT NOT NULL, key BLOB NOT NULL, value BLOB NOT NULL, PRIMARY KEY (name, key)
+) WITHOUT ROWID;
+PRAGMA application_id = {_APPLICATION};
+PRAGMA user_version = {_VERSION};
+COMMIT;
+"""
+
+
+class SqliteShard:
+    """A Shard in the file at `path`, which is made, private, when it is not there.
+
+    Each batch is one transaction that reaches the disk before `apply` returns (synchronous=FULL):
+    with NORMAL a write-ahead log keeps the last commits through a crash of the process but not of
+    the machine, and an acknowledgement would be a promise that a power cut breaks.
+    """
+
+    def __init__(self, path: str) -> None:
+        """Raises StorageInUseError, StorageCorruptError, or StorageError with what is not right."""
+        self.path = prepare_file(path, beside=("-wal", "-shm", ".lock"))
+        self._epoch = 0
+        self._lock = FileLock(self.path + ".lock", guards=self.path)
+        try:
+            with self._clear_errors():
+                # The journal's thread writes after another thread has opened and loaded.
+                self._db = sqlite3.connect(
+                    self.path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
+                )
+        except BaseException:
+            self._lock.close()
+            raise
+        try:
+            with self._clear_errors():
+                self._prepare()
+        except BaseException:
+            self.close()
+            raise
+
+    def __repr__(self) -> str:
+        return f"sqlite:{self.path}"
+
+    def head(self) -> Head:
+        with self._clear_errors():
+            return Head(*self._db.execute("SELECT epoch, layout FROM head").fetchone())
+
+    def claim(self, head: Head) -> None:
+        with self._clear_errors(), self._transaction():
+            changed = self._db.execute(
+                "UPDATE head SET epoch = ?, layout = ? WHERE epoch < ?", (*head, head.epoch)
+            )
+            if changed.rowcount == 0:
+                raise stale(self, head.epoch, self._stored_epoch())
+        self._epoch = head.epoch
+
+    def load(self, table: str, prefix: bytes = b"") -> list[tuple[bytes, bytes]]:
+        query = "SELECT key, value FROM stored WHERE name = ? AND key >= ?"
+        parameters: list[str | bytes] = [table, prefix]
+        end = _after(prefix)
+        if end is not None:
+            query += " AND key < ?"
+            parameters.append(end)
+        with self._clear_errors():
+            return self._db.execute(f"{query} ORDER BY key", parameters).fetchall()
+
+    def get(self, table: str, key: bytes) -> bytes | None:
+        query = "SELECT value FROM stored WHERE name = ? AND key = ?"
+        with self._clear_errors():
+            found = self._db.execute(query, (table, key)).fetchone()
+        return found[0] if found else None
+
+    def apply(self, batch: Batch) -> None:
+        puts = [(*row, value) for row, value in batch.items() if value is not None]
+        deletes = [row for row, value in batch.items() if value is None]
+        with self._clear_errors(), self._transaction():
+            if self._stored_epoch() != self._epoch:
+                raise stale(self, self._epoch, self._stored_epoch())
+            self._db.executemany(
+                "INSERT INTO stored VALUES (?, ?, ?)"
+                " ON CONFLICT (name, key) DO UPDATE SET value = excluded.value",
+                puts,
+            )
+            self._db.executemany("DELETE FROM stored WHERE name = ? AND key = ?", deletes)
+
+    def close(self) -> None:
+        """Also after an error; then the next one may open the file."""
+        with contextlib.suppress(sqlite3.Error):
+            self._db.close()
+        self._lock.close()
+
+    def _prepare(self) -> None:
+        db = self._db
+        found = db.execute("PRAGMA application_id").fetchone()[0]
+        is_new = found == 0 and db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
+        if not is_new and found != _APPLICATION:
+            raise StorageError(
+                f"{self.path} is an SQLite file of another program. Name a file that is not "
+                "there yet."
+            )
+        mode = db.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+        if mode != "wal":
+            raise StorageError(
+                f"{self.path}: no write-ahead log can be kept there (SQLite chose {mode!r}). "
+                "Name a file on a local disk."
+            )
+        db.execute("PRAGMA synchronous = FULL")
+        if is_new:
+            db.executescript(_SCHEMA)
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+        if version != _VERSION:
+            raise StorageError(
+                f"{self.path} has format {version}, and this version of Phalanx reads format "
+                f"{_VERSION}. Open it with the version that wrote it."
+            )
+        answer = db.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if answer != "ok":
+            raise self._corrupt(answer)
+
+    def _stored_epoch(self) -> int:
+        epoch: int = self._db.execute("SELECT epoch FROM head").fetchone()[0]
+        return epoch
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._db.execute("COMMIT")
+        except BaseException:
+            with contextlib.suppress(sqlite3.Error):
+                self._db.execute("ROLLBACK")
+            raise
+
+    @contextlib.contextmanager
+    def _clear_errors(self) -> Iterator[None]:
+        """SQLite's errors as the store's."""
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            text = str(error)
+            if "is full" in text:
+                raise StorageFullError(
+                    f"{self.path}: the disk is full. Make room on that file system, then start "
+                    "the head again."
+                ) from error
+            if "is locked" in text:
+                raise StorageInUseError(
+                    f"{self.path} has been locked by another program for {_BUSY_S:.0f} s. End it."
+                ) from error
+            if "malformed" in text or "not a database" in text:
+                raise self._corrupt(text) from error
+            raise StorageError(
+                f"{self.path} cannot be read or written ({text}). Look after that disk, then "
+                "start the head again."
+            ) from error
+
+    def _corrupt(self, reason: str) -> StorageCorruptError:
+        return StorageCorruptError(
+            f"{self.path} is damaged ({reason.strip()}). Put a copy of it back, or move it away "
+            "with its -wal file and start with an empty store."
+        )
+
+
+def _after(prefix: bytes) -> bytes | None:
+    """The least key above all that begin with `prefix`; None where there is none."""
+    kept = prefix.rstrip(b"\xff")
+    return kept[:-1] + bytes([kept[-1] + 1]) if kept else None

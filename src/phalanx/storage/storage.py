@@ -1,0 +1,112 @@
+"""The store as the control process sees it: shards behind one face, opened by one head."""
+
+from __future__ import annotations
+
+import heapq
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
+
+from phalanx.storage.errors import StorageError
+from phalanx.storage.shard import Batch, Head, Shard
+
+_NO_ROUTES: Mapping[str, int] = {}
+
+
+class Storage:
+    """Tables of rows over one or more shards, with the sole right to write them.
+
+    `by_key` names the tables that are spread over the shards, each with the number of leading bytes
+    of a key that choose the shard: rows that agree in them are kept together, whatever their
+    tables. All other tables live together in the first shard. A batch is all or nothing within
+    each shard; over several shards the first shard is written last, so that its rows never speak of
+    rows that are not there.
+    """
+
+    def __init__(self, shards: Sequence[Shard], *, by_key: Mapping[str, int] = _NO_ROUTES) -> None:
+        """Take the next epoch in all shards; earlier writers are refused from then on.
+
+        Raises StaleEpochError when another head opens the store at the same time, StorageError when
+        the shards are not those, in that order, that the rows were written to.
+        """
+        assert shards, "a store has at least one shard"
+        assert all(length > 0 for length in by_key.values()), "routes have at least one byte"
+        self._shards = tuple(shards)
+        self._by_key = dict(by_key)
+        self._failure: StorageError | None = None
+        heads = [shard.head() for shard in self._shards]
+        layouts = [self._layout(at) for at in range(len(self._shards))]
+        for shard, head, layout in zip(self._shards, heads, layouts, strict=True):
+            if head.layout not in ("", layout):
+                raise StorageError(
+                    f"{shard} was written as shard {head.layout}, and is now named as shard "
+                    f"{layout}. Name the same shards in the same order."
+                )
+        self.epoch = 1 + max(head.epoch for head in heads)
+        """The number of this opening; it only rises."""
+        for shard, layout in zip(self._shards, layouts, strict=True):
+            shard.claim(Head(self.epoch, layout))
+
+    def __repr__(self) -> str:
+        return " ".join(map(repr, self._shards))
+
+    def load(self, table: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """The rows whose keys begin with `prefix`, in ascending order of keys.
+
+        For recovery: what is applied while it is read may be seen or not.
+        """
+        length = self._by_key.get(table, 0)
+        if len(prefix) >= length:
+            shards: Sequence[Shard] = (self._shard(table, prefix),)
+        else:
+            shards = self._shards
+        return heapq.merge(*(shard.load(table, prefix) for shard in shards), key=itemgetter(0))
+
+    def get(self, table: str, key: bytes) -> bytes | None:
+        """One value; None where there is none."""
+        return self._shard(table, key).get(table, key)
+
+    def apply(self, batch: Batch) -> None:
+        """Write the batch; it is durable when this returns. Raises what Shard.apply raises.
+
+        After an error every later call raises it again: a disk that failed to write once may well
+        claim to have written the next time, and a server may have written without saying so.
+        """
+        if self._failure is not None:
+            raise self._failure
+        try:
+            self._apply(batch)
+        except StorageError as error:
+            self._failure = error
+            raise
+
+    def close(self) -> None:
+        """Close every shard."""
+        for shard in self._shards:
+            shard.close()
+
+    def _apply(self, batch: Batch) -> None:
+        if len(self._shards) == 1:
+            self._shards[0].apply(batch)
+            return
+        parts: dict[int, dict[tuple[str, bytes], bytes | None]] = {}
+        for row, value in batch.items():
+            parts.setdefault(self._place(*row), {})[row] = value
+        for at in sorted(parts, reverse=True):
+            self._shards[at].apply(parts[at])
+
+    def _shard(self, table: str, key: bytes) -> Shard:
+        return self._shards[self._place(table, key)]
+
+    def _place(self, table: str, key: bytes) -> int:
+        length = self._by_key.get(table)
+        if length is None:
+            return 0
+        return zlib.crc32(key[:length]) % len(self._shards)
+
+    def _layout(self, at: int) -> str:
+        count = len(self._shards)
+        if count == 1:
+            return "1 of 1"
+        routes = ", ".join(f"{table}:{length}" for table, length in sorted(self._by_key.items()))
+        return f"{at + 1} of {count} ({routes})"
