@@ -1,0 +1,45 @@
+"""Names of the node policies, and how each is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from phalanx.errors import PhalanxError
+from phalanx.policies.fragmentation import published
+from phalanx.policies.fragmentation.mix import typical_mix
+from phalanx.policies.fragmentation.nodes import GpuNodes
+from phalanx.policies.fragmentation.placer import NodePolicy
+from phalanx.policies.fragmentation.shape import Shape
+
+Maker = Callable[[GpuNodes, Iterable[Shape], published.Draws], NodePolicy]
+"""From the nodes, the pods seen in the past and a source of randomness."""
+
+POLICIES: dict[str, Maker] = {
+    "random": lambda nodes, past, draws: published.Random(nodes, draws),
+    "dotprod": lambda nodes, past, draws: published.DotProd(nodes),
+    "gpuclustering": lambda nodes, past, draws: published.GpuClustering(nodes),
+    "gpupacking": lambda nodes, past, draws: published.GpuPacking(nodes),
+    "bestfit": lambda nodes, past, draws: published.BestFit(nodes),
+    "fgd": lambda nodes, past, draws: published.FragmentationDescent(nodes, typical_mix(past)),
+    "firstfit": lambda nodes, past, draws: published.FirstFit(nodes),
+}
+"""One line a policy."""
+
+
+class UnknownPolicyError(PhalanxError, ValueError):
+    """No node policy has this name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+    def __str__(self) -> str:
+        return f"there is no policy {self.name!r}; there are: {', '.join(POLICIES)}"
+
+
+def maker_of(name: str) -> Maker:
+    """The policy's maker; case and hyphens do not matter. Raises UnknownPolicyError."""
+    known = POLICIES.get(name.lower().replace("-", "").replace("_", ""))
+    if known is None:
+        raise UnknownPolicyError(name)
+    return known

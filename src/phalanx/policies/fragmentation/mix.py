@@ -1,0 +1,67 @@
+"""The pods a cluster usually sees: how often which shape comes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from phalanx.policies.fragmentation.nodes import Flags, Floats, Ints, Rows
+from phalanx.policies.fragmentation.shape import Shape
+
+COVERED = 0.95
+"""The share of pods that the typical shapes cover (FGD, USENIX ATC 2023)."""
+
+
+class Mix:
+    """M typical shapes with their popularity, as arrays.
+
+    `share`: (M,), sums to 1. `cpu`, `num`, `milli`: (M,). `thresholds`: the different `milli`
+    above 0 in rising order, (K,); `level`: (M,), each shape's index in it. Memory is no part of it.
+    """
+
+    def __init__(self, shares: Mapping[Shape, float]) -> None:
+        """`shares` in the order that shall be kept; raises ValueError when it is empty."""
+        if not shares:
+            raise ValueError("a mix needs at least one shape")
+        self.shapes = tuple(shares)
+        weights = np.array(list(shares.values()), dtype=np.float64)
+        self.share: Floats = weights / weights.sum()
+        self.cpu: Ints = np.array([s.cpu_milli for s in self.shapes], dtype=np.int64)
+        self.num: Ints = np.array([s.num_gpu for s in self.shapes], dtype=np.int64)
+        self.milli: Ints = np.array([s.gpu_milli for s in self.shapes], dtype=np.int64)
+        self.thresholds: Ints = np.unique(self.milli[self.num > 0])
+        self.level: Rows = np.searchsorted(self.thresholds, self.milli).astype(np.intp)
+
+    def accepted(self, model_names: tuple[str, ...]) -> Flags:
+        """(models, M): which shapes can run on which GPU model; those without GPUs on none."""
+        table = [
+            [s.num_gpu > 0 and (not s.models or name in s.models) for s in self.shapes]
+            for name in model_names
+        ]
+        return np.array(table, dtype=np.bool_).reshape(len(model_names), len(self.shapes))
+
+
+def typical_mix(pods: Iterable[Shape] | Mapping[Shape, int], covered: float = COVERED) -> Mix:
+    """The most frequent shapes, until they make up `covered` of all pods, with equal ones in order
+    of their numbers. Shapes that differ in memory alone count as one.
+    """
+    counts: Counter[Shape] = Counter()
+    for shape, count in Counter(pods).items():
+        counts[replace(shape, memory_mib=0)] += count
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], *_numbers(item[0])))
+    enough = covered * sum(counts.values())
+    chosen: dict[Shape, float] = {}
+    reached = 0
+    for shape, count in ranked:
+        if reached >= enough:
+            break
+        chosen[shape] = count
+        reached += count
+    return Mix(chosen)
+
+
+def _numbers(shape: Shape) -> tuple[int, int, int, tuple[str, ...]]:
+    return (shape.num_gpu, shape.gpu_milli, shape.cpu_milli, shape.models)

@@ -1,0 +1,116 @@
+"""GPU nodes as arrays: what is left of cores, memory and of every single GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from phalanx.policies.fragmentation.shape import WHOLE, Shape
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+Rows = npt.NDArray[np.intp]
+
+
+class GpuNodes:
+    """N nodes with up to G GPUs each, in the order in which equal nodes are preferred.
+
+    `cpu_left`, `memory_left`: (N,), thousandths of a core and MiB. `gpu_left`: (N, G), thousandths
+    of each GPU; 0 where a node has no such GPU, so nothing ever fits there. `model`: (N,), an
+    index into `model_names`. `version`: (N,), the number of the change that last touched a row;
+    `changes` counts them, so whoever caches an answer knows which rows to redo.
+    """
+
+    def __init__(
+        self,
+        cpu_milli: Sequence[int] | Ints,
+        memory_mib: Sequence[int] | Ints,
+        gpus: Sequence[int] | Ints,
+        models: Sequence[str],
+    ) -> None:
+        self.cpu_total: Ints = np.array(cpu_milli, dtype=np.int64)
+        self.memory_total: Ints = np.array(memory_mib, dtype=np.int64)
+        self.gpus: Ints = np.array(gpus, dtype=np.int64)
+        self.cpu_left = self.cpu_total.copy()
+        self.memory_left = self.memory_total.copy()
+        width = int(self.gpus.max(initial=0))
+        self.gpu_left: Ints = np.where(np.arange(width) < self.gpus[:, None], WHOLE, 0)
+        self.gpu_sum: Ints = self.gpus * WHOLE
+        self.model_names = tuple(sorted(set(models)))
+        index = {name: i for i, name in enumerate(self.model_names)}
+        self.model: Rows = np.array([index[name] for name in models], dtype=np.intp)
+        self.version: Ints = np.zeros(len(self.gpus), dtype=np.int64)
+        self.changes = 0
+        self._accepting: dict[tuple[str, ...], Flags] = {}
+
+    def __len__(self) -> int:
+        return len(self.gpus)
+
+    @property
+    def capacity_milli(self) -> int:
+        """Thousandths of GPUs in all."""
+        return int(self.gpus.sum()) * WHOLE
+
+    def accepting(self, models: tuple[str, ...]) -> Flags:
+        """(N,): the nodes whose GPU model is one of `models`; all for an empty choice."""
+        known = self._accepting.get(models)
+        if known is None:
+            wanted = np.array(
+                [not models or name in models for name in self.model_names], dtype=bool
+            )
+            known = self._accepting[models] = wanted[self.model]
+        return known
+
+    def fits(self, rows: Rows, shape: Shape) -> Flags:
+        """Which of the nodes in `rows` can take a pod of this shape now."""
+        good = (self.cpu_left[rows] >= shape.cpu_milli) & (
+            self.memory_left[rows] >= shape.memory_mib
+        )
+        if shape.models:
+            good &= self.accepting(shape.models)[rows]
+        if shape.num_gpu:
+            free = (self.gpu_left[rows] >= shape.gpu_milli).sum(axis=1)
+            good &= free >= shape.num_gpu
+        return np.asarray(good, dtype=np.bool_)
+
+    def take(self, row: int, devices: Sequence[int], shape: Shape) -> None:
+        """Book a pod on a node and its GPUs. Raises ValueError when it does not fit there."""
+        self._check(row, devices, shape)
+        left = self.gpu_left[row, list(devices)]
+        if (
+            self.cpu_left[row] < shape.cpu_milli
+            or self.memory_left[row] < shape.memory_mib
+            or (left < shape.gpu_milli).any()
+        ):
+            raise ValueError(f"{shape} does not fit on row {row}, devices {tuple(devices)}")
+        self._book(row, devices, shape, -1)
+
+    def give_back(self, row: int, devices: Sequence[int], shape: Shape) -> None:
+        """Undo a booking. Raises ValueError when more would come back than was taken."""
+        self._check(row, devices, shape)
+        left = self.gpu_left[row, list(devices)]
+        if (
+            self.cpu_left[row] + shape.cpu_milli > self.cpu_total[row]
+            or self.memory_left[row] + shape.memory_mib > self.memory_total[row]
+            or (left + shape.gpu_milli > WHOLE).any()
+        ):
+            raise ValueError(f"{shape} was not booked on row {row}, devices {tuple(devices)}")
+        self._book(row, devices, shape, +1)
+
+    def _check(self, row: int, devices: Sequence[int], shape: Shape) -> None:
+        if len(set(devices)) != len(devices) or len(devices) != shape.num_gpu:
+            raise ValueError(f"{shape} needs {shape.num_gpu} devices, not {tuple(devices)}")
+        if any(not 0 <= d < self.gpus[row] for d in devices):
+            raise ValueError(f"row {row} has {self.gpus[row]} GPUs, not {tuple(devices)}")
+
+    def _book(self, row: int, devices: Sequence[int], shape: Shape, sign: int) -> None:
+        self.cpu_left[row] += sign * shape.cpu_milli
+        self.memory_left[row] += sign * shape.memory_mib
+        for device in devices:
+            self.gpu_left[row, device] += sign * shape.gpu_milli
+        self.gpu_sum[row] += sign * shape.milli
+        self.changes += 1
+        self.version[row] = self.changes

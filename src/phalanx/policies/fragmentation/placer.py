@@ -1,0 +1,90 @@
+"""Pick a node and its GPUs for one pod after another, redoing only what changed in between."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from phalanx.policies.fragmentation.nodes import Floats, GpuNodes, Rows
+from phalanx.policies.fragmentation.shape import Shape
+
+NEVER = -np.inf
+"""The score of a node that cannot take the pod."""
+MAX_REMEMBERED = 4096
+"""Shapes whose scores are kept; a workload with more loses time, not correctness."""
+
+
+class NodePolicy(Protocol):
+    """Ranks nodes for a shape, and picks GPUs on the chosen one."""
+
+    name: str
+    generation: int
+    """Rises when scores given before are void on every node."""
+
+    def observe(self, shape: Shape) -> None:
+        """A pod of this shape arrived; it is about to be placed."""
+        ...
+
+    def score(self, rows: Rows, shape: Shape) -> Floats:
+        """One number for each node in `rows`, all of which have room; higher is better."""
+        ...
+
+    def pick_node(self, scores: Floats) -> int:
+        """The chosen row; `scores` is -inf for nodes without room, and there is one with room."""
+        ...
+
+    def pick_devices(self, row: int, shape: Shape) -> tuple[int, ...]:
+        """Indices of the GPUs to use on that node."""
+        ...
+
+
+class _Scored:
+    __slots__ = ("generation", "scores", "seen")
+
+    def __init__(self, count: int) -> None:
+        self.scores: Floats = np.full(count, NEVER)
+        self.seen = -1
+        self.generation = -1
+
+
+class Placer:
+    """Places pods on `nodes` by `policy`; scores are remembered by shape."""
+
+    def __init__(self, nodes: GpuNodes, policy: NodePolicy) -> None:
+        self._nodes = nodes
+        self._policy = policy
+        self._scored: dict[Shape, _Scored] = {}
+        self._all: Rows = np.arange(len(nodes), dtype=np.intp)
+
+    def place(self, shape: Shape) -> tuple[int, tuple[int, ...]] | None:
+        """Pick and book; None when no node has room for it now."""
+        self._policy.observe(shape)
+        scores = self.scores(shape)
+        if not len(scores) or scores.max() == NEVER:
+            return None
+        row = self._policy.pick_node(scores)
+        devices = self._policy.pick_devices(row, shape)
+        self._nodes.take(row, devices, shape)
+        return row, devices
+
+    def scores(self, shape: Shape) -> Floats:
+        """(N,): the policy's scores as of now; -inf where there is no room."""
+        nodes = self._nodes
+        known = self._scored.get(shape)
+        if known is None:
+            if len(self._scored) >= MAX_REMEMBERED:
+                self._scored.clear()
+            known = self._scored[shape] = _Scored(len(nodes))
+        if known.generation != self._policy.generation or known.seen < 0:
+            stale = self._all
+        else:
+            stale = np.flatnonzero(nodes.version > known.seen)
+        if len(stale):
+            good = stale[nodes.fits(stale, shape)]
+            known.scores[stale] = NEVER
+            if len(good):
+                known.scores[good] = self._policy.score(good, shape)
+        known.seen = nodes.changes
+        known.generation = self._policy.generation
+        return known.scores

@@ -1,0 +1,182 @@
+"""The node policies of the fragmentation experiment (FGD, USENIX ATC 2023), and FirstFit.
+
+Scores are cut to whole numbers where the originals do: equal scores go to the first node, and that
+decides a good part of their results.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from phalanx.policies.fragmentation.measure import Fragmentation
+from phalanx.policies.fragmentation.mix import Mix
+from phalanx.policies.fragmentation.nodes import Floats, GpuNodes, Ints, Rows
+from phalanx.policies.fragmentation.shape import WHOLE, Shape
+
+LARGEST_CPU_MILLI = 128_000
+LARGEST_GPU_MILLI = 8_000
+"""What amounts are measured against: the largest node of the published cluster."""
+
+
+class Draws(Protocol):
+    """The part of numpy's Generator that is used."""
+
+    def integers(self, high: int, /) -> Any:
+        """A whole number from 0 up to, not including, `high`."""
+        ...
+
+
+class FirstFit:
+    """The first node with room, and there the GPU that fits tightest. Base of the others."""
+
+    name = "firstfit"
+    generation = 0
+
+    def __init__(self, nodes: GpuNodes) -> None:
+        self.nodes = nodes
+
+    def observe(self, shape: Shape) -> None:
+        """Nothing is learned."""
+
+    def score(self, rows: Rows, shape: Shape) -> Floats:
+        return np.zeros(len(rows))
+
+    def pick_node(self, scores: Floats) -> int:
+        return int(scores.argmax())
+
+    def pick_devices(self, row: int, shape: Shape) -> tuple[int, ...]:
+        left = self.nodes.gpu_left[row]
+        fitting = np.flatnonzero(left >= max(shape.gpu_milli, 1))
+        tightest = fitting[np.argsort(left[fitting], kind="stable")]
+        return tuple(int(d) for d in tightest[: shape.num_gpu])
+
+
+class Random(FirstFit):
+    """Any node with room, any GPU with room on it."""
+
+    name = "random"
+
+    def __init__(self, nodes: GpuNodes, draws: Draws) -> None:
+        super().__init__(nodes)
+        self._draws = draws
+
+    def pick_node(self, scores: Floats) -> int:
+        good = np.flatnonzero(scores > -np.inf)
+        return int(good[int(self._draws.integers(len(good)))])
+
+    def pick_devices(self, row: int, shape: Shape) -> tuple[int, ...]:
+        fitting = np.flatnonzero(self.nodes.gpu_left[row] >= max(shape.gpu_milli, 1))
+        if shape.is_shared:
+            return (int(fitting[int(self._draws.integers(len(fitting)))]),)
+        return tuple(int(d) for d in fitting[: shape.num_gpu])
+
+
+class BestFit(FirstFit):
+    """The node on which least cores and GPU share remain, each weighed by half."""
+
+    name = "bestfit"
+
+    def score(self, rows: Rows, shape: Shape) -> Floats:
+        cpu = (self.nodes.cpu_left[rows] - shape.cpu_milli) / LARGEST_CPU_MILLI
+        gpu = (self.nodes.gpu_sum[rows] - shape.milli) / LARGEST_GPU_MILLI
+        return np.trunc(100 * (1 - (cpu + gpu) / 2))
+
+
+class DotProd(FirstFit):
+    """The node whose rests point least in the direction of the request."""
+
+    name = "dotprod"
+
+    def score(self, rows: Rows, shape: Shape) -> Floats:
+        cpu = self.nodes.cpu_left[rows] * shape.cpu_milli / LARGEST_CPU_MILLI**2
+        gpu = self.nodes.gpu_sum[rows] * shape.milli / LARGEST_GPU_MILLI**2
+        return np.trunc(100 * (1 - (cpu + gpu) / 2))
+
+
+class GpuPacking(FirstFit):
+    """Used GPUs before free GPUs of used nodes before unused nodes."""
+
+    name = "gpupacking"
+
+    def score(self, rows: Rows, shape: Shape) -> Floats:
+        nodes = self.nodes
+        if not shape.num_gpu:
+            return np.zeros(len(rows))
+        left = nodes.gpu_left[rows]
+        count = nodes.gpus[rows]
+        unused = nodes.gpu_sum[rows] == count * WHOLE
+        chosen = _tightest(left, shape)
+        opened = (chosen == WHOLE).sum(axis=1)
+        rest = (chosen // 10).sum(axis=1) / 10
+        return np.where(
+            unused,
+            np.maximum(33 - count, count),
+            np.where(opened > 0, np.maximum(50 - opened, 33), np.trunc(np.maximum(100 - rest, 50))),
+        ).astype(np.float64)
+
+
+class GpuClustering(FirstFit):
+    """Nodes that already host pods of the same number of GPUs (or also share one)."""
+
+    name = "gpuclustering"
+
+    def __init__(self, nodes: GpuNodes) -> None:
+        super().__init__(nodes)
+        self._hosted = np.zeros((len(nodes), nodes.gpu_left.shape[1] + 2), dtype=np.int64)
+
+    def score(self, rows: Rows, shape: Shape) -> Floats:
+        if not shape.num_gpu:
+            return np.zeros(len(rows))
+        hosted = self._hosted[rows] > 0
+        same = hosted[:, _kind(shape)]
+        kinds = hosted.sum(axis=1)
+        base = np.where(same, np.where(kinds == 1, 75, 50), np.where(kinds == 0, 25, 0))
+        used = LARGEST_GPU_MILLI - self.nodes.gpu_sum[rows]
+        return np.trunc(25 * used / LARGEST_GPU_MILLI + base)
+
+    def pick_devices(self, row: int, shape: Shape) -> tuple[int, ...]:
+        if shape.num_gpu:
+            self._hosted[row, _kind(shape)] += 1
+        return super().pick_devices(row, shape)
+
+
+class FragmentationDescent(FirstFit):
+    """FGD: the node and GPU where the measure grows least, by a score of 0 to 100."""
+
+    name = "fgd"
+
+    def __init__(self, nodes: GpuNodes, mix: Mix) -> None:
+        super().__init__(nodes)
+        self._measure = Fragmentation(nodes, mix)
+
+    def score(self, rows: Rows, shape: Shape) -> Floats:
+        if not shape.is_shared:
+            return _hundredths(self._measure.growth_whole(rows, shape))
+        where, _, growth = self._measure.growth_shared(rows, shape)
+        best = np.full(len(rows), -np.inf)
+        np.maximum.at(best, where, _hundredths(growth))
+        return best
+
+    def pick_devices(self, row: int, shape: Shape) -> tuple[int, ...]:
+        if not shape.is_shared:
+            free = np.flatnonzero(self.nodes.gpu_left[row] >= WHOLE)
+            return tuple(int(d) for d in free[: shape.num_gpu])
+        _, device, growth = self._measure.growth_shared(np.array([row], dtype=np.intp), shape)
+        return (int(device[_hundredths(growth).argmax()]),)
+
+
+def _hundredths(growth: Floats) -> Floats:
+    """Growth in thousandths of a GPU, as the original's whole number from 0 to 100."""
+    return np.trunc(100 / (1 + np.exp(growth / WHOLE)))
+
+
+def _tightest(left: Ints, shape: Shape) -> Ints:
+    """(T, num_gpu): what is left on the GPUs that best fit would choose."""
+    fitting = np.where(left >= shape.gpu_milli, left, np.iinfo(np.int64).max)
+    return np.sort(fitting, axis=1)[:, : shape.num_gpu]
+
+
+def _kind(shape: Shape) -> int:
+    return 0 if shape.is_shared else shape.num_gpu

@@ -1,0 +1,45 @@
+"""What one pod asks for, as placement on GPU nodes sees it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+WHOLE = 1000
+"""Thousandths of one GPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A request in thousandths of a core, MiB, GPUs and thousandths of each of those GPUs.
+
+    `gpu_milli` is the share when `num_gpu` is 1, 1000 for several, 0 without GPUs. `models` names
+    the GPU models that will do, in order of their names; empty for any. Raises ValueError when an
+    amount is negative or GPUs and their share contradict each other.
+    """
+
+    cpu_milli: int
+    memory_mib: int = 0
+    num_gpu: int = 0
+    gpu_milli: int = 0
+    models: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("cpu_milli", "memory_mib", "num_gpu", "gpu_milli"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be 0 or more")
+        if self.num_gpu == 0 and self.gpu_milli:
+            raise ValueError(f"gpu_milli is {self.gpu_milli}, but num_gpu is 0")
+        if self.num_gpu == 1 and not 1 <= self.gpu_milli <= WHOLE:
+            raise ValueError(f"gpu_milli is {self.gpu_milli}; for one GPU it must be 1 to 1000")
+        if self.num_gpu > 1 and self.gpu_milli != WHOLE:
+            raise ValueError(f"gpu_milli is {self.gpu_milli}; with several GPUs it must be 1000")
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it takes a part of one GPU."""
+        return self.num_gpu == 1 and self.gpu_milli < WHOLE
+
+    @property
+    def milli(self) -> int:
+        """Thousandths of GPUs in all."""
+        return self.num_gpu * self.gpu_milli

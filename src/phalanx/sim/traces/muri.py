@@ -1,0 +1,54 @@
+"""Muri's job traces (CSV, times in milliseconds)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from phalanx.policies.fragmentation.shape import WHOLE
+from phalanx.sim.traces.fields import rows_of, unique
+from phalanx.sim.traces.records import TraceJob
+
+COLUMNS = ("job_id", "num_gpu", "submit_time", "iterations", "model_name", "iteration_time")
+MORE = (
+    "batch_size", "duration", "interval", "resource_time_0", "resource_time_1", "resource_time_2",
+    "priority",
+)  # fmt: skip
+PROFILING = 1.015
+"""The original's simulator lengthens each job by this factor."""
+
+
+def read_jobs(path: Path) -> list[TraceJob]:
+    """Jobs in order of the file; work in seconds = iterations * iteration_time / 1000 * 1.015.
+
+    GPUs are in all: what is more than a node has is spread over whole nodes. Raises TraceError,
+    also where jobs do not come in order of their submission.
+    """
+    jobs: list[TraceJob] = []
+    last_s = 0.0
+    for row in unique(rows_of(path, COLUMNS, MORE), "job_id"):
+        gpus = row.count("num_gpu")
+        if not gpus:
+            raise row.error("num_gpu is 0; a job of this trace needs a GPU")
+        submitted_s = row.number("submit_time") / 1000
+        if submitted_s < last_s:
+            raise row.error(
+                f"submit_time ({submitted_s:g} s) is before the line above ({last_s:g} s): "
+                "time runs backwards"
+            )
+        last_s = submitted_s
+        iterations = row.count("iterations")
+        iteration_ms = row.number("iteration_time")
+        jobs.append(
+            TraceJob(
+                name=row.text("job_id"),
+                num_gpu=gpus,
+                gpu_milli=WHOLE,
+                submitted_s=submitted_s,
+                duration_s=iterations * iteration_ms / 1000 * PROFILING,
+                priority=row.count("priority", 0),
+                workload=row.text("model_name"),
+                iterations=iterations,
+                iteration_ms=iteration_ms,
+            )
+        )
+    return jobs

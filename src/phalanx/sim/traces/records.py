@@ -1,0 +1,65 @@
+"""One node and one job of a trace, whatever file they came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from phalanx.errors import PhalanxError
+from phalanx.policies.fragmentation.shape import Shape
+
+
+class TraceError(PhalanxError, ValueError):
+    """A trace cannot be read: which file, which line, and what is wrong there."""
+
+    def __init__(self, source: str, line: int, reason: str) -> None:
+        super().__init__(source, line, reason)
+        self.source = source
+        self.line = line
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.source}, line {self.line}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceNode:
+    """A machine: thousandths of a core, MiB, GPUs and their model."""
+
+    name: str
+    cpu_milli: int
+    memory_mib: int
+    gpus: int = 0
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceJob:
+    """A job of `members` equal pods; amounts are those of one pod.
+
+    Times are seconds since the trace's beginning, None where the trace does not tell. `gpu_milli`
+    is thousandths of each GPU; `models` the GPU models that will do, empty for any. `workload`,
+    `iterations` and `iteration_ms` describe training jobs where they are known.
+    """
+
+    name: str
+    cpu_milli: int = 0
+    memory_mib: int = 0
+    num_gpu: int = 0
+    gpu_milli: int = 0
+    models: tuple[str, ...] = ()
+    members: int = 1
+    submitted_s: float | None = None
+    started_s: float | None = None
+    ended_s: float | None = None
+    duration_s: float | None = None
+    queue: str = "default"
+    priority: int = 0
+    outcome: str = ""
+    workload: str = ""
+    iterations: int = 0
+    iteration_ms: float = 0.0
+
+    @property
+    def shape(self) -> Shape:
+        """What placement on GPU nodes sees of it."""
+        return Shape(self.cpu_milli, self.memory_mib, self.num_gpu, self.gpu_milli, self.models)
