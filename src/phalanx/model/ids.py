@@ -1,8 +1,9 @@
 """Identifiers: fixed-length bytes whose structure says who owns the thing.
 
-A process (driver or worker) is named by 16 bytes: 12 random ones and its 4-byte job. A task is
-its owner's name and an 8-byte sequence number; an object is its task and a 4-byte index. So
-whoever holds an object's id knows which process to ask about it.
+A process (driver or worker) is named by 16 bytes: 6 that name its node, 6 random ones and its
+4-byte job. A task is its owner's name and an 8-byte sequence number; an object is its task and a
+4-byte index. So whoever holds an object's id knows which process to ask about it, and on which
+node that process is.
 """
 
 from __future__ import annotations
@@ -10,6 +11,10 @@ from __future__ import annotations
 from typing import ClassVar, TypeVar
 
 PROCESS_ID_BYTES = 16
+PREFIX_BYTES = 6
+"""Of a process's id, and of its node's: they name the node."""
+CONTROL = bytes(PROCESS_ID_BYTES)
+"""The control store's process."""
 INDEX_BITS = 32
 """Inside a process an object's number is `sequence << INDEX_BITS | index`."""
 MAX_INDEX = (1 << INDEX_BITS) - 1
@@ -153,6 +158,21 @@ class PlacementGroupID(BaseID):
 
     LENGTH = 18
     __slots__ = ()
+
+
+def process_id(prefix: bytes, unique: bytes, job: bytes) -> bytes:
+    """The 16 bytes of a process: its node's prefix, 6 bytes of its own, its job."""
+    return prefix + unique + job
+
+
+def node_process_id(prefix: bytes) -> bytes:
+    """The 16 bytes of a node's own process."""
+    return prefix + bytes(PROCESS_ID_BYTES - PREFIX_BYTES)
+
+
+def node_prefix(node_id: str) -> bytes:
+    """The prefix of a node's processes, which begins its id."""
+    return bytes.fromhex(node_id[: 2 * PREFIX_BYTES])
 
 
 def task_id_bytes(owner: bytes, sequence: int) -> bytes:

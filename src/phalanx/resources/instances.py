@@ -110,6 +110,14 @@ class NodeResources:
         """What the node has of each resource; a resource set to zero is not named."""
         return {name: from_units(units) for name, units in self._total.items()}
 
+    def devices_left(self) -> dict[str, list[int]]:
+        """Units of 1/10000 left on each device of each numbered resource, by device number."""
+        return {
+            name: [left for _, left in sorted(self._open_devices(name).items())]
+            for name in self._devices
+            if name in self._total
+        }
+
     def set_total(self, name: str, amount: float) -> None:
         """Sets what the node has of `name`, while takers keep what they hold.
 
