@@ -5,6 +5,9 @@ A frame is a 4-byte big-endian length and a msgpack list of messages.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import msgspec
 
 from phalanx.errors import ProtocolError
@@ -46,10 +49,17 @@ def decode_body(body: bytes | bytearray | memoryview) -> list[Message]:
 class FrameReader:
     """Cuts a stream of bytes into messages; keeps what is left of an unfinished frame."""
 
-    __slots__ = ("_buffer", "_limit", "_limit_now")
+    __slots__ = ("_buffer", "_decode", "_limit", "_limit_now")
 
-    def __init__(self, limit: int = MAX_FRAME_BYTES, first_limit: int | None = None) -> None:
-        """`limit`: of each frame's bytes; `first_limit`: of the first one's, where it differs."""
+    def __init__(
+        self,
+        limit: int = MAX_FRAME_BYTES,
+        first_limit: int | None = None,
+        decode: Callable[[Any], list[Any]] = decode_body,
+    ) -> None:
+        """`limit`: of each frame's bytes; `first_limit`: of the first one's, where it differs;
+        `decode`: of a body, for sockets that carry another set of messages."""
+        self._decode = decode
         self._buffer = bytearray()
         self._limit = limit
         self._limit_now = limit if first_limit is None else first_limit
@@ -63,7 +73,7 @@ class FrameReader:
                 length = int.from_bytes(data[:HEADER_BYTES], "big")
                 if length + HEADER_BYTES == size and length <= self._limit_now:
                     self._limit_now = self._limit
-                    return decode_body(memoryview(data)[HEADER_BYTES:])
+                    return self._decode(memoryview(data)[HEADER_BYTES:])
         buffer = self._buffer
         buffer += data
         messages: list[Message] = []
@@ -77,7 +87,7 @@ class FrameReader:
             end = start + HEADER_BYTES + length
             if len(buffer) < end:
                 break
-            messages += decode_body(bytes(buffer[start + HEADER_BYTES : end]))
+            messages += self._decode(bytes(buffer[start + HEADER_BYTES : end]))
             self._limit_now = self._limit
             start = end
         if start:

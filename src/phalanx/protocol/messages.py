@@ -433,6 +433,12 @@ class Settled(msgspec.Struct, array_like=True, tag=56):
     worker: bytes
 
 
+class Handed(msgspec.Struct, array_like=True, tag=60):
+    """Gateway to process: the socket passed with this frame leads to a process of another node."""
+
+    address: str
+
+
 Message = (
     Hello
     | Lease
@@ -484,5 +490,6 @@ Message = (
     | Events
     | Claimed
     | Settled
+    | Handed
     | ClusterMessage
 )

@@ -1,0 +1,84 @@
+"""From an authenticated connection to the process that it is for."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+
+from phalanx.engines.embedded.gateway.links import Link
+from phalanx.engines.embedded.gateway.relay import Relays
+from phalanx.engines.embedded.session import Session
+from phalanx.model.ids import CONTROL, PREFIX_BYTES
+from phalanx.protocol.frames import encode_frame
+from phalanx.protocol.handshake import (
+    ClientHello,
+    GatewaysHandshake,
+    Status,
+)
+from phalanx.protocol.messages import Handed
+
+_PATIENCE_S = 5.0
+
+
+class Delivery:
+    """Knows the sockets of this node's processes."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        session: Session,
+        prefixes: tuple[bytes, ...],
+        relays: Relays,
+    ) -> None:
+        self._loop = loop
+        self._session = session
+        self._prefixes = frozenset(prefixes)
+        self._relays = relays
+
+    async def deliver(
+        self, link: Link, hello: ClientHello, handshake: GatewaysHandshake, address: str
+    ) -> None:
+        """Pass the connection to the process; to the dialler, say whether there is one."""
+        try:
+            self._relays.check(link)
+            process = await self._connect(hello.target)
+        except (FileNotFoundError, ConnectionError) as error:
+            status = getattr(error, "status", Status.NO_PROCESS)
+            await link.send(handshake.verdict(status))
+            link.close()
+            return
+        with process:
+            await link.send(handshake.verdict(Status.OK))
+            with self._relays.open_end(link) as end:
+                # 20 bytes into an empty socket: the kernel takes them at once.
+                socket.send_fds(process, [encode_frame([Handed(address)])], [end.fileno()])
+
+    async def _connect(self, target: bytes) -> socket.socket:
+        path = self._path_of(target)
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        sock.setblocking(False)
+        deadline = self._loop.time() + _PATIENCE_S
+        try:
+            while True:
+                try:
+                    sock.connect(path)
+                    return sock
+                except BlockingIOError:  # its queue is full
+                    if self._loop.time() > deadline:
+                        raise ConnectionRefusedError("it accepts nobody") from None
+                    await asyncio.sleep(0.01)
+        except BaseException:
+            sock.close()
+            raise
+
+    def _path_of(self, target: bytes) -> str:
+        """Raises FileNotFoundError when the target is of a node that is not this one."""
+        prefix, rest = target[:PREFIX_BYTES], target[PREFIX_BYTES:]
+        if prefix not in self._prefixes:
+            raise FileNotFoundError(f"node {prefix.hex()} is not here")
+        if target == CONTROL:
+            return os.path.join(self._session.sockets, "control")
+        if not any(rest):
+            return self._session.socket_of(b"node")
+        return self._session.socket_of(target)

@@ -1,0 +1,183 @@
+"""The way out: connect to another gateway, prove who we are, be passed on to a process there."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+import socket
+from typing import Any
+
+from phalanx.engines.embedded.gateway.gate import DialError
+from phalanx.engines.embedded.gateway.links import Link
+from phalanx.engines.embedded.gateway.tls import dialling_context, fingerprint
+from phalanx.errors import AuthenticationError, ProtocolError
+from phalanx.model.ids import PREFIX_BYTES
+from phalanx.protocol.handshake import (
+    CHALLENGE_BYTES,
+    NO_BINDING,
+    NONCE_BYTES,
+    VERDICT_BYTES,
+    DiallersHandshake,
+    Role,
+    Status,
+)
+
+_CONNECT_S = 5.0
+_HANDSHAKE_S = 5.0
+_DIALS_PER_NODE = 16
+
+
+class Dialler:
+    """Knows where the other nodes' gateways listen."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, token: bytes, insecure: bool, token_file: str
+    ) -> None:
+        self._loop = loop
+        self._token = token
+        self._token_file = token_file
+        self._insecure = insecure
+        self._addresses: dict[bytes, tuple[str, int]] = {}
+        self._turns: dict[bytes, asyncio.Semaphore] = {}
+        self._tls = None if insecure else dialling_context()
+
+    def update(self, addresses: dict[str, tuple[str, int]], full: bool) -> None:
+        """Learn addresses; see `AddressBook`."""
+        if full:
+            self._addresses.clear()
+        for name, address in addresses.items():
+            if address[1]:
+                self._addresses[bytes.fromhex(name)] = address
+            else:
+                self._addresses.pop(bytes.fromhex(name), None)
+        for prefix in [p for p in self._turns if p not in self._addresses]:
+            del self._turns[prefix]
+
+    def address_of(self, prefix: bytes) -> tuple[str, int]:
+        """Where a node's gateway listens. Raises DialError when the node is not known."""
+        try:
+            return self._addresses[prefix]
+        except KeyError:
+            raise DialError(Status.NO_NODE, f"no node {prefix.hex()} is known here") from None
+
+    async def dial(self, target: bytes, role: Role) -> Link:
+        """A connection on which the other gateway has said yes.
+
+        Raises DialError, AuthenticationError or ProtocolError with a sentence for people.
+        """
+        prefix = target[:PREFIX_BYTES]
+        self.address_of(prefix)
+        turn = self._turns.setdefault(prefix, asyncio.Semaphore(_DIALS_PER_NODE))
+        async with turn:
+            host, port = self.address_of(prefix)  # it may have left meanwhile
+            where = shown((host, port))
+            sock = await self._connect(host, port, where)
+            link = Link(self._loop, sock)
+            try:
+                work = self._authenticate(link, target, role)
+                status = await asyncio.wait_for(work, _HANDSHAKE_S)
+                if status is not Status.OK:
+                    raise DialError(status, _refusal(status, target, where))
+            except BaseException as error:
+                link.close()
+                raise self._explained(error, where) from None
+            return link
+
+    async def _connect(self, host: str, port: int, where: str) -> socket.socket:
+        found = await self._resolve(host, port, where)
+        family, address = found[0], found[4]
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        sock.setblocking(False)
+        try:
+            await asyncio.wait_for(self._loop.sock_connect(sock, address), _CONNECT_S)
+        except (OSError, asyncio.TimeoutError) as error:
+            sock.close()
+            reason = getattr(error, "strerror", None) or f"no answer in {_CONNECT_S:g} s"
+            raise DialError(
+                Status.UNREACHABLE, f"nothing listens at {where} ({reason.lower()})"
+            ) from None
+        except BaseException:
+            sock.close()
+            raise
+        keep_alive(sock)
+        return sock
+
+    async def _resolve(self, host: str, port: int, where: str) -> Any:
+        kind = socket.SOCK_STREAM
+        try:
+            return socket.getaddrinfo(host, port, type=kind, flags=socket.AI_NUMERICHOST)[0]
+        except OSError:
+            pass  # a name
+        try:
+            return (await self._loop.getaddrinfo(host, port, type=kind))[0]
+        except OSError as error:
+            raise DialError(
+                Status.UNREACHABLE, f"{where} has no address: {error.strerror}"
+            ) from None
+
+    async def _authenticate(self, link: Link, target: bytes, role: Role) -> Status:
+        binding = NO_BINDING
+        if self._tls is not None and not is_loopback(link.sock.getpeername()[0]):
+            binding = fingerprint(await link.wrap(self._tls, server_side=False))
+        nonce = os.urandom(NONCE_BYTES)
+        side = DiallersHandshake(self._token, role=role, target=target, nonce=nonce)
+        await link.send(side.hello)
+        await link.send(side.proof(await link.receive(CHALLENGE_BYTES), binding))
+        return side.finish(await link.receive(VERDICT_BYTES))
+
+    def _explained(self, error: BaseException, where: str) -> BaseException:
+        """The error with what a person needs to know about it."""
+        if isinstance(error, AuthenticationError):
+            return AuthenticationError(
+                f"the gateway at {where} and this node do not hold the same token: {error}. "
+                f"Compare {self._token_file} with the token of the cluster's head."
+            )
+        if isinstance(error, ProtocolError):
+            return ProtocolError(f"cannot speak with {where}: {error}")
+        if isinstance(error, EOFError):
+            return DialError(
+                Status.UNREACHABLE,
+                f"{where} hung up during the handshake (it refuses an address for a minute after "
+                "many failures)",
+            )
+        if isinstance(error, DialError):
+            return error
+        if isinstance(error, (asyncio.TimeoutError, TimeoutError)):
+            return DialError(
+                Status.UNREACHABLE,
+                f"what listens at {where} did not finish the handshake in {_HANDSHAKE_S:g} s",
+            )
+        if isinstance(error, OSError):
+            return DialError(Status.UNREACHABLE, f"the handshake with {where} broke: {error}")
+        return error
+
+
+def shown(address: tuple[str, int]) -> str:
+    """HOST:PORT as people write it."""
+    host, port = address[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an IP address is this machine's own, which no wire carries."""
+    address = ipaddress.ip_address(host.split("%", maxsplit=1)[0])
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (mapped or address).is_loopback
+
+
+def keep_alive(sock: socket.socket) -> None:
+    """Small messages at once, and an end in a minute when the other machine is gone."""
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
+
+
+def _refusal(status: Status, target: bytes, where: str) -> str:
+    if status is Status.NO_PROCESS:
+        return f"no such process: {target.hex()} is not at {where}"
+    if status is Status.BUSY:
+        return f"{where} has all the connections it can hold"
+    return f"{where} refused: {status.name}"

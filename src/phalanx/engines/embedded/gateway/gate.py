@@ -1,0 +1,68 @@
+"""How a process asks its node's gateway for a connection to a process of another node.
+
+    sock = request_dial(session, target)     # at once
+    ...                                      # readable when the answer is there
+    peer = take_socket(sock)
+
+The answer is one byte, a `Status`, then a reason in UTF-8; with OK comes the socket (SCM_RIGHTS).
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+
+from phalanx.engines.embedded.session import Session
+from phalanx.errors import AuthenticationError, ProtocolError
+from phalanx.protocol.handshake import TARGET_BYTES, Status
+
+GATE_VERSION = 1
+REQUEST = struct.Struct(f"!H{TARGET_BYTES}s")
+ANSWER_BYTES = 1024
+
+
+class DialError(ConnectionError):
+    """The other process cannot be reached; `status` says which kind of reason it is."""
+
+    def __init__(self, status: Status, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+def gate_of(session: Session) -> str:
+    """Path of the gate's socket."""
+    return os.path.join(session.sockets, "gate")
+
+
+def request_dial(session: Session, target: bytes) -> socket.socket:
+    """Ask for a connection to the process `target`. Raises OSError when there is no gateway."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.connect(gate_of(session))
+        sock.sendall(REQUEST.pack(GATE_VERSION, target))
+    except OSError:
+        sock.close()
+        raise
+    sock.setblocking(False)
+    return sock
+
+
+def take_socket(sock: socket.socket) -> socket.socket:
+    """The connection that was asked for; `sock` is closed.
+
+    Raises BlockingIOError while there is no answer, AuthenticationError (the token), ProtocolError
+    (the version), DialError (everything else).
+    """
+    data, fds, _, _ = socket.recv_fds(sock, ANSWER_BYTES, 1)
+    sock.close()
+    if fds:
+        return socket.socket(fileno=fds[0])
+    if not data:
+        raise DialError(Status.UNREACHABLE, "this node's gateway has ended")
+    status, reason = Status(data[0]), data[1:].decode("utf-8", "replace")
+    if status is Status.WRONG_TOKEN:
+        raise AuthenticationError(reason)
+    if status is Status.WRONG_VERSION:
+        raise ProtocolError(reason)
+    raise DialError(status, reason)

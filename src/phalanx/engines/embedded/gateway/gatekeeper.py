@@ -1,0 +1,89 @@
+"""The gate's own side: requests of this node's processes in, connected sockets out."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+from phalanx.engines.embedded.connection import same_user
+from phalanx.engines.embedded.gateway.dialling import Dialler
+from phalanx.engines.embedded.gateway.gate import (
+    ANSWER_BYTES,
+    GATE_VERSION,
+    REQUEST,
+    DialError,
+)
+from phalanx.engines.embedded.gateway.links import Link
+from phalanx.engines.embedded.gateway.relay import Relays
+from phalanx.errors import AuthenticationError, ProtocolError
+from phalanx.protocol.handshake import Role, Status
+
+_AT_ONCE = 1024
+_REQUEST_S = 5.0
+_DIAL_S = 15.0
+
+
+class Gatekeeper:
+    """Serves the gate's Unix socket."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, dialler: Dialler, relays: Relays) -> None:
+        self._loop = loop
+        self._dialler = dialler
+        self._relays = relays
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def serve(self, listening: socket.socket) -> None:
+        """Until cancelled."""
+        while True:
+            await self._slots.acquire()
+            try:
+                sock, _ = await self._loop.sock_accept(listening)
+            except OSError:
+                self._slots.release()
+                await asyncio.sleep(0.05)
+                continue
+            task = self._loop.create_task(self._answer(Link(self._loop, sock)))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _answer(self, asker: Link) -> None:
+        try:
+            same_user(asker.sock)
+            request = await asyncio.wait_for(asker.receive(REQUEST.size), _REQUEST_S)
+            version, target = REQUEST.unpack(request)
+            if version != GATE_VERSION:
+                reason = f"the gate speaks version {GATE_VERSION}, not {version}"
+                await asker.send(_refusal(Status.WRONG_VERSION, reason))
+                return
+            await self._dial(asker, target)
+        except (OSError, EOFError, AuthenticationError, asyncio.TimeoutError):
+            return
+        finally:
+            asker.close()
+            self._slots.release()
+
+    async def _dial(self, asker: Link, target: bytes) -> None:
+        try:
+            link = await asyncio.wait_for(self._dialler.dial(target, Role.DIAL), _DIAL_S)
+            try:
+                self._relays.check(link)
+            except DialError:
+                link.close()
+                raise
+        except AuthenticationError as error:
+            await asker.send(_refusal(Status.WRONG_TOKEN, str(error)))
+        except ProtocolError as error:
+            await asker.send(_refusal(Status.WRONG_VERSION, str(error)))
+        except DialError as error:
+            await asker.send(_refusal(error.status, str(error)))
+        except asyncio.TimeoutError:
+            reason = f"no connection in {_DIAL_S:g} s: too many to that node are being made"
+            await asker.send(_refusal(Status.BUSY, reason))
+        else:
+            with self._relays.open_end(link) as end:
+                socket.send_fds(asker.sock, [bytes([Status.OK])], [end.fileno()])
+
+
+def _refusal(status: Status, reason: str) -> bytes:
+    return bytes([status]) + reason.encode()[: ANSWER_BYTES - 1]

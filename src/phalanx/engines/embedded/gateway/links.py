@@ -1,0 +1,108 @@
+"""A socket in the gateway's event loop, plain or TLS, read and written by exact counts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+_Result = TypeVar("_Result")
+_READ, _WRITE = "read", "write"
+
+
+class Link:
+    """Nothing is read ahead, so the socket can be passed on between any two messages.
+
+    Raises EOFError at the end of the stream, OSError (ssl.SSLError is one) when it breaks.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        self.sock = sock
+        self._loop = loop
+        self._waiters: dict[str, asyncio.Future[None]] = {}
+
+    @property
+    def is_tls(self) -> bool:
+        """Whether bytes go through TLS here."""
+        return isinstance(self.sock, ssl.SSLSocket)
+
+    async def peek(self) -> bytes:
+        """The first byte of a plain socket, which stays there."""
+        return await self._call(_READ, self.sock.recv, 1, socket.MSG_PEEK)
+
+    async def receive(self, size: int) -> bytes:
+        """Exactly `size` bytes."""
+        data = bytearray()
+        while len(data) < size:
+            data += await self.receive_some(size - len(data))
+        return bytes(data)
+
+    async def receive_some(self, limit: int) -> bytes:
+        """Between 1 and `limit` bytes."""
+        data = await self._call(_READ, self.sock.recv, limit)
+        if not data:
+            raise EOFError
+        return data
+
+    async def send(self, data: bytes) -> None:
+        """All of `data`."""
+        view = memoryview(data)
+        while view:
+            view = view[await self._call(_WRITE, self.sock.send, view) :]
+
+    async def wrap(self, context: ssl.SSLContext, server_side: bool) -> bytes:
+        """Speak TLS from now on; the server's certificate as DER, of the client's side only."""
+        tls = context.wrap_socket(self.sock, server_side=server_side, do_handshake_on_connect=False)
+        self.sock = tls
+        await self._call(_READ, tls.do_handshake)
+        return b"" if server_side else tls.getpeercert(binary_form=True) or b""
+
+    def end_writing(self) -> None:
+        """Let the other side read the end of the stream."""
+        with contextlib.suppress(OSError):
+            # SSLSocket's own shutdown would also give up reading.
+            socket.socket.shutdown(self.sock, socket.SHUT_WR)
+
+    def detach(self) -> socket.socket:
+        """The socket, for another reader; the loop does not watch it any more."""
+        self._forget()
+        return self.sock
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._forget()
+        self.sock.close()
+
+    async def _call(self, event: str, call: Callable[..., _Result], *args: Any) -> _Result:
+        while True:
+            try:
+                return call(*args)
+            except BlockingIOError:
+                await self._ready(event)
+            except ssl.SSLWantReadError:
+                await self._ready(_READ)
+            except ssl.SSLWantWriteError:
+                await self._ready(_WRITE)
+
+    async def _ready(self, event: str) -> None:
+        waiter = self._waiters.get(event)
+        if waiter is None:
+            waiter = self._waiters[event] = self._loop.create_future()
+            watch: Any = self._loop.add_reader if event == _READ else self._loop.add_writer
+            watch(self.sock.fileno(), self._fire, event)
+        await asyncio.shield(waiter)
+
+    def _fire(self, event: str) -> None:
+        forget: Any = self._loop.remove_reader if event == _READ else self._loop.remove_writer
+        forget(self.sock.fileno())
+        waiter = self._waiters.pop(event)
+        if not waiter.done():
+            waiter.set_result(None)
+
+    def _forget(self) -> None:
+        for event in list(self._waiters):
+            self._fire(event)

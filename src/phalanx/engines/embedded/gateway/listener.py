@@ -1,0 +1,144 @@
+"""The way in: TCP connections that must prove who they are before they reach anybody.
+
+Until then at most one hello and one proof are read of them, in 5 seconds, and nothing is decoded
+but fixed fields. Who fails is answered a second later, whatever the failure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Awaitable, Callable
+
+from phalanx.engines.embedded.gateway.dialling import is_loopback, keep_alive, shown
+from phalanx.engines.embedded.gateway.guard import Guard, origin
+from phalanx.engines.embedded.gateway.links import Link
+from phalanx.engines.embedded.gateway.tls import Identity
+from phalanx.errors import AuthenticationError, ProtocolError
+from phalanx.protocol.handshake import (
+    HELLO_BYTES,
+    NO_BINDING,
+    NONCE_BYTES,
+    PROOF_BYTES,
+    ClientHello,
+    GatewaysHandshake,
+    Status,
+    challenge,
+    read_hello,
+    refused_verdict,
+)
+from phalanx.protocol.messages import PROTOCOL_VERSION
+
+_HANDSHAKE_S = 5.0
+_FAILURE_S = 1.0
+_AT_ONCE = 128
+"""Handshakes at the same time; who comes then waits in the kernel's queue."""
+_TLS_RECORD = b"\x16"
+_HARMLESS = (OSError, EOFError, ProtocolError, AuthenticationError, asyncio.TimeoutError)
+
+Welcome = Callable[[Link, ClientHello, GatewaysHandshake, str], Awaitable[None]]
+"""Takes over an authenticated connection: link, hello, the handshake for the verdict, address."""
+
+
+class Listener:
+    """Accepts and authenticates."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        token: bytes,
+        *,
+        insecure: bool,
+        identity: Identity | None,
+        welcome: Welcome,
+    ) -> None:
+        self._loop = loop
+        self._token = token
+        self._insecure = insecure
+        self._identity = identity
+        self._welcome = welcome
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.guard = Guard()
+
+    async def serve(self, listening: socket.socket) -> None:
+        """Until cancelled."""
+        while True:
+            await self._slots.acquire()
+            try:
+                sock, address = await self._loop.sock_accept(listening)
+            except OSError:  # the peer is gone again, or descriptors have run out
+                self._slots.release()
+                await asyncio.sleep(0.05)
+                continue
+            if not self.guard.admits(origin(address[0]), self._loop.time()):
+                self._slots.release()
+                sock.close()
+                continue
+            task = self._loop.create_task(self._admit(sock, address))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _admit(self, sock: socket.socket, address: tuple[str, int]) -> None:
+        link = Link(self._loop, sock)
+        answer = bytearray()
+        try:
+            try:
+                keep_alive(sock)
+                work = self._authenticate(link, answer)
+                hello, handshake = await asyncio.wait_for(work, _HANDSHAKE_S)
+            except _HARMLESS:
+                self.guard.failed(origin(address[0]), self._loop.time())
+                await asyncio.sleep(_FAILURE_S)
+                if answer:
+                    await asyncio.wait_for(link.send(bytes(answer)), _FAILURE_S)
+                raise
+            finally:
+                self._slots.release()
+            await self._welcome(link, hello, handshake, shown(address))
+        except _HARMLESS:
+            link.close()
+        except BaseException:
+            link.close()
+            raise
+
+    async def _authenticate(
+        self, link: Link, answer: bytearray
+    ) -> tuple[ClientHello, GatewaysHandshake]:
+        """Read hello and proof; `answer`: what a failure is told in the end."""
+        binding = NO_BINDING
+        if await link.peek() == _TLS_RECORD:
+            if self._identity is None:
+                raise ProtocolError("TLS, where this gateway has none")
+            await link.wrap(self._identity.context, server_side=True)
+            binding = self._identity.fingerprint
+        nonce = os.urandom(NONCE_BYTES)
+        hello = read_hello(await link.receive(HELLO_BYTES))
+        if hello.version != PROTOCOL_VERSION:
+            answer += challenge(nonce, Status.WRONG_VERSION)
+            raise ProtocolError(f"version {hello.version}, where this is {PROTOCOL_VERSION}")
+        if not (link.is_tls or self._insecure or is_loopback(link.sock.getsockname()[0])):
+            answer += challenge(nonce, Status.TLS_WANTED)
+            raise ProtocolError("no TLS, where it is wanted")
+        handshake = GatewaysHandshake(self._token, hello, nonce=nonce, binding=binding)
+        await link.send(handshake.challenge)
+        proof = await link.receive(PROOF_BYTES)
+        answer += refused_verdict()
+        handshake.check(proof)
+        return hello, handshake
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening TCP socket. Raises OSError."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    sock = socket.socket(found[0], socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(found[4])
+        sock.listen(1024)
+        sock.setblocking(False)
+    except OSError:
+        sock.close()
+        raise
+    return sock

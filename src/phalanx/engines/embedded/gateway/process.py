@@ -1,0 +1,175 @@
+"""The gateway's process, from the fork to its end: puts the parts together and obeys its node."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import resource
+import signal
+import socket
+import sys
+import traceback
+from typing import Any, NoReturn
+
+from phalanx.engines.embedded import cluster_token
+from phalanx.engines.embedded.connection import listen as listen_unix
+from phalanx.engines.embedded.gateway.channel import GatewayChannel
+from phalanx.engines.embedded.gateway.config import GatewayConfig
+from phalanx.engines.embedded.gateway.delivery import Delivery
+from phalanx.engines.embedded.gateway.dialling import Dialler, is_loopback
+from phalanx.engines.embedded.gateway.gate import gate_of
+from phalanx.engines.embedded.gateway.gatekeeper import Gatekeeper
+from phalanx.engines.embedded.gateway.links import Link
+from phalanx.engines.embedded.gateway.listener import Listener, listen
+from phalanx.engines.embedded.gateway.relay import Relays
+from phalanx.engines.embedded.gateway.tls import Identity
+from phalanx.engines.embedded.session import Session
+from phalanx.errors import AuthenticationError, ProtocolError
+from phalanx.protocol.gateway_messages import AddressBook, AuthFailed, Listening, Unable
+from phalanx.protocol.handshake import ClientHello, GatewaysHandshake
+
+_PR_SET_DUMPABLE = 4
+_PR_SET_NAME = 15
+_REPORT_S = 1.0
+
+
+def run(channel_socket: socket.socket, session: Session, config: GatewayConfig) -> NoReturn:
+    """Serve until the other end of the channel closes. Called in a forked child; never returns."""
+    code = 1
+    try:
+        _harden(channel_socket)
+        asyncio.run(Gateway(channel_socket, session, config).serve())
+        code = 0
+    except BaseException:
+        sys.stderr.write(cluster_token.redact(traceback.format_exc()))
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
+
+
+def _harden(channel_socket: socket.socket) -> None:
+    """Keep the token in this process: no core file, no debugger, no sockets of the parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.umask(0o077)
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    libc.prctl(_PR_SET_NAME, b"phalanx-gateway", 0, 0, 0)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    kept = channel_socket.fileno()
+    os.closerange(3, kept)
+    os.closerange(kept + 1, most)
+
+
+class _CannotStart(Exception):
+    """The sentence goes to the node."""
+
+
+class Gateway:
+    """The parts, and the channel to the node."""
+
+    def __init__(
+        self, channel_socket: socket.socket, session: Session, config: GatewayConfig
+    ) -> None:
+        self._session = session
+        self._config = config
+        self._channel: Any = GatewayChannel(channel_socket)
+
+    async def serve(self) -> None:
+        """Until the channel closes."""
+        self._loop = asyncio.get_running_loop()
+        self._channel.on_writable = self._want_writable
+        try:
+            serving = self._start()
+        except (_CannotStart, AuthenticationError) as error:
+            self._channel.send(Unable(str(error)))
+            self._channel.drain_all(1.0)
+            return
+        ended = self._loop.create_future()
+        self._loop.add_reader(self._channel.fileno, self._receive, ended)
+        ended_work = {asyncio.ensure_future(work) for work in serving}
+        await asyncio.wait({ended, *ended_work}, return_when=asyncio.FIRST_COMPLETED)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(gate_of(self._session))
+        for work in ended_work:
+            if work.done():
+                work.result()  # a defect of ours: shown, and the node sees the channel close
+
+    def _start(self) -> list[Any]:
+        config, loop = self._config, self._loop
+        token = cluster_token.read(config.token_file)
+        listening = self._listen()
+        host, port = listening.getsockname()[:2]
+        identity = None if config.insecure or is_loopback(host) else self._identity(host)
+        relays = Relays(loop)
+        self._dialler = Dialler(loop, token, config.insecure, config.token_file)
+        self._delivery = Delivery(loop, self._session, config.prefixes, relays)
+        self._listener = Listener(
+            loop, token, insecure=config.insecure, identity=identity, welcome=self._welcome
+        )
+        gatekeeper = Gatekeeper(loop, self._dialler, relays)
+        gate = listen_unix(gate_of(self._session))
+        fingerprint = identity.fingerprint.hex() if identity else ""
+        self._channel.send(Listening(host, port, fingerprint))
+        return [self._listener.serve(listening), gatekeeper.serve(gate), self._report()]
+
+    def _listen(self) -> socket.socket:
+        host, port = self._config.host, self._config.port
+        try:
+            return listen(host, port)
+        except OSError as error:
+            raise _CannotStart(
+                f"cannot listen on {host}:{port}: {error.strerror}. Choose another address or "
+                "port, or leave the port out for any that is free."
+            ) from None
+
+    def _identity(self, host: str) -> Identity:
+        try:
+            return Identity(self._session)
+        except ImportError:
+            raise _CannotStart(
+                f"listening on {host}, which other machines reach, needs TLS, and TLS needs the "
+                "package cryptography: pip install 'phalanx[cluster]'. With insecure=True "
+                "everything travels in clear and can be changed on its way."
+            ) from None
+
+    async def _welcome(
+        self, link: Link, hello: ClientHello, handshake: GatewaysHandshake, address: str
+    ) -> None:
+        await self._delivery.deliver(link, hello, handshake, address)
+
+    # ---- the node ------------------------------------------------------------------------------
+
+    def _receive(self, ended: asyncio.Future[None]) -> None:
+        try:
+            messages = self._channel.receive()
+        except ProtocolError:
+            messages = None
+        if messages is None:
+            self._loop.remove_reader(self._channel.fileno)
+            if not ended.done():
+                ended.set_result(None)
+            return
+        for message in messages:
+            self._obey(message)
+
+    def _obey(self, message: Any) -> None:
+        if isinstance(message, AddressBook):
+            self._dialler.update(message.addresses, message.full)
+
+    def _want_writable(self, channel: GatewayChannel, wanted: bool) -> None:
+        if wanted:
+            self._loop.add_writer(channel.fileno, channel.drain)
+        else:
+            self._loop.remove_writer(channel.fileno)
+
+    async def _report(self) -> None:
+        while True:
+            await asyncio.sleep(_REPORT_S)
+            for address, count in self._listener.guard.report().items():
+                self._channel.post(AuthFailed(address, count))
+            self._channel.flush()

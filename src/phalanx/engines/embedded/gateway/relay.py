@@ -1,0 +1,64 @@
+"""What is given to a process: the TCP socket itself, or under TLS an end that is relayed."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+from phalanx.engines.embedded.gateway.gate import DialError
+from phalanx.engines.embedded.gateway.links import Link
+from phalanx.protocol.handshake import Status
+
+_PIECE_BYTES = 1 << 16
+_LINGER_S = 10.0
+_AT_ONCE = 4096
+
+
+class Relays:
+    """The encrypted connections of this node's processes."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def check(self, link: Link) -> None:
+        """Raise DialError when `link` would need a relay more than there may be."""
+        if link.is_tls and len(self._tasks) >= _AT_ONCE:
+            raise DialError(
+                Status.BUSY, f"this node relays {_AT_ONCE} encrypted connections, its limit"
+            )
+
+    def open_end(self, link: Link) -> socket.socket:
+        """The socket that a process may have. The caller closes it once it has been passed."""
+        if not link.is_tls:
+            return link.detach()
+        ours, theirs = socket.socketpair()
+        task = self._loop.create_task(_relay(link, Link(self._loop, ours)))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return theirs
+
+
+async def _relay(first: Link, second: Link) -> None:
+    """Carry bytes both ways until both have ended; holds one piece each way."""
+    ways = [
+        asyncio.ensure_future(_carry(first, second)),
+        asyncio.ensure_future(_carry(second, first)),
+    ]
+    try:
+        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        # What one side still sends after the other has ended is waited for, but not for ever.
+        await asyncio.wait(ways, timeout=_LINGER_S)
+    finally:
+        for way in ways:
+            way.cancel()
+        first.close()
+        second.close()
+
+
+async def _carry(source: Link, sink: Link) -> None:
+    try:
+        while True:
+            await sink.send(await source.receive_some(_PIECE_BYTES))
+    except (EOFError, OSError):
+        sink.end_writing()

@@ -1,0 +1,88 @@
+"""What a node (or the head's control process) and its gateway say to each other.
+
+The frames are those of `protocol.frames`, over a socket pair that nobody else holds; the messages
+are a set of their own. Nodes are named by the hex of the first 6 bytes of their processes' ids.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from phalanx.errors import ProtocolError
+
+# ---- to the gateway ----------------------------------------------------------------------------
+
+
+class AddressBook(msgspec.Struct, array_like=True, tag=0):
+    """Where the gateways of other nodes listen: (host, port) by node; port 0 removes a node.
+
+    `full`: nodes that are not named here are gone.
+    """
+
+    addresses: dict[str, tuple[str, int]]
+    full: bool = False
+
+
+class Pull(msgspec.Struct, array_like=True, tag=1):
+    """Fetch an object's file of `size` bytes from the first of these nodes that gives it."""
+
+    name: str
+    size: int
+    nodes: list[str]
+
+
+class CancelPull(msgspec.Struct, array_like=True, tag=2):
+    """Nobody waits for this object any more. Answered by `Pulled`, which says that it ended."""
+
+    name: str
+
+
+# ---- from the gateway --------------------------------------------------------------------------
+
+
+class Listening(msgspec.Struct, array_like=True, tag=10):
+    """The gateway is ready: its gate is there, and it listens on this address."""
+
+    host: str
+    port: int
+    fingerprint: str = ""
+    """SHA-256 of its certificate in hex; empty when it has none."""
+
+
+class Unable(msgspec.Struct, array_like=True, tag=11):
+    """The gateway cannot start, and ends. The sentence says what to change."""
+
+    reason: str
+
+
+class Pulled(msgspec.Struct, array_like=True, tag=12):
+    """A transfer has ended: the file lies in the session's shared memory, or `reason` says why not.
+
+    `size`: bytes that came; `seconds`: from the command to its end.
+    """
+
+    name: str
+    ok: bool
+    reason: str
+    size: int
+    seconds: float
+
+
+class AuthFailed(msgspec.Struct, array_like=True, tag=13):
+    """`count` more connections from this address did not prove that they belong here."""
+
+    address: str
+    count: int
+
+
+GatewayMessage = AddressBook | Pull | CancelPull | Listening | Unable | Pulled | AuthFailed
+
+_decoder = msgspec.msgpack.Decoder(list[GatewayMessage])
+
+
+def decode_body(body: bytes | bytearray | memoryview) -> list[GatewayMessage]:
+    """The messages of one frame's body. Raises ProtocolError on anything that is not one."""
+    try:
+        return _decoder.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ProtocolError(f"a frame that is not of the gateway's channel: {error}") from None

@@ -1,0 +1,186 @@
+"""How two gateways prove to each other that they hold the cluster's token, before anything else.
+
+Four messages of fixed size; the token itself never travels:
+
+    dialler                                         gateway
+    hello      magic, version, role, nonce, target  →
+                         ←  magic, version, status, nonce   challenge
+    proof      HMAC(token, "dialler", transcript)   →
+                         ←  status, HMAC(token, "gateway", transcript, status)   verdict
+
+The transcript is hello and challenge as sent, and the channel binding: under TLS the SHA-256 of
+the server's certificate as each side sees it (RFC 5929, tls-server-end-point), so whoever stands
+between with a certificate of his own makes both proofs fail, and no authority is needed. Both
+nonces are fresh, so a recorded handshake proves nothing. The dialler proves first: a stranger gets
+no HMAC.
+
+Nothing here reads a clock, a socket or a random source; nonces are handed in.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import hmac
+import struct
+
+import msgspec
+
+from phalanx.errors import AuthenticationError, ProtocolError
+from phalanx.protocol.messages import PROTOCOL_VERSION
+
+MAGIC = b"PHLX"
+NONCE_BYTES = 32
+TARGET_BYTES = 16
+NO_BINDING = b"\x00" * 32
+"""The channel binding of a connection without TLS."""
+
+_HELLO = struct.Struct(f"!4sHBx{NONCE_BYTES}s{TARGET_BYTES}s")
+_CHALLENGE = struct.Struct(f"!4sHBx{NONCE_BYTES}s")
+_VERDICT = struct.Struct("!B32s")
+HELLO_BYTES = _HELLO.size
+CHALLENGE_BYTES = _CHALLENGE.size
+PROOF_BYTES = 32
+VERDICT_BYTES = _VERDICT.size
+_NOTHING = b"\x00" * PROOF_BYTES
+
+
+class Role(enum.IntEnum):
+    """What the dialler wants of the gateway."""
+
+    DIAL = 1
+    """To be passed on to the target, a process of the gateway's node."""
+    TRANSFER = 2
+    """Bytes of objects that lie on the node."""
+
+
+class Status(enum.IntEnum):
+    """How a dial ended. Gateways send the first five to each other, the gate all to processes."""
+
+    OK = 0
+    WRONG_TOKEN = 1
+    WRONG_VERSION = 2
+    NO_PROCESS = 3
+    TLS_WANTED = 4
+    NO_NODE = 5
+    UNREACHABLE = 6
+    BUSY = 7
+
+
+class ClientHello(msgspec.Struct, frozen=True):
+    """What a dialler says first."""
+
+    version: int
+    role: Role
+    nonce: bytes
+    target: bytes
+    raw: bytes
+
+
+def read_hello(raw: bytes) -> ClientHello:
+    """A dialler's first message. Raises ProtocolError on anything else.
+
+    All versions keep its size, and the places of magic and version: a gateway can tell a newer
+    dialler what it speaks itself.
+    """
+    if len(raw) != HELLO_BYTES:
+        raise ProtocolError(f"a hello has {HELLO_BYTES} bytes, not {len(raw)}")
+    magic, version, role, nonce, target = _HELLO.unpack(raw)
+    if magic != MAGIC:
+        raise ProtocolError("what dialled is no Phalanx gateway: its first bytes are not a hello")
+    try:
+        return ClientHello(version, Role(role), nonce, target, raw)
+    except ValueError:
+        raise ProtocolError(f"a hello with the role {role}, which does not exist") from None
+
+
+def challenge(nonce: bytes, status: Status = Status.OK, version: int = PROTOCOL_VERSION) -> bytes:
+    """The gateway's answer to a hello; a `status` other than OK is a refusal."""
+    return _CHALLENGE.pack(MAGIC, version, status, nonce)
+
+
+class DiallersHandshake:
+    """The side that dials: `hello`, `proof` of the challenge, `finish` with the verdict."""
+
+    def __init__(
+        self,
+        token: bytes,
+        *,
+        role: Role,
+        target: bytes,
+        nonce: bytes,
+        version: int = PROTOCOL_VERSION,
+    ) -> None:
+        assert len(nonce) == NONCE_BYTES and len(target) == TARGET_BYTES
+        self._token = token
+        self._version = version
+        self._transcript = b""
+        self.hello = _HELLO.pack(MAGIC, version, role, nonce, target)
+
+    def proof(self, raw_challenge: bytes, binding: bytes = NO_BINDING) -> bytes:
+        """The answer to the gateway's challenge.
+
+        Raises ProtocolError when the peer is no gateway, speaks another version or wants TLS.
+        """
+        if len(raw_challenge) != CHALLENGE_BYTES or not raw_challenge.startswith(MAGIC):
+            raise ProtocolError("what answers there is no Phalanx gateway")
+        _, version, status, _ = _CHALLENGE.unpack(raw_challenge)
+        if status == Status.TLS_WANTED:
+            raise ProtocolError("it takes only TLS, and this node dials without (insecure=True)")
+        if version != self._version or status != Status.OK:
+            raise ProtocolError(
+                f"it speaks version {version} of the protocol and this node version "
+                f"{self._version}; install the same release of phalanx on both"
+            )
+        self._transcript = self.hello + raw_challenge + binding
+        return _prove(self._token, b"dialler", self._transcript)
+
+    def finish(self, verdict: bytes) -> Status:
+        """What the gateway decided.
+
+        Raises AuthenticationError when it refused the proof, or did not give one itself.
+        """
+        if len(verdict) != VERDICT_BYTES:
+            raise ProtocolError(f"a verdict has {VERDICT_BYTES} bytes, not {len(verdict)}")
+        status, theirs = _VERDICT.unpack(verdict)
+        if status == Status.WRONG_TOKEN:
+            raise AuthenticationError("it refused this node's token")
+        expected = _prove(self._token, b"gateway", self._transcript + verdict[:1])
+        if not hmac.compare_digest(expected, theirs):
+            raise AuthenticationError("it does not hold this node's token")
+        try:
+            return Status(status)
+        except ValueError:
+            raise ProtocolError(f"a verdict with the status {status}, not known here") from None
+
+
+class GatewaysHandshake:
+    """The side that is dialled, from a hello of its own version on."""
+
+    def __init__(
+        self, token: bytes, hello: ClientHello, *, nonce: bytes, binding: bytes = NO_BINDING
+    ) -> None:
+        assert len(nonce) == NONCE_BYTES
+        self._token = token
+        self.challenge = challenge(nonce)
+        self._transcript = hello.raw + self.challenge + binding
+
+    def check(self, proof: bytes) -> None:
+        """Raise AuthenticationError unless the dialler holds the token."""
+        expected = _prove(self._token, b"dialler", self._transcript)
+        if not hmac.compare_digest(expected, proof):
+            raise AuthenticationError("the dialler's token is not this cluster's")
+
+    def verdict(self, status: Status) -> bytes:
+        """The last message, to a dialler whose proof was right."""
+        proof = _prove(self._token, b"gateway", self._transcript + bytes([status]))
+        return _VERDICT.pack(status, proof)
+
+
+def refused_verdict() -> bytes:
+    """The last message to a dialler whose proof was wrong. It proves nothing to him."""
+    return _VERDICT.pack(Status.WRONG_TOKEN, _NOTHING)
+
+
+def _prove(token: bytes, who: bytes, transcript: bytes) -> bytes:
+    return hmac.digest(token, b"phalanx " + who + b"\x00" + transcript, hashlib.sha256)

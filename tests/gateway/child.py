@@ -1,0 +1,22 @@
+"""A gateway in a process of its own: `python -m tests.gateway.child DESCRIPTOR` and JSON on stdin."""
+
+from __future__ import annotations
+
+import socket
+import sys
+
+import msgspec
+
+from phalanx.engines.embedded.gateway.config import GatewayConfig
+from phalanx.engines.embedded.gateway.process import run
+from phalanx.engines.embedded.session import Session
+
+
+class Start(msgspec.Struct):
+    session: Session
+    config: GatewayConfig
+
+
+if __name__ == "__main__":
+    start = msgspec.json.decode(sys.stdin.buffer.read(), type=Start)
+    run(socket.socket(fileno=int(sys.argv[1])), start.session, start.config)

@@ -1,0 +1,38 @@
+"""Nodes with real gateways, ended after each test: well, and without a word on standard error."""
+
+from __future__ import annotations
+
+import tempfile
+
+import pytest
+from tests.gateway.world import Node, new_token
+
+
+@pytest.fixture
+def place():
+    """A short directory: the paths of sockets are limited."""
+    with tempfile.TemporaryDirectory(prefix="gw", dir="/tmp") as path:
+        yield path
+
+
+@pytest.fixture
+def start(place):
+    """Makes nodes that share a token and know each other."""
+    token = new_token(place)
+    nodes = []
+
+    def make(count=2, know=True, **config):
+        made = [Node(place, config.pop("token_file", token), **config) for _ in range(count)]
+        nodes.extend(made)
+        if know:
+            for node in made:
+                node.know(*made)
+        return made
+
+    yield make
+    codes = [node.process.poll() for node in nodes]
+    errors = [node.errors() for node in nodes]
+    for node in nodes:
+        node.close()
+    assert errors == [""] * len(nodes)
+    assert codes == [None] * len(nodes), "a gateway ended by itself"

@@ -1,0 +1,145 @@
+"""Real gateways, and processes that are only their Unix sockets."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import select
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+from tests.gateway.child import Start
+
+from phalanx.engines.embedded import cluster_token
+from phalanx.engines.embedded import session as sessions
+from phalanx.engines.embedded.connection import listen
+from phalanx.engines.embedded.gateway.channel import GatewayChannel
+from phalanx.engines.embedded.gateway.config import GatewayConfig
+from phalanx.engines.embedded.gateway.gate import request_dial, take_socket
+from phalanx.protocol.frames import FrameReader
+from phalanx.protocol.gateway_messages import AddressBook, Listening
+from phalanx.protocol.messages import Handed
+
+LIMIT_S = 30.0
+ROOT = Path(__file__).parents[2]
+
+
+def readable(sock, timeout_s=LIMIT_S):
+    poll = select.poll()
+    poll.register(sock, select.POLLIN)
+    return bool(poll.poll(timeout_s * 1000))
+
+
+class Node:
+    """A session with a gateway, seen from its node."""
+
+    def __init__(self, directory, token_file, prefix=None, **config):
+        self.prefix = secrets.token_bytes(6) if prefix is None else prefix
+        self.session = sessions.create(str(directory))
+        self._stack = contextlib.ExitStack()
+        self._stack.callback(sessions.remove, self.session)
+        ours, theirs = socket.socketpair()
+        self.errors_path = Path(self.session.directory) / "errors"
+        config = GatewayConfig(prefixes=(self.prefix,), token_file=str(token_file), **config)
+        with theirs, open(self.errors_path, "wb") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tests.gateway.child", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.PIPE,
+                stderr=errors,
+                cwd=ROOT,
+            )
+        self.process.stdin.write(msgspec.json.encode(Start(self.session, config)))
+        self.process.stdin.close()
+        self.channel = GatewayChannel(ours)
+        self._messages = []
+        self.first = self.wait_for(object)
+        if isinstance(self.first, Listening):
+            self.address = (self.first.host, self.first.port)
+
+    def wait_for(self, kind):
+        """The next message of this kind; others are dropped."""
+        deadline = time.monotonic() + LIMIT_S
+        while True:
+            while self._messages:
+                message = self._messages.pop(0)
+                if isinstance(message, kind):
+                    return message
+            assert readable(self.channel.sock, deadline - time.monotonic()), f"no {kind} came"
+            came = self.channel.receive()
+            assert came is not None, f"the gateway has ended: {self.errors()}"
+            self._messages += came
+
+    def know(self, *others):
+        book = {other.prefix.hex(): other.address for other in others}
+        self.channel.send(AddressBook(book))
+
+    def open_process(self, process=None):
+        """The listening socket of a process of this node."""
+        process = process or self.prefix + secrets.token_bytes(10)
+        name = b"node" if process == self.prefix + bytes(10) else process
+        sock = listen(self.session.socket_of(name))
+        sock.setblocking(True)
+        sock.settimeout(LIMIT_S)
+        self._stack.callback(sock.close)
+        return process, sock
+
+    def ask(self, target):
+        """The gate's answer: a socket, or an exception."""
+        sock = request_dial(self.session, target)
+        assert readable(sock)
+        peer = take_socket(sock)
+        peer.settimeout(LIMIT_S)
+        return peer
+
+    def errors(self):
+        return self.errors_path.read_text()
+
+    def close(self):
+        """End it as its node would, and return its exit code."""
+        self.channel.close()
+        try:
+            return self.process.wait(LIMIT_S)
+        finally:
+            if self.process.poll() is None:
+                self.process.kill()
+                self.process.wait()
+            self._stack.close()
+
+
+def take_handed(listening):
+    """(socket of a peer from another node, its address) as a process gets it."""
+    carrier, _ = listening.accept()
+    with carrier:
+        carrier.settimeout(LIMIT_S)
+        data, fds, _, _ = socket.recv_fds(carrier, 4096, 1)
+    (message,) = FrameReader().feed(data)
+    assert isinstance(message, Handed)
+    peer = socket.socket(fileno=fds[0])
+    peer.settimeout(LIMIT_S)
+    return peer, message.address
+
+
+def receive_exactly(sock, size):
+    data = bytearray()
+    while len(data) < size:
+        piece = sock.recv(size - len(data))
+        assert piece, f"the stream ended after {len(data)} of {size} bytes"
+        data += piece
+    return bytes(data)
+
+
+def new_token(directory):
+    path = os.path.join(directory, "token")
+    cluster_token.ensure(path)
+    return path
+
+
+def resident_bytes(pid):
+    """Memory that a process holds."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
