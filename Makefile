@@ -17,12 +17,12 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $(STAMP)
 
-redis: ## Debian's redis-server: the tests of the control store start their own
-	@command -v redis-server >/dev/null || { \
+redis: ## Debian's redis-server, which the tests of the control store start
+	@{ command -v redis-server && command -v openssl; } >/dev/null || { \
 	  test "$$(id -u)" = 0 && command -v apt-get >/dev/null || { \
-	    echo "redis-server is missing: on Debian, apt-get install redis-server"; exit 1; }; \
+	    echo "redis-server or openssl is missing: apt-get install redis-server openssl"; exit 1; }; \
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 \
-	    apt-get install -y -qq --no-install-recommends redis-server >/dev/null; }
+	    apt-get install -y -qq --no-install-recommends redis-server openssl >/dev/null; }
 
 run: setup ## the main job: search and train on real digits, with a live display
 	@$(BIN)/phalanx demo

@@ -20,7 +20,14 @@ class RedisServer:
     it may be killed and started again. A context manager: at the end the process is killed.
     """
 
-    def __init__(self, directory: str, *, port: int | None = None, settings: str = "") -> None:
+    def __init__(
+        self,
+        directory: str,
+        *,
+        port: int | None = None,
+        password: str | None = None,
+        settings: str = "",
+    ) -> None:
         """Nothing runs yet. `settings` are more lines of its configuration file."""
         program = shutil.which("redis-server")
         if program is None:
@@ -29,7 +36,7 @@ class RedisServer:
         self.directory = directory
         self.port = port
         self.socket = os.path.join(directory, "redis.sock")
-        self.password = secrets.token_hex(16)
+        self.password = password or secrets.token_hex(16)
         self.password_file = os.path.join(directory, "password")
         self._settings = os.path.join(directory, "redis.conf")
         self._command = (program, self._settings)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
-import weakref
 from collections.abc import Callable
 
 from phalanx.storage.errors import StorageError, StorageInUseError
@@ -89,9 +88,10 @@ class FileLock:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+            _held.discard(self)
 
 
-_held: weakref.WeakSet[FileLock] = weakref.WeakSet()
+_held: set[FileLock] = set()
 
 
 def _forget_in_child() -> None:

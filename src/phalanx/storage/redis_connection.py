@@ -98,17 +98,18 @@ class RedisConnection:
             self._connection = None
 
     def _connect(self) -> Connection:
-        """Connect to the primary that is furthest ahead."""
-        best: tuple[State, Connection] | None = None
+        """Connect to the primary that has its replicas, and among such is furthest ahead."""
+        best: tuple[tuple[bool, State], Connection] | None = None
         reasons = []
         for server in self._address.servers or (None,):
             candidate = self._to(server)
             try:
                 candidate.connect()
-                role = ask(candidate, "ROLE")[0]
+                role, _, replicas, *_ = ask(candidate, "ROLE")
                 if role != b"master":
-                    raise TryAgain(f"{_place(server)} is a {role.decode()}, not a primary")
-                state = self._state_of(candidate)
+                    raise TryAgain(f"{_place(server)} is a replica; its primary must be named too")
+                # A primary that was cut off may hold more than its successor, all unconfirmed.
+                rank = (len(replicas) >= self._address.replicas, self._state_of(candidate))
             except redis.exceptions.AuthenticationError:
                 candidate.disconnect()
                 raise
@@ -116,10 +117,10 @@ class RedisConnection:
                 candidate.disconnect()
                 reasons.append(str(error))
                 continue
-            if best is None or state > best[0]:
+            if best is None or rank > best[0]:
                 if best is not None:
                     best[1].disconnect()
-                best = (state, candidate)
+                best = (rank, candidate)
             else:
                 candidate.disconnect()
         if best is None:

@@ -20,13 +20,14 @@ _APPLICATION = 0x50484C58
 _VERSION = 1
 _BUSY_S = 5.0
 
+# Not WITHOUT ROWID: there each comparison of keys reads the whole row, megabytes of a function.
 _SCHEMA = f"""
 BEGIN IMMEDIATE;
 CREATE TABLE head (one INTEGER PRIMARY KEY CHECK (one = 1), epoch INTEGER NOT NULL, layout TEXT);
 INSERT INTO head VALUES (1, 0, '');
 CREATE TABLE stored (
     name TEXT NOT NULL, key BLOB NOT NULL, value BLOB NOT NULL, PRIMARY KEY (name, key)
-) WITHOUT ROWID;
+);
 PRAGMA application_id = {_APPLICATION};
 PRAGMA user_version = {_VERSION};
 COMMIT;
@@ -139,7 +140,7 @@ class SqliteShard:
             )
         answer = db.execute("PRAGMA quick_check(1)").fetchone()[0]
         if answer != "ok":
-            raise self._corrupt(answer)
+            raise self._corrupt(answer.splitlines()[-1])
 
     def _stored_epoch(self) -> int:
         epoch: int = self._db.execute("SELECT epoch FROM head").fetchone()[0]
@@ -181,7 +182,7 @@ class SqliteShard:
 
     def _corrupt(self, reason: str) -> StorageCorruptError:
         return StorageCorruptError(
-            f"{self.path} is damaged ({reason.strip()}). Put a copy of it back, or move it away "
+            f"{self.path} is damaged ({reason}). Put a copy of it back, or move it away "
             "with its -wal file and start with an empty store."
         )
 

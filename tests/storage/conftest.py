@@ -1,0 +1,111 @@
+"""Places to keep a store in: each is opened, closed and opened again by the tests."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import socket
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from phalanx.bench.redis_server import RedisServer
+from phalanx.storage.memory import MemoryDisk, MemoryShard
+from phalanx.storage.opening import open_storage
+from phalanx.storage.storage import Storage
+
+BY_KEY = {"lineage": 4, "objects": 4}
+KINDS = ("memory", "sqlite", "redis", "three sqlite shards", "two redis shards")
+DURABLE_KINDS = KINDS[1:]
+
+
+class Place:
+    """Somewhere that outlives the stores opened on it. Closes what a test leaves open."""
+
+    def __init__(self, addresses: Sequence[str], locks: Sequence[Path] = ()) -> None:
+        self.addresses = list(addresses)
+        self.locks = locks
+        self._disk = MemoryDisk()
+        self._opened: list[Storage] = []
+
+    def open(self) -> Storage:
+        if self.addresses == ["memory"]:
+            storage = Storage([MemoryShard(self._disk)], by_key=BY_KEY)
+        else:
+            storage = open_storage(self.addresses, by_key=BY_KEY)
+        self._opened.append(storage)
+        return storage
+
+    def open_despite_lock(self) -> Storage:
+        """As when somebody has removed the lock of a head that still runs."""
+        for lock in self.locks:
+            lock.unlink()
+        return self.open()
+
+    def close(self) -> None:
+        for storage in self._opened:
+            storage.close()
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[RedisServer]:
+    """One server for the tests that neither stop it nor set it up; they use names of their own."""
+    directory = tempfile.mkdtemp(prefix="phx-", dir="/tmp")
+    try:
+        with RedisServer(directory) as server:
+            yield server
+    finally:
+        shutil.rmtree(directory)
+
+
+@pytest.fixture
+def short_directory() -> Iterator[Path]:
+    """A directory whose path leaves room for a socket's name."""
+    directory = tempfile.mkdtemp(prefix="phx-", dir="/tmp")
+    yield Path(directory)
+    shutil.rmtree(directory)
+
+
+@pytest.fixture
+def make_place(
+    request: pytest.FixtureRequest, tmp_path: Path, worker_id: str
+) -> Iterator[Callable[[str], Place]]:
+    """Makes an empty place of a kind; as many as the test wants."""
+    places: list[Place] = []
+    numbers = itertools.count()
+
+    def make(kind: str) -> Place:
+        count = {"three": 3, "two": 2}.get(kind.split(maxsplit=1)[0], 1)
+        unique = [f"{request.node.name}-{next(numbers)}" for _ in range(count)]
+        if "sqlite" in kind:
+            files = [tmp_path / f"store-{name.rpartition('-')[2]}" / "head.db" for name in unique]
+            locks = [file.with_name("head.db.lock") for file in files]
+            place = Place([f"sqlite:{file}" for file in files], locks)
+        elif "redis" in kind:
+            url = request.getfixturevalue("redis_server").url
+            names = ["".join(c if c.isalnum() else "." for c in name)[-100:] for name in unique]
+            place = Place([f"{url}&name={name}" for name in names])
+        else:
+            place = Place(["memory"])
+        places.append(place)
+        return place
+
+    yield make
+    for place in places:
+        place.close()
+
+
+@pytest.fixture
+def place(request: pytest.FixtureRequest, make_place: Callable[[str], Place]) -> Place:
+    """A place of the kind that the test is parametrized with."""
+    return make_place(request.param)
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A loopback port that nobody has at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
