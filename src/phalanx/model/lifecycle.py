@@ -16,11 +16,12 @@ INFEASIBLE: Final = "INFEASIBLE"
 
 TASK: Final[Mapping[str, frozenset[str]]] = {
     # Seed 003's states under today's names: waiting, placeable, ready, running, blocked,
-    # infeasible. A retry goes back to placeable; a lost worker does so from anywhere.
+    # infeasible. A retry goes back to placeable; a lost worker does so from anywhere. A task
+    # whose argument turned out to be lost when it was read waits for it again.
     PENDING_ARGS: frozenset({PENDING_NODE, FAILED}),
     PENDING_NODE: frozenset({SUBMITTED, INFEASIBLE, FAILED}),
     INFEASIBLE: frozenset({PENDING_NODE, SUBMITTED, FAILED}),
-    SUBMITTED: frozenset({RUNNING, PENDING_NODE, FINISHED, FAILED}),
+    SUBMITTED: frozenset({RUNNING, PENDING_ARGS, PENDING_NODE, FINISHED, FAILED}),
     RUNNING: frozenset({BLOCKED, FINISHED, FAILED, PENDING_NODE}),
     BLOCKED: frozenset({RUNNING, FINISHED, FAILED, PENDING_NODE}),
     FINISHED: frozenset(),
