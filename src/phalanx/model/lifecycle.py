@@ -42,6 +42,31 @@ ACTOR: Final[Mapping[str, frozenset[str]]] = {
     DEAD: frozenset(),
 }
 
+DRAINING: Final = "DRAINING"
+
+NODE: Final[Mapping[str, frozenset[str]]] = {
+    # Nobody comes back from the dead: a node that was cut off for long joins as a new one.
+    ALIVE: frozenset({DRAINING, DEAD}),
+    DRAINING: frozenset({DEAD}),
+    DEAD: frozenset(),
+}
+
+PENDING: Final = "PENDING"
+PREPARED: Final = "PREPARED"
+CREATED: Final = "CREATED"
+REMOVED: Final = "REMOVED"
+RESCHEDULING: Final = "RESCHEDULING"
+
+GROUP: Final[Mapping[str, frozenset[str]]] = {
+    # Prepared: every bundle is reserved, and the nodes are told to keep it so. Rescheduling: some
+    # bundles lost their node.
+    PENDING: frozenset({PREPARED, REMOVED}),
+    PREPARED: frozenset({CREATED, RESCHEDULING, REMOVED}),
+    CREATED: frozenset({RESCHEDULING, REMOVED}),
+    RESCHEDULING: frozenset({PREPARED, REMOVED}),
+    REMOVED: frozenset(),
+}
+
 
 class IllegalTransition(AssertionError):
     """A thing was moved where its table does not allow it."""
