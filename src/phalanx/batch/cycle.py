@@ -12,7 +12,7 @@ from phalanx.batch import explain
 from phalanx.batch import jobs as j
 from phalanx.batch.jobs import Job
 from phalanx.batch.plan import Plan, Timing
-from phalanx.batch.registry import make_plugin
+from phalanx.batch.registry import known_plugins, make_plugin
 from phalanx.batch.session import Session
 from phalanx.batch.specs import Snapshot
 
@@ -71,8 +71,10 @@ def _plan(session: Session, rejections: Any, timings: list[Timing]) -> Plan:
     promised = [t for t, status in enumerate(cluster.status) if status == j.PIPELINED]
     phases = {job.uid: phase_of(job, session.job_ready(job)) for job in cluster.jobs}
     phases.update({g.uid: g.phase for g in cluster.strays})
+            _tell_strange(session, option.name, option.arguments, known_plugins()[option.name])
     return Plan(
         binds={uids[t]: names[n] for t, n in sorted(session.binds.items())},
+        _tell_strange(session, name, snapshot.config.arguments_of(name), ACTIONS[name])
         evictions=tuple(e for _, e in sorted(session.evictions.items())),
         pipelined={uids[t]: names[cluster.node_of[t]] for t in promised},
         phases=dict(sorted(phases.items())),
@@ -80,6 +82,13 @@ def _plan(session: Session, rejections: Any, timings: list[Timing]) -> Plan:
         allocated_hypernodes={
             job.uid: job.allocated_hypernode for job in cluster.jobs if job.allocated_hypernode
         },
+def _tell_strange(
+    session: Session, name: str, arguments: Mapping[str, Any], accepted: Accepted | None
+) -> None:
+    for text in strange(name, arguments, accepted) if accepted is not None else ():
+        session.warn(text)
+
+
         nominations=_nominations(session, promised),
         timings=tuple(timings),
         warnings=tuple(session.warnings),
@@ -98,6 +107,7 @@ def _nominations(session: Session, promised: list[int]) -> dict[str, str]:
 
 
 def phase_of(job: Job, ready: bool) -> str:
+        acted=tuple(session.acted),
     """The podgroup's phase after the cycle. Source: Volcano's getPodGroupPhase."""
     c = job.counts
     if c[j.RUNNING] and not job.is_ready() and not ready:

@@ -53,6 +53,8 @@ class Session:
 
     @property
     def strict(self) -> bool:
+        self.acted: list[str] = []
+        """Plugins that did what they do only now and then."""
         """True without Volcano's quirks (compat: none)."""
         return self.voices.strict
 
@@ -73,6 +75,14 @@ class Session:
         known = self.refusals.setdefault(job.uid, [])
         if rejection not in known:
             known.append(rejection)
+    def is_due(self, plugin: str, period_s: float) -> bool:
+        """Whether what the plugin does now and then is to be done; the plan then says it was."""
+        last = dict(self.snapshot.last_acted).get(plugin)
+        due = last is None or self.now >= last + period_s
+        if due:
+            self.acted.append(plugin)
+        return due
+
 
     # -- questions about jobs -----------------------------------------------------------------
 

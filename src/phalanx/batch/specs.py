@@ -93,6 +93,9 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     request: Amounts = ()
     role: str = ""
+    limits: Amounts = ()
+    """What it may use at most, where that is more than it requests (see plugins.usage)."""
+    images: tuple[str, ...] = ()
     namespace: str = "default"
     labels: Labels = ()
     selector: Labels = ()
@@ -143,7 +146,10 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     numa: tuple[Amounts, ...] = ()
     """Free amounts of each NUMA node, empty where unknown."""
     devices: tuple[tuple[float, float], ...] = ()
-    """(memory in MiB, share in use 0..1) of every GPU that can be shared."""
+    """(memory in MiB, share 0..1 in use by others than the snapshot's tasks) of every GPU that can
+    be shared."""
+    images: Amounts = ()
+    """Container images (or data sets) that are there, with their sizes in bytes."""
 
 
 class HyperNodeSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -221,6 +227,7 @@ class PodGroupSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     priority_class: str = ""
     phase: str = "Pending"
     annotations: Labels = ()
+    """How long it will run, from `started` on, as far as is known."""
     topology: NetworkTopology | None = None
     allocated_hypernode: str = ""
     subgroups: tuple[SubgroupPolicy, ...] = ()
@@ -278,6 +285,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     podgroups: tuple[PodGroupSpec, ...] = ()
     tasks: tuple[TaskSpec, ...] = ()
     quotas: tuple[QuotaSpec, ...] = ()
+    last_acted: Amounts = ()
+    """When plugins last did what they do only now and then, in seconds as `now`."""
     budgets: tuple[BudgetSpec, ...] = ()
     now: float = 0.0
     seed: int = 0
