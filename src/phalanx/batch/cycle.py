@@ -56,13 +56,22 @@ def _decide(
     for tier in snapshot.config.tiers:
         for option in tier:
             plugin = make_plugin(option.name, option.arguments)
+            _tell_strange(session, option.name, option.arguments, known_plugins()[option.name])
             timed("plugin", option.name, partial(plugin.open, session))
     for name in snapshot.config.actions:
+        _tell_strange(session, name, snapshot.config.arguments_of(name), ACTIONS[name])
         action = import_module(f"phalanx.batch.actions.{name}")
         timed("action", name, partial(action.run, session))
     session.voices.tell("closing")
     rejections = timed("session", "explain", lambda: explain.rejections(session))
     return session, _plan(session, rejections, timings if clock else [])
+
+
+def _tell_strange(
+    session: Session, name: str, arguments: Mapping[str, Any], accepted: Accepted | None
+) -> None:
+    for text in strange(name, arguments, accepted) if accepted is not None else ():
+        session.warn(text)
 
 
 def _plan(session: Session, rejections: Any, timings: list[Timing]) -> Plan:
@@ -71,10 +80,8 @@ def _plan(session: Session, rejections: Any, timings: list[Timing]) -> Plan:
     promised = [t for t, status in enumerate(cluster.status) if status == j.PIPELINED]
     phases = {job.uid: phase_of(job, session.job_ready(job)) for job in cluster.jobs}
     phases.update({g.uid: g.phase for g in cluster.strays})
-            _tell_strange(session, option.name, option.arguments, known_plugins()[option.name])
     return Plan(
         binds={uids[t]: names[n] for t, n in sorted(session.binds.items())},
-        _tell_strange(session, name, snapshot.config.arguments_of(name), ACTIONS[name])
         evictions=tuple(e for _, e in sorted(session.evictions.items())),
         pipelined={uids[t]: names[cluster.node_of[t]] for t in promised},
         phases=dict(sorted(phases.items())),
@@ -82,16 +89,10 @@ def _plan(session: Session, rejections: Any, timings: list[Timing]) -> Plan:
         allocated_hypernodes={
             job.uid: job.allocated_hypernode for job in cluster.jobs if job.allocated_hypernode
         },
-def _tell_strange(
-    session: Session, name: str, arguments: Mapping[str, Any], accepted: Accepted | None
-) -> None:
-    for text in strange(name, arguments, accepted) if accepted is not None else ():
-        session.warn(text)
-
-
         nominations=_nominations(session, promised),
         timings=tuple(timings),
         warnings=tuple(session.warnings),
+        acted=tuple(session.acted),
     )
 
 
@@ -107,7 +108,6 @@ def _nominations(session: Session, promised: list[int]) -> dict[str, str]:
 
 
 def phase_of(job: Job, ready: bool) -> str:
-        acted=tuple(session.acted),
     """The podgroup's phase after the cycle. Source: Volcano's getPodGroupPhase."""
     c = job.counts
     if c[j.RUNNING] and not job.is_ready() and not ready:

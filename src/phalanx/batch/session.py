@@ -48,13 +48,13 @@ class Session:
         self.refusals: dict[str, list[Rejection]] = {}
         """Rejections of a podgroup as a whole, by its uid."""
         self.warnings: list[str] = []
+        self.acted: list[str] = []
+        """Plugins that did what they do only now and then."""
         self.task_keys: dict[int, tuple[Any, ...]] = {}
         self._tie_breaks: dict[int, int] = {}
 
     @property
     def strict(self) -> bool:
-        self.acted: list[str] = []
-        """Plugins that did what they do only now and then."""
         """True without Volcano's quirks (compat: none)."""
         return self.voices.strict
 
@@ -70,11 +70,6 @@ class Session:
     def warn(self, text: str) -> None:
         self.warnings.append(text)
 
-    def refuse(self, job: Job, rejection: Rejection) -> None:
-        """Remember why a podgroup as a whole was turned away; the same words once."""
-        known = self.refusals.setdefault(job.uid, [])
-        if rejection not in known:
-            known.append(rejection)
     def is_due(self, plugin: str, period_s: float) -> bool:
         """Whether what the plugin does now and then is to be done; the plan then says it was."""
         last = dict(self.snapshot.last_acted).get(plugin)
@@ -83,6 +78,11 @@ class Session:
             self.acted.append(plugin)
         return due
 
+    def refuse(self, job: Job, rejection: Rejection) -> None:
+        """Remember why a podgroup as a whole was turned away; the same words once."""
+        known = self.refusals.setdefault(job.uid, [])
+        if rejection not in known:
+            known.append(rejection)
 
     # -- questions about jobs -----------------------------------------------------------------
 

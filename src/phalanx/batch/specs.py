@@ -92,10 +92,10 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """All that decides where a task may go; tasks with one shape are interchangeable."""
 
     request: Amounts = ()
-    role: str = ""
     limits: Amounts = ()
     """What it may use at most, where that is more than it requests (see plugins.usage)."""
     images: tuple[str, ...] = ()
+    role: str = ""
     namespace: str = "default"
     labels: Labels = ()
     selector: Labels = ()
@@ -227,7 +227,6 @@ class PodGroupSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     priority_class: str = ""
     phase: str = "Pending"
     annotations: Labels = ()
-    """How long it will run, from `started` on, as far as is known."""
     topology: NetworkTopology | None = None
     allocated_hypernode: str = ""
     subgroups: tuple[SubgroupPolicy, ...] = ()
@@ -285,9 +284,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     podgroups: tuple[PodGroupSpec, ...] = ()
     tasks: tuple[TaskSpec, ...] = ()
     quotas: tuple[QuotaSpec, ...] = ()
-    last_acted: Amounts = ()
-    """When plugins last did what they do only now and then, in seconds as `now`."""
     budgets: tuple[BudgetSpec, ...] = ()
     now: float = 0.0
     seed: int = 0
+    last_acted: Amounts = ()
+    """When plugins last did what they do only now and then, in seconds as `now`."""
     expect: Expectation | None = None
