@@ -10,6 +10,8 @@ from typing import Any
 
 from phalanx.batch import explain
 from phalanx.batch import jobs as j
+from phalanx.batch.accepted import Accepted, strange
+from phalanx.batch.config import ACTIONS
 from phalanx.batch.jobs import Job
 from phalanx.batch.plan import Plan, Timing
 from phalanx.batch.registry import known_plugins, make_plugin
