@@ -11,6 +11,7 @@ from typing import Any
 from phalanx.batch import explain
 from phalanx.batch import jobs as j
 from phalanx.batch.accepted import Accepted, strange
+from phalanx.batch.cluster import Cluster
 from phalanx.batch.config import ACTIONS
 from phalanx.batch.jobs import Job
 from phalanx.batch.plan import Plan, Timing
@@ -22,28 +23,40 @@ Clock = Callable[[], float]
 
 
 def run_cycle(
-    snapshot: Snapshot, *, clock: Clock | None = None, shells: Mapping[str, Any] | None = None
+    snapshot: Snapshot,
+    *,
+    clock: Clock | None = None,
+    shells: Mapping[str, Any] | None = None,
+    cluster: Cluster | None = None,
 ) -> Plan:
     """Decide once. `clock` (seconds) times the parts; `shells` lends the outside to plugins that
-    need it (the extender's sender). Same snapshot, same plan."""
-    return decide(snapshot, clock=clock, shells=shells)[1]
+    need it (the extender's sender); `cluster` is the state where it was kept from an earlier cycle
+    (see `kept`), so that the snapshot's own is not read. Same snapshot, same plan."""
+    return decide(snapshot, clock=clock, shells=shells, cluster=cluster)[1]
 
 
 def decide(
-    snapshot: Snapshot, *, clock: Clock | None = None, shells: Mapping[str, Any] | None = None
+    snapshot: Snapshot,
+    *,
+    clock: Clock | None = None,
+    shells: Mapping[str, Any] | None = None,
+    cluster: Cluster | None = None,
 ) -> tuple[Session, Plan]:
     """As `run_cycle`, with the session for those who ask further."""
     collecting = gc.isenabled()
     gc.disable()  # a cycle makes no garbage in circles worth a pass over all tasks
     try:
-        return _decide(snapshot, clock, shells)
+        return _decide(snapshot, clock, shells, cluster)
     finally:
         if collecting:
             gc.enable()
 
 
 def _decide(
-    snapshot: Snapshot, clock: Clock | None, shells: Mapping[str, Any] | None
+    snapshot: Snapshot,
+    clock: Clock | None,
+    shells: Mapping[str, Any] | None,
+    cluster: Cluster | None,
 ) -> tuple[Session, Plan]:
     timings: list[Timing] = []
     read = clock or (lambda: 0.0)
@@ -54,7 +67,7 @@ def _decide(
         timings.append(Timing(part=part, name=name, seconds=read() - start))
         return result
 
-    session: Session = timed("session", "open", lambda: Session(snapshot, shells))
+    session: Session = timed("session", "open", lambda: Session(snapshot, shells, cluster))
     for tier in snapshot.config.tiers:
         for option in tier:
             plugin = make_plugin(option.name, option.arguments)

@@ -48,7 +48,7 @@ def _snapshot(at: Place, known: Known) -> s.Snapshot:
         config=read_config(at.need("config"), known),
         nodes=_each(at, "nodes", _node),
         hypernodes=_each(at, "hypernodes", _hypernode),
-        queues=_each(at, "queues", _queue),
+        queues=_each(at, "queues", queue_of),
         podgroups=_each(at, "podgroups", _podgroup),
         tasks=tuple(_task(p, shapes) for p in at.get("tasks").items()),
         quotas=_each(at, "resource_quotas", _quota),
@@ -148,7 +148,8 @@ def _hypernode(at: Place) -> s.HyperNodeSpec:
     )
 
 
-def _queue(at: Place) -> s.QueueSpec:
+def queue_of(at: Place) -> s.QueueSpec:
+    """One row of `queues`."""
     at.keys(
         "name", "weight", "priority", "state", "capability", "deserved", "guarantee",
         "reclaimable", "parent", "hierarchy_path", "hierarchy_weights", "affinity", "created",
@@ -227,7 +228,8 @@ def _podgroup(at: Place) -> s.PodGroupSpec:
     at.keys(
         "name", "namespace", "queue", "minMember", "minTaskMember", "minResources", "priority",
         "priority_class", "phase", "annotations", "network_topology", "allocated_hypernode",
-        "subgroup_policies", "created", "user", "group", "run_time_s", "started",
+        "subgroup_policies", "created", "user", "group", "run_time_s", "started", "ran_s",
+        "turn",
     )  # fmt: skip
     minimums = at.get("minTaskMember").members()
     return s.PodGroupSpec(
@@ -249,6 +251,8 @@ def _podgroup(at: Place) -> s.PodGroupSpec:
         group=at.get("group").text(""),
         run_time_s=_maybe_number(at, "run_time_s"),
         started=_maybe_number(at, "started"),
+        ran_s=at.get("ran_s").number(0.0),
+        turn=at.get("turn").whole() if at.has("turn") else None,
     )
 
 

@@ -34,13 +34,18 @@ PluginMaker = Callable[[Mapping[str, Any]], Plugin]
 class Session:
     """What actions and plugins work with. Tasks, nodes and queues are indexes into the cluster."""
 
-    def __init__(self, snapshot: Snapshot, shells: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        shells: Mapping[str, Any] | None = None,
+        cluster: Cluster | None = None,
+    ) -> None:
         self.snapshot = snapshot
         self.config: Configuration = snapshot.config
         self.now = snapshot.now
         self.shells = dict(shells or {})
         """What the caller lends to plugins that need the outside, by name."""
-        self.cluster = Cluster(snapshot)
+        self.cluster = Cluster(snapshot) if cluster is None else cluster
         self.voices = Voices(self.config)
         self.placer = Placer(self)
         self.binds: dict[int, int] = {}

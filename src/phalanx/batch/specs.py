@@ -234,7 +234,12 @@ class PodGroupSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     user: str = ""
     group: str = ""
     run_time_s: float | None = None
+    """How long it will run, from `started` on, as far as is known."""
     started: float | None = None
+    ran_s: float = 0.0
+    """How long it ran before `started`, if it was stopped since it was submitted."""
+    turn: int | None = None
+    """Its place in an order that somebody keeps from cycle to cycle (see plugins.tiresias)."""
 
     @property
     def uid(self) -> str:
