@@ -46,6 +46,11 @@ BUILT_IN: dict[str, str] = {
     "cohort": "cohort:Cohort",
     "whole-gang": "whole_gang:WholeGang",
     "reservation": "reservation:Reservation",
+    "fifo": "fifo:FirstInFirstOut",
+    "sjf": "sjf:ShortestJobFirst",
+    "srtf": "srtf:ShortestRemainingTimeFirst",
+    "srsf": "srsf:ShortestRemainingServiceFirst",
+    "tiresias": "tiresias:Tiresias",
 }
 """One line a plugin."""
 
