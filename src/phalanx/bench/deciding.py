@@ -1,6 +1,8 @@
-"""The benchmarks below the engine: placement of requests, whole batch cycles, the control store.
+"""The benchmarks below the engine: placement of requests, whole batch cycles, the control store,
+transfers between nodes.
 
-Each is a module with `run(clock)`; the clock is handed in because the deciding core has none. It gives rows, each a dict from the name of a figure to the figure.
+Each is a module with `run(clock)`; the clock is handed in because the deciding core has none. It
+gives rows, each a dict from the name of a figure to the figure.
 """
 
 from __future__ import annotations
