@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-GROUPS = ("engine", "placement", "batch", "cluster", "store", "transfer", "all")
+GROUPS = ("engine", "placement", "batch", "cluster", "store", "transfer", "simulator", "all")
 
 
 def run(

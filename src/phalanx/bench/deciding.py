@@ -21,6 +21,7 @@ MODULES = {
     "cluster": "phalanx.bench.heartbeats",
     "transfer": "phalanx.bench.transfer",
     "store": "phalanx.bench.store",
+    "simulator": "phalanx.sim.timed.benchmark",
 }
 
 Figures = dict[str, Any]
