@@ -8,6 +8,7 @@ import random
 import socket
 import struct
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -102,13 +103,17 @@ def node(start):
 def test_a_stranger_reaches_nobody(start, node):
     target, listening = node.open_process(node.prefix + bytes(10))
     before = resident_bytes(node.process.pid)
-    for number, (name, probe) in enumerate(PROBES.items()):
-        source = f"127.0.0.{2 + number}"  # each probe from an address of its own
-        seconds, came = strange(node, probe, source)
-        assert len(came) <= CHALLENGE_BYTES + VERDICT_BYTES, name
-        assert seconds > 0.9, f"{name}: answered before its second was over"
-        failed = node.wait_for(AuthFailed)
-        assert (failed.address, failed.count) == (source, 1), name
+    sources = {name: f"127.0.0.{2 + number}" for number, name in enumerate(PROBES)}
+    with ThreadPoolExecutor(len(PROBES)) as threads:
+        answers = threads.map(
+            lambda name: strange(node, PROBES[name], sources[name]),  # an address of its own each
+            PROBES,
+        )
+        for name, (seconds, came) in zip(PROBES, answers, strict=True):
+            assert len(came) <= CHALLENGE_BYTES + VERDICT_BYTES, name
+            assert seconds > 0.9, f"{name}: answered before its second was over"
+    failed = [node.wait_for(AuthFailed) for _ in PROBES]
+    assert {(f.address, f.count) for f in failed} == {(source, 1) for source in sources.values()}
     assert not readable(listening, 0), "nobody was handed to the process"
     assert resident_bytes(node.process.pid) - before < GROWTH_BYTES
     (friend,) = start(1, know=False)
