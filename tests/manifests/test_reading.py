@@ -117,6 +117,7 @@ spec:
         restartPolicy: Always
         containers:
         - image: i
+          command: [sh, -c, "cat /etc/volcano/w.host"]
           volumeMounts: [{name: v}]
           env: [{name: A, valueFrom: {fieldRef: {}}}, {name: B, value: 5}]
           resources: {limits: {ephemeral-storage: 1Gi, rdma/hca: 1}}
@@ -133,14 +134,14 @@ kind: ConfigMap
         "~hostNetwork": 14,
         "~restartPolicy": 15,
         "~containers[0].image": 17,
-        "~containers[0].volumeMounts": 18,
-        "~containers[0].env[0].valueFrom": 19,
-        "~containers[0].env[1].value": 19,
-        "~containers[0].resources.limits.ephemeral-storage": 20,
-        "~containers[0]": 17,
+        "~containers[0].volumeMounts": 19,
+        "~containers[0].env[0].valueFrom": 20,
+        "~containers[0].env[1].value": 20,
+        "~containers[0].resources.limits.ephemeral-storage": 21,
+        "spec.tasks[0].template": 10,
         "spec.volumes[0]": 7,
         "spec.colour": 6,
-        "kind": 22,
+        "kind": 23,
     }
     spec = manifests[0].spec
     assert isinstance(spec, JobSpec)

@@ -22,6 +22,8 @@ from phalanx.model.jobs.spec import (
 )
 
 MAX_REPLICAS = 100_000
+HOST_FILES = "/etc/volcano"
+"""Where the svc plugin puts its files inside a container."""
 TOPOLOGY_POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
 
 
@@ -98,6 +100,10 @@ def _check_plugins(at: Fields, job: JobSpec) -> None:
         if job.group(wanted) is None:
             reason = f"the {plugin} plugin's {role} is task {wanted!r}, which the job does not have"
             at.error(("plugins", plugin), f"{plugin}_{role}_missing", reason)
+    for i, group in enumerate(job.groups):
+        if any(HOST_FILES in word for p in group.template.processes for word in p.argv):
+            reason = f"host lists are not under {HOST_FILES} here, but in $PHALANX_FILES"
+            at.warn(("tasks", i, "template"), "host_files_elsewhere", reason)
 
 
 def _group(at: Fields, index: int) -> TaskGroup:

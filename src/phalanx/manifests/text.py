@@ -1,7 +1,7 @@
 """YAML within bounds: what a stranger may send is refused before anything walks it.
 
-A manifest is at most a megabyte, 100,000 nodes, 1,000 documents and 50 levels deep, and has no
-aliases: three hundred bytes of those become billions of values in whatever follows them. The
+A manifest is at most a megabyte, 100,000 lines and nodes, 1,000 documents and 50 levels deep, and
+has no aliases: three hundred bytes of those become billions of values in whatever follows them. The
 bounds are checked on the parser's events, before a single value is built.
 """
 
@@ -17,6 +17,7 @@ from phalanx.manifests.findings import Finding, ManifestError
 
 MAX_BYTES = 1_000_000
 MAX_NODES = 100_000
+"""Scalars, lists and mappings together; also the bound on lines, which is quicker to see."""
 MAX_DOCUMENTS = 1_000
 MAX_DEPTH = 50
 
@@ -69,6 +70,10 @@ def load(text: str | bytes, file: str = "") -> list[Text]:
             raise _refusal(
                 "too_large", f"{size} bytes; a manifest has at most {MAX_BYTES}", 1, file
             )
+        lines = text.count(b"\n" if isinstance(text, bytes) else "\n")
+        if lines > MAX_NODES:
+            reason = f"this has {lines} lines; a manifest has at most {MAX_NODES}"
+            raise _refusal("too_many_lines", reason, MAX_NODES, file)
         _check(text, file)
         return list(_documents(text, file))
     except yaml.MarkedYAMLError as e:

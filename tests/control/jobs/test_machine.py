@@ -10,6 +10,7 @@ import pytest
 from tests.control.jobs.shell import J, Shell, job_spec
 
 from phalanx.control.jobs import events as ev
+from phalanx.manifests.reading import read_checked
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import KEEP_TRANSITIONS, JobCommandError, JobRecord, new_job
 
@@ -332,6 +333,23 @@ def test_a_job_goes_on_after_a_restart_of_the_store(state):
     for shell in (first, second):
         shell.play("gone run at 50 ok")
     assert msgspec.to_builtins(second.job) == msgspec.to_builtins(first.job)
+
+
+EXAMPLES = [
+    manifest.spec
+    for file in sorted((Path(__file__).parents[3] / "examples" / "jobs").glob("*.yaml"))
+    for manifest in read_checked(file.read_text())[0]
+    if manifest.kind == "Job"
+]
+
+
+@pytest.mark.parametrize("spec", EXAMPLES, ids=lambda s: s.name)
+def test_the_examples_complete(spec):
+    shell = Shell(msgspec.structs.replace(spec, name="j"))
+    for _ in range(4):
+        if not shell.job.is_finished:
+            shell.play("run ok gone")
+    assert shell.job.state == st.COMPLETED
 
 
 def test_counts_add_up_from_the_start():
