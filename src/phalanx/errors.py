@@ -259,6 +259,14 @@ class ObjectReconstructionFailedError(ObjectLostError):
     """The object was lost and its lineage could not be run again."""
 
 
+class ObjectReconstructionFailedMaxAttemptsExceededError(ObjectReconstructionFailedError):
+    """The task that made the lost object has no retries left."""
+
+
+class ObjectReconstructionFailedLineageEvictedError(ObjectReconstructionFailedError):
+    """The task that made the lost object was forgotten for want of room."""
+
+
 class GetTimeoutError(PhalanxError, TimeoutError):
     """`get` ran into its timeout."""
 
@@ -320,6 +328,10 @@ class ActorHandleNotFoundError(ValueError, PhalanxError):
 
 class AuthenticationError(PhalanxError):
     """The peer did not prove that it belongs to this cluster."""
+
+
+class StaleNodeError(PhalanxError):
+    """The node is not one that the cluster counts on any more: it must come back as a new one."""
 
 
 class ProtocolError(PhalanxError):

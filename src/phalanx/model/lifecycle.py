@@ -16,11 +16,12 @@ INFEASIBLE: Final = "INFEASIBLE"
 
 TASK: Final[Mapping[str, frozenset[str]]] = {
     # Seed 003's states under today's names: waiting, placeable, ready, running, blocked,
-    # infeasible. A retry goes back to placeable; a lost worker does so from anywhere.
+    # infeasible. A retry goes back to placeable; a lost worker does so from anywhere. A task
+    # whose argument turned out to be lost when it was read waits for it again.
     PENDING_ARGS: frozenset({PENDING_NODE, FAILED}),
     PENDING_NODE: frozenset({SUBMITTED, INFEASIBLE, FAILED}),
     INFEASIBLE: frozenset({PENDING_NODE, SUBMITTED, FAILED}),
-    SUBMITTED: frozenset({RUNNING, PENDING_NODE, FINISHED, FAILED}),
+    SUBMITTED: frozenset({RUNNING, PENDING_ARGS, PENDING_NODE, FINISHED, FAILED}),
     RUNNING: frozenset({BLOCKED, FINISHED, FAILED, PENDING_NODE}),
     BLOCKED: frozenset({RUNNING, FINISHED, FAILED, PENDING_NODE}),
     FINISHED: frozenset(),
@@ -39,6 +40,31 @@ ACTOR: Final[Mapping[str, frozenset[str]]] = {
     ALIVE: frozenset({RESTARTING, DEAD}),
     RESTARTING: frozenset({ALIVE, RESTARTING, DEAD}),
     DEAD: frozenset(),
+}
+
+DRAINING: Final = "DRAINING"
+
+NODE: Final[Mapping[str, frozenset[str]]] = {
+    # Nobody comes back from the dead: a node that was cut off for long joins as a new one.
+    ALIVE: frozenset({DRAINING, DEAD}),
+    DRAINING: frozenset({DEAD}),
+    DEAD: frozenset(),
+}
+
+PENDING: Final = "PENDING"
+PREPARED: Final = "PREPARED"
+CREATED: Final = "CREATED"
+REMOVED: Final = "REMOVED"
+RESCHEDULING: Final = "RESCHEDULING"
+
+GROUP: Final[Mapping[str, frozenset[str]]] = {
+    # Prepared: every bundle is reserved, and the nodes are told to keep it so. Rescheduling: some
+    # bundles lost their node.
+    PENDING: frozenset({PREPARED, REMOVED}),
+    PREPARED: frozenset({CREATED, RESCHEDULING, REMOVED}),
+    CREATED: frozenset({RESCHEDULING, REMOVED}),
+    RESCHEDULING: frozenset({PREPARED, REMOVED}),
+    REMOVED: frozenset(),
 }
 
 

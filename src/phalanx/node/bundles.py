@@ -25,11 +25,17 @@ class BundlePool:
         if shares:
             # What the bundle does not have of a shared device is taken for good.
             self._inner.acquire(ResourceSet(shares))
+        self._takers = 0
 
     @property
     def resources(self) -> ResourceSet:
         """What the bundle reserves."""
         return self.reservation.resources
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody holds a part of it."""
+        return not self._takers
 
     def can_ever(self, request: ResourceSet) -> bool:
         """Whether the empty bundle would hold `request`."""
@@ -46,6 +52,7 @@ class BundlePool:
         inner = self._inner.acquire(request)
         if inner is None:
             return None
+        self._takers += 1
         outside = {
             name: tuple((self._numbers[name][i], units) for i, units in taken)
             for name, taken in inner.instances.items()
@@ -54,6 +61,7 @@ class BundlePool:
 
     def force_acquire(self, request: ResourceSet) -> Allocation:
         """CPUs of a task that goes on after waiting: taken whether free or not."""
+        self._takers += 1
         return self._inner.force_acquire(request)
 
     def release(self, allocation: Allocation) -> None:
@@ -62,6 +70,7 @@ class BundlePool:
             name: tuple((self._numbers[name].index(i), units) for i, units in taken)
             for name, taken in allocation.instances.items()
         }
+        self._takers -= 1
         self._inner.release(Allocation(resources=allocation.resources, instances=inside))
 
 

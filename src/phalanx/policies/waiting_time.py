@@ -67,6 +67,10 @@ class LeastWaiting:
         if row is not None and self._is_laid_out(view.nodes):
             self._write(row, backlog)
 
+    def forget(self, node: str) -> None:
+        """Drops what a node that is gone reported."""
+        self._backlogs.pop(node, None)
+
     def estimate_s(self, node: str, asking: Asking) -> float:
         """Seconds that a task would wait on `node` before it could start."""
         backlog = self._backlogs.get(node, Backlog())

@@ -30,6 +30,10 @@ class Handler(Protocol):
         """Time has passed."""
         ...
 
+    def on_round(self) -> None:
+        """All messages that had come are handled, and answers are about to leave."""
+        ...
+
 
 class NodeLoop:
     """Connections by descriptor. The zygote's is never dropped for a bad message."""
@@ -61,6 +65,7 @@ class NodeLoop:
             if now - last_tick >= _TICK_S:
                 last_tick = now
                 self._handler.on_tick(now)
+            self._handler.on_round()
             for connection in self._connections.values():
                 connection.flush()
 

@@ -1,13 +1,14 @@
-"""The node's process: a thin shell around the machines of leases, actors and shared memory.
+"""The node's process: a thin shell around the machines of leases, bundles and shared memory.
 
 One thread, one epoll loop. It never unpickles anything: what users wrote passes through as bytes.
+On a single machine the control store's machines live here as well.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
+import random
 import secrets
 import signal
 import socket
@@ -18,19 +19,46 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from phalanx.control.actors import ActorTable
 from phalanx.engines.declared_topology import read_topology
 from phalanx.engines.embedded import session as sessions
 from phalanx.engines.embedded import zygote
 from phalanx.engines.embedded.connection import Connection, listen
-from phalanx.engines.embedded.node_actors import ActorShell
+from phalanx.engines.embedded.names import prefix_of_name
+from phalanx.engines.embedded.node_actors import NodeActors
+from phalanx.engines.embedded.node_control import ControlLink
+from phalanx.engines.embedded.node_exits import NodeExits
+from phalanx.engines.embedded.node_groups import NodeGroups
+from phalanx.engines.embedded.node_jobs import NodeJobs
 from phalanx.engines.embedded.node_loop import NodeLoop
+from phalanx.engines.embedded.node_member import MemberConfig, Membership, membership
+from phalanx.engines.embedded.node_others import OtherNodes
 from phalanx.engines.embedded.node_requests import NodeRequests
 from phalanx.engines.embedded.node_store import NodeStore
-from phalanx.errors import ProtocolError
-from phalanx.model.lifecycle import DEAD
+from phalanx.model.ids import PREFIX_BYTES, node_prefix
+from phalanx.node.bundle_table import BundleTable
+from phalanx.node.group_places import GroupPlaces
 from phalanx.node.leases import Demand, Lease, LeaseMachine
+from phalanx.node.spilling import Spilling, SpillOptions
 from phalanx.node.workers import WorkerPool, WorkerRecord
+from phalanx.protocol.cluster_messages import (
+    CommitBundles,
+    Drain,
+    EndActor,
+    EnvironmentKnown,
+    GiveBackBundles,
+    GroupKnown,
+    JobEnded,
+    JobKnown,
+    NodeDied,
+    PlaceActor,
+    Prefetch,
+    PrepareBundles,
+    ProcessEnded,
+    Via,
+    View,
+    WithdrawActor,
+)
+from phalanx.protocol.frames import encode_body, decode_body
 from phalanx.protocol.messages import (
     PROTOCOL_VERSION,
     ActorFailed,
@@ -43,14 +71,12 @@ from phalanx.protocol.messages import (
     Events,
     Granted,
     Hello,
-    JobSetup,
     KillWorker,
     LeaseDue,
     LeaseReturned,
     LeaseWanted,
     LogLine,
     Refused,
-    Reply,
     Request,
     Sealed,
     Settled,
@@ -58,13 +84,14 @@ from phalanx.protocol.messages import (
     Terminate,
     Unblocked,
     Used,
-    WorkerDied,
 )
+from phalanx.policies.waiting_time import Average
 from phalanx.resources.instances import NodeResources
 from phalanx.resources.sets import ResourceSet
+from phalanx.scheduling.cluster_nodes import ClusterNodes
 
-_HOLD_STARTS_S = 1.0
 _KEEP_EVENTS = 40_000
+_FOR_CONTROL = (ActorReady, ActorFailed, ActorLeaving, ActorUnreferenced)
 
 
 class NodeConfig(msgspec.Struct, kw_only=True):
@@ -82,17 +109,11 @@ class NodeConfig(msgspec.Struct, kw_only=True):
     lives_with_driver: bool = True
     topology: str = ""
     """How the devices are wired, see `declared_topology`; empty: not known."""
-
-
-class Job(msgspec.Struct, kw_only=True):
-    """A driver and what its workers need to run its code."""
-
-    number: int
-    driver: bytes
-    setup: JobSetup
-    log_to_driver: bool
-    config: dict[str, Any]
-    started: float
+    spilling: SpillOptions = SpillOptions()
+    member: MemberConfig | None = None
+    """The cluster that it joins; None: it is a cluster of its own."""
+    address: str = ""
+    """HOST:PORT of the cluster's head; empty for a cluster of one."""
 
 
 class NodeShell:
@@ -101,82 +122,130 @@ class NodeShell:
     def __init__(self, config: NodeConfig, zygote_sock: socket.socket) -> None:
         self.config = config
         self.session = config.session
-        self.peers: dict[bytes, Connection] = {}
+        self.prefix = node_prefix(config.node_id)
+        self.peers: dict[bytes, Any] = {}
+        """Connections to this node's processes, and stand-ins for those of other nodes."""
         self._zygote = Connection(zygote_sock)
         listener = listen(self.session.socket_of(b"node"))
-        self._loop = NodeLoop(self, listener, self._zygote)
-        pool = WorkerPool(
-            max(1, int(config.resources.get("CPU", 1))), lambda job: secrets.token_bytes(12) + job
-        )
+        self.loop = NodeLoop(self, listener, self._zygote)
         wiring = read_topology(config.topology) if config.topology else None
         if wiring is not None and len(wiring.numa) < config.resources.get("GPU", 0):
             wiring = None  # of fewer devices than this node declares
         self.resources = NodeResources(
             config.resources, frozenset(config.unit_resources), topology=wiring
         )
-        self.leases = LeaseMachine(self.resources, self, pool, config.node_id, config.labels)
-        self.actors = ActorTable(ActorShell(self))
+        self.jobs = NodeJobs(self)
+        self.exits = NodeExits(self)
+        self.actors = NodeActors(self)
+        self.groups = NodeGroups(self)
+        self.others = OtherNodes(self)
         self.store = NodeStore(self)
-        self.jobs: dict[bytes, Job] = {}
-        self.job_count = 0
+        self.bundles = BundleTable(self.resources)
+        places = GroupPlaces(config.node_id, self.bundles)
+        self.cluster = ClusterNodes()
+        rng = random.Random(secrets.randbits(64))
+        self.spilling = Spilling(
+            config.node_id,
+            self.cluster,
+            self,
+            rng,
+            config.spilling,
+            lambda owner: owner[:PREFIX_BYTES] == self.prefix,
+            places.nodes_of,
+        )
+        pool = WorkerPool(max(1, int(config.resources.get("CPU", 1))), self.jobs.new_process)
+        self.leases = LeaseMachine(
+            self.resources, self, pool, config.node_id, config.labels, places, self.spilling
+        )
         self.events: list[tuple[Any, ...]] = []
         self._requests = NodeRequests(self)
-        self._environments: dict[bytes, dict[str, str]] = {}
-        self._set_up: set[bytes] = set()
-        self._deaths: dict[bytes, tuple[str, str]] = {}
-        self._warming: dict[bytes, tuple[Connection, Reply]] = {}
-        self._drain_waiters: list[tuple[Connection, int]] = []
-        self._exit_waiters: list[tuple[set[bytes], Connection, int]] = []
-        self.group_waiters: dict[bytes, list[tuple[Connection, int]]] = {}
         self._memory_checked = 0.0
+        self._must_plan = False
+        self.is_draining = ""
+        self.run_s = Average()
+        """Of leases, in seconds."""
+        self.bandwidth = Average()
+        """Of objects that came from other nodes, in bytes a second."""
+        self.member: Membership = membership(self)
+        self.control: ControlLink = self.member.link
 
     def serve(self, driver: Connection | None) -> None:
         """Until told to stop, or the driver that it lives with is gone."""
         if driver is not None:
-            self._loop.watch(driver)
-        self._loop.serve()
+            self.loop.watch(driver)
+        self.member.start()
+        self.loop.serve()
+
+    # ---- time and ends -----------------------------------------------------------------------
 
     def on_lost(self, connection: Connection) -> None:
         """A connection has ended."""
         if connection is self._zygote:
-            self._loop.is_stopping = True
+            self.loop.is_stopping = True
+        elif self.member.is_lost(connection):
             return
-        if connection.peer and self.peers.get(connection.peer) is connection:
+        elif connection.tag == "node":
+            self.others.connection_lost(connection)
+        elif connection.peer and self.peers.get(connection.peer) is connection:
             del self.peers[connection.peer]
             if connection.tag == "driver":
                 self._driver_gone(connection.peer)
             elif connection.tag == "worker":
-                self._process_gone(connection.peer, time.monotonic())
+                self.process_gone(connection.peer, time.monotonic())
 
     def _driver_gone(self, driver: bytes) -> None:
-        now = time.monotonic()
-        self._process_gone(driver, now)
-        for job_id, job in list(self.jobs.items()):
-            if job.driver != driver:
-                continue
-            keep = {a.worker for a in self.actors.all() if a.detached and a.state != DEAD}
-            for worker in self.leases.workers.of_job(job_id):
-                if worker.worker_id not in keep:
-                    self.stop_worker(worker, "its job ended", True)
-            del self.jobs[job_id]
+        self.process_gone(driver, time.monotonic(), is_driver=True)
         if self.config.lives_with_driver:
-            self._loop.is_stopping = True
+            self.loop.is_stopping = True
 
-    def _process_gone(self, process: bytes, now: float) -> None:
+    def process_gone(self, process: bytes, now: float, is_driver: bool = False) -> None:
+        """A driver or worker of this node has ended: what it had goes."""
         self.leases.owner_gone(process, now)
-        self.actors.process_gone(process)
+        self.spilling.owner_gone(process)
+        self.others.process_gone(process)
+        self.control.tell(ProcessEnded(process, is_driver))
         self.store.process_gone(process)
-        for group in self.leases.groups.of_creator(process):
-            self._requests.remove_group(group.group)
 
     def on_tick(self, now: float) -> None:
         """Time has passed."""
         self.leases.tick(now)
-        self.actors.tick(now)
-        self._requests.place_groups()
+        if self.bundles.tick(now):
+            self.leases.dispatch(now)
+        self.groups.settle()
+        self.member.tick(now)
+        if not self.spilling.is_alone and self.leases.has_demands:
+            self._must_plan = True
         if now - self._memory_checked > 0.25:
             self._memory_checked = now
             self._relieve_memory()
+
+    def on_round(self) -> None:
+        """All messages that had come are handled."""
+        self.groups.settle()
+        self.member.round()
+        if self._must_plan:
+            self._must_plan = False
+            self._plan()
+            self.member.round()
+
+    def note(self, text: str) -> None:
+        """Something that a person who reads the node's log wants to know."""
+        print(f"phalanx: {text}", file=sys.stderr, flush=True)
+
+    def plan_soon(self) -> None:
+        """What is asked of other nodes is to be looked at again."""
+        self._must_plan = True
+
+    def report_soon(self) -> None:
+        """What is free here has changed in a way that the control store waits for."""
+        self.member.report_soon()
+
+    def _plan(self) -> None:
+        if self.spilling.is_alone:
+            return
+        self.cluster.put(self.member.own_row())
+        self.spilling.plan(self.leases.demands())
+        self.leases.dispatch(time.monotonic())
 
     def _relieve_memory(self) -> None:
         from phalanx.engines.embedded.node_memory import worker_to_end  # psutil: not at the start
@@ -184,36 +253,53 @@ class NodeShell:
         found = worker_to_end(self.leases.leases.values(), self.config.memory_limit)
         if found is not None:
             worker_id, reason = found
-            self._deaths[worker_id] = (reason, "oom")
+            self.exits.reasons[worker_id] = (reason, "oom")
             self._kill(worker_id)
 
     # ---- messages ----------------------------------------------------------------------------
 
-    def on_message(  # noqa: PLR0912, PLR0915
-        self, connection: Connection, message: Any
-    ) -> None:
+    def on_message(self, connection: Connection, message: Any) -> None:
         """A message came."""
+        if connection is self._zygote:
+            self._from_zygote(message)
+        elif connection.tag == "node":
+            self.others.on_message(connection, message)
+        elif self.member.is_control(connection):
+            self.member.on_message(message)
+        elif not connection.peer and not _introduces(message):
+            self.loop.lose(connection)
+        else:
+            self.on_process_message(connection, message)
+
+    def _from_zygote(self, message: Any) -> None:
+        match message:
+            case Request(method="drained"):
+                self.exits.drained()
+            case Request():
+                self.exits.worker_exited(message.args, time.monotonic())
+            case LogLine():
+                self.exits.log(message)
+
+    def on_process_message(  # noqa: PLR0912
+        self, connection: Any, message: Any
+    ) -> None:
+        """A driver or worker says something; those of other nodes through theirs."""
         # One line a message: this is the node's table of what it understands.
         now = time.monotonic()
-        peer = connection.peer
+        peer: bytes = connection.peer
         match message:
-            case Request(method="drained") if connection is self._zygote:
-                self._answer_drained()
-            case Request() if connection is self._zygote:
-                self._worker_exited(message.args, now)
-            case _ if not peer and not _introduces(message) and connection is not self._zygote:
-                self._loop.lose(connection)
-            case LogLine():
-                self._log(message)
             case Hello():
                 self._hello(connection, message, now)
             case Request():
                 self._requests.answer(connection, message)
             case LeaseWanted():
                 self._lease_wanted(peer, message, now)
+            case LeaseReturned() if message.lease < 0:
+                self.others.returned(message, peer)
             case LeaseReturned():
                 self.leases.returned(message.lease, message.reusable, now)
-                self._requests.place_groups()
+            case KillWorker() if message.lease < 0:
+                self.others.kill(message, peer)
             case KillWorker():
                 lease = self.leases.leases.get(message.lease)
                 if lease is not None and lease.demand.owner == peer:
@@ -225,81 +311,86 @@ class NodeShell:
             case Sealed():
                 self.store.sealed(message.name, message.size, peer)
             case Claimed():
-                self.store.ledger.claimed(message.name, peer)
+                if not self.others.pass_on(prefix_of_name(message.name), peer, message):
+                    self.store.ledger.claimed(message.name, peer)
             case Settled():
-                self.store.settled(message.worker, peer)
+                if not self.others.pass_on(message.worker, peer, message):
+                    self.store.settled(message.worker, peer)
             case Used():
                 self.store.ledger.used(message.name)
             case Dropped():
-                self.store.dropped(message.name, message.size, peer)
-            case ActorReady():
-                self.actors.ready(message.actor, peer, self._pid_of(peer))
-            case ActorFailed():
-                self.actors.failed(message.actor, message.error)
-            case ActorLeaving():
-                self.actors.leaving(message.actor, message.reason)
-            case ActorUnreferenced():
-                self.actors.unreferenced(message.actor)
+                if not self.others.pass_on(prefix_of_name(message.name), peer, message):
+                    self.store.dropped(message.name, message.size, peer)
+            case Prefetch():
+                self.store.prefetch(message)
+            case _ if isinstance(message, _FOR_CONTROL):
+                self.control.tell(Via(peer, encode_body([message])))
             case Events():
                 self.events += message.rows
                 if len(self.events) > _KEEP_EVENTS:
                     del self.events[: _KEEP_EVENTS // 2]
             case Stop() if connection.tag == "driver":
-                self._loop.is_stopping = True
+                self.loop.lose(connection)
             case _:
-                self._loop.lose(connection)
+                self.loop.lose(connection)
+
+    def on_control(self, message: Any) -> None:  # noqa: PLR0912
+        """The control store says something."""
+        match message:
+            case Via():
+                peer = self.peers.get(message.process)
+                if peer is not None:
+                    for inner in decode_body(message.body):
+                        peer.post(inner)
+            case View():
+                self.others.view(message)
+            case NodeDied():
+                self.others.node_died(message)
+            case PlaceActor():
+                self.actors.place(message)
+            case WithdrawActor():
+                self.actors.withdraw(message)
+            case EndActor():
+                self.actors.end(message)
+            case JobKnown():
+                self.jobs.known[message.job] = message
+            case EnvironmentKnown():
+                self.jobs.environments[message.key] = message.variables
+            case JobEnded():
+                self.jobs.ended(message.job, set(message.keep))
+            case PrepareBundles():
+                self.groups.prepare(message)
+            case CommitBundles():
+                self.groups.commit(message)
+            case GiveBackBundles():
+                self.groups.give_back(message)
+            case GroupKnown():
+                self.groups.known(message)
+            case Drain():
+                self.is_draining = message.reason
 
     def _hello(self, connection: Connection, message: Hello, now: float) -> None:
-        is_known = self.leases.workers.get(message.process) is not None
-        if message.version != PROTOCOL_VERSION or not is_known or message.process in self.peers:
-            self._loop.lose(connection)
+        if message.version != PROTOCOL_VERSION or message.process in self.peers:
+            self.loop.lose(connection)
+            return
+        if message.kind == "node":
+            connection.peer, connection.tag = message.process, "node"
+            self.others.introduced(connection, message.process[:PREFIX_BYTES])
+            return
+        if self.leases.workers.get(message.process) is None:
+            self.loop.lose(connection)
             return
         connection.peer = message.process
         connection.tag = message.kind
         self.peers[message.process] = connection
-        if message.kind == "worker":
-            self.leases.worker_ready(message.process, message.pid, now)
-            self._end_warming(message.process[12:])
-
-    def _end_warming(self, job: bytes) -> None:
-        waiting = self._warming.pop(job, None)
-        if waiting is not None:
-            waiting[0].post(waiting[1])
-
-    def register_job(self, connection: Connection, args: dict[str, Any]) -> dict[str, Any]:
-        """A driver introduces itself; it gets its job and its id."""
-        self.job_count += 1
-        job_id = self.job_count.to_bytes(4, "big")
-        driver = secrets.token_bytes(12) + job_id
-        connection.peer, connection.tag = driver, "driver"
-        self.peers[driver] = connection
-        setup = JobSetup(
-            job_id, args["path"], args["directory"], {}, args["namespace"], args.get("hook", b"")
-        )
-        self.jobs[job_id] = Job(
-            number=self.job_count,
-            driver=driver,
-            setup=setup,
-            log_to_driver=args["log_to_driver"],
-            config=args,
-            started=time.time(),
-        )
-        for _ in range(self.config.prestart):
-            self.start_worker(self.leases.workers.prestart(job_id))
-        return {"process": driver, "node_id": self.config.node_id}
-
-    def reply_when_warm(self, connection: Connection, token: int, answer: dict[str, Any]) -> None:
-        """Answer a new driver once its first worker is there: its first task need not wait."""
-        if self.config.prestart:
-            self._warming[connection.peer[12:]] = (connection, Reply(token, answer))
-        else:
-            connection.post(Reply(token, answer))
+        self.leases.worker_ready(message.process, message.pid, now)
+        self.jobs.end_warming(message.process[12:])
 
     def _lease_wanted(self, peer: bytes, message: LeaseWanted, now: float) -> None:
         resources = ResourceSet.from_mapping(message.resources)
         strategy = message.strategy
         group = strategy.get("group")
-        self.leases.want(
+        self.want(
             now,
             owner=peer,
             scheduling_class=message.scheduling_class,
@@ -314,107 +405,39 @@ class NodeShell:
             seen=message.seen,
         )
 
-    def environment(self, key: bytes, variables: dict[str, str]) -> None:
-        """Remember what an environment's key stands for."""
-        self._environments[key] = variables
+    def want(self, now: float, **fields: Any) -> None:
+        """Set a demand, and look what other nodes can do about it."""
+        if fields["group"] is not None and fields["count"] > 0:
+            self.groups.look_up(fields["group"][0])
+        self.leases.want(now, **fields)
+        self._must_plan = True
 
-    def _pid_of(self, worker_id: bytes) -> int:
-        worker = self.leases.workers.get(worker_id)
-        return 0 if worker is None else worker.pid
+    def local_peers(self) -> list[Connection]:
+        """Connections to this node's own processes."""
+        return [c for c in self.peers.values() if isinstance(c, Connection)]
 
-    def _log(self, message: LogLine) -> None:
-        for worker in self.leases.workers.all():
-            if worker.pid == message.pid:
-                job = self.jobs.get(worker.job)
-                path = os.path.join(self.session.logs, f"worker-{message.pid}.log")
-                with open(path, "a", opener=_private) as file:
-                    file.write(message.line + "\n")
-                if job is not None and job.log_to_driver and job.driver in self.peers:
-                    self.peers[job.driver].post(message)
-                return
+    def way_to(self, process: bytes) -> Any:
+        """Where a message for a process, of this node or another, is posted."""
+        found = self.peers.get(process)
+        if found is None and process[:PREFIX_BYTES] != self.prefix:
+            return self.others.peer(process)
+        return found
 
-    def _worker_exited(self, args: dict[str, Any], now: float) -> None:
-        worker_id = args["worker"]
-        self._end_warming(worker_id[12:])
-        worker = self.leases.workers.get(worker_id)
-        reason, kind = self._deaths.pop(worker_id, ("", ""))
-        if not kind and "reason" in args:
-            reason, kind = args["reason"], "crashed"
-            if self.leases.hold_starts(now, now + _HOLD_STARTS_S):
-                print(f"phalanx: a worker is wanted, and {reason}", file=sys.stderr, flush=True)
-        if not kind:
-            code = args["code"]
-            how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-            reason, kind = f"worker process {args['pid']} ended with {how}", "crashed"
-        connection = self.peers.get(worker_id)
-        if connection is not None:
-            self._read_last(connection)
-        self.peers.pop(worker_id, None)
-        lease = self.leases.worker_gone(worker_id, now)
-        if connection is not None:
-            self._loop.forget(connection)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self.session.socket_of(worker_id))
-        self._set_up.discard(worker_id)
-        if worker is None:
-            return
-        self._answer_exits(worker_id)
-        died = WorkerDied(worker_id, reason, kind)
-        if lease is not None:
-            if lease.demand.actor:
-                self.actors.worker_died(lease.demand.actor, worker_id, reason)
-            elif lease.demand.owner in self.peers:
-                self.peers[lease.demand.owner].post(died)
-        self._process_gone(worker_id, now)
-        for peer, other in self.peers.items():
-            if lease is None or peer != lease.demand.owner or lease.demand.actor:
-                other.post(died)
-        self.store.worker_gone(worker_id, set(self.peers))
+    # ---- effects of the lease machine and of spilling ----------------------------------------
 
-    def _read_last(self, connection: Connection) -> None:
-        """What a process said before it ended: that it left on its own will, for one."""
-        with contextlib.suppress(ProtocolError):
-            while last := connection.receive():
-                for message in last:
-                    self.on_message(connection, message)
-
-    def reply_when_drained(self, connection: Connection, token: int) -> None:
-        """Answer a request once everything printed so far has been passed on."""
-        self._drain_waiters.append((connection, token))
-        self._zygote.post(Request(0, "drain"))
-
-    def _answer_drained(self) -> None:
-        waiters, self._drain_waiters = self._drain_waiters, []
-        for connection, token in waiters:
-            connection.post(Reply(token, None))
-
-    def reply_when_gone(self, workers: set[bytes], connection: Connection, token: int) -> None:
-        """Answer a request once these processes have ended."""
-        alive = {w for w in workers if self.leases.workers.get(w) is not None}
-        if alive:
-            self._exit_waiters.append((alive, connection, token))
-        else:
-            connection.post(Reply(token, None))
-
-    def _answer_exits(self, worker_id: bytes) -> None:
-        for alive, connection, token in self._exit_waiters:
-            alive.discard(worker_id)
-            if not alive:
-                connection.post(Reply(token, None))
-        self._exit_waiters = [entry for entry in self._exit_waiters if entry[0]]
-
-    # ---- effects of the lease machine --------------------------------------------------------
+    def ask_zygote(self, method: str, **args: Any) -> None:
+        """Have the zygote do something."""
+        self._zygote.post(Request(0, method, args))
 
     def start_worker(self, worker: WorkerRecord) -> None:
         """Fork a worker."""
         worker.is_started = True
-        variables = self._environments.get(worker.environment, {})
-        args = {"worker": worker.worker_id, "environment": variables}
-        self._zygote.post(Request(0, "fork", args))
+        variables = self.jobs.environments.get(worker.environment, {})
+        self.ask_zygote("fork", worker=worker.worker_id, environment=variables)
 
     def stop_worker(self, worker: WorkerRecord, reason: str, force: bool) -> None:
         """End a worker's process."""
-        self._deaths.setdefault(worker.worker_id, (reason, "exited"))
+        self.exits.reasons.setdefault(worker.worker_id, (reason, "exited"))
         connection = self.peers.get(worker.worker_id)
         if force or connection is None:
             self._kill(worker.worker_id)
@@ -423,25 +446,20 @@ class NodeShell:
 
     def end_worker(self, worker: WorkerRecord, reason: str, force: bool) -> None:
         """End a worker's process for this reason, whatever it was to end for before."""
-        self._deaths.pop(worker.worker_id, None)
+        self.exits.reasons.pop(worker.worker_id, None)
         self.stop_worker(worker, reason, force)
 
     def _kill(self, worker_id: bytes) -> None:
-        args = {"worker": worker_id, "signal": int(signal.SIGKILL)}
-        self._zygote.post(Request(0, "kill", args))
+        self.ask_zygote("kill", worker=worker_id, signal=int(signal.SIGKILL))
 
     def granted(self, lease: Lease) -> None:
         """A lease has its worker: tell the owner, or make the actor."""
         worker = lease.worker
         connection = self.peers.get(worker.worker_id)
-        if connection is not None and worker.worker_id not in self._set_up:
-            job = self.jobs.get(lease.demand.job)
-            if job is not None:
-                self._set_up.add(worker.worker_id)
-                connection.send(job.setup)
+        if connection is not None:
+            self.jobs.set_up(connection, worker.worker_id, lease.demand.job)
         if lease.demand.actor:
-            if not self.actors.placed(lease.demand.actor, worker.worker_id):
-                self.leases.returned(lease.number, True, time.monotonic())
+            self.actors.granted(lease)
             return
         owner = self.peers.get(lease.demand.owner)
         if owner is None:
@@ -466,21 +484,19 @@ class NodeShell:
     def refused(self, demand: Demand, reason: str, error: str) -> None:
         """Tell who waits why."""
         if demand.actor:
-            if error:
-                self.actors.refused(demand.actor, reason, error.encode())
-            else:
-                self._warn_actor(demand, reason)
+            self.actors.refused(demand, reason, error)
             return
         owner = self.peers.get(demand.owner)
         if owner is not None:
             owner.post(Refused(demand.scheduling_class, reason, bool(error), error))
 
-    def _warn_actor(self, demand: Demand, reason: str) -> None:
-        record = self.actors.get(demand.actor)
-        job = self.jobs.get(demand.job)
-        if record is not None and job is not None and job.driver in self.peers:
-            text = f"Actor {record.class_name} cannot be placed now: {reason}."
-            self.peers[job.driver].post(Refused(0, text, False, ""))
+    def ask(self, node_id: str, demand: Demand, count: int, seen: int) -> None:
+        """Ask another node for workers."""
+        self.others.ask(node_prefix(node_id), demand, count, seen)
+
+    def withdraw(self, node_id: str, owner: bytes, scheduling_class: int) -> None:
+        """Ask another node for no more workers."""
+        self.others.withdraw(node_prefix(node_id), owner, scheduling_class)
 
 
 def _introduces(message: Any) -> bool:
@@ -489,12 +505,8 @@ def _introduces(message: Any) -> bool:
     return is_driver or isinstance(message, Hello)
 
 
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
-
-
 def main() -> NoReturn:
-    """Read the configuration from standard input, fork the zygote, serve."""
+    """Read the configuration from standard input, fork the helpers, serve."""
     os.umask(0o077)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     driver_fd = int(sys.argv[1])
@@ -506,13 +518,12 @@ def main() -> NoReturn:
             os.close(driver_fd)
         zygote.run(zygote_end, config.session, config.preload)
     zygote_end.close()
-    shell = NodeShell(config, node_end)
     driver = None
     if driver_fd >= 0:
         driver = Connection(socket.socket(fileno=driver_fd))
     code = 0
     try:
-        shell.serve(driver)
+        NodeShell(config, node_end).serve(driver)
     except BaseException:
         traceback.print_exc()
         code = 1

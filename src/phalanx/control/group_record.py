@@ -1,0 +1,164 @@
+"""One placement group at the head: what it asks for, where its bundles are, how it is told."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import msgspec
+
+from phalanx.model.lifecycle import CREATED, PENDING, PREPARED, REMOVED, RESCHEDULING
+from phalanx.policies.bundles.request import BundleRequest, BundleStrategy
+from phalanx.policies.labels import parse_selector
+from phalanx.resources.sets import ResourceSet
+
+
+class GroupRow(msgspec.Struct, kw_only=True):
+    """A group as it is stored."""
+
+    group: bytes
+    name: str
+    strategy: str
+    bundles: list[dict[str, float]]
+    selectors: list[dict[str, str]]
+    soft_target: str | None
+    domain_label: str | None
+    domain: str | None
+    creator: bytes
+    detached: bool
+    state: str
+    nodes: list[str]
+    unconfirmed: list[int]
+    attempt: int
+
+
+class Attempt(msgspec.Struct, kw_only=True, eq=False):
+    """One try at reserving the bundles that have no node: asked of nodes, then confirmed."""
+
+    number: int
+    bundles: dict[str, dict[int, ResourceSet]]
+    """By node."""
+    domain: str | None
+    resend_at: float
+    asked: list[str] = []
+    awaiting: set[str] = set()
+    """Nodes whose answer is not there yet."""
+
+
+class Group(msgspec.Struct, kw_only=True, eq=False):
+    """One placement group. `selectors`: labels for each bundle, or none at all."""
+
+    group: bytes
+    name: str
+    strategy: str
+    bundles: list[ResourceSet]
+    creator: bytes
+    detached: bool
+    selectors: list[dict[str, str]] = []
+    soft_target: str | None = None
+    """The node that STRICT_PACK takes when it can."""
+    domain_label: str | None = None
+    """All bundles go to nodes that share one value of this label, `domain` once it is chosen."""
+    domain: str | None = None
+    state: str = PENDING
+    nodes: list[str] = []
+    """The node of each bundle; empty where it has none."""
+    unconfirmed: list[int] = []
+    """Bundles of which it is not known yet that their nodes keep them."""
+    order: int = 0
+    attempt_number: int = 0
+    attempt: Attempt | None = None
+    asked: BundleRequest | None = None
+    """What is asked for the bundles without a node, worked out once."""
+    infeasible: str = ""
+    """Why no cluster of this shape holds it."""
+    waits_for: str = ""
+    """Why it is not placed now."""
+    shape: int = -1
+    """The cluster's shape in which it was infeasible."""
+    retry_at: float = 0.0
+    backoff_s: float = 0.0
+    is_refused: bool = False
+    """A node refused it, although it seemed to have room: more news do not shorten the wait."""
+
+    def missing(self) -> list[int]:
+        """The bundles that have no node."""
+        return [index for index, node in enumerate(self.nodes) if not node]
+
+    def indexes_on(self, node_id: str) -> list[int]:
+        """The bundles that this node keeps."""
+        return [index for index, node in enumerate(self.nodes) if node == node_id]
+
+    def put(self, index: int, node_id: str) -> None:
+        """Give the bundle a node, or take it away with an empty id."""
+        self.nodes[index] = node_id
+        self.asked = None
+
+    def request(self) -> BundleRequest:
+        """What is asked of the strategies for the bundles that have no node.
+
+        Raises ValueError for a strategy, selector or bundle that there cannot be.
+        """
+        if self.asked is None:
+            missing = self.missing()
+            chosen = [self.selectors[i] for i in missing] if self.selectors else []
+            self.asked = BundleRequest(
+                bundles=tuple(self.bundles[index] for index in missing),
+                strategy=cast(BundleStrategy, self.strategy),
+                selectors=tuple(parse_selector(selector) for selector in chosen),
+                soft_target=self.soft_target,
+                occupied=frozenset(node for node in self.nodes if node),
+                domain_label=self.domain_label,
+                # What is left of a group holds its others in the domain.
+                domain=self.domain if any(self.nodes) else None,
+            )
+        return self.asked
+
+    def row(self) -> GroupRow:
+        """What is stored of it."""
+        return GroupRow(
+            group=self.group,
+            name=self.name,
+            strategy=self.strategy,
+            bundles=[bundle.to_mapping() for bundle in self.bundles],
+            selectors=self.selectors,
+            soft_target=self.soft_target,
+            domain_label=self.domain_label,
+            domain=self.domain,
+            creator=self.creator,
+            detached=self.detached,
+            state=self.state,
+            nodes=list(self.nodes),
+            unconfirmed=list(self.unconfirmed),
+            attempt=self.attempt_number,
+        )
+
+    def facts(self) -> dict[str, Any]:
+        """A row for people."""
+        return {
+            "placement_group_id": self.group.hex(),
+            "name": self.name,
+            "bundles": {i: bundle.to_mapping() for i, bundle in enumerate(self.bundles)},
+            "bundles_to_node_id": dict(enumerate(self.nodes)),
+            "strategy": self.strategy,
+            "state": self.state,
+            "stats": {"scheduling_state": self._scheduling_state()},
+        }
+
+    def _scheduling_state(self) -> str:
+        if self.state in (CREATED, REMOVED):
+            return "FINISHED" if self.state == CREATED else "REMOVED"
+        if self.state == PREPARED or self.attempt is not None:
+            return "SCHEDULING_STARTED"
+        return "INFEASIBLE" if self.infeasible else "NO_RESOURCES"
+
+
+def restored(row: GroupRow, order: int) -> Group:
+    """The group that was stored as `row`."""
+    fields = msgspec.structs.asdict(row)
+    fields["bundles"] = [ResourceSet.from_mapping(bundle) for bundle in row.bundles]
+    return Group(attempt_number=fields.pop("attempt"), order=order, **fields)
+
+
+def is_first_in_line(group: Group) -> tuple[bool, int]:
+    """Those that lost bundles go before those that never had any, then the older ones."""
+    return group.state != RESCHEDULING, group.order

@@ -1,0 +1,280 @@
+"""The control store's directory of nodes: who joined, who is dead, and what each last said."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Protocol
+
+import msgspec
+
+from phalanx.errors import StaleNodeError
+from phalanx.model.lifecycle import ALIVE, DEAD, DRAINING, NODE, move
+from phalanx.protocol.cluster_messages import NodeReport, ViewRow
+from phalanx.resources.quantities import to_units
+from phalanx.resources.sets import EMPTY, ResourceSet
+from phalanx.scheduling.cluster_nodes import ClusterNodes
+
+KEEP_DEAD = 1_000
+PREFIX_BYTES = 6
+
+
+class HealthLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """When a silent node is dead: after `misses` periods. Raises ValueError for what never ends.
+
+    The defaults are Ray's health checks: 3 s and 5 misses, and 5 s more for a node that starts.
+    """
+
+    period_s: float = 3.0
+    misses: int = 5
+    joining_s: float = 5.0
+    """A node that has just joined may be silent for so much longer."""
+    restored_s: float = 30.0
+    """So much longer may nodes be silent that the head knew before it restarted."""
+
+    def __post_init__(self) -> None:
+        for name in ("period_s", "misses"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise ValueError(f"{name} is a number above 0, not {getattr(self, name)}")
+
+    @property
+    def silence_s(self) -> float:
+        """How long a node may be silent."""
+        return self.period_s * self.misses
+
+
+class NodeRecord(msgspec.Struct, kw_only=True, eq=False):
+    """One node, as it is stored. A node that never joined has epoch 0."""
+
+    node_id: str
+    """In hex."""
+    prefix: bytes
+    """The six bytes with which the ids of its processes begin."""
+    host: str
+    port: int
+    hostname: str = ""
+    totals: dict[str, float] = {}
+    labels: dict[str, str] = {}
+    state: str = ALIVE
+    reason: str = ""
+    """Why it drains, or why it is dead."""
+    epoch: int = 0
+    """How often it has joined: it does again when its connection or the head came back."""
+
+
+class NodeEffects(Protocol):
+    """What the directory asks of its shell."""
+
+    def node_changed(self, record: NodeRecord) -> None:
+        """It joined or drains: to be stored, and told."""
+        ...
+
+    def node_dead(self, record: NodeRecord, reason: str) -> None:
+        """To be stored and told; what ran there is lost."""
+        ...
+
+
+class NodeDirectory:
+    """All nodes of the cluster."""
+
+    def __init__(self, effects: NodeEffects, limits: HealthLimits | None = None) -> None:
+        self.cluster = ClusterNodes()
+        self.version = 0
+        """Grows with every change that `changes_since` tells."""
+        self._effects = effects
+        self._limits = limits or HealthLimits()
+        self._records: dict[str, NodeRecord] = {}
+        self._reports: dict[str, NodeReport] = {}
+        self._prefixes: dict[bytes, str] = {}
+        self._silent_until: dict[str, float] = {}
+        self._changed_at: dict[str, int] = {}
+        """Version of each node's last change; the latest stands last."""
+        self._dead: deque[str] = deque()
+
+    def join(self, now: float, record: NodeRecord) -> NodeRecord:
+        """A node is there, for the first time or again. The record as the cluster has it now.
+
+        What it reported before stands until it reports anew. Raises StaleNodeError for one that
+        was declared dead or is not known any more, and for a prefix that another node has.
+        """
+        known = self._records.get(record.node_id)
+        self._check(record, known)
+        joined = msgspec.structs.replace(record, epoch=1, state=ALIVE, reason="")
+        if known is not None:
+            joined.epoch = known.epoch + 1
+            joined.state, joined.reason = known.state, known.reason
+        self._silent_until[joined.node_id] = now + self._limits.silence_s + self._limits.joining_s
+        self._add(joined)
+        self._effects.node_changed(joined)
+        return joined
+
+    def _check(self, record: NodeRecord, known: NodeRecord | None) -> None:
+        if len(record.prefix) != PREFIX_BYTES:
+            raise ValueError(f"a node's prefix has {PREFIX_BYTES} bytes, not {len(record.prefix)}")
+        again = "It must come back as a new node, with another id and prefix."
+        if known is not None and known.state == DEAD:
+            raise StaleNodeError(f"Node {known.node_id} was declared dead: {known.reason}. {again}")
+        if known is None and record.epoch:
+            raise StaleNodeError(
+                f"Node {record.node_id} joined before, but this head knows nothing of it. {again}"
+            )
+        holder = self._prefixes.get(record.prefix, record.node_id)
+        if holder != record.node_id:
+            raise StaleNodeError(
+                f"Node {record.node_id} has the prefix {record.prefix.hex()} of node {holder}. "
+                f"{again}"
+            )
+        if known is not None and known.prefix != record.prefix:
+            raise StaleNodeError(
+                f"Node {record.node_id} joined with the prefix {known.prefix.hex()}, and comes "
+                f"again with {record.prefix.hex()}. {again}"
+            )
+
+    def report(self, now: float, node_id: str, report: NodeReport) -> bool:
+        """Take over a heartbeat. Whether it changed what is known of the node's resources.
+
+        Raises StaleNodeError for a node that is dead or unknown: it has to be told. Raises
+        ValueError for amounts that are none.
+        """
+        record = self._records.get(node_id)
+        if record is None or record.state == DEAD:
+            why = "is not known here" if record is None else f"is dead: {record.reason}"
+            raise StaleNodeError(f"Node {node_id} {why}. It must come back as a new node.")
+        self._silent_until[node_id] = now + self._limits.silence_s
+        if report.total is not None:
+            record.totals = report.total
+        if report != self._reports[node_id] or report.total is not None:
+            self._reports[node_id] = report
+            self._note(node_id)
+        # Not only news are put: what was counted as taken here may never have been taken there.
+        return self._put(record)
+
+    def tick(self, now: float) -> None:
+        """Declare dead who has been silent for too long."""
+        late = [node_id for node_id, until in self._silent_until.items() if now >= until]
+        for node_id in late:
+            if node_id in self._silent_until:  # else an effect of another death ended it
+                self._die(node_id, f"it did not report for {self._limits.silence_s:g} s")
+
+    def drain(self, node_id: str, reason: str) -> bool:
+        """Give the node nothing new. False when it drains already. Raises ValueError: no such."""
+        if node_id not in self._silent_until:
+            raise ValueError(f"node {node_id} does not exist or is not alive")
+        record = self._records[node_id]
+        if record.state == DRAINING:
+            return False
+        self._move(record, DRAINING, reason)
+        self._effects.node_changed(record)
+        return True
+
+    def leave(self, node_id: str, reason: str) -> None:
+        """The node ends, by its own will or because its process was seen to end."""
+        if node_id in self._silent_until:
+            self._die(node_id, reason)
+
+    def restore(self, rows: Iterable[NodeRecord], now: float) -> None:
+        """Know again what the head knew before it restarted; the living have a grace to report.
+
+        Until they do, nothing is free on them.
+        """
+        for record in rows:
+            if record.state == DEAD:
+                self._dead.append(record.node_id)
+            else:
+                grace_s = self._limits.silence_s + self._limits.restored_s
+                self._silent_until[record.node_id] = now + grace_s
+            self._add(record)
+
+    def get(self, node_id: str) -> NodeRecord | None:
+        """The node of this id, dead ones included for a while."""
+        return self._records.get(node_id)
+
+    def of_prefix(self, prefix: bytes) -> NodeRecord | None:
+        """The node whose processes' ids begin so."""
+        node_id = self._prefixes.get(prefix)
+        return None if node_id is None else self._records[node_id]
+
+    def is_alive(self, node_id: str) -> bool:
+        """Whether the node is counted on: alive, or draining."""
+        return node_id in self._silent_until
+
+    def all(self) -> list[NodeRecord]:
+        """Every node, in the order of joining."""
+        return list(self._records.values())
+
+    def row(self, node_id: str) -> ViewRow:
+        """A node and its last report, as others are told."""
+        record, report = self._records[node_id], self._reports[node_id]
+        return ViewRow(
+            node_id=node_id,
+            prefix=record.prefix,
+            host=record.host,
+            port=record.port,
+            state=record.state,
+            total=record.totals,
+            available=report.available,
+            labels=record.labels,
+            devices=report.devices,
+            queue_length=sum(count for _, count in report.queued),
+            run_s=report.run_s,
+            bandwidth=report.bandwidth,
+        )
+
+    def changes_since(self, version: int) -> tuple[int, list[ViewRow]]:
+        """(this version, rows that changed after `version`), the oldest change first.
+
+        From 0 it is every node that is remembered, as for one that has just joined. Many that are
+        at one version can be sent the same bytes.
+        """
+        changed = []
+        for node_id in reversed(self._changed_at):
+            if self._changed_at[node_id] <= version <= self.version:
+                break
+            changed.append(self.row(node_id))
+        changed.reverse()
+        return self.version, changed
+
+    def _add(self, record: NodeRecord) -> None:
+        self._records[record.node_id] = record
+        self._reports.setdefault(record.node_id, NodeReport(available={}))
+        self._prefixes[record.prefix] = record.node_id
+        self._put(record)
+        self._note(record.node_id)
+
+    def _put(self, record: NodeRecord) -> bool:
+        load = _load(self._reports[record.node_id].queued)
+        return self.cluster.put(self.row(record.node_id), load)
+
+    def _note(self, node_id: str) -> None:
+        self.version += 1
+        self._changed_at.pop(node_id, None)
+        self._changed_at[node_id] = self.version
+
+    def _die(self, node_id: str, reason: str) -> None:
+        record = self._records[node_id]
+        del self._silent_until[node_id]
+        self._reports[node_id] = NodeReport(available={})
+        self._move(record, DEAD, reason)
+        self._dead.append(node_id)
+        if len(self._dead) > KEEP_DEAD:
+            oldest = self._records.pop(self._dead.popleft())
+            del self._prefixes[oldest.prefix]
+            del self._reports[oldest.node_id], self._changed_at[oldest.node_id]
+        self._effects.node_dead(record, reason)
+
+    def _move(self, record: NodeRecord, state: str, reason: str) -> None:
+        story = f"node {record.node_id} on {record.hostname}, epoch {record.epoch}"
+        record.state = move(NODE, "node", record.state, state, story)
+        record.reason = reason
+        self._put(record)
+        self._note(record.node_id)
+
+
+def _load(queued: list[tuple[dict[str, float], int]]) -> ResourceSet:
+    if not queued:
+        return EMPTY
+    units: dict[str, int] = {}
+    for resources, count in queued:
+        for name, amount in resources.items():
+            units[name] = units.get(name, 0) + to_units(amount) * count
+    return ResourceSet(units)

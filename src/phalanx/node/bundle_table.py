@@ -1,0 +1,199 @@
+"""Bundles of placement groups on this node: reserved for an attempt, kept, and given back.
+
+The control store places a group by attempts, one at a time, each with a higher number. Its
+messages may come twice, late or never, so every answer holds whatever came before: a reservation
+that nobody confirms is given back by itself, and an attempt that ended here never begins again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from phalanx.node.bundles import BundlePool
+from phalanx.resources.instances import Allocation, NodeResources
+from phalanx.resources.sets import ResourceSet
+
+UNCONFIRMED_S = 30.0
+"""How long a prepared bundle waits to be committed."""
+REMEMBERED = 10_000
+"""Of how many groups that have gone it is known that their attempts are over."""
+
+
+class Inventory(msgspec.Struct, kw_only=True):
+    """All that a node knows of bundles, for a head that restarted or that it joins again.
+
+    `held`: (group, bundle index, attempt, whether it is committed). `ended`: the last attempt of
+    each group that ended here.
+    """
+
+    held: list[tuple[bytes, int, int, bool]]
+    ended: dict[bytes, int]
+
+
+class _Reservation(msgspec.Struct, kw_only=True, eq=False):
+    attempt: int
+    pool: BundlePool
+    until: float
+    is_committed: bool = False
+
+
+class BundleTable:
+    """This node's part of all placement groups."""
+
+    def __init__(self, resources: NodeResources) -> None:
+        self._resources = resources
+        self._groups: dict[bytes, dict[int, _Reservation]] = {}
+        self._ended: dict[bytes, int] = {}
+        self._removed: dict[bytes, None] = {}
+        self._going: dict[tuple[bytes, int], list[BundlePool]] = {}
+        """What was given back of each (group, attempt) and is not free yet."""
+        self._unconfirmed: dict[tuple[bytes, int], float] = {}
+        """When each (group, attempt) that is not committed goes by itself, the first first."""
+
+    def prepare(
+        self, group: bytes, attempt: int, bundles: Mapping[int, ResourceSet], now: float
+    ) -> bool:
+        """Reserve all these bundles or none. Asked again, it answers the same.
+
+        Raises ValueError for a bundle with more than one device and not a whole number of them.
+        """
+        if attempt <= self._ended.get(group, -1):
+            return False
+        held = self._of_attempt(group, attempt)
+        if held:
+            return {i: r.pool.resources for i, r in held.items()} == dict(bundles)
+        self._supersede(group, attempt, bundles)
+        taken: dict[int, Allocation] = {}
+        for index, bundle in bundles.items():
+            allocation = self._resources.acquire(bundle)
+            if allocation is None:
+                for other in taken.values():
+                    self._resources.release(other)
+                self._end_attempts(group, attempt)
+                return False
+            taken[index] = allocation
+        self._end_attempts(group, attempt - 1)
+        reservations = self._groups.setdefault(group, {})
+        until = now + UNCONFIRMED_S
+        for index, allocation in taken.items():
+            pool = BundlePool(allocation)
+            reservations[index] = _Reservation(attempt=attempt, pool=pool, until=until)
+        self._unconfirmed[group, attempt] = until
+        return True
+
+    def commit(self, group: bytes, attempt: int) -> bool:
+        """Keep what the attempt reserved. False when it is not there any more."""
+        held = self._of_attempt(group, attempt)
+        for reservation in held.values():
+            reservation.is_committed = True
+        self._unconfirmed.pop((group, attempt), None)
+        return bool(held)
+
+    def give_back(self, group: bytes, attempt: int, indexes: Iterable[int]) -> list[BundlePool]:
+        """End these bundles, and every attempt up to this one that is not committed.
+
+        A later attempt's reservation stays: this message was late. Those in which something still
+        runs, which has to end; `settle` tells when they are free.
+        """
+        asked = set(indexes)
+        reservations = self._groups.get(group, {})
+        going = [
+            index
+            for index, held in reservations.items()
+            if held.attempt <= attempt and (index in asked or not held.is_committed)
+        ]
+        if any(reservations[index].is_committed for index in going):
+            _remember(self._removed, group, None)
+        self._end_attempts(group, attempt)
+        key = (group, attempt)
+        self._going.setdefault(key, [])
+        self._drop(group, going, key)
+        return list(self._going[key])
+
+    def settle(self) -> list[tuple[bytes, int]]:
+        """(group, attempt) of each give-back of which everything is free by now, told once.
+
+        To be called after `give_back` and whenever a lease has ended.
+        """
+        self._release_idle()
+        settled = [key for key, pools in self._going.items() if not pools]
+        for key in settled:
+            del self._going[key]
+        return settled
+
+    def tick(self, now: float) -> bool:
+        """Give back what was prepared and never committed. Whether resources came free."""
+        late = [key for key, until in self._unconfirmed.items() if now >= until]
+        for group, attempt in late:
+            self._end_attempts(group, attempt)
+            self._drop(group, list(self._of_attempt(group, attempt)), (group, attempt))
+        return bool(late)
+
+    def pools(self, place: tuple[bytes, int]) -> Iterator[BundlePool]:
+        """The committed bundles here that (group, index) may use; all of them for index -1."""
+        group, index = place
+        for at, held in sorted(self._groups.get(group, {}).items()):
+            # One bundle serves all of a task's resources (Ray may mix bundles by resource).
+            if held.is_committed and index in (-1, at):
+                yield held.pool
+
+    def refusal(self, place: tuple[bytes, int], request: ResourceSet) -> tuple[str, str] | None:
+        """(reason, class of error) when this node knows that tasks of this place can never run."""
+        group = place[0]
+        pools = list(self.pools(place))
+        if pools and not any(pool.can_ever(request) for pool in pools):
+            asked = request.to_mapping()
+            return (f"no bundle of the placement group here holds {asked}", "ValueError")
+        if not pools and group in self._removed and group not in self._groups:
+            return ("its placement group was removed", "TaskPlacementGroupRemoved")
+        return None
+
+    def inventory(self) -> Inventory:
+        """What this node holds and what ended here."""
+        held = [
+            (group, index, one.attempt, one.is_committed)
+            for group, reservations in self._groups.items()
+            for index, one in sorted(reservations.items())
+        ]
+        return Inventory(held=held, ended=dict(self._ended))
+
+    def _of_attempt(self, group: bytes, attempt: int) -> dict[int, _Reservation]:
+        reservations = self._groups.get(group, {})
+        return {i: held for i, held in reservations.items() if held.attempt == attempt}
+
+    def _supersede(self, group: bytes, attempt: int, bundles: Mapping[int, ResourceSet]) -> None:
+        """One attempt at a time: a newer one ends those before it that were not committed."""
+        old = [
+            index
+            for index, held in self._groups.get(group, {}).items()
+            if held.attempt < attempt and (not held.is_committed or index in bundles)
+        ]
+        self._drop(group, old, (group, attempt - 1))
+
+    def _drop(self, group: bytes, indexes: list[int], key: tuple[bytes, int]) -> None:
+        reservations = self._groups.get(group, {})
+        for index in indexes:
+            held = reservations.pop(index)
+            self._unconfirmed.pop((group, held.attempt), None)
+            self._going.setdefault(key, []).append(held.pool)
+        if not reservations:
+            self._groups.pop(group, None)
+        self._release_idle()
+
+    def _release_idle(self) -> None:
+        for pools in self._going.values():
+            for pool in [pool for pool in pools if pool.is_idle]:
+                pools.remove(pool)
+                self._resources.release(pool.reservation)
+
+    def _end_attempts(self, group: bytes, attempt: int) -> None:
+        _remember(self._ended, group, max(attempt, self._ended.get(group, -1)))
+
+
+def _remember(memory: dict[bytes, int] | dict[bytes, None], group: bytes, what: int | None) -> None:
+    memory.pop(group, None)
+    memory[group] = what  # type: ignore[assignment]
+    if len(memory) > REMEMBERED:
+        del memory[next(iter(memory))]

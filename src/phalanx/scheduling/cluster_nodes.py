@@ -1,0 +1,89 @@
+"""The cluster's nodes as the deciding code sees them: at the head, and as copies on the nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from phalanx.model.lifecycle import ALIVE, DEAD
+from phalanx.policies.node_table import NodeState, NodeTable
+from phalanx.policies.request_class import ClusterView
+from phalanx.policies.waiting_time import Backlog, LeastWaiting
+from phalanx.resources.sets import EMPTY, ResourceSet
+
+
+class NodeRow(Protocol):
+    """One node as it is told: amounts by resource, `devices` in units left on each device."""
+
+    @property
+    def node_id(self) -> str: ...
+    @property
+    def state(self) -> str: ...
+    @property
+    def total(self) -> Mapping[str, float]: ...
+    @property
+    def available(self) -> Mapping[str, float]: ...
+    @property
+    def labels(self) -> Mapping[str, str]: ...
+    @property
+    def devices(self) -> Mapping[str, Sequence[int]]: ...
+    @property
+    def queue_length(self) -> int: ...
+    @property
+    def run_s(self) -> float: ...
+    @property
+    def bandwidth(self) -> float: ...
+
+
+class ClusterNodes:
+    """The view for the strategies and the waiting times, changed row by row and never rebuilt.
+
+    Copies lag behind: what is decided by one is a hint, which the chosen node confirms.
+    """
+
+    def __init__(self) -> None:
+        self.view = ClusterView(NodeTable())
+        self.waiting = LeastWaiting()
+        self.shape = 0
+        """Counts the changes that may make feasible what was not: nodes, totals, labels."""
+
+    def put(self, row: NodeRow, load: ResourceSet = EMPTY) -> bool:
+        """Take over a node's row; a dead one is forgotten. Whether its resources changed.
+
+        `load`: what is queued there. Raises ValueError for amounts that are none.
+        """
+        if row.state == DEAD:
+            return self.remove(row.node_id)
+        state = NodeState(
+            id=row.node_id,
+            total=ResourceSet.from_mapping(row.total),
+            available=ResourceSet.from_mapping(row.available),
+            load=load,
+            labels=row.labels,
+            is_schedulable=row.state == ALIVE,
+            devices={name: tuple(left) for name, left in row.devices.items()},
+        )
+        nodes = self.view.nodes
+        at = nodes.row_of.get(row.node_id)
+        before = None if at is None else nodes.states[at]
+        is_news = before != state
+        if is_news:
+            if before is None or _shape(before) != _shape(state):
+                self.shape += 1
+            nodes.put(state)
+        backlog = Backlog(queue_length=row.queue_length, run_s=row.run_s, bandwidth=row.bandwidth)
+        self.waiting.report(self.view, row.node_id, backlog)
+        return is_news
+
+    def remove(self, node_id: str) -> bool:
+        """Forget a node. Whether it was known."""
+        if node_id not in self.view.nodes.row_of:
+            return False
+        self.view.nodes.remove(node_id)
+        self.waiting.forget(node_id)
+        self.shape += 1
+        return True
+
+
+def _shape(node: NodeState) -> object:
+    return node.total, node.labels, node.is_schedulable
