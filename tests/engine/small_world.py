@@ -13,6 +13,7 @@ import threading
 from collections import deque
 
 from phalanx.engines.embedded import submission
+from phalanx.engines.embedded.reconstruction import Reconstruction
 from phalanx.engines.embedded.submission import Submission
 from phalanx.model.ids import INDEX_BITS
 from phalanx.node.leases import LeaseMachine
@@ -97,6 +98,7 @@ class Owner:
         self.lock = threading.RLock()
         self.reactor = self.calls = Nothing()
         self.values = self
+        self.reconstruction = Reconstruction(self)
         self.node = Wire(process_id)
         self.results = {}
         self._sequence = itertools.count(1)
@@ -114,7 +116,7 @@ class Owner:
     def mark_dirty(self, wire):
         pass
 
-    def complete(self, ref, value, source=b""):
+    def complete(self, ref, value, source=b"", maker=None):
         number = ref._number >> INDEX_BITS
         assert number not in self.results, f"task {number} ended twice"
         is_failure = isinstance(value, Value) and value.kind == FAILED

@@ -21,7 +21,10 @@ def after(snapshot: Snapshot, plan: Plan) -> Snapshot:
         )
         for g in snapshot.podgroups
     )
-    return msgspec.structs.replace(snapshot, tasks=tasks, podgroups=groups, expect=None)
+    acted = dict(snapshot.last_acted) | dict.fromkeys(plan.acted, snapshot.now)
+    return msgspec.structs.replace(
+        snapshot, tasks=tasks, podgroups=groups, last_acted=tuple(acted.items()), expect=None
+    )
 
 
 def _task(task: TaskSpec, plan: Plan, evicted: set[str]) -> TaskSpec:

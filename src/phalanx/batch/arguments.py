@@ -41,18 +41,35 @@ def flag(arguments: Arguments, key: str, default: bool) -> bool:
     return True if text in _TRUE else False if text in _FALSE else default
 
 
+def within(arguments: Arguments, key: str, default: float, low: float, high: float) -> float:
+    """The number at `key`; one out of bounds leaves the default."""
+    given = number(arguments, key, default)
+    return given if low <= given <= high else default
+
+
+def table(arguments: Arguments, key: str) -> Arguments:
+    """The mapping at `key`; an empty one where there is none."""
+    given = arguments.get(key)
+    return given if isinstance(given, dict) else {}
+
+
+def names(arguments: Arguments, key: str) -> list[str]:
+    """The names at `key`, which are written with commas between them."""
+    return [n.strip() for n in text(arguments, key).split(",") if n.strip()]
+
+
 def text(arguments: Arguments, key: str, default: str = "") -> str:
     value = arguments.get(key)
     return default if value is None else str(value)
 
 
 def seconds(written: Any) -> float | None:
-    """Seconds of "1h30m", "90s" or a plain number; None if it is none of those or not positive."""
-    if isinstance(written, int | float) and not isinstance(written, bool):
-        return float(written) if written > 0 else None
+    """Seconds of "1h30m" or "90s"; None for anything else, plain numbers among it, and for what is
+    not positive."""
     if not isinstance(written, str) or not written:
         return None
-    parts = re.findall(r"([0-9]*\.?[0-9]+)(ms|us|ns|h|m|s)", written)
+    written = written.replace("\u00b5s", "us").replace("\u03bcs", "us")
+    parts = re.findall(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ms|us|ns|h|m|s)", written)
     if "".join(n + u for n, u in parts) != written:
         return None
     total = sum(float(n) * _UNITS[u] for n, u in parts)

@@ -6,25 +6,41 @@ new file changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from phalanx.batch.accepted import FLAG, WHOLE, Accepted, check_arguments
 from phalanx.batch.documents import Document, Place
 from phalanx.errors import BatchFileError
 
-ACTIONS = (
-    "enqueue",
-    "allocate",
-    "backfill",
-    "preempt",
-    "reclaim",
-    "shuffle",
-    "gangpreempt",
-    "gangreclaim",
-    "consolidate",
-)
+_EVICTING: Accepted = {"chargeRetries": FLAG}
+_OF_GANGS: Accepted = {"maxDomains": WHOLE, "allowWholeBundle": FLAG, **_EVICTING}
+
+ACTIONS: Mapping[str, Accepted] = {
+    "enqueue": {},
+    "allocate": {"predicateErrorCacheEnable": FLAG},
+    "backfill": {"predicateErrorCacheEnable": FLAG},
+    "preempt": {
+        "predicateErrorCacheEnable": FLAG,
+        "enableTopologyAwarePreemption": FLAG,
+        "topologyAwarePreemptWorkerNum": WHOLE,
+        "minCandidateNodesPercentage": WHOLE,
+        "minCandidateNodesAbsolute": WHOLE,
+        "maxCandidateNodesAbsolute": WHOLE,
+        **_EVICTING,
+    },
+    "reclaim": {"predicateErrorCacheEnable": FLAG, **_EVICTING},
+    "shuffle": _EVICTING,
+    "gangpreempt": _OF_GANGS,
+    "gangreclaim": _OF_GANGS,
+    "consolidate": {"maxMoves": WHOLE, **_EVICTING},
+}
+"""The actions, and the arguments that each takes."""
+
+Known: TypeAlias = "Mapping[str, Accepted | None]"
+"""Plugins that may be named, with the arguments that each takes; None where it does not say."""
 
 SWITCHES = (
     "jobOrder",
@@ -126,8 +142,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 class Settings:
     """The configuration in force. `reload` swaps it only for one that is right."""
 
-    def __init__(self, known_plugins: Iterable[str], text: str = DEFAULT_YAML) -> None:
-        self._known = frozenset(known_plugins)
+    def __init__(self, known_plugins: Known, text: str = DEFAULT_YAML) -> None:
+        self._known = known_plugins
         self.current = parse_volcano(text, self._known)
 
     def reload(self, text: str, file: str = "") -> BatchFileError | None:
@@ -139,7 +155,7 @@ class Settings:
         return None
 
 
-def parse_volcano(text: str, known_plugins: Iterable[str], file: str = "") -> Configuration:
+def parse_volcano(text: str, known_plugins: Known, file: str = "") -> Configuration:
     """Volcano's YAML (`actions`, `tiers`, `configurations`) as a Configuration.
 
     Raises BatchFileError with file, line and reason.
@@ -154,7 +170,9 @@ def parse_volcano(text: str, known_plugins: Iterable[str], file: str = "") -> Co
     arguments: dict[str, Mapping[str, Any]] = {}
     for entry in root.get("configurations").items():
         entry.keys("name", "arguments")
-        arguments[entry.need("name").text()] = entry.get("arguments").mapping()
+        name = entry.need("name").text()
+        arguments[name] = entry.get("arguments").mapping()
+        check_arguments(entry.get("arguments"), ACTIONS.get(name, {}))
     config = Configuration(actions=actions, tiers=tiers, action_arguments=arguments)
     check(config, root, known_plugins)
     for tier, place in zip(config.tiers, root.get("tiers").items(), strict=True):
@@ -164,7 +182,7 @@ def parse_volcano(text: str, known_plugins: Iterable[str], file: str = "") -> Co
     return config
 
 
-def read_config(at: Place, known_plugins: Iterable[str]) -> Configuration:
+def read_config(at: Place, known_plugins: Known) -> Configuration:
     """The `config` of a snapshot: what a cycle ran with, so also tiers that `parse_volcano` would
     not take. Raises BatchFileError."""
     at.keys("actions", "action_arguments", "tiers", "compat")
@@ -175,25 +193,30 @@ def read_config(at: Place, known_plugins: Iterable[str]) -> Configuration:
     compat = at.get("compat").text("volcano")
     if compat not in ("volcano", "none"):
         at.get("compat").fail(f"compat is volcano or none, not {compat!r}")
+    given = at.get("action_arguments").members()
+    for name, place in given.items():
+        check_arguments(place, ACTIONS.get(name, {}))
     config = Configuration(
         actions=_actions(at.need("actions")),
         tiers=tiers,
-        action_arguments={k: v.mapping() for k, v in at.get("action_arguments").members().items()},
+        action_arguments={k: v.mapping() for k, v in given.items()},
         compat="none" if compat == "none" else "volcano",
     )
     check(config, at, known_plugins)
     return config
 
 
-def check(config: Configuration, at: Place, known_plugins: Iterable[str]) -> None:
-    """Refuse plugins that no session could open."""
-    known = frozenset(known_plugins)
+def check(config: Configuration, at: Place, known: Known) -> None:
+    """Refuse plugins that no session could open, and arguments that none could read."""
     for tier, place in zip(config.tiers, at.get("tiers").items(), strict=True):
         for option, spot in zip(tier, place.get("plugins").items(), strict=True):
             if option.name not in known:
                 spot.get("name").fail(
                     f"there is no plugin {option.name!r}; known are {', '.join(sorted(known))}"
                 )
+            accepted = known[option.name]
+            if accepted is not None:
+                check_arguments(spot.get("arguments"), accepted)
     for name in config.action_arguments:
         if name not in ACTIONS:
             at.fail(f"arguments are given for {name!r}, which is no action")

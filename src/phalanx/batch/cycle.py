@@ -10,9 +10,12 @@ from typing import Any
 
 from phalanx.batch import explain
 from phalanx.batch import jobs as j
+from phalanx.batch.accepted import Accepted, strange
+from phalanx.batch.cluster import Cluster
+from phalanx.batch.config import ACTIONS
 from phalanx.batch.jobs import Job
 from phalanx.batch.plan import Plan, Timing
-from phalanx.batch.registry import make_plugin
+from phalanx.batch.registry import known_plugins, make_plugin
 from phalanx.batch.session import Session
 from phalanx.batch.specs import Snapshot
 
@@ -20,28 +23,40 @@ Clock = Callable[[], float]
 
 
 def run_cycle(
-    snapshot: Snapshot, *, clock: Clock | None = None, shells: Mapping[str, Any] | None = None
+    snapshot: Snapshot,
+    *,
+    clock: Clock | None = None,
+    shells: Mapping[str, Any] | None = None,
+    cluster: Cluster | None = None,
 ) -> Plan:
     """Decide once. `clock` (seconds) times the parts; `shells` lends the outside to plugins that
-    need it (the extender's sender). Same snapshot, same plan."""
-    return decide(snapshot, clock=clock, shells=shells)[1]
+    need it (the extender's sender); `cluster` is the state where it was kept from an earlier cycle
+    (see `kept`), so that the snapshot's own is not read. Same snapshot, same plan."""
+    return decide(snapshot, clock=clock, shells=shells, cluster=cluster)[1]
 
 
 def decide(
-    snapshot: Snapshot, *, clock: Clock | None = None, shells: Mapping[str, Any] | None = None
+    snapshot: Snapshot,
+    *,
+    clock: Clock | None = None,
+    shells: Mapping[str, Any] | None = None,
+    cluster: Cluster | None = None,
 ) -> tuple[Session, Plan]:
     """As `run_cycle`, with the session for those who ask further."""
     collecting = gc.isenabled()
     gc.disable()  # a cycle makes no garbage in circles worth a pass over all tasks
     try:
-        return _decide(snapshot, clock, shells)
+        return _decide(snapshot, clock, shells, cluster)
     finally:
         if collecting:
             gc.enable()
 
 
 def _decide(
-    snapshot: Snapshot, clock: Clock | None, shells: Mapping[str, Any] | None
+    snapshot: Snapshot,
+    clock: Clock | None,
+    shells: Mapping[str, Any] | None,
+    cluster: Cluster | None,
 ) -> tuple[Session, Plan]:
     timings: list[Timing] = []
     read = clock or (lambda: 0.0)
@@ -52,17 +67,26 @@ def _decide(
         timings.append(Timing(part=part, name=name, seconds=read() - start))
         return result
 
-    session: Session = timed("session", "open", lambda: Session(snapshot, shells))
+    session: Session = timed("session", "open", lambda: Session(snapshot, shells, cluster))
     for tier in snapshot.config.tiers:
         for option in tier:
             plugin = make_plugin(option.name, option.arguments)
+            _tell_strange(session, option.name, option.arguments, known_plugins()[option.name])
             timed("plugin", option.name, partial(plugin.open, session))
     for name in snapshot.config.actions:
+        _tell_strange(session, name, snapshot.config.arguments_of(name), ACTIONS[name])
         action = import_module(f"phalanx.batch.actions.{name}")
         timed("action", name, partial(action.run, session))
     session.voices.tell("closing")
     rejections = timed("session", "explain", lambda: explain.rejections(session))
     return session, _plan(session, rejections, timings if clock else [])
+
+
+def _tell_strange(
+    session: Session, name: str, arguments: Mapping[str, Any], accepted: Accepted | None
+) -> None:
+    for text in strange(name, arguments, accepted) if accepted is not None else ():
+        session.warn(text)
 
 
 def _plan(session: Session, rejections: Any, timings: list[Timing]) -> Plan:
@@ -83,6 +107,7 @@ def _plan(session: Session, rejections: Any, timings: list[Timing]) -> Plan:
         nominations=_nominations(session, promised),
         timings=tuple(timings),
         warnings=tuple(session.warnings),
+        acted=tuple(session.acted),
     )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from phalanx.batch.amounts import Flags, Vector
 from phalanx.batch.klass import Klass
-from phalanx.batch.rows import ALWAYS, NEVER, TOUCHED, Ask, Filter, Indexes, Rows, Scorer
+from phalanx.batch.rows import ALWAYS, BY_ONE, NEVER, TOUCHED, Ask, Filter, Indexes, Rows, Scorer
 
 if TYPE_CHECKING:
     from phalanx.batch.session import Session
@@ -73,17 +73,20 @@ class Placer:
         return self._rules
 
     def can_unroll(self, klass: Klass) -> bool:
-        """Whether a placement changes only its own node's answers for this class."""
+        """Whether the answers about a node with ever more tasks of the class on it are known."""
         known = self._unrollable.get(klass.index)
         if known is None:
-            filters, scorers, scope = self.rules()
-            known = self._unrollable[klass.index] = (
-                scope != "task"
-                and not self._session.voices.all("best_node")
-                and all(x.changes(klass) < ALWAYS for x in filters)
-                and all(x.changes(klass) < ALWAYS for x in scorers)
-            )
+            known = self._unrollable[klass.index] = self._changes_below(BY_ONE, klass)
         return known
+
+    def _changes_below(self, level: int, klass: Klass) -> bool:
+        filters, scorers, scope = self.rules()
+        return (
+            scope != "task"
+            and not self._session.voices.all("best_node")
+            and all(x.changes(klass) < level for x in filters)
+            and all(x.changes(klass) < level for x in scorers)
+        )
 
     def answers(self, ask: Ask) -> Answers:
         """Masks and scores of the asker's class, brought up to date."""
@@ -101,7 +104,7 @@ class Placer:
             for s in scorers:
                 if s.changes(ask.klass) == NEVER:
                     known.fixed += s.score(rows, ask)
-            known.steady = self.can_unroll(ask.klass)
+            known.steady = self._changes_below(ALWAYS, ask.klass)
         if known.mark < 0 or not known.steady:
             index = np.arange(n)
         elif known.mark == cluster.version:

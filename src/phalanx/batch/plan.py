@@ -47,6 +47,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     nominations: Mapping[str, str] = {}
     timings: tuple[Timing, ...] = ()
     warnings: tuple[str, ...] = ()
+    acted: tuple[str, ...] = ()
+    """Plugins that did what they do only now and then: the next snapshot's `last_acted`."""
 
     @property
     def evicted(self) -> tuple[str, ...]:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from phalanx.batch import specs as s
-from phalanx.batch.amounts import LARGEST
-from phalanx.batch.config import read_config
+from phalanx.batch.config import Known, read_config
 from phalanx.batch.documents import Document, Place
 from phalanx.batch.reading_tasks import ShapeReader, labels_of, matches_of, texts_of
+from phalanx.batch.reading_tasks import amounts_of as amounts_of  # noqa: PLC0414 -- read from here
 
 FORMAT = "phalanx-snapshot/1"
 PHASES = ("Pending", "Inqueue", "Running", "Unknown", "Completed")
@@ -17,21 +17,18 @@ QUEUE_STATES = ("Open", "Closed", "Closing", "Unknown")
 T = TypeVar("T")
 
 
-def read_snapshots(
-    text: str, known_plugins: Iterable[str], file: str = ""
-) -> tuple[s.Snapshot, ...]:
+def read_snapshots(text: str, known_plugins: Known, file: str = "") -> tuple[s.Snapshot, ...]:
     """Every snapshot of a file that holds one, or a list of them under `snapshots`.
 
     Raises BatchFileError with file, line and reason.
     """
     root = Document(text, file).root
-    known = frozenset(known_plugins)
     if isinstance(root.value, dict) and "snapshots" in root.value:
         root.keys("format", "name", "notes", "snapshots")
         _check_format(root)
-        return tuple(_snapshot(p, known) for p in root.get("snapshots").items())
+        return tuple(_snapshot(p, known_plugins) for p in root.get("snapshots").items())
     _check_format(root)
-    return (_snapshot(root, known),)
+    return (_snapshot(root, known_plugins),)
 
 
 def _check_format(at: Place) -> None:
@@ -39,10 +36,10 @@ def _check_format(at: Place) -> None:
         at.get("format").fail(f"the format is {FORMAT!r}, not {at.get('format').value!r}")
 
 
-def _snapshot(at: Place, known: frozenset[str]) -> s.Snapshot:
+def _snapshot(at: Place, known: Known) -> s.Snapshot:
     at.keys(
         "format", "name", "notes", "config", "nodes", "hypernodes", "queues", "podgroups",
-        "tasks", "resource_quotas", "disruption_budgets", "now", "seed", "expect",
+        "tasks", "resource_quotas", "disruption_budgets", "now", "seed", "last_acted", "expect",
     )  # fmt: skip
     shapes = ShapeReader()
     snapshot = s.Snapshot(
@@ -51,13 +48,14 @@ def _snapshot(at: Place, known: frozenset[str]) -> s.Snapshot:
         config=read_config(at.need("config"), known),
         nodes=_each(at, "nodes", _node),
         hypernodes=_each(at, "hypernodes", _hypernode),
-        queues=_each(at, "queues", _queue),
+        queues=_each(at, "queues", queue_of),
         podgroups=_each(at, "podgroups", _podgroup),
         tasks=tuple(_task(p, shapes) for p in at.get("tasks").items()),
         quotas=_each(at, "resource_quotas", _quota),
         budgets=_each(at, "disruption_budgets", _budget),
         now=at.get("now").number(0.0),
         seed=at.get("seed").whole(0),
+        last_acted=tuple((k, v.number()) for k, v in at.get("last_acted").members().items()),
         expect=_expect(at.get("expect")) if at.has("expect") else None,
     )
     _check_names(at, snapshot)
@@ -90,17 +88,6 @@ def _check_names(at: Place, snapshot: s.Snapshot) -> None:
             spot.fail(f"task {task.uid} is on node {task.node!r}, which is not listed")
 
 
-def amounts_of(at: Place) -> s.Amounts:
-    """`{name: number}`; negative amounts are refused."""
-    pairs = []
-    for name, value in at.members().items():
-        x = value.number()
-        if not 0 <= x <= LARGEST:
-            value.fail(f"an amount of {name} is from 0 to {LARGEST:g}, not {x:g}")
-        pairs.append((name, x))
-    return tuple(pairs)
-
-
 def _maybe_amounts(at: Place, key: str) -> s.Amounts | None:
     return amounts_of(at.get(key)) if at.has(key) else None
 
@@ -119,7 +106,7 @@ def _one_of(at: Place, allowed: tuple[str, ...], default: str) -> str:
 def _node(at: Place) -> s.NodeSpec:
     at.keys(
         "name", "capacity", "labels", "taints", "annotations", "unschedulable", "usage",
-        "usage_at", "numa", "devices",
+        "usage_at", "numa", "devices", "images",
     )  # fmt: skip
     return s.NodeSpec(
         name=at.need("name").text(),
@@ -132,6 +119,7 @@ def _node(at: Place) -> s.NodeSpec:
         usage_at=_maybe_number(at, "usage_at"),
         numa=_each(at, "numa", amounts_of),
         devices=_each(at, "devices", _device),
+        images=amounts_of(at.get("images")),
     )
 
 
@@ -160,7 +148,8 @@ def _hypernode(at: Place) -> s.HyperNodeSpec:
     )
 
 
-def _queue(at: Place) -> s.QueueSpec:
+def queue_of(at: Place) -> s.QueueSpec:
+    """One row of `queues`."""
     at.keys(
         "name", "weight", "priority", "state", "capability", "deserved", "guarantee",
         "reclaimable", "parent", "hierarchy_path", "hierarchy_weights", "affinity", "created",
@@ -239,7 +228,8 @@ def _podgroup(at: Place) -> s.PodGroupSpec:
     at.keys(
         "name", "namespace", "queue", "minMember", "minTaskMember", "minResources", "priority",
         "priority_class", "phase", "annotations", "network_topology", "allocated_hypernode",
-        "subgroup_policies", "created", "user", "group", "run_time_s", "started",
+        "subgroup_policies", "created", "user", "group", "run_time_s", "started", "ran_s",
+        "turn",
     )  # fmt: skip
     minimums = at.get("minTaskMember").members()
     return s.PodGroupSpec(
@@ -261,6 +251,8 @@ def _podgroup(at: Place) -> s.PodGroupSpec:
         group=at.get("group").text(""),
         run_time_s=_maybe_number(at, "run_time_s"),
         started=_maybe_number(at, "started"),
+        ran_s=at.get("ran_s").number(0.0),
+        turn=at.get("turn").whole() if at.has("turn") else None,
     )
 
 

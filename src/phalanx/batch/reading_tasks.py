@@ -17,8 +17,8 @@ class ShapeReader:
     """Gives equal tasks the very same Shape, so that a file of thousands holds a few."""
 
     KEYS: ClassVar[tuple[str, ...]] = (
-        "namespace", "request", "role", "labels", "nodeSelector", "tolerations", "affinity",
-        "revocable_zone", "topology_spread", "ports", "annotations",
+        "namespace", "request", "limits", "images", "role", "labels", "nodeSelector",
+        "tolerations", "affinity", "revocable_zone", "topology_spread", "ports", "annotations",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -37,15 +37,11 @@ class ShapeReader:
 
 
 def _shape(at: Place) -> s.Shape:
-    amounts = []
-    for name, value in at.get("request").members().items():
-        x = value.number()
-        if not 0 <= x <= LARGEST:
-            value.fail(f"a request of {name} is from 0 to {LARGEST:g}, not {x:g}")
-        amounts.append((name, x))
     return s.Shape(
         namespace=at.get("namespace").text("default"),
-        request=tuple(amounts),
+        request=amounts_of(at.get("request")),
+        limits=amounts_of(at.get("limits")),
+        images=at.get("images").texts(),
         role=at.get("role").text(""),
         labels=labels_of(at.get("labels")),
         selector=labels_of(at.get("nodeSelector")),
@@ -56,6 +52,17 @@ def _shape(at: Place) -> s.Shape:
         revocable_zone=at.get("revocable_zone").text(""),
         annotations=labels_of(at.get("annotations")),
     )
+
+
+def amounts_of(at: Place) -> s.Amounts:
+    """`{name: number}`; negative amounts are refused."""
+    pairs = []
+    for name, value in at.members().items():
+        x = value.number()
+        if not 0 <= x <= LARGEST:
+            value.fail(f"an amount of {name} is from 0 to {LARGEST:g}, not {x:g}")
+        pairs.append((name, x))
+    return tuple(pairs)
 
 
 def labels_of(at: Place) -> s.Labels:

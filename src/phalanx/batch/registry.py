@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any
 
+from phalanx.batch.accepted import Accepted
+from phalanx.batch.config import Known
 from phalanx.batch.session import Plugin
 
 GROUP = "phalanx.batch.plugins"
@@ -44,6 +46,11 @@ BUILT_IN: dict[str, str] = {
     "cohort": "cohort:Cohort",
     "whole-gang": "whole_gang:WholeGang",
     "reservation": "reservation:Reservation",
+    "fifo": "fifo:FirstInFirstOut",
+    "sjf": "sjf:ShortestJobFirst",
+    "srtf": "srtf:ShortestRemainingTimeFirst",
+    "srsf": "srsf:ShortestRemainingServiceFirst",
+    "tiresias": "tiresias:Tiresias",
 }
 """One line a plugin."""
 
@@ -53,17 +60,38 @@ def _outside() -> dict[str, Any]:
     return {e.name: e for e in entry_points(group=GROUP)}
 
 
-def known_plugins() -> frozenset[str]:
-    """Names that a configuration may use."""
-    return frozenset(BUILT_IN) | frozenset(_outside())
+class _Known(Mapping[str, "Accepted | None"]):
+    """Names that a configuration may use; a plugin is imported when its arguments are asked for."""
+
+    def __getitem__(self, name: str) -> Accepted | None:
+        accepted: Accepted | None = getattr(_maker(name), "accepts", None)
+        return accepted
+
+    def __contains__(self, name: object) -> bool:
+        return name in BUILT_IN or name in _outside()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((*BUILT_IN, *(n for n in _outside() if n not in BUILT_IN)))
+
+    def __len__(self) -> int:
+        return len(BUILT_IN.keys() | _outside().keys())
+
+
+def known_plugins() -> Known:
+    """Names that a configuration may use, with the arguments that each plugin declares in its
+    attribute `accepts` (None without one: anything goes)."""
+    return _Known()
+
+
+def _maker(name: str) -> Any:
+    target = BUILT_IN.get(name)
+    if target is None:
+        return _outside()[name].load()
+    module, _, maker = target.partition(":")
+    return getattr(import_module(f"phalanx.batch.plugins.{module}"), maker)
 
 
 def make_plugin(name: str, arguments: Mapping[str, Any]) -> Plugin:
     """Build a plugin with the arguments of its entry. Raises KeyError for an unknown name."""
-    target = BUILT_IN.get(name)
-    if target is not None:
-        module, _, maker = target.partition(":")
-        made: Plugin = getattr(import_module(f"phalanx.batch.plugins.{module}"), maker)(arguments)
-        return made
-    outside: Plugin = _outside()[name].load()(arguments)
-    return outside
+    made: Plugin = _maker(name)(arguments)
+    return made

@@ -92,6 +92,8 @@ def replay_file(file: str, *, as_json: bool, cycles: int, write: Write, complain
     except BatchFileError as e:
         complain(str(e))
         return 2
+    for warning in dict.fromkeys(w for o in outcomes for p in o.plans for w in p.warnings):
+        complain(f"warning: {warning}")
     if as_json:
         data = [as_data(o) for o in outcomes]
         write(json.dumps(data if _is_list(text, outcomes) else data[0], indent=2))

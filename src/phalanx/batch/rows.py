@@ -19,9 +19,10 @@ from phalanx.batch.klass import Klass
 
 Indexes = npt.NDArray[np.intp]
 
-NEVER, TOUCHED, ALWAYS = 0, 1, 2
-"""When an answer about a node can change within a cycle: never, when the node's own books change,
-or whenever anything is placed anywhere."""
+NEVER, TOUCHED, BY_ONE, ALWAYS = 0, 1, 2, 3
+"""When an answer about a node can change within a cycle: never, when the node's own books change
+(BY_ONE: in a way that rows of one node over and over do not tell), or whenever anything is placed
+anywhere."""
 
 
 class Rows:
@@ -126,6 +127,10 @@ def never(_: Klass) -> int:
 
 def touched(_: Klass) -> int:
     return TOUCHED
+
+
+def by_one(_: Klass) -> int:
+    return BY_ONE
 
 
 def always(_: Klass) -> int:

@@ -34,13 +34,18 @@ PluginMaker = Callable[[Mapping[str, Any]], Plugin]
 class Session:
     """What actions and plugins work with. Tasks, nodes and queues are indexes into the cluster."""
 
-    def __init__(self, snapshot: Snapshot, shells: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        shells: Mapping[str, Any] | None = None,
+        cluster: Cluster | None = None,
+    ) -> None:
         self.snapshot = snapshot
         self.config: Configuration = snapshot.config
         self.now = snapshot.now
         self.shells = dict(shells or {})
         """What the caller lends to plugins that need the outside, by name."""
-        self.cluster = Cluster(snapshot)
+        self.cluster = Cluster(snapshot) if cluster is None else cluster
         self.voices = Voices(self.config)
         self.placer = Placer(self)
         self.binds: dict[int, int] = {}
@@ -48,6 +53,8 @@ class Session:
         self.refusals: dict[str, list[Rejection]] = {}
         """Rejections of a podgroup as a whole, by its uid."""
         self.warnings: list[str] = []
+        self.acted: list[str] = []
+        """Plugins that did what they do only now and then."""
         self.task_keys: dict[int, tuple[Any, ...]] = {}
         self._tie_breaks: dict[int, int] = {}
 
@@ -67,6 +74,14 @@ class Session:
 
     def warn(self, text: str) -> None:
         self.warnings.append(text)
+
+    def is_due(self, plugin: str, period_s: float) -> bool:
+        """Whether what the plugin does now and then is to be done; the plan then says it was."""
+        last = dict(self.snapshot.last_acted).get(plugin)
+        due = last is None or self.now >= last + period_s
+        if due:
+            self.acted.append(plugin)
+        return due
 
     def refuse(self, job: Job, rejection: Rejection) -> None:
         """Remember why a podgroup as a whole was turned away; the same words once."""

@@ -92,6 +92,9 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """All that decides where a task may go; tasks with one shape are interchangeable."""
 
     request: Amounts = ()
+    limits: Amounts = ()
+    """What it may use at most, where that is more than it requests (see plugins.usage)."""
+    images: tuple[str, ...] = ()
     role: str = ""
     namespace: str = "default"
     labels: Labels = ()
@@ -143,7 +146,10 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     numa: tuple[Amounts, ...] = ()
     """Free amounts of each NUMA node, empty where unknown."""
     devices: tuple[tuple[float, float], ...] = ()
-    """(memory in MiB, share in use 0..1) of every GPU that can be shared."""
+    """(memory in MiB, share 0..1 in use by others than the snapshot's tasks) of every GPU that can
+    be shared."""
+    images: Amounts = ()
+    """Container images (or data sets) that are there, with their sizes in bytes."""
 
 
 class HyperNodeSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -228,7 +234,12 @@ class PodGroupSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     user: str = ""
     group: str = ""
     run_time_s: float | None = None
+    """How long it will run, from `started` on, as far as is known."""
     started: float | None = None
+    ran_s: float = 0.0
+    """How long it ran before `started`, if it was stopped since it was submitted."""
+    turn: int | None = None
+    """Its place in an order that somebody keeps from cycle to cycle (see plugins.tiresias)."""
 
     @property
     def uid(self) -> str:
@@ -281,4 +292,6 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     budgets: tuple[BudgetSpec, ...] = ()
     now: float = 0.0
     seed: int = 0
+    last_acted: Amounts = ()
+    """When plugins last did what they do only now and then, in seconds as `now`."""
     expect: Expectation | None = None

@@ -30,7 +30,11 @@ def as_data(snapshot: s.Snapshot) -> Written:
         "disruption_budgets": map(_budget, snapshot.budgets),
     }
     head = {"name": snapshot.name, "notes": snapshot.notes}
-    tail = {"now": snapshot.now, "seed": snapshot.seed}
+    tail = {
+        "now": snapshot.now,
+        "seed": snapshot.seed,
+        "last_acted": dict(snapshot.last_acted),
+    }
     body = {"config": _config(snapshot.config)} | {k: list(v) for k, v in lists.items()}
     kept = {k: v for k, v in (head | body | tail).items() if v}
     if snapshot.expect is not None:

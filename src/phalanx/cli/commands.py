@@ -8,6 +8,9 @@ from typing import Annotated
 
 import typer
 
+from phalanx.cli.simulate import simulate
+from phalanx.cli.validate import validate
+
 app = typer.Typer(
     name="phalanx",
     help="Tasks, actors and gangs on shared CPUs and GPUs.",
@@ -41,7 +44,7 @@ def bench(
     rows: Annotated[
         list[str] | None, typer.Option("--row", help="Only rows whose name contains this.")
     ] = None,
-    group: Annotated[str, typer.Option(help="engine, placement, batch or all.")] = "engine",
+    group: Annotated[str, typer.Option(help="engine, placement, batch, store or all.")] = "engine",
     quick: Annotated[bool, typer.Option(help="Shorter measurements.")] = False,
     markdown: Annotated[bool, typer.Option(help="Print the table for a document.")] = False,
     json: Json = False,
@@ -95,6 +98,10 @@ def placement_cases(
     from phalanx.policies.cases.__main__ import main as check
 
     raise typer.Exit(check([str(file)]))
+
+
+app.command()(simulate)
+app.command()(validate)
 
 
 @app.command()

@@ -1,0 +1,1 @@
+"""Volcano's manifests: read within bounds, checked, filled with defaults, and written back."""

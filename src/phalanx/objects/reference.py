@@ -21,6 +21,10 @@ from phalanx.protocol.messages import Payload
 T = TypeVar("T")
 
 
+class Vanished(Exception):
+    """The value was lost after it had been there, and is asked for again: wait for it once more."""
+
+
 class RefHooks(Protocol):
     """What a reference asks of the process that it lives in."""
 
@@ -41,7 +45,7 @@ class RefHooks(Protocol):
         ...
 
     def value_of(self, ref: ObjectRef[Any]) -> Any:
-        """The value of a ready reference; raises its error."""
+        """The value of a ready reference; raises its error, or Vanished."""
         ...
 
 
@@ -179,6 +183,9 @@ class ObjectRef(Generic[T]):
         def ready() -> None:
             try:
                 outcome = hooks.value_of(self)
+            except Vanished:
+                hooks.on_ready(self, ready)
+                return
             except BaseException as error:
                 outcome = error
             callback(outcome)
@@ -196,6 +203,8 @@ class ObjectRef(Generic[T]):
                 return
             try:
                 future.set_result(hooks.value_of(self))
+            except Vanished:
+                hooks.on_ready(self, ready)
             except BaseException as error:
                 future.set_exception(error)
 

@@ -47,9 +47,12 @@ class Extent:
 class SharedHold:
     """Hangs on the owner's ObjectRef: when it goes, the object's file may go."""
 
-    __slots__ = ("extent", "name", "seen", "size", "store", "view")
+    __slots__ = ("extent", "lineage", "name", "seen", "size", "store", "view")
 
     def __init__(self, store: SharedStore, name: str, size: int, extent: Extent | None) -> None:
+        self.lineage: Any = None
+        """What can make the object again, or why nothing can (see `owner.lineage`); None: it was
+        put."""
         self.store = store
         self.name = name
         self.size = size

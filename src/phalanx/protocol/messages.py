@@ -134,13 +134,14 @@ class Done(msgspec.Struct, array_like=True, tag=10, gc=False):
 
 
 class Failed(msgspec.Struct, array_like=True, tag=11):
-    """Task `number` raised. `error` is pickled; `cancelled` when it was asked to stop."""
+    """Task `number` raised. `error` is pickled; `cancelled` when it was asked to stop; `lost` when
+    values of its arguments were not there: then `error` names their files, and it did not run."""
 
     number: int
     error: bytes
     started: float
     ended: float
-    kind: str = ""  # "", "cancelled", "exit" (the actor left on its own will)
+    kind: str = ""  # "", "cancelled", "lost", "exit" (the actor left on its own will)
     retriable: bool = True
 
 
@@ -214,6 +215,14 @@ class CancelOwned(msgspec.Struct, array_like=True, tag=27):
     number: int
     force: bool
     recursive: bool
+
+
+class Recover(msgspec.Struct, array_like=True, tag=61):
+    """A reader did not find file `name`, the value of your object `number`: have it made again,
+    unless that was done, and answer with Fetched."""
+
+    number: int
+    name: str
 
 
 # ---- process and node ------------------------------------------------------------------------
@@ -462,6 +471,7 @@ Message = (
     | Synced
     | Taken
     | CancelOwned
+    | Recover
     | Request
     | Reply
     | LeaseWanted

@@ -7,8 +7,11 @@ of them would not fit, or the node has none of it.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
+from phalanx.batch.accepted import TEXT, WHOLE, Accepted
 from phalanx.batch.amounts import PODS, Vector
 from phalanx.batch.arguments import Arguments, text, whole
 from phalanx.batch.klass import Klass
@@ -21,6 +24,13 @@ class Binpack:
     commas), `binpack.resources.<name>` 1."""
 
     name = "binpack"
+    accepts: ClassVar[Accepted] = {
+        "binpack.weight": WHOLE,
+        "binpack.cpu": WHOLE,
+        "binpack.memory": WHOLE,
+        "binpack.resources": TEXT,
+        "binpack.resources.*": WHOLE,
+    }
 
     def __init__(self, arguments: Arguments) -> None:
         def weight(key: str) -> int:

@@ -13,10 +13,11 @@ the first level where their paths part, and victims nearest in the tree go first
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from phalanx.batch.accepted import FOREIGN, WHOLE, Accepted
 from phalanx.batch.accounts import QueueAccount, enter, limitless, queue_accounts
 from phalanx.batch.amounts import (
     INFINITE,
@@ -43,6 +44,11 @@ class Capacity:
     """`ancestorReclaimLevel`: 0; the switch `hierarchy` turns the tree on."""
 
     name = "capacity"
+    accepts: ClassVar[Accepted] = {
+        "ancestorReclaimLevel": WHOLE,
+        "capacity.DynamicResourceAllocationEnable": FOREIGN,
+        "capacity.DRAConsumableCapacityEnable": FOREIGN,
+    }
 
     def __init__(self, arguments: Arguments) -> None:
         self._level = max(0, whole(arguments, "ancestorReclaimLevel", 0))

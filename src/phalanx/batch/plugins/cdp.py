@@ -7,8 +7,9 @@ preemptable task shields it for so long after it started.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
+from phalanx.batch.accepted import Accepted
 from phalanx.batch.arguments import Arguments, seconds
 from phalanx.batch.session import Session
 
@@ -19,6 +20,7 @@ class Cooldown:
     """No arguments."""
 
     name = "cdp"
+    accepts: ClassVar[Accepted] = {}
 
     def __init__(self, arguments: Arguments) -> None:
         del arguments

@@ -10,9 +10,11 @@ more; one that deserves nothing at all and has no cohort is left to the other pl
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
+from phalanx.batch.accepted import Accepted
 from phalanx.batch.accounts import queue_accounts
 from phalanx.batch.amounts import Vector, fits_how_often
 from phalanx.batch.arguments import Arguments
@@ -26,6 +28,7 @@ class Cohort:
     """No arguments: queues tell their `cohort`, `deserved`, `borrowing_limit`, `lending_limit`."""
 
     name = "cohort"
+    accepts: ClassVar[Accepted] = {}
 
     def __init__(self, arguments: Arguments) -> None:
         del arguments

@@ -7,8 +7,9 @@ or system-node-critical, and tasks in the namespace kube-system, are spared.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
+from phalanx.batch.accepted import Accepted
 from phalanx.batch.arguments import Arguments
 from phalanx.batch.session import Session
 
@@ -19,6 +20,7 @@ class Conformance:
     """No arguments."""
 
     name = "conformance"
+    accepts: ClassVar[Accepted] = {}
 
     def __init__(self, arguments: Arguments) -> None:
         del arguments

@@ -1,28 +1,49 @@
-"""Parts of devices: memory of one card, or several cards with so much memory and so many cores.
+"""Parts of devices: memory of one card, whole cards, or cards with so much memory and cores.
 
-Source: Volcano's deviceshare plugin. A task asks for volcano.sh/gpu-memory (MiB of one card) or
-volcano.sh/vgpu-number cards with volcano.sh/vgpu-memory MiB and volcano.sh/vgpu-cores percent each.
-Score with `ScheduleWeight` w: `binpack` w * mean share of memory in use on the cards it would get,
-`spread` w * 100 for cards nobody uses.
+Source: Volcano's deviceshare plugin. Shared cards: a task asks for volcano.sh/gpu-memory (MiB of
+one card; the first card with so much left) or volcano.sh/gpu-number (cards that nobody uses).
+Virtual cards: volcano.sh/vgpu-number (1 if only memory is asked for) with volcano.sh/vgpu-memory
+MiB, or -memory-percentage, or all of it, and volcano.sh/vgpu-cores percent each; 100 cores want the
+card alone, and a card whose cores are all taken admits nobody. Cards are tried from the last to the
+first. Score, for virtual cards and with a `SchedulePolicy`: `binpack` 100 * the part of its memory
+in use on each card it would get, `spread` 100 for each that it would be the first on; the sum,
+rounded, times `ScheduleWeight`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
+from phalanx.batch import jobs as j
+from phalanx.batch.accepted import FLAG, FOREIGN, WHOLE, Accepted, one_of
 from phalanx.batch.amounts import Flags, Vector
-from phalanx.batch.arguments import Arguments, flag, number, text
+from phalanx.batch.arguments import Arguments, flag, text, whole
 from phalanx.batch.jobs import Job
 from phalanx.batch.klass import Klass
-from phalanx.batch.rows import NEVER, TOUCHED, Ask, Filter, Rows, Scorer
+from phalanx.batch.rows import BY_ONE, NEVER, Ask, Filter, Rows, Scorer
 from phalanx.batch.session import Session
+from phalanx.batch.specs import NodeSpec
 
-ONE_CARD, CARDS = "volcano.sh/gpu-memory", "volcano.sh/vgpu-number"
-MEMORY, CORES = "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores"
-Need = tuple[int, float, float]
-"""(cards, MiB on each, cores in percent on each)"""
+SHARED_MEMORY, SHARED_CARDS = "volcano.sh/gpu-memory", "volcano.sh/gpu-number"
+CARDS, MEMORY = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory"
+PERCENT, CORES = "volcano.sh/vgpu-memory-percentage", "volcano.sh/vgpu-cores"
+_ALL = 100.0
+
+
+@dataclass(frozen=True)
+class Need:
+    """So many cards, on each so many MiB (or percent of its memory) and percent of its cores."""
+
+    cards: int
+    memory: float = 0.0
+    percent: float = 0.0
+    cores: float = 0.0
+    alone: bool = False
+    virtual: bool = False
 
 
 class Card:
@@ -33,91 +54,141 @@ class Card:
     def __init__(self, memory: float, used: float) -> None:
         self.memory = memory
         self.taken = memory * used
-        self.cores = 100.0 * used
+        self.cores = _ALL * used
         self.tasks = 1 if used > 0 else 0
+
+    def asked(self, need: Need) -> float:
+        """MiB that the need takes here."""
+        return need.memory or self.memory * need.percent / _ALL
+
+    def admits(self, need: Need) -> bool:
+        if (need.alone or need.cores >= _ALL) and self.tasks:
+            return False
+        if self.memory - self.taken < self.asked(need):
+            return False
+        if not need.virtual:
+            return True
+        return self.cores + need.cores <= _ALL and (need.cores > 0 or self.cores < _ALL)
 
 
 class DeviceShare:
-    """`deviceshare.GPUSharingEnable`, `deviceshare.VGPUEnable` (either turns the filter on; both
-    absent counts as on), `deviceshare.SchedulePolicy` binpack or spread,
-    `deviceshare.ScheduleWeight` 0. Nodes tell their cards in `devices`."""
+    """`deviceshare.GPUSharingEnable`, `.GPUNumberEnable` and `.VGPUEnable` say which requests are
+    looked at, and at most one is true; all are if none is given. `deviceshare.SchedulePolicy`
+    binpack or spread (none), `deviceshare.ScheduleWeight` 0. Nodes tell their cards in `devices`,
+    or by what they have of gpu-memory and gpu-number (vgpu-memory and vgpu-number) in all."""
 
     name = "deviceshare"
+    accepts: ClassVar[Accepted] = {
+        "deviceshare.GPUSharingEnable": FLAG,
+        "deviceshare.GPUNumberEnable": FLAG,
+        "deviceshare.VGPUEnable": FLAG,
+        "deviceshare.SchedulePolicy": one_of("binpack", "spread"),
+        "deviceshare.ScheduleWeight": WHOLE,
+        "deviceshare.NodeLockEnable": FOREIGN,
+        "deviceshare.AscendMindClusterVNPUEnable": FOREIGN,
+        "deviceshare.AscendHAMiVNPUEnable": FOREIGN,
+        "deviceshare.KnownGeometriesCMName": FOREIGN,
+        "deviceshare.KnownGeometriesCMNamespace": FOREIGN,
+    }
+    at_most_one = tuple(list(accepts)[:3])
 
     def __init__(self, arguments: Arguments) -> None:
-        keys = ("deviceshare.GPUSharingEnable", "deviceshare.VGPUEnable",
-                "deviceshare.GPUNumberEnable")  # fmt: skip
-        said = [flag(arguments, k, False) for k in keys if k in arguments]
-        self._on = any(said) if said else True
-        self._policy = text(arguments, "deviceshare.SchedulePolicy", "binpack")
-        self._weight = number(arguments, "deviceshare.ScheduleWeight", 0.0)
+        unsaid = not any(key in arguments for key in self.at_most_one)
+        self._memory, self._number, self._virtual = (
+            flag(arguments, key, unsaid) for key in self.at_most_one
+        )
+        self._policy = text(arguments, "deviceshare.SchedulePolicy")
+        self._weight = whole(arguments, "deviceshare.ScheduleWeight", 0)
 
     def open(self, session: Session) -> None:
-        self._cards = [[Card(m, u) for m, u in n.devices] for n in session.cluster.nodes]
-        self._held: dict[int, list[Card]] = {}
-        self._needs = {k.index: _need(k) for k in session.cluster.klasses}
-        if not self._on or not any(n[0] for n in self._needs.values()):
+        cluster = session.cluster
+        self._held: dict[int, list[tuple[Card, float]]] = {}
+        self._needs = {k.index: self._need(k) for k in cluster.klasses}
+        if not any(n.cards for n in self._needs.values()):
             return
+        self._cards = [_cards_of(node) for node in cluster.nodes]
+        for t, status in enumerate(cluster.status):
+            if status in (j.BOUND, j.RUNNING, j.RELEASING):
+                self._take(t, self._needs[cluster.klass[t].index], cluster.node_of[t])
 
         def changes(klass: Klass) -> int:
-            return TOUCHED if self._needs[klass.index][0] else NEVER
+            return BY_ONE if self._needs[klass.index].cards else NEVER
 
         session.add("changed", self.name, self._changed)
-        session.add("filter", self.name, Filter(reason="devices", passes=self._passes,
-                                                changes=changes, curable=True))  # fmt: skip
-        if self._weight:
-            session.add(
-                "scorer", self.name, Scorer(name=self.name, score=self._score, changes=changes)
-            )
+        rule = Filter(reason="devices", passes=self._passes, changes=changes, curable=True)
+        session.add("filter", self.name, rule)
+        if self._weight and self._policy:
+            scorer = Scorer(name=self.name, score=self._score, changes=changes)
+            session.add("scorer", self.name, scorer)
+
+    def _need(self, klass: Klass) -> Need:
+        request = dict(klass.shape.request)
+        if self._memory and request.get(SHARED_MEMORY):
+            return Need(1, memory=request[SHARED_MEMORY])
+        if self._number and request.get(SHARED_CARDS):
+            return Need(int(request[SHARED_CARDS]), alone=True)
+        if not self._virtual or not (request.get(CARDS) or request.get(MEMORY)):
+            return Need(0)
+        memory, percent = request.get(MEMORY, 0.0), request.get(PERCENT, 0.0)
+        return Need(
+            int(request.get(CARDS, 0)) or 1,
+            memory=memory,
+            percent=percent or _ALL,
+            cores=request.get(CORES, 0.0),
+            virtual=True,
+        )
 
     def _choose(self, node: int, need: Need) -> list[Card]:
-        """The fullest cards that still have room, as many as needed; empty if too few."""
-        cards, memory, cores = need
-        fitting = [
-            c
-            for c in self._cards[node]
-            if c.memory - c.taken >= memory and 100.0 - c.cores >= cores
-        ]
-        fitting.sort(key=lambda c: -c.taken if self._policy == "binpack" else c.taken)
-        return fitting[:cards] if len(fitting) >= cards else []
+        """Cards for the task, as many as it needs; empty if too few admit it."""
+        cards = self._cards[node]
+        fitting = [c for c in (cards[::-1] if need.virtual else cards) if c.admits(need)]
+        return fitting[: need.cards] if len(fitting) >= need.cards else []
 
     def _passes(self, rows: Rows, ask: Ask) -> Flags:
         need = self._needs[ask.klass.index]
-        if not need[0]:
+        if not need.cards:
             return np.ones(len(rows), dtype=np.bool_)
-        repeated = np.diff(rows.index, prepend=-1) == 0
-        good = [bool(self._choose(int(n), need)) for n in rows.index]
-        return np.asarray(np.array(good, dtype=np.bool_) & ~repeated, dtype=np.bool_)
+        return np.array([bool(self._choose(int(n), need)) for n in rows.index], dtype=np.bool_)
 
     def _score(self, rows: Rows, ask: Ask) -> Vector:
         need = self._needs[ask.klass.index]
         out = np.zeros(len(rows))
-        for i, n in enumerate(rows.index if need[0] else ()):
-            chosen = self._choose(int(n), need)
-            if chosen and self._policy == "binpack":
-                out[i] = 100.0 * sum(c.taken / c.memory for c in chosen) / len(chosen)
-            elif chosen:
-                out[i] = 100.0 * all(c.tasks == 0 for c in chosen)
-        return out * self._weight
+        for i, n in enumerate(rows.index if need.virtual else ()):
+            for card in self._choose(int(n), need):
+                if self._policy == "spread":
+                    out[i] += 100.0 * (card.tasks == 0)
+                else:
+                    out[i] += 100.0 * (card.taken + card.asked(need)) / max(card.memory, 1.0)
+        return np.floor(out + 0.5) * self._weight
+
+    def _take(self, t: int, need: Need, node: int) -> None:
+        held = [(card, card.asked(need)) for card in self._choose(node, need) if need.cards]
+        for card, memory in held:
+            card.taken += memory
+            card.cores += need.cores
+            card.tasks += 1
+        self._held[t] = held
 
     def _changed(
         self, job: Job, klass: Klass, tasks: Sequence[int], nodes: Sequence[int], sign: int
     ) -> None:
         need = self._needs[klass.index]
         for t, node in zip(tasks, nodes, strict=True):
-            if not need[0]:
-                return
-            chosen = self._choose(node, need) if sign > 0 else self._held.pop(t, [])
-            for card in chosen:
-                card.taken += sign * need[1]
-                card.cores += sign * need[2]
-                card.tasks += sign
             if sign > 0:
-                self._held[t] = chosen
+                self._take(t, need, node)
+                continue
+            for card, memory in self._held.pop(t, ()):
+                card.taken -= memory
+                card.cores -= need.cores
+                card.tasks -= 1
 
 
-def _need(klass: Klass) -> Need:
-    request = dict(klass.shape.request)
-    if ONE_CARD in request:
-        return (1, request[ONE_CARD], 0.0)
-    return (int(request.get(CARDS, 0)), request.get(MEMORY, 0.0), request.get(CORES, 0.0))
+def _cards_of(node: NodeSpec) -> list[Card]:
+    if node.devices:
+        return [Card(memory, used) for memory, used in node.devices]
+    capacity = dict(node.capacity)
+    for memory, number in ((SHARED_MEMORY, SHARED_CARDS), (MEMORY, CARDS)):
+        count = int(capacity.get(number, 0))
+        if count and memory in capacity:
+            return [Card(capacity[memory] // count, 0.0) for _ in range(count)]
+    return []

@@ -10,9 +10,11 @@ to the least dominant share among them, and its saturated children as they are.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
+from phalanx.batch.accepted import Accepted
 from phalanx.batch.amounts import EPSILON, Vector
 from phalanx.batch.arguments import Arguments
 from phalanx.batch.jobs import Job
@@ -27,6 +29,7 @@ class DominantShare:
     """No arguments; the switch `hierarchy` turns the tree of queues on."""
 
     name = "drf"
+    accepts: ClassVar[Accepted] = {}
 
     def __init__(self, arguments: Arguments) -> None:
         del arguments

@@ -10,10 +10,11 @@ answer count as a no, as it does in Volcano without the argument.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from phalanx.batch.accepted import DURATION, FLAG, TEXT, Accepted
 from phalanx.batch.amounts import Flags, Vector
 from phalanx.batch.arguments import Arguments, flag, seconds, text
 from phalanx.batch.hooks import ABSTAIN, PERMIT, REJECT
@@ -23,23 +24,39 @@ from phalanx.batch.session import Session
 
 Send = Callable[[str, Mapping[str, Any], float], Any]
 
+POINTS = (
+    "onSessionOpen",
+    "onSessionClose",
+    "predicate",
+    "prioritize",
+    "preemptable",
+    "reclaimable",
+    "queueOverused",
+    "jobEnqueueable",
+    "jobReady",
+)
+
 
 class Extender:
     """`extender.urlPrefix`, `extender.httpTimeout` 1s, `extender.ignorable` true, and a verb for
-    each point that it serves: `extender.predicateVerb`, `prioritizeVerb`, `preemptableVerb`,
-    `reclaimableVerb`, `queueOverusedVerb`, `jobEnqueueableVerb`, `jobReadyVerb`."""
+    each point that it serves: `extender.onSessionOpenVerb`, `onSessionCloseVerb`, `predicateVerb`,
+    `prioritizeVerb`, `preemptableVerb`, `reclaimableVerb`, `queueOverusedVerb`,
+    `jobEnqueueableVerb`, `jobReadyVerb`."""
 
     name = "extender"
+    accepts: ClassVar[Accepted] = {
+        "extender.urlPrefix": TEXT,
+        "extender.httpTimeout": DURATION,
+        "extender.ignorable": FLAG,
+        **{f"extender.{point}Verb": TEXT for point in POINTS},
+    }
 
     def __init__(self, arguments: Arguments) -> None:
         self._prefix = text(arguments, "extender.urlPrefix").rstrip("/")
         self._timeout_s = seconds(arguments.get("extender.httpTimeout")) or 1.0
         self._ignorable = flag(arguments, "extender.ignorable", True)
-        self._verbs = {
-            k.removeprefix("extender.").removesuffix("Verb"): str(v)
-            for k, v in arguments.items()
-            if k.endswith("Verb") and v
-        }
+        said = {point: text(arguments, f"extender.{point}Verb") for point in POINTS}
+        self._verbs = {point: verb for point, verb in said.items() if verb}
 
     def open(self, session: Session) -> None:
         self._session = session
@@ -59,9 +76,28 @@ class Extender:
             "jobEnqueueable": ("job_enqueueable", self._enqueueable),
             "jobReady": ("job_ready", self._ready),
         }  # fmt: skip
+        if "onSessionOpen" in self._verbs and not self._told_open(session):
+            return
+        if "onSessionClose" in self._verbs:
+            session.add("closing", self.name, lambda: self._call("onSessionClose", "", {}, object))
         for point, (hook, fn) in hooks.items():
             if point in self._verbs:
                 session.add(hook, self.name, fn)
+
+    def _told_open(self, session: Session) -> bool:
+        """Tell the server what the session is about; False if it had to hear it and did not."""
+        cluster = session.cluster
+        self._call(
+            "onSessionOpen",
+            "",
+            {
+                "jobs": [job.uid for job in cluster.jobs],
+                "nodes": cluster.node_names,
+                "queues": [queue.name for queue in cluster.queues],
+            },
+            object,
+        )
+        return self._ignorable or not self._silent
 
     def _call(self, point: str, key: str, payload: Mapping[str, Any], good: type) -> Any:
         """The server's answer if it is a `good`, else None; asked once per question."""
@@ -118,6 +154,8 @@ class Extender:
             named = answer.get("victims") if answer is not None else None
             if not isinstance(named, list):
                 return None if self._ignorable else []
+            if answer.get("status") == ABSTAIN:
+                return None
             return [t for t in candidates if uids[t] in named]
 
         return victims
@@ -130,7 +168,7 @@ class Extender:
     def _enqueueable(self, job: Job) -> int:
         answer = self._call("jobEnqueueable", job.uid, {"job": job.uid}, dict)
         if answer is None:
-            return ABSTAIN if self._ignorable else REJECT
+            return PERMIT if self._ignorable else REJECT
         status = answer.get("status")
         return status if status in (PERMIT, ABSTAIN, REJECT) else ABSTAIN
 

@@ -8,8 +8,9 @@ minimum; jobs that are not ready come first.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
+from phalanx.batch.accepted import Accepted
 from phalanx.batch.arguments import Arguments
 from phalanx.batch.hooks import PERMIT, REJECT
 from phalanx.batch.jobs import Job, SubJob
@@ -21,6 +22,7 @@ class Gang:
     """No arguments."""
 
     name = "gang"
+    accepts: ClassVar[Accepted] = {}
 
     def __init__(self, arguments: Arguments) -> None:
         del arguments

@@ -8,7 +8,9 @@ the books decays them with `decayed`, over whatever time passed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
+from phalanx.batch.accepted import NUMBER, Accepted
 from phalanx.batch.accounts import queue_accounts
 from phalanx.batch.arguments import Arguments, number
 from phalanx.batch.jobs import Job
@@ -31,6 +33,7 @@ class HalfLife:
     """`kValue` 1: how much the past counts against the present. Queues tell their `past_usage`."""
 
     name = "half-life"
+    accepts: ClassVar[Accepted] = {"kValue": NUMBER}
 
     def __init__(self, arguments: Arguments) -> None:
         self._k = number(arguments, "kValue", 1.0)

@@ -7,8 +7,9 @@ user and group hold stays within every resource that their limits name.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
+from phalanx.batch.accepted import NUMBER, Accepted
 from phalanx.batch.amounts import Amount, Vector
 from phalanx.batch.arguments import Arguments
 from phalanx.batch.hooks import ABSTAIN, REJECT
@@ -22,6 +23,7 @@ class Limits:
     """`users: {name: {cpu: 4, ...}}` and `groups: ...`; the name `*` is everyone not named."""
 
     name = "limits"
+    accepts: ClassVar[Accepted] = {"users": {"*": {"*": NUMBER}}, "groups": {"*": {"*": NUMBER}}}
 
     def __init__(self, arguments: Arguments) -> None:
         self._given = {kind: _tables(arguments.get(kind + "s")) for kind in ("user", "group")}

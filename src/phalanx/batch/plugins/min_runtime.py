@@ -7,8 +7,9 @@ queue gives, or everybody's; one whose start nobody knows is not.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
+from phalanx.batch.accepted import DURATION, Accepted
 from phalanx.batch.arguments import Arguments, seconds
 from phalanx.batch.session import Session
 
@@ -18,6 +19,11 @@ class MinRuntime:
     reclaim: ...}}` says otherwise for a queue. Gang evictions heed the longer of the two."""
 
     name = "min-runtime"
+    accepts: ClassVar[Accepted] = {
+        "preempt": DURATION,
+        "reclaim": DURATION,
+        "queues": {"*": {"preempt": DURATION, "reclaim": DURATION}},
+    }
 
     def __init__(self, arguments: Arguments) -> None:
         self._all: Mapping[str, Any] = arguments

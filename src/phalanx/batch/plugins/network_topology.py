@@ -12,10 +12,12 @@ fading^(tier-1).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
 from phalanx.batch import jobs as j
+from phalanx.batch.accepted import FLAG, NUMBER, TEXT, WHOLE, Accepted
 from phalanx.batch.amounts import PODS, Counts, Vector
 from phalanx.batch.arguments import Arguments, flag, number, text, whole
 from phalanx.batch.jobs import Job, SubJob
@@ -34,6 +36,16 @@ class NetworkTopologyAware:
     `hypernode.gradient.evict.max-hypernodes` 8."""
 
     name = "network-topology-aware"
+    accepts: ClassVar[Accepted] = {
+        "weight": WHOLE,
+        "hypernode.binpack.cpu": WHOLE,
+        "hypernode.binpack.memory": WHOLE,
+        "hypernode.binpack.resources": TEXT,
+        "hypernode.binpack.resources.*": WHOLE,
+        "hypernode.binpack.normal-pod.enable": FLAG,
+        "hypernode.binpack.normal-pod.fading": NUMBER,
+        "hypernode.gradient.evict.max-hypernodes": WHOLE,
+    }
 
     def __init__(self, arguments: Arguments) -> None:
         def weight(key: str) -> int:

@@ -11,10 +11,12 @@ its own tasks hold on a group's nodes; one that cannot be read turns every node 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import msgspec
 import numpy as np
 
+from phalanx.batch.accepted import FLAG, Accepted
 from phalanx.batch.amounts import EPSILON, Flags, Vector
 from phalanx.batch.arguments import Arguments, flag, quantity
 from phalanx.batch.cluster import Cluster
@@ -33,6 +35,7 @@ class NodeGroup:
     false: they find each other. `enablePreferredOrder` false."""
 
     name = "nodegroup"
+    accepts: ClassVar[Accepted] = {"strict": FLAG, "enablePreferredOrder": FLAG}
 
     def __init__(self, arguments: Arguments) -> None:
         self._strict = flag(arguments, "strict", True)

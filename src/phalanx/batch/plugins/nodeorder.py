@@ -11,8 +11,11 @@ candidates. In least and most, a task that asks for no cpu or memory counts as 1
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
+from phalanx.batch.accepted import WHOLE, Accepted
 from phalanx.batch.amounts import CPU, MEMORY, Counts, Vector
 from phalanx.batch.arguments import Arguments, whole
 from phalanx.batch.cluster import Cluster
@@ -38,6 +41,7 @@ class NodeOrder:
     """`<name>.weight` for each of DEFAULTS; image locality knows no images here and gives 0."""
 
     name = "nodeorder"
+    accepts: ClassVar[Accepted] = {f"{k}.weight": WHOLE for k in DEFAULTS}
 
     def __init__(self, arguments: Arguments) -> None:
         self.weights = {k: whole(arguments, f"{k}.weight", v) for k, v in DEFAULTS.items()}

@@ -1,19 +1,22 @@
 """Tasks that want their cores and devices on few NUMA nodes.
 
 Source: Volcano's numa-aware plugin. The policy is the task's annotation
-volcano.sh/numa-topology-policy: best-effort always passes, restricted needs the fewest NUMA nodes
-that an empty machine could do with, single-numa-node needs one. Score = weight * (100 - 100 * NUMA
-nodes used / the most any candidate uses).
+volcano.sh/numa-topology-policy: best-effort passes where NUMA nodes are known and a core is free,
+restricted needs the fewest NUMA nodes that an empty machine could do with, single-numa-node needs
+one. A part of a core is nobody's own, so tasks that ask for one may have it anywhere. Score =
+weight * (100 - 100 * NUMA nodes used / the most any candidate uses).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
+from typing import ClassVar
 
 import numpy as np
 
-from phalanx.batch.amounts import MEMORY, PODS, Counts, Flags, Vector
+from phalanx.batch.accepted import WHOLE, Accepted
+from phalanx.batch.amounts import CPU, MEMORY, PODS, Counts, Flags, Vector
 from phalanx.batch.arguments import Arguments, whole
 from phalanx.batch.jobs import Job
 from phalanx.batch.klass import Klass
@@ -26,9 +29,10 @@ _STRICT = ("restricted", "single-numa-node")
 
 class NumaAware:
     """`weight` 1. Nodes tell the free amounts of each NUMA node in `numa`; those that do not take
-    no task with a policy stricter than best-effort."""
+    no task with a policy."""
 
     name = "numa-aware"
+    accepts: ClassVar[Accepted] = {"weight": WHOLE}
 
     def __init__(self, arguments: Arguments) -> None:
         self._weight = whole(arguments, "weight", 1)
@@ -54,10 +58,13 @@ class NumaAware:
 
     def _passes(self, rows: Rows, ask: Ask) -> Flags:
         policy = _policy(ask.klass)
-        if policy not in _STRICT:
+        if not policy:
             return np.ones(len(rows), dtype=np.bool_)
         good = []
         for n in rows.index:
+            if policy not in _STRICT or not _aligned(ask.klass):
+                good.append(any(part[CPU] > 0 for part in self._free[n]))
+                continue
             used = self._spread(int(n), ask.klass)
             limit = 1 if policy == _STRICT[1] else self._fewest(int(n), ask.klass)
             good.append(0 < used <= limit)
@@ -83,15 +90,11 @@ class NumaAware:
         if parts == 0:
             return 0
         each = self._cluster.capacity[node] // parts
-        need = [
-            -(-int(klass.request[r]) // max(int(each[r]), 1))
-            for r in klass.asked
-            if r not in (MEMORY, PODS)
-        ]
+        need = [-(-int(klass.request[r]) // max(int(each[r]), 1)) for r in _aligned(klass)]
         return max(need, default=1)
 
     def _choose(self, free: list[Counts], klass: Klass) -> tuple[int, ...]:
-        of = [r for r in klass.asked if r not in (MEMORY, PODS)]
+        of = _aligned(klass)
         for size in range(1, len(free) + 1):
             for parts in combinations(range(len(free)), size):
                 total = sum(free[i][of] for i in parts)
@@ -107,8 +110,8 @@ class NumaAware:
                 for part, amount in self._taken.pop(t, ()):
                     self._free[node][part] = self._free[node][part] + amount
                 continue
-            left = klass.request.copy()
-            left[[MEMORY, PODS]] = 0
+            left = np.zeros_like(klass.request)
+            left[_aligned(klass)] = klass.request[_aligned(klass)]
             taken = []
             for part in self._choose(self._free[node], klass):
                 amount = np.minimum(left, np.maximum(self._free[node][part], 0))
@@ -116,6 +119,12 @@ class NumaAware:
                 left = left - amount
                 taken.append((part, amount))
             self._taken[t] = taken
+
+
+def _aligned(klass: Klass) -> list[int]:
+    """Resources that are to be on few NUMA nodes: whole cores, and devices."""
+    whole_cores = klass.request[CPU] % 1000 == 0
+    return [r for r in klass.asked if r not in (MEMORY, PODS) and (r != CPU or whole_cores)]
 
 
 def _policy(klass: Klass) -> str:

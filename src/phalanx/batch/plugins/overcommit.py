@@ -1,13 +1,17 @@
 """Let in a little more than the cluster holds, and no more.
 
-Source: Volcano's overcommit plugin. With factor f (default 1.2; below 1 counts as 1.2), a job is
-let in if, in every resource of its minimum, promised + minimum <= total * f - used.
+Source: Volcano's overcommit plugin. With the factor f of a resource (its own, else the general one;
+below 1 counts as 1.2), a job is let in if, in every resource of its minimum, promised + minimum <=
+total * f - used.
 """
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
+from phalanx.batch.accepted import NUMBER, Accepted
 from phalanx.batch.accounts import promised_to
 from phalanx.batch.amounts import over_requested
 from phalanx.batch.arguments import Arguments, number
@@ -16,21 +20,37 @@ from phalanx.batch.jobs import Job
 from phalanx.batch.plan import Rejection
 from phalanx.batch.session import Session
 
+_FACTOR = 1.2
+
 
 class Overcommit:
-    """`overcommit-factor`: 1.2."""
+    """`overcommit-factor` 1.2; `overcommit-factor.<resource>` for one resource."""
 
     name = "overcommit"
+    accepts: ClassVar[Accepted] = {"overcommit-factor": NUMBER, "overcommit-factor.*": NUMBER}
 
     def __init__(self, arguments: Arguments) -> None:
-        factor = number(arguments, "overcommit-factor", 1.2)
-        self.factor = factor if factor >= 1 else 1.2
+        def factor(key: str, default: float) -> float:
+            given = number(arguments, key, default)
+            return given if given >= 1 else _FACTOR
+
+        prefix = "overcommit-factor."
+        self.factor = factor("overcommit-factor", _FACTOR)
+        self.factors = {
+            key.removeprefix(prefix): factor(key, self.factor)
+            for key in arguments
+            if key.startswith(prefix)
+        }
 
     def open(self, session: Session) -> None:
         cluster = session.cluster
         dims = cluster.dims
         used = cluster.used.sum(axis=0).astype(np.float64)
-        limit = cluster.total.v * self.factor - used
+        factors = np.full(len(dims), self.factor)
+        for name, factor in self.factors.items():
+            if name in dims.index:
+                factors[dims.index[name]] = factor
+        limit = cluster.total.v * factors - used
         promised = dims.empty()
         for job in (job for job in cluster.jobs if job.min_resources is not None):
             promised.add(promised_to(cluster, job))

@@ -8,9 +8,10 @@ minimum stays running (or its maximum unavailable is not passed). Volcano's quir
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from phalanx.batch import jobs as j
+from phalanx.batch.accepted import Accepted
 from phalanx.batch.arguments import Arguments, part_of
 from phalanx.batch.matching import meets
 from phalanx.batch.session import Session
@@ -20,6 +21,7 @@ class DisruptionBudgets:
     """No arguments; the snapshot's `disruption_budgets` are the budgets."""
 
     name = "pdb"
+    accepts: ClassVar[Accepted] = {}
 
     def __init__(self, arguments: Arguments) -> None:
         del arguments

@@ -9,9 +9,11 @@ affinity of them only while `preemptable` or `allocatable` is switched on for th
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import numpy as np
 
+from phalanx.batch.accepted import FLAG, FOREIGN, Accepted
 from phalanx.batch.amounts import PODS, Flags
 from phalanx.batch.arguments import Arguments, flag
 from phalanx.batch.klass import Klass
@@ -30,6 +32,17 @@ class Predicates:
     are always kept per class."""
 
     name = "predicates"
+    accepts: ClassVar[Accepted] = {
+        "predicate.NodeAffinityEnable": FLAG,
+        "predicate.NodePortsEnable": FLAG,
+        "predicate.TaintTolerationEnable": FLAG,
+        "predicate.PodAffinityEnable": FLAG,
+        "predicate.PodTopologySpreadEnable": FLAG,
+        "predicate.CacheEnable": FLAG,
+        "predicate.NodeVolumeLimitsEnable": FOREIGN,
+        "predicate.VolumeZoneEnable": FOREIGN,
+        "predicate.VolumeBindingEnable": FOREIGN,
+    }
 
     def __init__(self, arguments: Arguments) -> None:
         self._arguments = arguments

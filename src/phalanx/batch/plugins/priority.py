@@ -8,9 +8,10 @@ starves while not all of its tasks are placed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from phalanx.batch import jobs as j
+from phalanx.batch.accepted import Accepted
 from phalanx.batch.arguments import Arguments
 from phalanx.batch.evictions import EvictionAsk
 from phalanx.batch.jobs import Job
@@ -21,6 +22,7 @@ class Priority:
     """No arguments."""
 
     name = "priority"
+    accepts: ClassVar[Accepted] = {}
 
     def __init__(self, arguments: Arguments) -> None:
         del arguments

@@ -10,8 +10,9 @@ is max over resources of allocated / deserved. `deserved` of the queue itself is
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
+from phalanx.batch.accepted import Accepted
 from phalanx.batch.accounts import QueueAccount, limitless, queue_accounts
 from phalanx.batch.amounts import Amount, Vector, fits_how_often, over_requested, share
 from phalanx.batch.arguments import Arguments
@@ -51,6 +52,7 @@ class Proportion:
     """No arguments."""
 
     name = "proportion"
+    accepts: ClassVar[Accepted] = {}
 
     def __init__(self, arguments: Arguments) -> None:
         del arguments

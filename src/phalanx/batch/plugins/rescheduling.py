@@ -9,13 +9,14 @@ more room.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from phalanx.batch import jobs as j
+from phalanx.batch.accepted import DURATION, FOREIGN, NUMBER, Accepted, one_of
 from phalanx.batch.amounts import CPU, MEMORY
-from phalanx.batch.arguments import Arguments, number
+from phalanx.batch.arguments import Arguments, number, seconds
 from phalanx.batch.cluster import Cluster
 from phalanx.batch.session import Session
 
@@ -24,9 +25,22 @@ _OF = (("cpu", CPU), ("memory", MEMORY))
 
 class Rescheduling:
     """`strategies: [{name: lowNodeUtilization, params: {thresholds: {cpu: 20, memory: 20},
-    targetThresholds: {cpu: 80, memory: 80}}}]`; `interval` is up to whoever runs cycles."""
+    targetThresholds: {cpu: 80, memory: 80}}}]`; `interval` 5m: no more victims before so long."""
 
     name = "rescheduling"
+    accepts: ClassVar[Accepted] = {
+        "interval": DURATION,
+        "metricsPeriod": FOREIGN,
+        "strategies": {
+            "[]": {
+                "name": one_of("lowNodeUtilization"),
+                "params": {
+                    "thresholds": {"cpu": NUMBER, "memory": NUMBER, "*": FOREIGN},
+                    "targetThresholds": {"cpu": NUMBER, "memory": NUMBER, "*": FOREIGN},
+                },
+            }
+        },
+    }
 
     def __init__(self, arguments: Arguments) -> None:
         params: Mapping[str, Any] = {}
@@ -34,6 +48,7 @@ class Rescheduling:
             if isinstance(entry, dict) and entry.get("name") == "lowNodeUtilization":
                 found = entry.get("params")
                 params = found if isinstance(found, dict) else {}
+        self._interval_s = seconds(arguments.get("interval")) or 300.0
         self._low = _limits(params.get("thresholds"), 20.0)
         self._high = _limits(params.get("targetThresholds"), 80.0)
 
@@ -41,6 +56,8 @@ class Rescheduling:
         session.add("victims", self.name, lambda: self._victims(session))
 
     def _victims(self, session: Session) -> list[int]:
+        if not session.is_due(self.name, self._interval_s):
+            return []
         cluster = session.cluster
         used = _fractions(cluster)
         idle = np.flatnonzero((used < self._low).all(axis=1))

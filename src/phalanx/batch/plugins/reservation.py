@@ -8,10 +8,12 @@ if what they take is not needed at that time. Where run times are unknown nothin
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
 from phalanx.batch import jobs as j
+from phalanx.batch.accepted import WHOLE, Accepted
 from phalanx.batch.amounts import Counts, Flags
 from phalanx.batch.arguments import Arguments, whole
 from phalanx.batch.jobs import Job
@@ -32,6 +34,7 @@ class Reservation:
     """`minimum` 2: gangs of fewer tasks get no reservation. Podgroups tell their `run_time_s`."""
 
     name = "reservation"
+    accepts: ClassVar[Accepted] = {"minimum": WHOLE}
 
     def __init__(self, arguments: Arguments) -> None:
         self._least = whole(arguments, "minimum", 2)

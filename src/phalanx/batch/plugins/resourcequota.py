@@ -7,7 +7,10 @@ cpu.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from phalanx.batch import jobs as j
+from phalanx.batch.accepted import Accepted
 from phalanx.batch.arguments import Arguments
 from phalanx.batch.hooks import PERMIT, REJECT
 from phalanx.batch.jobs import Job
@@ -19,6 +22,7 @@ class ResourceQuota:
     """No arguments."""
 
     name = "resourcequota"
+    accepts: ClassVar[Accepted] = {}
 
     def __init__(self, arguments: Arguments) -> None:
         del arguments

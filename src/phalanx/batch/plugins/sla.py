@@ -1,12 +1,15 @@
 """Nobody waits longer than promised.
 
 Source: Volcano's sla plugin. A job's deadline is its creation plus its waiting time (annotation
-`sla-waiting-time`, else the argument). Jobs go by deadline, those without one last. Once it has
-passed, the plugin permits letting in and pipelining; before, it abstains.
+`sla-waiting-time`, else the argument). Jobs go by deadline, those without one last. From then on
+the plugin permits letting in and pipelining; before, it abstains. A time without a unit is none.
 """
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+from phalanx.batch.accepted import DURATION, Accepted
 from phalanx.batch.arguments import Arguments, seconds
 from phalanx.batch.hooks import ABSTAIN, PERMIT
 from phalanx.batch.jobs import Job
@@ -19,6 +22,7 @@ class WaitingTime:
     """`sla-waiting-time`: a duration such as 1h30m; none without it."""
 
     name = "sla"
+    accepts: ClassVar[Accepted] = {"sla-waiting-time": DURATION}
 
     def __init__(self, arguments: Arguments) -> None:
         self._default = seconds(arguments.get("sla-waiting-time"))
@@ -34,7 +38,7 @@ class WaitingTime:
             return float("-inf") if created is None else created + wait
 
         def vote(job: Job) -> int:
-            return PERMIT if deadline(job) < session.now else ABSTAIN
+            return PERMIT if deadline(job) <= session.now else ABSTAIN
 
         session.add("job_order", self.name, deadline)
         session.add("job_enqueueable", self.name, vote)

@@ -2,52 +2,67 @@
 
 Source: Volcano's resource-strategy-fit plugin. Per resource r with weight w_r that the task
 requests: MostAllocated (used + req) / capacity, LeastAllocated (capacity - used - req) / capacity;
-score = 100 * weight * sum w_r * s_r / sum w_r, and 0 if one would not fit. Names may end in `*`.
-`sra` (scarce resources are kept for those who need them) takes score from nodes that have a scarce
-resource the task does not request; `proportional` keeps cpu and memory for the devices that are
-still free.
+score = 100 * weight * sum w_r * s_r / sum w_r, and 0 if one would not fit. A name that ends in `*`
+stands for all that begin so; the exact name, then the longest beginning, comes first, and a `*`
+elsewhere is no rule at all. `sra` (scarce resources are kept for those who need them) takes score
+from nodes that have a scarce resource the task does not request; `proportional` keeps cpu and
+memory (in units of 10^9 bytes) for the devices that are still free.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from fnmatch import fnmatchcase
-from typing import Any
+from typing import ClassVar
 
 import msgspec
 import numpy as np
 
-from phalanx.batch.amounts import PODS, Flags, Vector
-from phalanx.batch.arguments import Arguments, flag, number, text, whole
+from phalanx.batch.accepted import FLAG, NUMBER, TEXT, WHOLE, Accepted, one_of
+from phalanx.batch.amounts import ALIASES, PODS, Flags, Vector
+from phalanx.batch.arguments import Arguments, flag, names, number, table, whole
 from phalanx.batch.cluster import Cluster
 from phalanx.batch.klass import Klass
 from phalanx.batch.rows import Ask, Filter, Rows, Scorer, never, touched
 from phalanx.batch.session import Session
 
-ANNOTATION = "volcano.sh/resource-strategy-fit"
+TYPE = "volcano.sh/resource-strategy-scoring-type"
+WEIGHTS = "volcano.sh/resource-strategy-weight"
+_PACK, _SPREAD = "MostAllocated", "LeastAllocated"
 Strategy = tuple[bool, int]
 """(pack?, weight)"""
 
 
 class StrategyFit:
-    """`resourceStrategyFitWeight` 10; `resources: {name: {type, weight}}`, by default cpu and
-    memory LeastAllocated; `sra: {enable, resources, weight, resourceWeight}`;
-    `proportional: {enable, resources, resourceProportion}`. A task's annotation
-    volcano.sh/resource-strategy-fit (JSON of `resources`) overrides them."""
+    """`resourceStrategyFitWeight` 10 (0: off); `resources: {name: {type, weight 1}}`, by default
+    cpu and memory LeastAllocated; `sra: {enable false, resources, weight 0, resourceWeight: {name:
+    1}}`; `proportional: {enable false, resources, resourceProportion: {name.cpu: 1, name.memory:
+    1}}`. A task's annotations volcano.sh/resource-strategy-scoring-type and -weight (JSON of
+    resource -> weight) stand in for `resources`; weights that cannot be read give it no score."""
 
     name = "resource-strategy-fit"
+    accepts: ClassVar[Accepted] = {
+        "resourceStrategyFitWeight": WHOLE,
+        "resources": {"*": {"type": one_of(_PACK, _SPREAD), "weight": WHOLE}},
+        "sra": {
+            "enable": FLAG,
+            "resources": TEXT,
+            "weight": WHOLE,
+            "resourceWeight": {"*": WHOLE},
+        },
+        "proportional": {
+            "enable": FLAG,
+            "resources": TEXT,
+            "resourceProportion": {"*": NUMBER},
+        },
+    }
 
     def __init__(self, arguments: Arguments) -> None:
         weight = whole(arguments, "resourceStrategyFitWeight", 10)
-        self._weight = weight if weight > 0 else 10
-        self._strategies = _strategies(arguments.get("resources")) or {
-            "cpu": (False, 1),
-            "memory": (False, 1),
-        }
-        sra = arguments.get("sra")
-        self._sra: Mapping[str, Any] = sra if isinstance(sra, dict) else {}
-        kept = arguments.get("proportional")
-        self._kept: Mapping[str, Any] = kept if isinstance(kept, dict) else {}
+        self._weight = weight if weight >= 0 else 10
+        given = table(arguments, "resources") or {"cpu": {}, "memory": {}}
+        self._strategies = _strategies(given)
+        self._sra = table(arguments, "sra")
+        self._kept = table(arguments, "proportional")
 
     def open(self, session: Session) -> None:
         cluster = session.cluster
@@ -74,20 +89,15 @@ class StrategyFit:
                 out /= total
             return np.where(fits, out * 100.0 * self._weight, 0.0)
 
-        session.add("scorer", self.name, Scorer(name=self.name, score=score, changes=touched))
+        if self._weight:
+            session.add("scorer", self.name, Scorer(name=self.name, score=score, changes=touched))
         if flag(self._sra, "enable", False):
             self._keep_scarce(session)
         if flag(self._kept, "enable", False):
             self._keep_proportions(session)
 
     def _for_class(self, cluster: Cluster, klass: Klass) -> list[tuple[int, bool, int]]:
-        strategies = self._strategies
-        own = dict(klass.shape.annotations).get(ANNOTATION)
-        if own:
-            try:
-                strategies = _strategies(msgspec.json.decode(own)) or strategies
-            except msgspec.DecodeError:
-                strategies = self._strategies
+        strategies = _own(dict(klass.shape.annotations), self._strategies)
         out = []
         for r in klass.asked:
             if r == PODS:
@@ -99,12 +109,11 @@ class StrategyFit:
 
     def _keep_scarce(self, session: Session) -> None:
         index = session.cluster.dims.index
-        names = [n.strip() for n in text(self._sra, "resources").split(",") if n.strip()]
-        weights = self._sra.get("resourceWeight")
-        each = weights if isinstance(weights, dict) else {}
-        scarce = [(index[n], number(each, n, 1.0)) for n in names if n in index]
-        total = sum(w for _, w in scarce)
-        weight = number(self._sra, "weight", 10.0)
+        each = table(self._sra, "resourceWeight")
+        weights = {n: whole(each, n, 1) for n in names(self._sra, "resources")}
+        weights = {n: w if w >= 0 else 1 for n, w in weights.items()}
+        scarce = [(index[n], w) for n, w in weights.items() if n in index]
+        total, weight = sum(weights.values()), whole(self._sra, "weight", 0)
 
         def score(rows: Rows, ask: Ask) -> Vector:
             out = np.zeros(len(rows))
@@ -113,18 +122,21 @@ class StrategyFit:
                     out += w * (rows.capacity(r) == 0)
             return out * (100.0 * weight / total)
 
-        if total:
+        if total and weight > 0:
             session.add("scorer", self.name, Scorer(name="scarce", score=score, changes=never))
 
     def _keep_proportions(self, session: Session) -> None:
         cluster = session.cluster
         dims = cluster.dims
-        names = [n.strip() for n in text(self._kept, "resources").split(",") if n.strip()]
-        rates = self._kept.get("resourceProportion")
-        each = rates if isinstance(rates, dict) else {}
+        each = table(self._kept, "resourceProportion")
+
+        def rate(key: str) -> float:
+            given = number(each, key, 1.0)
+            return given if given >= 0 else 1.0
+
         kept = [
-            (dims.index[n], number(each, f"{n}.cpu", 1.0), number(each, f"{n}.memory", 1.0))
-            for n in names
+            (dims.index[n], rate(f"{n}.cpu"), rate(f"{n}.memory"))
+            for n in names(self._kept, "resources")
             if n in dims.index
         ]
 
@@ -136,27 +148,43 @@ class StrategyFit:
                 devices = (rows.capacity(r) - rows.used(r)) / dims.scale[r]
                 cpu = (rows.capacity(0) - rows.used(0) - ask.klass.request[0]) / 1000.0
                 memory = (rows.capacity(1) - rows.used(1) - ask.klass.request[1]) / 1e9
-                good &= (cpu >= devices * cores) & (memory >= devices * gigabytes)
+                enough = (cpu >= devices * cores) & (memory >= devices * gigabytes)
+                good &= enough | (rows.capacity(r) == 0)
             return good
 
         if kept:
-            session.add("filter", self.name, Filter(reason="proportion", passes=passes,
-                                                    changes=touched, curable=True))  # fmt: skip
+            rule = Filter(reason="proportion", passes=passes, changes=touched)
+            session.add("filter", self.name, rule)
 
 
-def _strategies(written: Any) -> dict[str, Strategy]:
-    """`{name: {type, weight}}`; an unknown type spreads, a weight below 1 counts as 1."""
+def _strategies(written: Arguments) -> dict[str, Strategy]:
+    """`{name: {type, weight}}` without a type spreads; a weight below 1 counts as 1."""
     out: dict[str, Strategy] = {}
-    for name, entry in (written if isinstance(written, dict) else {}).items():
-        given = entry if isinstance(entry, dict) else {}
+    for name in written:
+        given = table(written, name)
         weight = whole(given, "weight", 1)
-        out[str(name)] = (given.get("type") == "MostAllocated", weight if weight > 0 else 1)
+        if "*" not in name[:-1] and name != "*":
+            out[ALIASES.get(name, name)] = (given.get("type") == _PACK, weight if weight > 0 else 1)
     return out
 
 
+def _own(
+    annotations: Mapping[str, str], strategies: Mapping[str, Strategy]
+) -> Mapping[str, Strategy]:
+    """What the task itself wants, if it says how; a resource that it gives no weight has none."""
+    how = annotations.get(TYPE)
+    if how not in (_PACK, _SPREAD):
+        return strategies
+    try:
+        weights = msgspec.json.decode(annotations.get(WEIGHTS, ""), type=dict[str, int])
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return {}
+    return {n: (how == _PACK, w) for n, w in weights.items() if w > 0}
+
+
 def _lookup(strategies: Mapping[str, Strategy], name: str) -> Strategy | None:
-    """The strategy of that name, else of the longest pattern with `*` that covers it."""
+    """The strategy of that name, else of the longest beginning that covers it."""
     if name in strategies:
         return strategies[name]
-    fitting = [p for p in strategies if "*" in p and fnmatchcase(name, p)]
-    return strategies[max(fitting, key=lambda p: (len(p), p))] if fitting else None
+    fitting = [p for p in strategies if p.endswith("*") and name.startswith(p[:-1])]
+    return strategies[max(fitting, key=len)] if fitting else None

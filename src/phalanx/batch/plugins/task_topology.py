@@ -10,11 +10,12 @@ anti-affine tasks there + tasks of the bucket that would still fit).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from phalanx.batch import jobs as j
+from phalanx.batch.accepted import WHOLE, Accepted
 from phalanx.batch.amounts import Vector
 from phalanx.batch.arguments import Arguments, whole
 from phalanx.batch.jobs import Job
@@ -28,6 +29,7 @@ class TaskTopology:
     """`task-topology.weight` 1."""
 
     name = "task-topology"
+    accepts: ClassVar[Accepted] = {"task-topology.weight": WHOLE}
 
     def __init__(self, arguments: Arguments) -> None:
         self._weight = whole(arguments, "task-topology.weight", 1)

@@ -10,12 +10,14 @@ preemptable nor may use a zone.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
 from phalanx.batch import jobs as j
+from phalanx.batch.accepted import DURATION, HOURS, Accepted
 from phalanx.batch.amounts import Flags, Vector
-from phalanx.batch.arguments import Arguments, clock_minutes, part_of
+from phalanx.batch.arguments import Arguments, clock_minutes, part_of, seconds
 from phalanx.batch.hooks import PERMIT, REJECT
 from phalanx.batch.jobs import Job
 from phalanx.batch.rows import Ask, Filter, Rows, Scorer, never
@@ -27,15 +29,17 @@ _DAY = 24 * 60
 
 class TimeDivision:
     """`tdm.revocable-zone.<name>`: "HH:MM-HH:MM" by the clock of `now` (UTC); an end at or before
-    its start is on the next day. `tdm.evict.period` is up to whoever runs cycles."""
+    its start is on the next day. `tdm.evict.period` 1m: no more victims before so long."""
 
     name = "tdm"
+    accepts: ClassVar[Accepted] = {"tdm.revocable-zone.*": HOURS, "tdm.evict.period": DURATION}
 
     def __init__(self, arguments: Arguments) -> None:
         prefix = "tdm.revocable-zone."
         self._hours = {
             k[len(prefix) :]: str(v) for k, v in arguments.items() if k.startswith(prefix)
         }
+        self._period_s = seconds(arguments.get("tdm.evict.period")) or 60.0
 
     def active(self, zone: str, now: float) -> bool:
         """Whether the zone's hours cover the moment `now` (seconds)."""
@@ -76,6 +80,8 @@ class TimeDivision:
             return [t for job, ts in by_job.items() if job >= 0 for t in ts[: limit(job, len(ts))]]
 
         def expired() -> list[int]:
+            if not session.is_due(self.name, self._period_s):
+                return []
             by_job: dict[int, list[int]] = {}
             for zone in sorted(self._hours):
                 if self.active(zone, session.now):

@@ -1,41 +1,70 @@
 """Keep off nodes that measure busy, whatever was promised on them.
 
-Source: Volcano's usage plugin. A node above a threshold (percent) takes nothing new; score =
-usage.weight * (cpu.weight * (100 - cpu) + memory.weight * (100 - memory)) / (cpu.weight +
-memory.weight). Measurements older than five minutes count for nothing.
+Source: Volcano's usage plugin. A node above a threshold (percent) takes nothing new. Score =
+usage.weight * 100 * (cpu.weight * (1 - cpu) + memory.weight * (1 - memory)) / (cpu.weight +
+memory.weight), where the load of a node is what it measures plus an estimate for tasks that no
+measurement shows yet: those placed in this cycle, bound ones, and running ones that started less
+than 30 s ago (or nobody knows when). A task counts as (request_ratio * request + burst_ratio *
+(limit - request)) * risk, at most its limit; one that requests nothing as be_cpu and be_mem; the
+risk is risk_factor once the node's weighted load has reached risk_threshold, else 1. Measurements
+older than five minutes count for nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import ClassVar
+
 import numpy as np
 
-from phalanx.batch.amounts import Flags, Vector
-from phalanx.batch.arguments import Arguments, number
-from phalanx.batch.rows import Ask, Filter, Rows, Scorer, never
+from phalanx.batch import jobs as j
+from phalanx.batch.accepted import NUMBER, QUANTITY, WHOLE, Accepted
+from phalanx.batch.amounts import CPU, MEMORY, Vector
+from phalanx.batch.arguments import Arguments, number, quantity, table, whole, within
+from phalanx.batch.cluster import Cluster
+from phalanx.batch.jobs import Job
+from phalanx.batch.klass import Klass
+from phalanx.batch.rows import Ask, Filter, Indexes, Rows, Scorer, by_one, never
 from phalanx.batch.session import Session
 
 FRESH_S = 300.0
+UNSEEN_S = 30.0
+"""Volcano's interval between measurements: a younger task is in none yet."""
+_OF = (CPU, MEMORY)
 
 
 class Usage:
-    """`thresholds: {cpu: 80, mem: 80}`, `usage.weight` 5, `cpu.weight` 1, `memory.weight` 1."""
+    """`thresholds: {cpu: 80, mem: 80}` (0 to 100), `usage.weight` 5, `cpu.weight` 1,
+    `memory.weight` 1, `estimator: {request_ratio: 0.7, burst_ratio: 0, risk_threshold: 0.6 (each 0
+    to 1), risk_factor: 1.2 (1 or more), be_cpu: 250m, be_mem: 200Mi}`. What is out of bounds leaves
+    the default."""
 
     name = "usage"
+    accepts: ClassVar[Accepted] = {
+        "thresholds": {"cpu": NUMBER, "mem": NUMBER},
+        "usage.weight": WHOLE,
+        "cpu.weight": WHOLE,
+        "memory.weight": WHOLE,
+        "estimator": {
+            "request_ratio": NUMBER,
+            "burst_ratio": NUMBER,
+            "risk_threshold": NUMBER,
+            "risk_factor": NUMBER,
+            "be_cpu": QUANTITY,
+            "be_mem": QUANTITY,
+        },
+    }
 
     def __init__(self, arguments: Arguments) -> None:
-        given = arguments.get("thresholds")
-        limits = given if isinstance(given, dict) else {}
-        self._limits = (
-            number(limits, "cpu", 80.0),
-            number(limits, "mem", number(limits, "memory", 80.0)),
-        )
-        self._weight = number(arguments, "usage.weight", 5.0)
-        self._weights = (number(arguments, "cpu.weight", 1.0),
-                         number(arguments, "memory.weight", 1.0))  # fmt: skip
+        limits = table(arguments, "thresholds")
+        self._limits = [within(limits, name, 80.0, 0, 100) for name in ("cpu", "mem")]
+        self._weight = whole(arguments, "usage.weight", 5)
+        self._weights = [whole(arguments, f"{name}.weight", 1) for name in ("cpu", "memory")]
+        self._estimator = Estimator(table(arguments, "estimator"))
 
     def open(self, session: Session) -> None:
-        nodes = session.cluster.nodes
-        measured = [dict(n.usage) for n in nodes]
+        cluster = session.cluster
+        nodes = cluster.nodes
         fresh = np.array(
             [
                 bool(n.usage) and (n.usage_at is None or session.now - n.usage_at <= FRESH_S)
@@ -43,19 +72,99 @@ class Usage:
             ],
             dtype=np.bool_,
         )
-        cpu = np.array([m.get("cpu", 0.0) for m in measured])
-        memory = np.array([m.get("memory", 0.0) for m in measured])
-        busy = fresh & ((cpu > self._limits[0]) | (memory > self._limits[1]))
+        measured = np.array(
+            [[dict(n.usage).get(name, 0.0) for name in ("cpu", "memory")] for n in nodes]
+        ).reshape(len(nodes), 2)
+        busy = fresh & (measured > self._limits).any(axis=1)
+        session.add(
+            "filter",
+            self.name,
+            Filter(reason="usage", passes=lambda rows, _: ~busy[rows.index], changes=never),
+        )
         total = sum(self._weights)
-
-        def passes(rows: Rows, _: Ask) -> Flags:
-            return ~busy[rows.index]
+        if total <= 0:
+            return
+        load = Load(cluster, measured, self._weights, self._estimator, session.now)
 
         def score(rows: Rows, _: Ask) -> Vector:
-            at = rows.index
-            free = self._weights[0] * (100 - cpu[at]) + self._weights[1] * (100 - memory[at])
-            return np.where(fresh[at], free * self._weight / total, 0.0)
+            free = ((1.0 - load.of(rows.index)) * self._weights).sum(axis=1)
+            return np.where(fresh[rows.index], free * (100.0 * self._weight / total), 0.0)
 
-        session.add("filter", self.name, Filter(reason="usage", passes=passes, changes=never))
-        if total > 0:
-            session.add("scorer", self.name, Scorer(name=self.name, score=score, changes=never))
+        session.add("scorer", self.name, Scorer(name=self.name, score=score, changes=by_one))
+        session.add("changed", self.name, load.changed)
+
+
+class Estimator:
+    """What a task will use, as long as nobody has measured it: milli-cores and bytes."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._request = within(arguments, "request_ratio", 0.7, 0, 1)
+        self._burst = within(arguments, "burst_ratio", 0.0, 0, 1)
+        self._from = within(arguments, "risk_threshold", 0.6, 0, 1)
+        self._factor = max(number(arguments, "risk_factor", 1.2), 0.0)
+        if self._factor < 1:
+            self._factor = 1.2
+        cpu, memory = (quantity(arguments.get(k, "")) for k in ("be_cpu", "be_mem"))
+        self._nothing = np.array(
+            [250.0 if cpu is None else cpu * 1000, 200 * 2.0**20 if memory is None else memory]
+        )
+
+    def risk(self, load: float) -> float:
+        return self._factor if load >= self._from else 1.0
+
+    def of(self, klass: Klass, limits: Vector, risk: float) -> Vector:
+        if klass.best_effort:
+            return np.asarray(self._nothing * risk)
+        asked = klass.vector[list(_OF)]
+        most = np.maximum(limits, asked)
+        guess = (asked * self._request + (most - asked) * self._burst) * risk
+        return np.asarray(np.minimum(guess, most))
+
+
+class Load:
+    """The load of every node as parts of 1, measured and guessed."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        measured: Vector,
+        weights: Sequence[float],
+        estimator: Estimator,
+        now: float,
+    ) -> None:
+        self._cluster = cluster
+        self._capacity = cluster.capacity[:, list(_OF)].astype(np.float64)
+        self._measured = measured / 100.0
+        self._weights = np.array(weights, dtype=np.float64)
+        self._estimator = estimator
+        self._guessed = np.zeros_like(self._capacity)
+        self._guess_of: dict[int, Vector] = {}
+        for t, status in enumerate(cluster.status):
+            started = cluster.tasks[t].started
+            young = status == j.RUNNING and (started is None or now - started < UNSEEN_S)
+            if young or status in (j.ALLOCATED, j.BINDING, j.BOUND):
+                self._enter(t, cluster.klass[t], cluster.node_of[t])
+
+    def of(self, nodes: Indexes) -> Vector:
+        capacity = self._capacity[nodes]
+        guessed = np.divide(
+            self._guessed[nodes], capacity, out=np.zeros_like(capacity), where=capacity > 0
+        )
+        load = np.where(capacity > 0, self._measured[nodes] + guessed, 0.0)
+        return np.asarray(np.clip(load, 0.0, 1.0))
+
+    def changed(
+        self, job: Job, klass: Klass, tasks: Sequence[int], nodes: Sequence[int], sign: int
+    ) -> None:
+        for t, node in zip(tasks, nodes, strict=True):
+            if sign > 0:
+                self._enter(t, klass, node)
+            elif t in self._guess_of:
+                self._guessed[node] -= self._guess_of.pop(t)
+
+    def _enter(self, t: int, klass: Klass, node: int) -> None:
+        load = self.of(np.array([node]))[0]
+        risk = self._estimator.risk(float((load * self._weights).sum() / self._weights.sum()))
+        limits = self._cluster.dims.counts(klass.shape.limits)[list(_OF)].astype(np.float64)
+        guess = self._guess_of[t] = self._estimator.of(klass, limits, risk)
+        self._guessed[node] += guess

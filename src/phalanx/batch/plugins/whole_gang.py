@@ -6,7 +6,10 @@ before, loses its other running tasks too; they free room that the next cycle ca
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from phalanx.batch import jobs as j
+from phalanx.batch.accepted import Accepted
 from phalanx.batch.arguments import Arguments
 from phalanx.batch.jobs import Job
 from phalanx.batch.session import Session
@@ -17,6 +20,7 @@ class WholeGang:
     """No arguments."""
 
     name = "whole-gang"
+    accepts: ClassVar[Accepted] = {}
 
     def __init__(self, arguments: Arguments) -> None:
         del arguments

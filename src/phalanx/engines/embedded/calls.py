@@ -195,19 +195,25 @@ class Calls:
             if parent is not None:
                 runtime.tasks.children.setdefault(parent, []).append(call.number)
             self._by_number[call.number] = call
-            if call.inputs is not None:
-                values = runtime.values
-                call.on_ready = self._inputs_ready
-                missing = [ref for ref in call.inputs if ref._value is None]
-                if missing:
-                    call.missing = len(missing)
-                    for ref in missing:
-                        values.add_waiter(ref, call)
-                    for ref in missing:
-                        values.fetch(ref)
-                elif self._fail_with_input(call):
-                    return
-            call.actor.submit(call)
+            if call.inputs is None:
+                call.actor.submit(call)
+            elif not self._await_inputs(call):
+                call.actor.submit(call)
+                self._fetch_inputs(call)
+
+    def _await_inputs(self, call: PendingCall) -> bool:
+        """Count the inputs that are missing. Whether one that is there has failed the call."""
+        call.on_ready = self._inputs_ready
+        missing = [ref for ref in call.inputs or () if ref._value is None]
+        call.missing = len(missing)
+        for ref in missing:
+            self._runtime.values.add_waiter(ref, call)
+        return not missing and self._fail_with_input(call)
+
+    def _fetch_inputs(self, call: PendingCall) -> None:
+        if call.missing:
+            for ref in call.inputs or ():
+                self._runtime.values.fetch(ref)
 
     def _inputs_ready(self, call: PendingCall) -> None:
         if call.number not in self._by_number:
@@ -288,13 +294,23 @@ class Calls:
         del self._by_number[message.number]
         self._record(call, FINISHED, message, connection)
         values = self._runtime.values
+        reconstruction = values.reconstruction
+        maker = None
         if call.returns == 1:
-            values.complete(call.refs[0], message.value, connection.peer)
+            value = message.value
+            if type(value) is not bytes:
+                maker = reconstruction.maker(call, (value,))
+            if reconstruction.running:
+                reconstruction.finished(call)
+            values.complete(call.refs[0], value, connection.peer, maker)
         elif call.stream is not None:
             end_stream(self._runtime, call, None)
         else:
-            for ref, value in zip(call.refs, [message.value, *message.more], strict=False):
-                values.complete(ref, value, connection.peer)
+            results = [message.value, *message.more]
+            maker = reconstruction.maker(call, results)
+            reconstruction.finished(call)
+            for ref, value in zip(call.refs, results, strict=False):
+                values.complete(ref, value, connection.peer, maker)
         return True
 
     def _record(
@@ -330,6 +346,9 @@ class Calls:
             call.retries = 0
             call.actor.inflight[call.number] = call
             return True
+        if message.kind == "lost":
+            self._inputs_lost(call, message)
+            return True
         from phalanx.engines.embedded.submission import is_retriable
 
         if call.retries != 0 and is_retriable(call.retry_exceptions, message.error):
@@ -339,6 +358,18 @@ class Calls:
             return True
         self._complete_all(call, Value(FAILED, message.error))
         return True
+
+    def _inputs_lost(self, call: PendingCall, message: Failed) -> None:
+        """The actor did not find values of the call's arguments: it waits for them again, ahead
+        of calls that have not left."""
+        reconstruction = self._runtime.values.reconstruction
+        error = reconstruction.inputs_lost(call, message.error.decode().split())
+        if error is not None:
+            self._complete_all(call, error)
+        elif not self._await_inputs(call):
+            call.actor.queue.appendleft(call)
+            call.actor.pump()
+            self._fetch_inputs(call)
 
     def item(self, connection: Connection, message: Item) -> bool:
         """A streaming method gave a value."""
@@ -353,6 +384,7 @@ class Calls:
         if call.stream is not None:
             end_stream(self._runtime, call, value)
             return
+        self._runtime.values.reconstruction.finished(call)
         for ref in call.refs:
             self._runtime.values.complete(ref, value)
 

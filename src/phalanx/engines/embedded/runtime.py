@@ -48,6 +48,7 @@ from phalanx.protocol.messages import (
     Leaving,
     LogLine,
     Message,
+    Recover,
     Refused,
     Reply,
     Request,
@@ -392,6 +393,9 @@ class Runtime:
             case Fetch():
                 self.values.answer_fetch(connection, message.number)
                 self._dirty.add(connection)
+            case Recover():
+                self.values.answer_recover(connection, message)
+                self._dirty.add(connection)
             case Fetched():
                 self.values.fetched(connection, message)
             case Borrow():
@@ -499,7 +503,7 @@ class Runtime:
         callback()
 
     def value_of(self, ref: ObjectRef[Any]) -> Any:
-        """The value of a ready reference; raises its error."""
+        """The value of a ready reference; raises its error, or Vanished."""
         return self.values.read(ref)
 
 

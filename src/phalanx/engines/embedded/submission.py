@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -24,7 +25,7 @@ from phalanx.errors import (
 )
 from phalanx.model.ids import INDEX_BITS, task_id_bytes
 from phalanx.model.lifecycle import FAILED as STATE_FAILED
-from phalanx.model.lifecycle import FINISHED, INFEASIBLE, PENDING_NODE, SUBMITTED
+from phalanx.model.lifecycle import FINISHED, INFEASIBLE, PENDING_ARGS, PENDING_NODE, SUBMITTED
 from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef, make_ref
 from phalanx.observe.task_journal import Run, TaskJournal
@@ -68,6 +69,7 @@ class Submission:
         self._refusal_errors: dict[int, str] = {}
         self.children: dict[tuple[bytes, int], list[int]] = {}
         self.journal = TaskJournal()
+        self._ending: deque[tuple[PendingTask, Value]] = deque()
 
     # ---- submitting --------------------------------------------------------------------------
 
@@ -99,18 +101,28 @@ class Submission:
             self.journal.begin(task, time.time())
             if parent is not None:
                 self._add_child(parent, sequence)
-            self.machine.pending[sequence] = task
-            if runtime.closed:
-                self.node_lost()
-                return refs
-            if inputs is not None and not self._inputs_there(task, inputs):
-                return refs
-            if inputs is not None:
-                self.journal.move(task, PENDING_NODE, time.time())
-            self.machine.enqueue(task, self.machine.class_of(template.key))
+            self._start(task)
         if self.machine.dirty:
             runtime.reactor.kick()
         return refs
+
+    def submit_again(self, task: PendingTask) -> None:
+        """Run a task that finished once more, because a result of it is lost."""
+        self.journal.begin(task, time.time())
+        self._start(task)
+        self._runtime.reactor.kick()
+
+    def _start(self, task: PendingTask) -> None:
+        """Queue the task once its inputs are there."""
+        self.machine.pending[task.number] = task
+        if self._runtime.closed:
+            self.node_lost()
+            return
+        if task.inputs is not None:
+            if not self._inputs_there(task, task.inputs):
+                return
+            self.journal.move(task, PENDING_NODE, time.time())
+        self.machine.enqueue(task, self.machine.class_of(task.template.key))
 
     def _add_child(self, parent: tuple[bytes, int], sequence: int) -> None:
         children = self.children.setdefault(parent, [])
@@ -301,14 +313,24 @@ class Submission:
         template.function.failed = False
         self._record(task, FINISHED, message, connection.peer)
         values = self._runtime.values
+        reconstruction = values.reconstruction
         returns = template.returns
+        maker = None
         if returns == 1:
-            values.complete(task.refs[0], message.value, connection.peer)
+            value = message.value
+            if type(value) is not bytes:
+                maker = reconstruction.maker(task, (value,))
+            if reconstruction.running:
+                reconstruction.finished(task)
+            values.complete(task.refs[0], value, connection.peer, maker)
         elif returns in (-1, -2):
             end_stream(self._runtime, task, None)
         else:
-            for ref, value in zip(task.refs, [message.value, *message.more], strict=False):
-                values.complete(ref, value, connection.peer)
+            results = [message.value, *message.more]
+            maker = reconstruction.maker(task, results)
+            reconstruction.finished(task)
+            for ref, value in zip(task.refs, results, strict=False):
+                values.complete(ref, value, connection.peer, maker)
 
     def _finish(self, connection: Connection, number: int, now: float) -> PendingTask | None:
         task = None
@@ -326,6 +348,9 @@ class Submission:
         if task is None:
             return
         template = task.template
+        if message.kind == "lost" and not task.cancelled:
+            self._inputs_lost(task, message)
+            return
         template.function.observe(message.ended - message.started)
         self._record(task, STATE_FAILED, message, connection.peer)
         if message.kind == "cancelled" or task.cancelled:
@@ -341,6 +366,17 @@ class Submission:
             self.machine.retry(task, "it raised an exception that retry_exceptions names")
             return
         self._complete_all(task, Value(FAILED, message.error))
+
+    def _inputs_lost(self, task: PendingTask, message: Failed) -> None:
+        """The worker did not find values of the task's arguments: it waits for them again."""
+        error = self._runtime.values.reconstruction.inputs_lost(
+            task, message.error.decode().split()
+        )
+        if error is not None:
+            self._complete_all(task, error)
+            return
+        self.journal.move(task, PENDING_ARGS, time.time(), "an argument was lost")
+        self._start(task)
 
     def item(self, connection: Connection, message: Item) -> None:
         """A generator gave a value."""
@@ -414,11 +450,22 @@ class Submission:
     # ---- ends --------------------------------------------------------------------------------
 
     def _complete_all(self, task: PendingTask, value: Value) -> None:
+        self._ending.append((task, value))
+        if len(self._ending) > 1:
+            return  # a failure of another's input: chains of tasks may be long
+        while self._ending:
+            try:
+                self._end(*self._ending[0])
+            finally:
+                self._ending.popleft()
+
+    def _end(self, task: PendingTask, value: Value) -> None:
         if task.state != STATE_FAILED:
             self.journal.move(task, STATE_FAILED, time.time())
         if task.stream is not None:
             end_stream(self._runtime, task, value)
             return
+        self._runtime.values.reconstruction.finished(task)
         for ref in task.refs:
             self._runtime.values.complete(ref, value)
 

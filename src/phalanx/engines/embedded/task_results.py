@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from phalanx.engines.embedded.interrupts import interruptible
 from phalanx.engines.embedded.reactor import Waiter
+from phalanx.engines.embedded.task_values import InputsLost
 from phalanx.errors import PhalanxError, TaskError
 from phalanx.objects import failures
 from phalanx.objects.serialization import NONE_PICKLE
@@ -111,6 +112,8 @@ class TaskResults:
         self, number: int, error: BaseException, name: str, started: float, actor: str | None = None
     ) -> Failed:
         """The message for an exception."""
+        if type(error) is InputsLost:  # not the program's doing: the owner tries again
+            return Failed(number, " ".join(error.names).encode(), started, time.time(), "lost")
         if isinstance(error, PhalanxError) and not isinstance(error, TaskError):
             data = failures.describe(error, name, os.getpid(), actor, skip_frames=0)
         else:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from phalanx.engines.embedded.reconstruction import RemadeStream
 from phalanx.errors import ObjectRefStreamEndOfStreamError
 from phalanx.model.ids import INDEX_BITS
 from phalanx.objects import failures
 from phalanx.objects.reference import make_ref
 from phalanx.objects.streams import Stream
+from phalanx.owner.lineage import Lost, Remembered
 from phalanx.owner.tasks import PendingTask
 from phalanx.protocol.messages import Consumed, Item, Value
 
@@ -46,13 +48,20 @@ def stream_item(runtime: Runtime, task: Any, message: Item, source: bytes) -> No
     if ref._value is not None:  # a retry gives the same items again
         runtime.values.discard(message.value, source, message.number)
         return
-    runtime.values.complete(ref, message.value, source)
+    maker = runtime.values.reconstruction.maker(task, (message.value,))
+    if isinstance(maker, Remembered) and type(ref._hold) is not Lost:
+        maker.made(ref)
+    runtime.values.complete(ref, message.value, source, maker)
     task.stream.arrived(message.index)
 
 
 def end_stream(runtime: Runtime, task: Any, error: Value | None) -> None:
     """A generator has ended, well or with an error (which is its last item)."""
     stream = task.stream
+    if type(stream) is RemadeStream:
+        runtime.values.reconstruction.end_stream(task, error)
+        return
+    runtime.values.reconstruction.finished(task)
     if task.refs:
         # "dynamic": one reference whose value holds the references of all items.
         ref = task.refs[0]

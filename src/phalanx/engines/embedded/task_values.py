@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from phalanx.engines.embedded.values import FileGone
 from phalanx.errors import PhalanxError, TaskError
 from phalanx.objects.serialization import NONE_PICKLE, blame, deserialize
 from phalanx.protocol.messages import Payload, Value
@@ -12,6 +13,14 @@ from phalanx.worker.context import TaskContext
 if TYPE_CHECKING:
     from phalanx.engines.embedded.connection import Connection
     from phalanx.engines.embedded.runtime import Runtime
+
+
+class InputsLost(Exception):
+    """Values of the arguments are not where they were: the caller is to have them made again."""
+
+    def __init__(self, names: list[str]) -> None:
+        super().__init__(f"the files {', '.join(names)} are gone")
+        self.names = names
 
 
 class TaskValues:
@@ -24,20 +33,30 @@ class TaskValues:
     def arguments(
         self, payload: Payload, inputs: list[Payload], context: TaskContext
     ) -> tuple[Any, Any]:
-        """(args, kwargs) of a task or call."""
+        """(args, kwargs) of a task or call. Raises InputsLost."""
         if payload == b"":
             return (), {}
-        parts = self._load_value(payload, context)
+        lost: list[str] = []
+        try:
+            parts = self._load_value(payload, context)
+        except FileGone as gone:
+            raise InputsLost([gone.name]) from None
         if len(parts) == 2:
             return parts  # type: ignore[no-any-return]
         args, kwargs, places = parts
         args = list(args)
         for place, value in zip(places, inputs, strict=True):
-            loaded = self._load_value(value, context)
+            try:
+                loaded = self._load_value(value, context)
+            except FileGone as gone:
+                lost.append(gone.name)
+                continue
             if isinstance(place, int):
                 args[place] = loaded
             else:
                 kwargs[place] = loaded
+        if lost:
+            raise InputsLost(lost)
         return args, kwargs
 
     def _load_value(self, payload: Payload, context: TaskContext) -> Any:

@@ -6,13 +6,15 @@ import itertools
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
+from mmap import mmap
 from typing import TYPE_CHECKING, Any
 
 from phalanx.engines.embedded.reactor import Waiter
+from phalanx.engines.embedded.reconstruction import Maker, Reconstruction
 from phalanx.errors import ObjectLostError, OwnerDiedError
 from phalanx.model.ids import INDEX_BITS, object_id_bytes
 from phalanx.objects import failures
-from phalanx.objects.reference import ObjectRef, make_ref
+from phalanx.objects.reference import ObjectRef, Vanished, make_ref
 from phalanx.objects.serialization import INLINE_BYTES, Pickled, deserialize, serialize
 from phalanx.objects.shared_memory import SharedHold, SharedStore
 from phalanx.owner.borrowing import Lending
@@ -25,6 +27,7 @@ from phalanx.protocol.messages import (
     Fetch,
     Fetched,
     Payload,
+    Recover,
     Sync,
     Taken,
     Unborrow,
@@ -51,6 +54,14 @@ class BorrowHold:
     def __del__(self) -> None:
         # May run under any lock: only remember it.
         self.released.append((self.owner, self.number, self.count))
+
+
+class FileGone(Exception):
+    """The file of an object's value is not there."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
 
 
 class Callback:
@@ -83,6 +94,9 @@ class Values:
         self._arriving: set[ObjectRef[Any]] = set()
         self._tokens = itertools.count(1)
         self._syncs: dict[int, tuple[bytes, Callable[[], None]]] = {}
+        self.reconstruction = Reconstruction(runtime)
+        self._stale: weakref.WeakKeyDictionary[ObjectRef[Any], Value] = weakref.WeakKeyDictionary()
+        """What references that are waited for again held before."""
 
     # ---- packing -----------------------------------------------------------------------------
 
@@ -119,27 +133,30 @@ class Values:
         ref._value = payload
         ref._hold = hold
         ref._inner = refs
+        if hold is not None:
+            self.reconstruction.files[hold.name] = ref
         return ref
 
     # ---- arriving and reading ----------------------------------------------------------------
 
-    def complete(self, ref: ObjectRef[Any], payload: Payload, source: bytes = b"") -> None:
+    def complete(
+        self,
+        ref: ObjectRef[Any],
+        payload: Payload,
+        source: bytes = b"",
+        maker: Maker | None = None,
+    ) -> None:
         """The value is there. `source` is the process that made it: it has registered us already
-        as a borrower of what it owns. Wakes who waits."""
+        as a borrower of what it owns. `maker` can make it again. Wakes who waits."""
         if ref._value is not None:
+            if source and type(payload) is not bytes:  # it came twice: the first one stays
+                self.discard(payload, source, ref._number >> INDEX_BITS)
             return
         if type(payload) is not bytes:
             if payload.refs:  # type: ignore[union-attr]
                 self._adopt_inner(ref, payload.refs, source)  # type: ignore[union-attr]
             if payload.kind == SHARED and ref._owner == self._runtime.process_id:  # type: ignore[union-attr]
-                ref._hold = SharedHold(
-                    self.store,
-                    payload.data.decode(),  # type: ignore[union-attr]
-                    payload.size,  # type: ignore[union-attr]
-                    None,
-                )
-                if source:
-                    self._runtime.post(self._runtime.node, Claimed(ref._hold.name))
+                self._take_file(ref, payload, source, maker)  # type: ignore[arg-type]
         ref._value = payload
         waiters = ref._waiters
         if waiters is not None:
@@ -147,6 +164,17 @@ class Values:
             failed = type(payload) is not bytes and payload.kind == FAILED  # type: ignore[union-attr]
             for waiter in waiters:
                 waiter.notify(failed)
+
+    def _take_file(
+        self, ref: ObjectRef[Any], payload: Value, source: bytes, maker: Maker | None
+    ) -> None:
+        name = payload.data.decode()
+        if type(ref._hold) is not SharedHold:  # else this process wrote it
+            ref._hold = SharedHold(self.store, name, payload.size, None)
+        ref._hold.lineage = maker
+        self.reconstruction.files[name] = ref
+        if source:
+            self._runtime.post(self._runtime.node, Claimed(name))
 
     def _adopt_inner(
         self, ref: ObjectRef[Any], inner: list[tuple[bytes, int]], source: bytes
@@ -204,12 +232,19 @@ class Values:
         self.complete(make_ref(self._runtime.process_id, task << INDEX_BITS), payload, source)
 
     def read(self, ref: ObjectRef[Any]) -> Any:
-        """The value of a ready reference. Raises its error."""
+        """The value of a ready reference. Raises its error, or Vanished after it was asked for
+        again because it is lost."""
         payload = ref._value
         if type(payload) is bytes:
             return deserialize(payload)
-        assert isinstance(payload, Value)
-        return self.read_payload(payload, ref)
+        if payload is None:
+            raise Vanished
+        try:
+            return self.read_payload(payload, ref)  # type: ignore[arg-type]
+        except FileGone as gone:
+            with self._runtime.lock:
+                self.recover(ref, gone.name)
+            raise Vanished from None
 
     def read_payload(
         self,
@@ -217,36 +252,47 @@ class Values:
         ref: ObjectRef[Any] | None = None,
         inner: Sequence[ObjectRef[Any]] = (),
     ) -> Any:
-        """The value of a payload that is more than plain bytes."""
+        """The value of a payload that is more than plain bytes. Raises its error, or FileGone."""
+        mapping = None
         if ref is not None:
             inner = ref._inner or ()
+            mapping = ref._cached
+            if ref._value is not payload:
+                raise Vanished  # lost meanwhile: what was just read is not of this payload
         if payload.kind == INLINE:
             return deserialize(payload.data, payload.buffers, inner)
         if payload.kind == FAILED:
             raise failures.load(payload.data)
-        mapping = None if ref is None else ref._cached
         if mapping is None:
             name = payload.data.decode()
             try:
                 mapping = self.store.open(name)
-            except ObjectLostError as error:
-                lost = "" if ref is None else ref.hex()
-                raise ObjectLostError(lost, f"Object {lost} is lost: {error.message}") from None
+            except ObjectLostError:
+                raise FileGone(name) from None
             self._runtime.post(self._runtime.node, Used(name))
             if ref is not None:
-                with self._runtime.lock:  # threads that read at once have one mapping together
-                    if ref._cached is None:
-                        ref._cached = mapping
-                        if isinstance(ref._hold, SharedHold):
-                            ref._hold.view = weakref.ref(mapping)
-                    mapping = ref._cached
+                mapping = self._share_mapping(ref, payload, mapping)
         data, buffers = self.store.parts(mapping)
         return deserialize(data, buffers, inner)
 
+    def _share_mapping(self, ref: ObjectRef[Any], payload: Value, mapping: mmap) -> mmap:
+        """Threads that read at once have one mapping together."""
+        with self._runtime.lock:
+            if ref._value is not payload:
+                return mapping
+            if ref._cached is None:
+                ref._cached = mapping
+                if isinstance(ref._hold, SharedHold):
+                    ref._hold.view = weakref.ref(mapping)
+            found: mmap = ref._cached
+            return found
+
     def for_sending(self, ref: ObjectRef[Any]) -> Payload:
-        """A ready object's payload, about to leave this process."""
+        """A ready object's payload, about to leave this process. One that got lost since then
+        leaves as it was: its reader says so, and waits for it again."""
         payload = ref._value
-        assert payload is not None
+        if payload is None:
+            return self._stale[ref]
         if type(payload) is not bytes and payload.kind == SHARED:  # type: ignore[union-attr]
             hold = ref._hold
             if isinstance(hold, SharedHold):
@@ -331,9 +377,13 @@ class Values:
     # ---- fetching ----------------------------------------------------------------------------
 
     def fetch(self, ref: ObjectRef[Any]) -> None:
-        """Ask the owner of a borrowed object for its value, once."""
+        """See to it that the value comes: ask the owner of a borrowed object, once; have one of
+        ours made again that is lost."""
         owner = ref._owner
-        if ref._value is not None or owner == self._runtime.process_id:
+        if ref._value is not None:
+            return
+        if owner == self._runtime.process_id:
+            self.reconstruction.need(ref)
             return
         waiting = self._fetching.setdefault(owner, {})
         if ref._number in waiting:
@@ -343,11 +393,40 @@ class Values:
             self._owner_died(ref)
             return
         waiting[ref._number] = ref
-        connection.send(Fetch(ref._number))
+        stale = self._stale.get(ref)
+        if stale is None:
+            connection.send(Fetch(ref._number))
+        else:
+            connection.send(Recover(ref._number, stale.data.decode()))
+
+    def recover(self, ref: ObjectRef[Any], name: str) -> None:
+        """The file `name`, this object's value, is not there: ask for the value again. Nothing
+        happens when somebody has done so."""
+        if ref._owner == self._runtime.process_id:
+            self.reconstruction.lost(ref, name)
+        else:
+            payload = ref._value
+            if type(payload) is Value and payload.kind == SHARED and payload.data.decode() == name:
+                self.forget_value(ref)
+        self.fetch(ref)
+
+    def forget_value(self, ref: ObjectRef[Any]) -> None:
+        """The value in shared memory is lost: the object is not there."""
+        stale = ref._value
+        assert isinstance(stale, Value)
+        self._stale[ref] = stale
+        ref._value = None  # first: who reads without the lock looks at it last
+        ref._cached = None
+        ref._inner = None
+
+    def node_lost(self, prefix: bytes) -> None:
+        """A node is gone whose processes' ids begin with `prefix`: our objects that its processes
+        wrote are lost, and made again when somebody needs them."""
+        self.reconstruction.node_lost(prefix)
 
     def _owner_died(self, ref: ObjectRef[Any]) -> None:
         name = ref.hex()
-        text = f"Object {name} is lost: the process that owned it has died."
+        text = f"Object {name} is lost: process {ref._owner.hex()}, which owned it, has died."
         self.complete(ref, failures.failed(OwnerDiedError(name, text)))
 
     def fetched(self, connection: Connection, message: Fetched) -> None:
@@ -373,6 +452,14 @@ class Values:
             self._runtime.post(connection, Fetched(number, self.for_sending(found)))
 
         self.add_waiter(ref, Callback(ready))
+        self.fetch(ref)
+
+    def answer_recover(self, connection: Connection, message: Recover) -> None:
+        """Another process did not find the file of an object of ours."""
+        ref = self.lending.exported.get(message.number)
+        if ref is not None:
+            self.recover(ref, message.name)
+        self.answer_fetch(connection, message.number)
 
     def add_waiter(self, ref: ObjectRef[Any], waiter: Any) -> None:
         """`waiter.notify()` is called once the object is there. The caller holds the lock."""

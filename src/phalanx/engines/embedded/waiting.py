@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from phalanx.engines.embedded import interrupts
 from phalanx.engines.embedded.reactor import Waiter
 from phalanx.errors import GetTimeoutError
-from phalanx.objects.reference import ObjectRef, ended_processes
+from phalanx.objects.reference import ObjectRef, Vanished, ended_processes
 from phalanx.objects.serialization import deserialize
 from phalanx.protocol.messages import FAILED, Value
 
@@ -23,6 +23,7 @@ def get_many(runtime: Runtime, refs: list[ObjectRef[Any]], timeout_s: float | No
     """All values, in order. Raises the first failed object's error, or GetTimeoutError."""
     if ended_processes:
         check_session(refs)
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
     missing = [ref for ref in refs if ref._value is None]
     if missing and not _wait(runtime, missing, len(missing), timeout_s, fail_fast=True):
         left = sum(ref._value is None for ref in refs)
@@ -33,9 +34,11 @@ def get_many(runtime: Runtime, refs: list[ObjectRef[Any]], timeout_s: float | No
         for ref in refs:
             value = ref._value
             if type(value) is Value and value.kind == FAILED:
-                runtime.values.read(ref)
-    read = runtime.values.read
-    return [deserialize(value) if type(value := ref._value) is bytes else read(ref) for ref in refs]
+                _read(runtime, ref, deadline)
+    return [
+        deserialize(value) if type(value := ref._value) is bytes else _read(runtime, ref, deadline)
+        for ref in refs
+    ]
 
 
 def check_session(refs: list[ObjectRef[Any]]) -> None:
@@ -52,6 +55,7 @@ def get_one(runtime: Runtime, ref: ObjectRef[Any], timeout_s: float | None) -> A
     """One value. Raises its error, or GetTimeoutError."""
     if ended_processes:
         check_session([ref])
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
     if ref._value is None and not _wait(runtime, [ref], 1, timeout_s):
         raise GetTimeoutError(
             f"Get timed out: object {ref.hex()} was not there after {timeout_s} s."
@@ -59,7 +63,20 @@ def get_one(runtime: Runtime, ref: ObjectRef[Any], timeout_s: float | None) -> A
     value = ref._value
     if type(value) is bytes:
         return deserialize(value)
-    return runtime.values.read(ref)
+    return _read(runtime, ref, deadline)
+
+
+def _read(runtime: Runtime, ref: ObjectRef[Any], deadline: float | None) -> Any:
+    """The value of an object that was there; waits for it again when it got lost."""
+    while True:
+        try:
+            return runtime.values.read(ref)
+        except Vanished:
+            left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
+            if not _wait(runtime, [ref], 1, left):
+                raise GetTimeoutError(
+                    f"Get timed out: object {ref.hex()} was lost and is being made again."
+                ) from None
 
 
 def wait_some(
@@ -111,7 +128,7 @@ def _wait(
                 ref._waiters = [waiter]
             else:
                 ref._waiters.append(waiter)
-            if ref._owner != me:
+            if ref._owner != me or ref._hold is not None:
                 values.fetch(ref)
     try:
         runtime.flush()

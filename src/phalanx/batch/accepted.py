@@ -1,0 +1,107 @@
+"""Which arguments a plugin or action takes, declared beside it and checked when a file is read.
+
+A wrong kind of value is refused with its line. A value of the right kind that is out of bounds is
+left to the plugin, which does with it what Volcano does. An argument that nobody knows, or that has
+no meaning here, is told of in a warning of the plan.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from phalanx.batch.arguments import clock_minutes, quantity, seconds
+from phalanx.batch.documents import Place
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """A kind of value: what a person calls it, and the test for it."""
+
+    says: str
+    good: Callable[[Any], bool]
+
+
+Accepted: TypeAlias = "Mapping[str, Kind | Accepted]"
+"""Name -> kind, or the members of a mapping. A name that ends in `*` stands for all that begin so,
+and `[]` for the items of a list."""
+
+
+def _number(value: Any) -> bool:
+    if isinstance(value, bool):
+        return False
+    try:
+        return math.isfinite(float(value))
+    except (TypeError, ValueError, OverflowError):
+        return False
+
+
+def _flag(value: Any) -> bool:
+    known = ("true", "false", "t", "f", "1", "0")
+    return isinstance(value, bool) or str(value).strip().lower() in known
+
+
+def _hours(value: Any) -> bool:
+    start, _, end = str(value).partition("-")
+    return clock_minutes(start) is not None and clock_minutes(end) is not None
+
+
+NUMBER = Kind(says="a number", good=_number)
+WHOLE = Kind(says="a whole number", good=lambda v: _number(v) and float(v).is_integer())
+FLAG = Kind(says="true or false", good=_flag)
+TEXT = Kind(says="text", good=lambda v: isinstance(v, str))
+DURATION = Kind(
+    says="a duration such as 1h30m", good=lambda v: isinstance(v, str) and seconds(v) is not None
+)
+QUANTITY = Kind(
+    says="an amount such as 250m or 200Mi",
+    good=lambda v: not isinstance(v, bool) and quantity(v) is not None,
+)
+HOURS = Kind(says="hours such as 22:00-04:00", good=_hours)
+MAPPING = Kind(says="a mapping", good=lambda v: isinstance(v, dict))
+FOREIGN = Kind(says="anything", good=lambda _: True)
+"""Known to Volcano, without meaning here."""
+
+
+def one_of(*words: str) -> Kind:
+    return Kind(says=" or ".join(words), good=lambda v: v in words)
+
+
+def check_arguments(at: Place, accepted: Accepted) -> None:
+    """Refuse values of the wrong kind. Raises BatchFileError with the line."""
+    for key, place in at.members().items():
+        kind = _of(accepted, key)
+        if place.value is None or kind is None:
+            continue
+        if isinstance(kind, Kind):
+            if not kind.good(place.value):
+                place.fail(f"{key} is {kind.says}, not {place.value!r}")
+        elif "[]" in kind:
+            inner = kind["[]"]
+            for item in place.items():
+                if not isinstance(inner, Kind):
+                    check_arguments(item, inner)
+        else:
+            check_arguments(place, kind)
+
+
+def strange(name: str, arguments: Mapping[str, Any], accepted: Accepted) -> Iterator[str]:
+    """A sentence for each argument that changes nothing here."""
+    for key, value in arguments.items():
+        kind = _of(accepted, key)
+        if kind is None:
+            known = f"known are {', '.join(accepted)}" if accepted else "it takes none"
+            yield f"{name} has no argument {key!r}; {known}"
+        elif kind is FOREIGN and value not in (False, "false", None):
+            yield f"{name}: {key} has no meaning here"
+
+
+def _of(accepted: Accepted, key: str) -> Kind | Accepted | None:
+    found = accepted.get(key)
+    if found is not None:
+        return found
+    return next(
+        (k for n, k in accepted.items() if n.endswith("*") and key.startswith(n[:-1])), None
+    )

@@ -1,0 +1,204 @@
+"""A cluster that outlives its cycle: work comes, runs and ends without reading the rest again.
+
+A cycle's columns cost a pass over every node and task to make. Whoever decides over and over (the
+simulator, a head that runs for months) keeps them instead, and tells what happened in between:
+
+    admit    work that was submitted            settle   what the last cycle decided is done
+    end      tasks that are through             amend    what a podgroup tells changed
+    withdraw tasks that were taken off
+
+After each of these the columns are what reading a snapshot of the same state would give, but for
+the places of things in the lists: what comes later stands later, whatever its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from phalanx.batch import jobs as j
+from phalanx.batch.amounts import is_counted
+from phalanx.batch.cluster import Cluster
+from phalanx.batch.jobs import Job, SubJob
+from phalanx.batch.klass import Klass
+from phalanx.batch.plan import Plan
+from phalanx.batch.specs import PodGroupSpec, Snapshot, TaskSpec
+
+_SPARE = 64
+"""So many podgroups that are over are always kept, so that small clusters are seldom read again."""
+
+
+class KeptCluster(Cluster):
+    """Starts as the cluster of a snapshot without network domains, topologies or subgroups.
+
+    Raises ValueError for a snapshot with any of those: they are settled once for a whole cycle.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        bound = [g.uid for g in snapshot.podgroups if g.topology is not None or g.subgroups]
+        if snapshot.hypernodes or bound:
+            raise ValueError(
+                "a kept cluster has no network domains, topologies or subgroups; "
+                f"this one has {', '.join(bound) or 'network domains'}"
+            )
+        self._read(snapshot)
+
+    def _read(self, snapshot: Snapshot) -> None:
+        super().__init__(snapshot)
+        self._specs: list[TaskSpec] = list(self.tasks)
+        self.tasks = self._specs
+        self._by_shape = {klass.shape: klass for klass in self.klasses}
+        self._task_at = {uid: t for t, uid in enumerate(self.task_uid)}
+        self._ended = 0
+        """Podgroups all of whose tasks are through."""
+
+    # -- what happens between cycles ------------------------------------------------------------
+
+    def admit(self, groups: Iterable[PodGroupSpec], tasks: Iterable[TaskSpec]) -> None:
+        """Take in podgroups and pending tasks of podgroups that are known by then.
+
+        Raises ValueError for a queue that does not exist, and for a resource that no node, queue
+        or earlier task names.
+        """
+        for group in groups:
+            queue = self.queue_index.get(group.queue)
+            if queue is None:
+                raise ValueError(
+                    f"podgroup {group.uid} is for queue {group.queue!r}: there is none"
+                )
+            job = Job(group, len(self.jobs), queue, self.capacity[0] * 0)
+            if group.min_resources is not None:
+                job.min_resources = self.dims.amount(group.min_resources)
+            self.jobs.append(job)
+            self.job_index[job.uid] = job.index
+        for task in tasks:
+            self._admit(task)
+
+    def _admit(self, task: TaskSpec) -> None:
+        klass = self._klass_for(task)
+        job = self.jobs[self.job_index[f"{task.shape.namespace}/{task.podgroup}"]]
+        t = len(self.status)
+        uid = task.uid
+        self._specs.append(task)
+        self.task_uid.append(uid)
+        self._task_at[uid] = t
+        self.klass.append(klass)
+        self.node_of.append(-1)
+        self.status.append(j.PENDING)
+        self.job_of.append(job.index)
+        if not job.tasks:
+            sub = SubJob(job, job.uid, job.uid, job.min_available, None)
+            sub.counts, sub.tasks = job.counts, job.tasks
+            job.subjobs[job.uid] = sub
+        job.tasks.append(t)
+        job.total_request += klass.request
+        self._count_sub(job, t, j.PENDING, 1)
+        if job.role_min:
+            self._count_role(job, t, j.PENDING, 1)
+
+    def _klass_for(self, task: TaskSpec) -> Klass:
+        klass = self._by_shape.get(task.shape)
+        if klass is None:
+            for name, _ in task.shape.request:
+                if is_counted(name) and name not in self.dims.index:
+                    raise ValueError(f"task {task.uid} asks for {name}, which nothing here has")
+            klass = Klass(len(self.klasses), task.shape, self.dims)
+            self.klasses.append(klass)
+            self._by_shape[task.shape] = klass
+        return klass
+
+    def end(self, uids: Iterable[str]) -> None:
+        """These running tasks are through; the last one ends its podgroup."""
+        by_klass: dict[int, list[int]] = {}
+        for uid in uids:
+            t = self._task_at[uid]
+            by_klass.setdefault(self.klass[t].index, []).append(t)
+        for index, tasks in by_klass.items():
+            klass = self.klasses[index]
+            self._move(klass, tasks, [self.node_of[t] for t in tasks], j.RUNNING, -1)
+            for t in tasks:
+                self.set_status(t, j.SUCCEEDED)
+                self._specs[t] = msgspec.structs.replace(self._specs[t], phase="Succeeded")
+                job = self.jobs[self.job_of[t]]
+                job.held -= klass.request
+                if _is_over(job):
+                    job.phase = "Completed"
+                    self._ended += 1
+        self._on_node = None
+
+    def withdraw(self, uids: Iterable[str]) -> None:
+        """Take running tasks off their nodes; they wait again."""
+        for uid in uids:
+            t = self._task_at[uid]
+            self._free(t)
+            job = self.jobs[self.job_of[t]]
+            job.held -= self.klass[t].request
+
+    def amend(self, uid: str, **told: Any) -> None:
+        """Change what a podgroup tells of itself: `run_time_s`, `started`, `ran_s`, `turn`."""
+        job = self.jobs[self.job_index[uid]]
+        job.spec = msgspec.structs.replace(job.spec, **told)
+
+    def settle(self, plan: Plan, now: float) -> None:
+        """The plan that was made on these columns is carried out: bound tasks run since `now`,
+        evicted ones are off their nodes and wait, promises are withdrawn."""
+        for uid, node in plan.binds.items():
+            t = self._task_at[uid]
+            self.set_status(t, j.RUNNING)
+            self._specs[t] = msgspec.structs.replace(
+                self._specs[t], node=node, phase="Running", started=now, nominated_node=""
+            )
+            self.jobs[self.job_of[t]].held += self.klass[t].request
+        for eviction in plan.evictions:
+            t = self._task_at[eviction.task]
+            self.unevict(t, j.RUNNING)
+            self._free(t)
+            self.jobs[self.job_of[t]].held -= self.klass[t].request
+        for uid in plan.pipelined:
+            t = self._task_at[uid]
+            self.unplace(self.klass[t], [t], [self.node_of[t]])
+        for uid, node in plan.nominations.items():
+            t = self._task_at[uid]
+            self._specs[t] = msgspec.structs.replace(self._specs[t], nominated_node=node)
+        for job in self.jobs:
+            self._settle_job(job, plan.phases[job.uid])
+        self._on_node = None
+        if self._ended > _SPARE + len(self.jobs) // 4:
+            self._read(self.snapshot_now())
+
+    def _free(self, t: int) -> None:
+        self.unplace(self.klass[t], [t], [self.node_of[t]])
+        self._specs[t] = msgspec.structs.replace(
+            self._specs[t], node="", phase="Pending", started=None
+        )
+
+    def _settle_job(self, job: Job, phase: str) -> None:
+        job.phase = "Inqueue" if phase == "Unknown" else phase
+        if job.failed:
+            job.failed.clear()
+        if job.failed_roles:
+            job.failed_roles.clear()
+        if job.counts[j.ALLOCATED]:
+            for t in job.tasks:
+                if self.status[t] == j.ALLOCATED:
+                    self.unplace(self.klass[t], [t], [self.node_of[t]])
+
+    # -- all of it --------------------------------------------------------------------------------
+
+    def snapshot_now(self, *, whole: bool = False) -> Snapshot:
+        """The state as a snapshot; podgroups that are over are left out unless `whole`."""
+        live = [job for job in self.jobs if whole or not _is_over(job)]
+        keep = {job.index for job in live}
+        return msgspec.structs.replace(
+            self.snapshot,
+            podgroups=tuple(msgspec.structs.replace(job.spec, phase=job.phase) for job in live),
+            tasks=tuple(
+                task for task, job in zip(self._specs, self.job_of, strict=True) if job in keep
+            ),
+        )
+
+
+def _is_over(job: Job) -> bool:
+    return 0 < len(job.tasks) == job.counts[j.SUCCEEDED]

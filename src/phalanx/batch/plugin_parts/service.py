@@ -1,0 +1,71 @@
+"""How long jobs ran and have still to run, and orders by it that running jobs give way to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from phalanx.batch import jobs as j
+from phalanx.batch.jobs import Job
+from phalanx.batch.session import Session
+
+GPU = "nvidia.com/gpu"
+Key = Callable[[Job], Any]
+
+
+class Service:
+    """Times of the session's jobs in seconds, from what their podgroups tell."""
+
+    def __init__(self, session: Session) -> None:
+        self._now = session.now
+        self._gpu = session.cluster.dims.index.get(GPU)
+
+    def total_s(self, job: Job) -> float:
+        """All it takes; infinite where nobody knows."""
+        left = job.spec.run_time_s
+        return float("inf") if left is None else job.spec.ran_s + left
+
+    def attained_s(self, job: Job) -> float:
+        """What it has run."""
+        started = job.spec.started
+        return job.spec.ran_s + (0.0 if started is None else max(0.0, self._now - started))
+
+    def remaining_s(self, job: Job) -> float:
+        """What it has still to run; infinite where nobody knows."""
+        left, started = job.spec.run_time_s, job.spec.started
+        if left is None:
+            return float("inf")
+        return left if started is None else max(0.0, left - (self._now - started))
+
+    def gpus(self, job: Job) -> float:
+        """GPUs of all its tasks together; 1 for a job without any, so that time alone ranks it."""
+        asked = 0 if self._gpu is None else int(job.total_request[self._gpu])
+        return asked / 1000 if asked else 1.0
+
+
+def rank_jobs(session: Session, plugin: str, key: Key, *, preemptive: bool) -> None:
+    """Order jobs by `key`. Where `preemptive`, jobs of a larger key are victims of jobs of a
+    smaller one, and a job starves while a task of it waits."""
+    session.add("job_order", plugin, key)
+    if not preemptive:
+        return
+
+    def victims(preemptor: int, candidates: Sequence[int]) -> list[int]:
+        mine = key(session.job(preemptor))
+        known: dict[int, bool] = {}
+        out = []
+        for t in candidates:
+            index = session.cluster.job_of[t]
+            if index < 0:
+                continue
+            if index not in known:
+                known[index] = key(session.cluster.jobs[index]) > mine
+            if known[index]:
+                out.append(t)
+        return out
+
+    def starving(job: Job) -> bool:
+        return job.ready_count() + job.counts[j.PIPELINED] < len(job.tasks)
+
+    session.add("preemptable", plugin, victims)
+    session.add("job_starving", plugin, starving)

@@ -1,0 +1,42 @@
+"""First come, first served: jobs in the order in which they were submitted.
+
+A job that does not fit is passed over, unless `strict`: then nobody of its queue starts before it.
+"""
+
+from __future__ import annotations
+
+from phalanx.batch.arguments import Arguments, flag
+from phalanx.batch.jobs import PENDING, Job
+from phalanx.batch.klass import Klass
+from phalanx.batch.plugin_parts.service import rank_jobs
+from phalanx.batch.session import Session
+
+
+class FirstInFirstOut:
+    """`strict` false."""
+
+    name = "fifo"
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._strict = flag(arguments, "strict", False)
+
+    def open(self, session: Session) -> None:
+        rank_jobs(session, self.name, _arrival, preemptive=False)
+        if not self._strict:
+            return
+        waiting: dict[int, list[Job]] = {}
+        for job in sorted(session.cluster.jobs, key=lambda job: (_arrival(job), job.uid)):
+            if job.counts[PENDING] and session.cluster.queues[job.queue].state == "Open":
+                waiting.setdefault(job.queue, []).append(job)
+
+        def room(queue: int, job: Job, klass: Klass) -> int:
+            ahead = waiting.get(queue, [])
+            while ahead and ahead[0] is not job and not ahead[0].counts[PENDING]:
+                ahead.pop(0)
+            return len(job.tasks) if not ahead or ahead[0] is job else 0
+
+        session.add("room", self.name, room)
+
+
+def _arrival(job: Job) -> float:
+    return float("-inf") if job.spec.created is None else job.spec.created

@@ -1,0 +1,19 @@
+"""Shortest job first: jobs by all the time they take, as they tell it; running ones stay."""
+
+from __future__ import annotations
+
+from phalanx.batch.arguments import Arguments
+from phalanx.batch.plugin_parts.service import Service, rank_jobs
+from phalanx.batch.session import Session
+
+
+class ShortestJobFirst:
+    """No arguments. Jobs that do not tell their `run_time_s` come last."""
+
+    name = "sjf"
+
+    def __init__(self, arguments: Arguments) -> None:
+        del arguments
+
+    def open(self, session: Session) -> None:
+        rank_jobs(session, self.name, Service(session).total_s, preemptive=False)

@@ -1,0 +1,19 @@
+"""Shortest remaining time first: jobs by the time they have still to run; longer ones give way."""
+
+from __future__ import annotations
+
+from phalanx.batch.arguments import Arguments
+from phalanx.batch.plugin_parts.service import Service, rank_jobs
+from phalanx.batch.session import Session
+
+
+class ShortestRemainingTimeFirst:
+    """No arguments. Jobs that do not tell their `run_time_s` come last."""
+
+    name = "srtf"
+
+    def __init__(self, arguments: Arguments) -> None:
+        del arguments
+
+    def open(self, session: Session) -> None:
+        rank_jobs(session, self.name, Service(session).remaining_s, preemptive=True)

@@ -1,0 +1,103 @@
+"""Least attained service first, in two dimensions and steps: nobody's run time need be known.
+
+After Tiresias (Gu et al., NSDI 2019), its variant for unknown run times. Service is time run times
+GPUs. A job begins in the first of three service queues and falls into the next when its service
+reaches 3,250, then 7,200 GPU-seconds. Queues go in order; inside one, running jobs come before
+pending ones, so that equals do not take turns for nothing.
+
+Which pending job of a queue comes first depends on what happened before. Whoever decides over and
+over keeps that in `ServiceQueues` and tells each podgroup's `turn`; without it age decides.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from phalanx.batch.arguments import Arguments
+from phalanx.batch.jobs import Job
+from phalanx.batch.plugin_parts.service import Service, rank_jobs
+from phalanx.batch.session import Session
+
+LIMITS = (3_250.0, 7_200.0)
+"""GPU-seconds at which a job leaves the first and the second queue."""
+CLOSE = 1e-6
+"""GPU-seconds by which times that were added up may miss the limit that they are to reach."""
+
+
+class Tiresias:
+    """`limits` [3250, 7200]: GPU-seconds, one number fewer than there are queues."""
+
+    name = "tiresias"
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._limits = limits_of(arguments)
+
+    def open(self, session: Session) -> None:
+        service = Service(session)
+
+        def key(job: Job) -> tuple[float, bool]:
+            if job.spec.turn is not None:
+                return (job.spec.turn, False)
+            attained = service.attained_s(job) * service.gpus(job)
+            level = sum(attained >= limit - CLOSE for limit in self._limits)
+            return (level, job.spec.started is None)
+
+        rank_jobs(session, self.name, key, preemptive=True)
+
+
+def limits_of(arguments: Arguments) -> tuple[float, ...]:
+    """The argument `limits` as rising numbers; anything else leaves the default."""
+    given = arguments.get("limits")
+    if not isinstance(given, Sequence) or isinstance(given, str):
+        return LIMITS
+    limits = tuple(float(x) for x in given if isinstance(x, int | float) and x > 0)
+    return limits if limits and sorted(limits) == list(limits) else LIMITS
+
+
+class ServiceQueues:
+    """Who stands where in the service queues, from event to event. Jobs are named by their uid."""
+
+    def __init__(self, limits: Sequence[float] = LIMITS) -> None:
+        self._limits = tuple(limits)
+        self._queues: list[list[str]] = [[] for _ in range(len(limits) + 1)]
+        self._level: dict[str, int] = {}
+
+    def arrive(self, uids: Iterable[str]) -> None:
+        """New jobs stand at the end of the first queue."""
+        for uid in uids:
+            self._queues[0].append(uid)
+            self._level[uid] = 0
+
+    def leave(self, uids: Iterable[str]) -> None:
+        """Jobs that are through."""
+        for uid in uids:
+            self._queues[self._level.pop(uid)].remove(uid)
+
+    def serve(self, service: Mapping[str, float]) -> None:
+        """Running jobs, in order of arrival, have attained so many GPU-seconds: those at their
+        queue's limit go to the end of the next, one step at a time."""
+        for uid, attained in service.items():
+            level = self._level[uid]
+            if level < len(self._limits) and attained >= self._limits[level] - CLOSE:
+                self._queues[level].remove(uid)
+                self._queues[level + 1].append(uid)
+                self._level[uid] = level + 1
+
+    def order(self) -> list[str]:
+        """Everybody, the first to be served first; a podgroup's place in it is its `turn`."""
+        return [uid for queue in self._queues for uid in queue]
+
+    def settle(self, running: frozenset[str]) -> None:
+        """Who runs now goes before who waits, queue by queue, else as before."""
+        for i, queue in enumerate(self._queues):
+            front = [uid for uid in queue if uid in running]
+            self._queues[i] = front + [uid for uid in queue if uid not in running]
+
+    def falls_in_s(self, uid: str, ran_s: float, gpus: float) -> float:
+        """Seconds until a running job has reached its queue's limit, which is looked at when it
+        has run a whole number of seconds; infinite in the last queue."""
+        level = self._level[uid]
+        if level == len(self._limits):
+            return math.inf
+        return math.ceil(self._limits[level] / gpus) - ran_s

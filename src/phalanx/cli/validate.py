@@ -1,0 +1,75 @@
+"""`phalanx validate`: what speaks against a manifest, before anything is submitted."""
+
+from __future__ import annotations
+
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from phalanx.manifests.findings import Finding
+
+INVALID = 1
+UNUSABLE = 2
+
+
+class Operation(str, Enum):
+    """What is to be done with the objects of the file."""
+
+    create = "create"
+    update = "update"
+    delete = "delete"
+
+
+def validate(
+    file: Annotated[Path, typer.Argument(help="Manifests in YAML or JSON; '-' reads the input.")],
+    queues: Annotated[
+        Path | None, typer.Option(help="The queues that exist: manifests, or a list of them.")
+    ] = None,
+    old: Annotated[
+        Path | None, typer.Option(help="The objects as they are now: check FILE as an update.")
+    ] = None,
+    operation: Annotated[Operation, typer.Option(help="What FILE is for.")] = Operation.create,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")] = False,
+) -> None:
+    """Check manifests. Exit 1 when one is wrong, 2 when a file cannot be read."""
+    import json as json_module
+
+    from phalanx.manifests.check import check_manifests
+    from phalanx.manifests.findings import ManifestError
+    from phalanx.manifests.known_queues import read_known_queues
+
+    try:
+        text = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+        known = None if queues is None else read_known_queues(queues.read_bytes(), str(queues))
+        before = None if old is None else old.read_bytes()
+    except OSError as e:
+        typer.echo(f"{e.filename}: {e.strerror}", err=True)
+        raise typer.Exit(UNUSABLE) from e
+    except ManifestError as e:
+        typer.echo(str(e), err=True)
+        raise typer.Exit(UNUSABLE) from e
+    manifests, report = check_manifests(
+        text, queues=known, old=before, operation=operation.value, file=str(file)
+    )
+    if json:
+        typer.echo(json_module.dumps(report.as_data(), indent=1))
+    else:
+        for finding in report.warnings:
+            typer.echo(f"warning: {_line(file, finding)}", err=True)
+        for finding in report.errors:
+            typer.echo(f"error: {_line(file, finding)}", err=True)
+        if report.ok:
+            typer.echo(f"{file}: {', '.join(m.object for m in manifests)}: valid")
+    raise typer.Exit(0 if report.ok else INVALID)
+
+
+def _line(file: Path, finding: Finding) -> str:
+    line = f":{finding.line}" if finding.line is not None else ""
+    where = " ".join(x for x in (finding.object, finding.path) if x)
+    text = f"{file}{line}: {where + ': ' if where else ''}{finding.reason}"
+    # a manifest is a stranger's text: nothing in it may steer the terminal
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

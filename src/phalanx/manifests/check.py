@@ -1,0 +1,92 @@
+"""Checking whole files: every object by itself, and against the queues that there are."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from phalanx.batch.specs import PodGroupSpec, QueueSpec
+from phalanx.manifests.fields import Fields, written
+from phalanx.manifests.findings import Finding, Report
+from phalanx.manifests.job_rules import update_faults
+from phalanx.manifests.queue_rules import (
+    Fault,
+    KnownQueue,
+    QueueTree,
+    delete_faults,
+    queue_faults,
+    submit_faults,
+)
+from phalanx.manifests.reading import Manifest, read_manifests
+from phalanx.model.jobs.spec import CronSpec, JobSpec
+
+Operation = Literal["create", "update", "delete"]
+
+
+def check_manifests(
+    text: str | bytes,
+    *,
+    queues: QueueTree | None = None,
+    old: str | bytes | None = None,
+    operation: Operation = "create",
+    file: str = "",
+) -> tuple[list[Manifest], Report]:
+    """The objects of a file and everything that speaks against them.
+
+    With `queues`, objects are also checked against the queues that exist, those made earlier in
+    the same file among them. `old` holds the objects as they are now, for an update.
+    """
+    manifests, report = read_manifests(text, file)
+    before = {m.object: m for m in read_manifests(old, file)[0]} if old is not None else {}
+    if old is not None and operation == "create":
+        operation = "update"
+    tree = queues
+    for manifest in manifests:
+        known = before.get(manifest.object)
+        for fault in _faults(manifest, known, tree, operation):
+            report.errors.append(_located(fault, manifest))
+        if tree is not None and isinstance(manifest.spec, QueueSpec) and operation != "delete":
+            mine = KnownQueue(spec=manifest.spec)
+            kept = [q for n, q in tree.by_name.items() if n != manifest.name]
+            tree = QueueTree([*kept, mine])
+    return manifests, report
+
+
+def _faults(
+    manifest: Manifest, known: Manifest | None, tree: QueueTree | None, operation: Operation
+) -> list[Fault]:
+    spec = manifest.spec
+    if operation == "delete":
+        is_queue = isinstance(spec, QueueSpec) and tree is not None
+        return delete_faults(manifest.name, tree) if is_queue and tree is not None else []
+    if isinstance(spec, QueueSpec):
+        old = known.spec if known is not None else tree.get(spec.name) if tree is not None else None
+        return queue_faults(spec, tree, old if isinstance(old, QueueSpec) else None)
+    if isinstance(spec, JobSpec) and manifest.kind == "Job":
+        if operation == "update" and known is not None and isinstance(known.spec, JobSpec):
+            return update_faults(known.spec, spec)
+        return submit_faults(spec.queue, tree) if tree is not None else []
+    if tree is None:
+        return []
+    if isinstance(spec, CronSpec):
+        return [_inside(f) for f in submit_faults(spec.job.queue, tree)]
+    if isinstance(spec, PodGroupSpec):
+        # its tasks come from elsewhere, which may well put them below that queue
+        return [f for f in submit_faults(spec.queue, tree) if f.code != "queue_not_leaf"]
+    return []
+
+
+def _inside(fault: Fault) -> Fault:
+    return Fault(("spec", "jobTemplate", *fault.path), fault.code, fault.reason)
+
+
+def _located(fault: Fault, manifest: Manifest) -> Finding:
+    at = manifest.fields
+    base = at.path if isinstance(at, Fields) else ()
+    path = (*base, *fault.path)
+    return Finding(
+        path=written(path),
+        code=fault.code,
+        reason=fault.reason,
+        object=manifest.object,
+        line=at.document.line(path) if isinstance(at, Fields) else None,
+    )

@@ -1,0 +1,150 @@
+"""JobFlow and CronJob manifests."""
+
+from __future__ import annotations
+
+from phalanx.manifests.cron import parse_schedule, zone_of
+from phalanx.manifests.fields import Fields
+from phalanx.manifests.findings import Report
+from phalanx.manifests.graphs import find_cycle
+from phalanx.manifests.jobs import read_job
+from phalanx.manifests.names import label_fault, qualified_fault
+from phalanx.model.jobs.spec import CronSpec, FlowSpec, Probe, Step
+
+MAX_CRON_NAME = 52
+"""A job's name has 63 characters, of which the time that it stands for takes eleven."""
+
+
+def read_flow(at: Fields, name: str, namespace: str) -> FlowSpec:
+    """A flow; its templates are looked up when it runs."""
+    steps = tuple(_step(item) for item in at.items("flows"))
+    if not steps:
+        at.error("flows", "no_flows", "a flow has at least one step")
+    names = [step.name for step in steps]
+    for i, step in enumerate(steps):
+        if step.name in names[:i]:
+            reason = f"two steps are called {step.name!r}; each would make the same job"
+            at.error(("flows", i, "name"), "duplicate_flow_name", reason)
+        for target in step.targets:
+            if target not in names:
+                reason = f"{target!r} is no step of this flow; there are {', '.join(names)}"
+                at.error(("flows", i, "dependsOn", "targets"), "flow_target_unknown", reason)
+    ring = find_cycle({step.name: step.targets for step in steps})
+    if ring:
+        at.error("flows", "flow_not_dag", f"steps wait in a ring: {' -> '.join(ring)}")
+    retain = at.choice("jobRetainPolicy", ("retain", "delete"), "retain")
+    at.close()
+    return FlowSpec(
+        name=name,
+        namespace=namespace,
+        steps=steps,
+        retain="delete" if retain == "delete" else "retain",
+    )
+
+
+def _step(at: Fields) -> Step:
+    name = at.text("name")
+    if not name:
+        at.error("name", "flow_name_missing", "a step names the JobTemplate that it runs")
+    elif label_fault(name) is not None and qualified_fault(name) is not None:
+        at.error("name", "flow_name_invalid", str(qualified_fault(name)))
+    depends = at.fields("dependsOn")
+    targets = depends.texts("targets")
+    probe = depends.fields("probe")
+    patch = at.fields("patch")
+    changes = patch.fields("jobSpec" if patch.has("jobSpec") else "spec")
+    step = Step(name=name, targets=targets, probes=_probes(probe), patch=dict(changes.known))
+    for fields in (probe, depends, patch, at):
+        fields.close()
+    return step
+
+
+def _probes(at: Fields) -> tuple[Probe, ...]:
+    probes = []
+    for item in at.items("taskStatusList" if at.has("taskStatusList") else "taskStatus"):
+        group, phase = item.text("taskName"), item.text("phase")
+        probes.append(Probe(kind="taskStatus", group=group, phase=phase))
+        item.close()
+    for item in at.items("tcpSocketList" if at.has("tcpSocketList") else "tcpSocket"):
+        probes.append(Probe(kind="tcpSocket", group=item.text("taskName"), port=_port(item)))
+        item.close()
+    for item in at.items("httpGetList" if at.has("httpGetList") else "httpGet"):
+        group, path = item.text("taskName"), item.text("path")
+        item.unused("httpHeader", "probes send no headers of their own")
+        probes.append(Probe(kind="httpGet", group=group, port=_port(item), path=path))
+        item.close()
+    return tuple(probes)
+
+
+def _port(at: Fields) -> int:
+    port = at.whole("port")
+    if not 0 < port <= 65_535:
+        at.error("port", "port_invalid", f"a port is 1 to 65535, not {port}")
+    return port
+
+
+def read_cron(at: Fields, name: str, namespace: str) -> CronSpec:
+    """A schedule and the job that it makes."""
+    schedule, zone = at.text("schedule"), at.text("timeZone")
+    _check_schedule(at, schedule)
+    try:
+        zone_of(zone)
+        if at.known.get("timeZone") == "":
+            raise ValueError("timeZone is left out, or names a zone like Europe/Berlin")
+    except ValueError as e:
+        at.error("timeZone", "timezone_unknown", str(e))
+    if len(name) > MAX_CRON_NAME:
+        reason = f"a CronJob's name has up to {MAX_CRON_NAME} characters, not {len(name)}: "
+        at.error("", "cron_name_too_long", reason + "its jobs' names are longer by 11")
+    deadline = at.optional_whole("startingDeadlineSeconds")
+    if deadline is not None and deadline < 0:
+        reason = f"startingDeadlineSeconds is 0 or more, not {deadline}"
+        at.error("startingDeadlineSeconds", "deadline_negative", reason)
+    keep = {k: at.whole(k, d) for k, d in _KEPT.items()}
+    for key, number in keep.items():
+        if number < 0:
+            at.error(key, "history_limit_negative", f"{key} is 0 or more, not {number}")
+    policy = at.choice("concurrencyPolicy", ("Allow", "Forbid", "Replace"), "Allow")
+    template = at.fields("jobTemplate")
+    metadata = template.fields("metadata")
+    labels, annotations = metadata.pairs("labels"), metadata.pairs("annotations")
+    if at.has("jobTemplate"):
+        job = read_job(template.fields("spec"), name, namespace, labels, annotations)
+    else:
+        at.warn("", "no_job_template", "there is no jobTemplate: nothing would run")
+        job = read_job(_empty(template), name, namespace)
+    cron = CronSpec(
+        name=name,
+        namespace=namespace,
+        schedule=schedule,
+        time_zone=zone,
+        concurrency="Forbid" if policy == "Forbid" else "Replace" if policy != "Allow" else "Allow",
+        starting_deadline_s=None if deadline is None else float(deadline),
+        suspend=at.flag("suspend"),
+        keep_successful=keep["successfulJobsHistoryLimit"],
+        keep_failed=keep["failedJobsHistoryLimit"],
+        job=job,
+    )
+    for key in ("name", "namespace", "creationTimestamp"):
+        metadata.raw(key)
+    for fields in (metadata, template, at):
+        fields.close()
+    return cron
+
+
+def _check_schedule(at: Fields, schedule: str) -> None:
+    if not at.has("schedule"):
+        at.warn("", "no_schedule", "there is no schedule: nothing would run")
+        return
+    try:
+        parse_schedule(schedule)
+    except ValueError as e:
+        code = "schedule_invalid" if schedule.strip() else "schedule_missing"
+        at.error("schedule", "schedule_has_timezone" if "TZ" in schedule else code, str(e))
+
+
+_KEPT = {"successfulJobsHistoryLimit": 3, "failedJobsHistoryLimit": 1}
+
+
+def _empty(at: Fields) -> Fields:
+    """A job that says nothing, whose faults nobody needs to hear of."""
+    return Fields(at.document, at.path, {}, Report())

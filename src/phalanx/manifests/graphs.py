@@ -1,0 +1,34 @@
+"""Whether things that wait for each other can ever all begin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+Graph = Mapping[str, Sequence[str]]
+
+
+def unknown_targets(graph: Graph) -> list[tuple[str, str]]:
+    """(who waits, for whom) where the latter is not there."""
+    return [(name, t) for name, targets in graph.items() for t in targets if t not in graph]
+
+
+def find_cycle(graph: Graph) -> list[str]:
+    """Names that wait for each other in a ring, first one repeated; empty when all can begin."""
+    done: set[str] = set()
+    for start in graph:
+        trail: list[str] = []
+        on_trail: dict[str, int] = {}
+        stack = [(start, False)]
+        while stack:
+            name, leaving = stack.pop()
+            if leaving:
+                on_trail.pop(trail.pop())
+                done.add(name)
+            elif name in on_trail:
+                return [*trail[on_trail[name] :], name]
+            elif name not in done and name in graph:
+                on_trail[name] = len(trail)
+                trail.append(name)
+                stack.append((name, True))
+                stack += [(t, False) for t in reversed(graph[name])]
+    return []

@@ -1,0 +1,127 @@
+"""HyperNode manifests: network domains, whose members are named, matched or labelled."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from phalanx.batch.specs import HyperNodeSpec, NodeSpec
+from phalanx.manifests.fields import Fields
+from phalanx.manifests.names import qualified_fault
+
+SELECTORS = ("exactMatch", "regexMatch", "labelMatch")
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True):
+    """Nodes, or smaller domains, of a domain: by name, by pattern or by their labels."""
+
+    kind: str
+    exact: str = ""
+    pattern: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+
+
+class HyperNode(msgspec.Struct, frozen=True, kw_only=True):
+    """A domain as its manifest says it; `resolve` finds who is in it."""
+
+    name: str
+    tier: int
+    tier_name: str = ""
+    members: tuple[Member, ...] = ()
+
+
+def read_hypernode(at: Fields, name: str) -> HyperNode:
+    """A domain; its tier counts from 1, the closest."""
+    tier = at.whole("tier", 1)
+    if tier < 0:
+        at.error("tier", "tier_invalid", f"a tier is 0 or more, not {tier}")
+    members = [_member(item) for item in at.items("members")]
+    if not members:
+        at.error("members", "no_members", "a domain has at least one member")
+    domain = HyperNode(
+        name=name, tier=tier, tier_name=at.text("tierName"), members=tuple(filter(None, members))
+    )
+    at.close()
+    return domain
+
+
+def _member(at: Fields) -> Member | None:
+    kind = at.text("type")
+    if kind not in ("Node", "HyperNode"):
+        at.error("type", "member_type_invalid", f"a member is a Node or a HyperNode, not {kind!r}")
+    selector = at.fields("selector")
+    at.close()
+    given = [key for key in SELECTORS if selector.has(key)]
+    for key in SELECTORS:
+        selector.raw(key)
+    selector.close()
+    if len(given) != 1:
+        reason = f"a member has exactly one of {', '.join(SELECTORS)}, not {len(given)} of them"
+        selector.error("", "not_one_selector", reason)
+        return None
+    inner = selector.fields(given[0])
+    if given[0] == "exactMatch":
+        name = inner.text("name")
+        fault = qualified_fault(name) if name else "exactMatch has a name"
+        if fault is not None:
+            inner.error("name", "member_name_invalid", fault)
+        member = Member(kind=kind, exact=name)
+    elif given[0] == "regexMatch":
+        member = Member(kind=kind, pattern=_pattern(inner))
+    else:
+        member = Member(kind=kind, labels=inner.pairs("matchLabels"))
+        inner.unused("matchExpressions", "nodes are matched by matchLabels")
+        if not member.labels:
+            inner.error("matchLabels", "no_labels", "labelMatch has labels to match")
+    inner.close()
+    return member
+
+
+def _pattern(at: Fields) -> str:
+    pattern = at.text("pattern")
+    try:
+        re.compile(pattern)
+    except (re.error, RecursionError, OverflowError) as e:
+        at.error("pattern", "regex_invalid", f"{pattern!r} is no regular expression: {e}")
+        return ""
+    if not pattern:
+        at.error("pattern", "regex_missing", "regexMatch has a pattern")
+    return pattern
+
+
+def resolve(domains: list[HyperNode], nodes: list[NodeSpec]) -> tuple[HyperNodeSpec, ...]:
+    """The domains with the names of their members, by the nodes that there are now."""
+    names = [n.name for n in nodes]
+    labels = {n.name: dict(n.labels) for n in nodes}
+    below = {d.name: _names(d, "HyperNode", [x.name for x in domains], {}) for d in domains}
+    parent = {child: name for name, children in below.items() for child in children}
+    return tuple(
+        HyperNodeSpec(
+            name=d.name,
+            tier=d.tier,
+            tier_name=d.tier_name,
+            nodes=_names(d, "Node", names, labels),
+            children=below[d.name],
+            parent=parent.get(d.name, ""),
+        )
+        for d in domains
+    )
+
+
+def _names(
+    domain: HyperNode, kind: str, names: list[str], labels: dict[str, dict[str, str]]
+) -> tuple[str, ...]:
+    found: dict[str, None] = {}
+    for member in domain.members:
+        if member.kind == kind:
+            found |= dict.fromkeys(n for n in names if _matches(member, n, labels.get(n, {})))
+    return tuple(found)
+
+
+def _matches(member: Member, name: str, labels: dict[str, str]) -> bool:
+    if member.exact:
+        return name == member.exact
+    if member.pattern:
+        return re.search(member.pattern, name) is not None
+    return bool(member.labels) and all(labels.get(k) == v for k, v in member.labels)

@@ -1,0 +1,222 @@
+"""A Job manifest as a JobSpec: read, filled with defaults, and checked by Volcano's rules."""
+
+from __future__ import annotations
+
+from phalanx.manifests.fields import Fields
+from phalanx.manifests.graphs import find_cycle
+from phalanx.manifests.names import label_fault, qualified_fault
+from phalanx.manifests.plugins import complete, options, read_plugins
+from phalanx.manifests.pods import read_template
+from phalanx.manifests.policies import read_policies
+from phalanx.manifests.topology import read_topology
+from phalanx.manifests.volumes import read_volumes
+from phalanx.model.jobs.spec import (
+    DEFAULT_MAX_RETRY,
+    DEFAULT_QUEUE,
+    UNLIMITED,
+    DependsOn,
+    JobSpec,
+    Pairs,
+    Partition,
+    TaskGroup,
+)
+
+MAX_REPLICAS = 100_000
+TOPOLOGY_POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
+
+
+def read_job(
+    at: Fields,
+    name: str,
+    namespace: str = "default",
+    labels: Pairs = (),
+    annotations: Pairs = (),
+) -> JobSpec:
+    """The spec at `at` under that name. What is wrong with it is in the fields' report."""
+    groups = tuple(_group(g, i) for i, g in enumerate(at.items("tasks")))
+    most = sum(max(g.replicas, 0) for g in groups)
+    minimum = at.whole("minAvailable")
+    if minimum < 0:
+        at.error("minAvailable", "min_available_negative", f"minAvailable is 0 or more: {minimum}")
+    ttl = _natural(at, "ttlSecondsAfterFinished", "ttl_negative")
+    job = JobSpec(
+        name=name,
+        namespace=namespace,
+        queue=at.text("queue") or DEFAULT_QUEUE,
+        groups=groups,
+        min_available=minimum or sum(g.min_available for g in groups),
+        min_success=_min_success(at, most),
+        policies=read_policies(at),
+        plugins=complete(read_plugins(at)),
+        max_retry=_retries(at, smallest=0),
+        ttl_s=None if ttl is None else float(ttl),
+        priority_class=at.text("priorityClassName"),
+        topology=read_topology(at),
+        labels=labels,
+        annotations=annotations,
+    )
+    at.text("schedulerName")
+    at.unused("runningEstimate", "how long jobs run is learnt from earlier runs")
+    read_volumes(at)
+    at.close()
+    _check(at, job, most)
+    return job
+
+
+def _check(at: Fields, job: JobSpec, most: int) -> None:
+    if not job.groups:
+        at.error("tasks", "no_tasks", "a job has at least one task")
+    names = [g.name for g in job.groups]
+    for i, group in enumerate(job.groups):
+        if group.name in names[:i]:
+            reason = f"two tasks are called {group.name!r}"
+            at.error(("tasks", i, "name"), "duplicate_task_name", reason)
+        fault = qualified_fault(f"{job.name}-{group.name}-{max(group.replicas - 1, 0)}")
+        if job.name and fault is not None and not label_fault(group.name):
+            at.error(("tasks", i, "name"), "member_name_invalid", f"a member's name: {fault}")
+    if job.min_available > most or sum(g.replicas for g in job.groups) < job.min_available:
+        reason = f"minAvailable is {job.min_available}, but all tasks together have {most} members"
+        at.error("minAvailable", "min_available_exceeds_replicas", reason)
+    graph = {g.name: g.depends_on.names if g.depends_on else () for g in job.groups}
+    for i, group in enumerate(job.groups):
+        for target in graph[group.name] if group.depends_on else ():
+            if target not in graph:
+                reason = f"{target!r} is no task of this job; there are {', '.join(graph)}"
+                at.error(("tasks", i, "dependsOn"), "task_dependency_not_dag", reason)
+    ring = find_cycle(graph)
+    if ring:
+        at.error("tasks", "task_dependency_not_dag", f"tasks wait in a ring: {' -> '.join(ring)}")
+    _check_plugins(at, job)
+
+
+def _check_plugins(at: Fields, job: JobSpec) -> None:
+    for plugin, role in (("mpi", "master"), ("ray", "head")):
+        arguments = job.plugin(plugin)
+        if arguments is None:
+            continue
+        wanted = options(plugin, arguments)[role]
+        if job.group(wanted) is None:
+            reason = f"the {plugin} plugin's {role} is task {wanted!r}, which the job does not have"
+            at.error(("plugins", plugin), f"{plugin}_{role}_missing", reason)
+
+
+def _group(at: Fields, index: int) -> TaskGroup:
+    name = at.text("name") or f"default{index}"
+    fault = label_fault(name)
+    if fault is not None:
+        at.error("name", "task_name_invalid", fault)
+    replicas = at.whole("replicas", 1)
+    if replicas < 0:
+        at.error("replicas", "replicas_negative", f"replicas are 0 or more, not {replicas}")
+    elif replicas > MAX_REPLICAS:
+        at.error("replicas", "replicas_too_many", f"replicas are at most {MAX_REPLICAS}")
+        replicas = MAX_REPLICAS
+    partition = _partition(at, replicas)
+    minimum = at.optional_whole("minAvailable")
+    if minimum is None:
+        minimum = partition.minimum * partition.size if partition else max(replicas, 0)
+    elif minimum < 0:
+        at.error(
+            "minAvailable", "task_min_available_negative", f"minAvailable is 0 or more: {minimum}"
+        )
+    elif minimum > replicas:
+        reason = f"minAvailable is {minimum}, but there are {replicas} replicas"
+        at.error("minAvailable", "task_min_available_exceeds_replicas", reason)
+    elif partition and minimum != partition.minimum * partition.size:
+        reason = (
+            f"minAvailable is {minimum}, but minPartitions * partitionSize is "
+            f"{partition.minimum * partition.size}"
+        )
+        at.error("minAvailable", "partition_min_available", reason)
+    policy = at.choice("topologyPolicy", TOPOLOGY_POLICIES, "none")
+    group = TaskGroup(
+        name=name,
+        replicas=max(replicas, 0),
+        min_available=minimum,
+        template=read_template(at.fields("template")),
+        policies=read_policies(at),
+        topology_policy="" if policy == "none" else policy,
+        max_retry=_retries(at, smallest=UNLIMITED),
+        depends_on=_depends_on(at),
+        partition=partition,
+    )
+    if group.topology_policy:
+        _whole_cores(at, group)
+    at.close()
+    return group
+
+
+def _whole_cores(at: Fields, group: TaskGroup) -> None:
+    """A member that is bound to a NUMA node holds whole cores, and as much as its limit."""
+    for i, process in enumerate(group.template.processes + group.template.before):
+        limits, needs = dict(process.limits), process.needs
+        cpus = needs.get("CPU", 0.0)
+        guaranteed = all(limits.get(r) == needs.get(r) for r in ("CPU", "memory"))
+        if not guaranteed or not cpus or cpus != int(cpus):
+            reason = (
+                f"topologyPolicy {group.topology_policy} needs whole CPUs, and limits for cpu and "
+                f"memory that are also the requests; process {i} has {cpus:g} CPUs"
+            )
+            at.error("topologyPolicy", "topology_policy_needs_whole_cpus", reason)
+
+
+def _partition(at: Fields, replicas: int) -> Partition | None:
+    if not at.has("partitionPolicy"):
+        at.raw("partitionPolicy")
+        return None
+    inner = at.fields("partitionPolicy")
+    total, size = inner.whole("totalPartitions"), inner.whole("partitionSize")
+    minimum = inner.whole("minPartitions") or total
+    topology = read_topology(inner)
+    inner.close()
+    if total <= 0 or size <= 0 or minimum < 0:
+        reason = f"partitions have a number and a size above 0: {total} partitions of {size}"
+        inner.error("", "partition_invalid", reason)
+        return None
+    if minimum > total:
+        reason = f"minPartitions is {minimum}, but there are {total} partitions"
+        inner.error("minPartitions", "partition_min_exceeds_total", reason)
+    if total * size != replicas:
+        reason = f"{total} partitions of {size} are {total * size} members, not {replicas}"
+        inner.error("", "partition_replicas", reason)
+    return Partition(total=total, size=size, minimum=minimum, topology=topology)
+
+
+def _depends_on(at: Fields) -> DependsOn | None:
+    value = at.raw("dependsOn")
+    if value is None:
+        return None
+    if isinstance(value, list):  # the names alone
+        names = at.texts("dependsOn")
+        return DependsOn(names=names) if names else None
+    inner = at.fields("dependsOn")
+    names = (inner.text("name"),) if isinstance(inner.raw("name"), str) else inner.texts("name")
+    iteration = inner.choice("iteration", ("any", "all"), "all")
+    inner.close()
+    return (
+        DependsOn(names=names, iteration="any" if iteration == "any" else "all") if names else None
+    )
+
+
+def _min_success(at: Fields, most: int) -> int | None:
+    given = at.optional_whole("minSuccess")
+    if given is not None and given < 1:
+        at.error("minSuccess", "min_success_invalid", f"minSuccess is 1 or more, not {given}")
+    elif given is not None and given > most > 0:
+        reason = f"minSuccess is {given}, but all tasks together have {most} members"
+        at.warn("minSuccess", "min_success_unreachable", reason)
+    return given
+
+
+def _retries(at: Fields, smallest: int) -> int:
+    given = at.optional_whole("maxRetry")
+    if given is not None and given < smallest:
+        at.error("maxRetry", "max_retry_negative", f"maxRetry is 0 or more, not {given}")
+    return DEFAULT_MAX_RETRY if given is None else given
+
+
+def _natural(at: Fields, key: str, code: str) -> int | None:
+    given = at.optional_whole(key)
+    if given is not None and given < 0:
+        at.error(key, code, f"{key} is 0 or more, not {given}")
+    return given

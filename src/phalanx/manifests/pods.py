@@ -1,0 +1,173 @@
+"""A pod template as processes; what only a container platform can do is named in a warning."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phalanx.manifests.fields import Fields
+from phalanx.model.jobs.spec import Pairs, Port, Process, Template
+
+PLACING = ("nodeSelector", "tolerations", "affinity", "topologySpreadConstraints")
+IN_A_POD = {
+    "volumes": "processes see the node's own files; use paths that exist there",
+    "serviceAccountName": "processes run as the user who runs the node",
+    "serviceAccount": "processes run as the user who runs the node",
+    "automountServiceAccountToken": "there are no service accounts here",
+    "securityContext": "processes run as the user who runs the node",
+    "imagePullSecrets": "no image is pulled: commands run as processes",
+    "hostNetwork": "processes always use the node's network",
+    "hostPID": "processes always see the node's processes",
+    "hostIPC": "processes always share the node's memory",
+    "dnsPolicy": "names resolve as they do on the node",
+    "dnsConfig": "names resolve as they do on the node",
+    "hostAliases": "names resolve as they do on the node",
+    "hostname": "processes bear the node's name",
+    "subdomain": "processes bear the node's name",
+    "schedulerName": "there is one scheduler",
+    "runtimeClassName": "no container runtime is used",
+    "shareProcessNamespace": "processes always see the node's processes",
+    "enableServiceLinks": "there are no services here",
+    "nodeName": "the scheduler picks the node; narrow its choice with nodeSelector",
+    "ephemeralContainers": "only the processes of the manifest run",
+    "resourceClaims": "devices are asked for as resources",
+    "preemptionPolicy": "write it into the PriorityClass",
+    "overhead": "a process needs nothing beside what it asks for",
+}
+IN_A_CONTAINER = {
+    "image": "no image is pulled: the command runs as a process, with the node's programs",
+    "imagePullPolicy": "no image is pulled: the command runs as a process",
+    "volumeMounts": "processes see the node's own files; use paths that exist there",
+    "volumeDevices": "processes see the node's own files",
+    "securityContext": "processes run as the user who runs the node",
+    "livenessProbe": "a process is alive until it ends",
+    "readinessProbe": "a process is ready once it runs",
+    "startupProbe": "a process is ready once it runs",
+    "lifecycle": "only the command itself runs",
+    "envFrom": "write the variables out under env",
+    "terminationMessagePath": "what a process prints is in its log",
+    "terminationMessagePolicy": "what a process prints is in its log",
+    "stdin": "processes read from nothing",
+    "stdinOnce": "processes read from nothing",
+    "tty": "processes have no terminal",
+    "resizePolicy": "what a process holds does not change while it runs",
+}
+BUDGETS = ("volcano.sh/jdb-min-available", "volcano.sh/jdb-max-unavailable")
+
+
+def read_template(at: Fields) -> Template:
+    """`metadata` and `spec` of a pod template."""
+    metadata = at.fields("metadata")
+    labels, annotations = metadata.pairs("labels"), metadata.pairs("annotations")
+    for key in ("name", "namespace", "creationTimestamp", "generateName"):
+        metadata.raw(key)  # members are named after their job and group
+    metadata.close()
+    check_budgets(metadata, annotations)
+    spec = at.fields("spec")
+    at.close()
+    template = _pod(spec, labels, annotations)
+    spec.close()
+    return template
+
+
+def check_budgets(metadata: Fields, annotations: Pairs) -> None:
+    """At most one disruption budget, a positive whole number or 1 % to 99 %."""
+    given = [(key, value) for key, value in annotations if key in BUDGETS]
+    if len(given) > 1:
+        reason = "a budget is either jdb-min-available or jdb-max-unavailable, not both"
+        metadata.error("annotations", "budget_both", reason)
+    for key, value in given:
+        number = value.removesuffix("%")
+        # isdecimal also takes other scripts' digits, which int() reads all the same
+        amount = int(number) if number.isdecimal() and len(number) < 10 else 0
+        if amount < 1 or (value.endswith("%") and amount > 99):
+            reason = f"a budget is a whole number from 1 on, or 1% to 99%, not {value!r}"
+            metadata.error(("annotations", key), "budget_invalid", reason)
+
+
+def _pod(spec: Fields, labels: Pairs, annotations: Pairs) -> Template:
+    for key, why in IN_A_POD.items():
+        spec.unused(key, why)
+    placement: dict[str, Any] = {key: spec.raw(key) for key in PLACING if spec.has(key)}
+    spec.raw("priority")  # filled in from the class
+    time_limit = spec.optional_whole("activeDeadlineSeconds")
+    if time_limit is not None and time_limit < 1:
+        reason = f"activeDeadlineSeconds is 1 or more, not {time_limit}"
+        spec.error("activeDeadlineSeconds", "out_of_range", reason)
+    grace = spec.whole("terminationGracePeriodSeconds", 30)
+    if grace < 0:
+        reason = f"terminationGracePeriodSeconds is 0 or more, not {grace}"
+        spec.error("terminationGracePeriodSeconds", "out_of_range", reason)
+    restart = spec.choice("restartPolicy", ("Never", "OnFailure", "Always"), "Never")
+    if restart == "Always":
+        reason = "a member that ends well has ended; only failures are tried again"
+        spec.warn("restartPolicy", "as_on_failure", reason)
+    return Template(
+        processes=tuple(_process(c) for c in spec.items("containers")),
+        before=tuple(_process(c) for c in spec.items("initContainers")),
+        restart="Never" if restart == "Never" else "OnFailure",
+        grace_s=float(grace),
+        time_limit_s=None if time_limit is None else float(time_limit),
+        priority_class=spec.text("priorityClassName"),
+        labels=labels,
+        annotations=annotations,
+        placement=placement,
+    )
+
+
+def _process(at: Fields) -> Process:
+    for key, why in IN_A_CONTAINER.items():
+        at.unused(key, why)
+    resources = at.fields("resources")
+    requests, limits = resources.amounts("requests"), resources.amounts("limits")
+    resources.unused("claims", "devices are asked for as resources")
+    resources.close()
+    most = dict(limits)
+    for name, amount in requests:
+        if amount > most.get(name, amount):
+            reason = f"{amount:g} of {name} is requested, above its limit {most[name]:g}"
+            resources.error("requests", "request_above_limit", reason)
+    process = Process(
+        name=at.text("name"),
+        command=at.texts("command"),
+        args=at.texts("args"),
+        env=_environment(at),
+        working_dir=at.text("workingDir"),
+        requests=requests,
+        limits=limits,
+        ports=_ports(at),
+    )
+    if not process.argv:
+        reason = "no command: without an image there is nothing that would run by itself"
+        at.warn("command" if at.has("command") else "", "no_command", reason)
+    at.close()
+    return process
+
+
+def _environment(at: Fields) -> Pairs:
+    out: dict[str, str] = {}
+    for item in at.items("env"):
+        name = item.text("name")
+        if not name or "=" in name or "\0" in name:
+            item.error("name", "env_name_invalid", "a variable has a name, without '=' in it")
+        item.unused("valueFrom", "only values that stand in the manifest can be passed on")
+        if "value" in item.known or not item.has("valueFrom"):
+            out[name] = item.loose_text("value")
+        item.close()
+    return tuple(out.items())
+
+
+def _ports(at: Fields) -> tuple[Port, ...]:
+    ports = []
+    for item in at.items("ports"):
+        number = item.whole("containerPort")
+        if not 0 < number <= 65_535:
+            item.error("containerPort", "port_invalid", f"a port is 1 to 65535, not {number}")
+        host = item.optional_whole("hostPort")
+        if host is not None and host != number:
+            reason = f"processes use the node's network: they listen on {number}, not {host}"
+            item.warn("hostPort", "no_meaning_here", reason)
+        item.unused("hostIP", "processes use the node's network")
+        item.text("protocol")
+        ports.append(Port(number=number, name=item.text("name")))
+        item.close()
+    return tuple(ports)

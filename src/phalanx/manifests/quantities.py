@@ -1,0 +1,61 @@
+"""Amounts as Kubernetes writes them (500m, 2Gi, 1e3), and what resources are called here."""
+
+from __future__ import annotations
+
+import math
+import re
+from fractions import Fraction
+from typing import Any
+
+_WRITTEN = re.compile(
+    r"([+-]?(?:\d{1,30}(?:\.\d{0,30})?|\.\d{1,30}))"
+    r"(?:(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)|[eE]([+-]?\d{1,3}))?$"
+)
+_SCALE: dict[str, Fraction] = {"n": Fraction(1, 10**9), "u": Fraction(1, 10**6)}
+_SCALE |= {"m": Fraction(1, 1000), "k": Fraction(1000)}
+_SCALE |= {s: Fraction(1000**i) for i, s in enumerate("MGTPE", 2)}
+_SCALE |= {f"{s}i": Fraction(1024**i) for i, s in enumerate("KMGTPE", 1)}
+
+LARGEST = 2.0**63
+"""Kubernetes' own bound; what is more is a slip."""
+
+HOUSE = {"cpu": "CPU", "gpu": "GPU", "nvidia.com/gpu": "GPU", "amd.com/gpu": "GPU"}
+HOUSE |= {"CPU": "CPU", "GPU": "GPU", "volcano.sh/gpu-number": "GPU"}
+"""What processes ask for, under the names that leases use."""
+
+BATCH = {"CPU": "cpu", "GPU": "nvidia.com/gpu", "gpu": "nvidia.com/gpu"}
+BATCH |= {"amd.com/gpu": "nvidia.com/gpu", "volcano.sh/gpu-number": "nvidia.com/gpu"}
+"""The same under the names that scheduling uses (`batch.amounts`)."""
+
+NOT_HERE = ("ephemeral-storage", "hugepages-", "attachable-volumes-")
+"""Resources that only a cluster's own machinery hands out."""
+
+
+def quantity(written: Any) -> float:
+    """The amount that is meant. Raises ValueError with what would be right."""
+    if isinstance(written, bool) or not isinstance(written, int | float | str):
+        raise ValueError(f"an amount is a number like 2, 500m or 4Gi, not {written!r}")
+    match = _WRITTEN.match(str(written).strip())
+    if match is None:
+        raise ValueError(f"an amount is a number like 2, 500m or 4Gi, not {written!r}")
+    number, suffix, exponent = match.groups()
+    value = Fraction(number)
+    if suffix:
+        value *= _SCALE[suffix]
+    elif exponent:
+        value *= Fraction(10) ** int(exponent)
+    if abs(value) > LARGEST:
+        raise ValueError(f"{written} is more than the largest amount, 2^63")
+    out = float(value)
+    assert math.isfinite(out)
+    return out
+
+
+def is_not_here(resource: str) -> bool:
+    """Whether nothing here hands out this resource."""
+    return resource.startswith(NOT_HERE)
+
+
+def batch_amounts(needs: dict[str, float]) -> tuple[tuple[str, float], ...]:
+    """Amounts under the house's names as those of `batch`, sorted."""
+    return tuple(sorted((BATCH.get(name, name), amount) for name, amount in needs.items()))

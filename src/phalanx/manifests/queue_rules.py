@@ -1,0 +1,310 @@
+"""Volcano's rules for queues, on specs: what may be made, changed, closed and deleted.
+
+Amounts that a queue does not name are unlimited in its capability and nothing in its deserved and
+guarantee. `root` stands above all queues and has no limits of its own here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from phalanx.batch.specs import Amounts, QueueSpec
+
+ROOT = "root"
+DEFAULT = "default"
+MAX_DEPTH = 5
+PROTECTED = (ROOT, DEFAULT)
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """A broken rule: the field it concerns, its name for scripts, and what would be right."""
+
+    path: tuple[str, ...]
+    code: str
+    reason: str
+
+
+class KnownQueue(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue that exists, and how many members of jobs hold something in it."""
+
+    spec: QueueSpec
+    members: int = 0
+
+
+class QueueTree:
+    """All queues that exist, by name and by parent."""
+
+    def __init__(self, queues: Iterable[KnownQueue]) -> None:
+        self.by_name: dict[str, KnownQueue] = {q.spec.name: q for q in queues}
+        self._children: dict[str, list[QueueSpec]] = {}
+        for name in sorted(self.by_name):
+            spec = self.by_name[name].spec
+            if name != ROOT:
+                self._children.setdefault(spec.parent or ROOT, []).append(spec)
+
+    def get(self, name: str) -> QueueSpec | None:
+        known = self.by_name.get(name)
+        return None if known is None else known.spec
+
+    def children(self, name: str) -> list[QueueSpec]:
+        """The queues right below, by name."""
+        return self._children.get(name, [])
+
+    def ancestors(self, spec: QueueSpec) -> list[QueueSpec]:
+        """From the parent upwards, without root; ends where one does not exist or a ring closes."""
+        found: list[QueueSpec] = []
+        parent = spec.parent
+        while parent and parent not in (ROOT, spec.name):
+            above = self.get(parent)
+            if above is None or above in found:
+                break
+            found.append(above)
+            parent = above.parent
+        return found
+
+    def descendants(self, name: str) -> list[QueueSpec]:
+        """All queues below, parents before children."""
+        found: list[QueueSpec] = []
+        todo = [name]
+        seen = {name}
+        while todo:
+            for child in self.children(todo.pop(0)):
+                if child.name not in seen:
+                    seen.add(child.name)
+                    found.append(child)
+                    todo.append(child.name)
+        return found
+
+
+def queue_faults(
+    new: QueueSpec, tree: QueueTree | None, old: QueueSpec | None = None, max_depth: int = MAX_DEPTH
+) -> list[Fault]:
+    """What speaks against making `new`, or against turning `old` into it.
+
+    Without a tree, only what the queue says itself is looked at.
+    """
+    faults = _of_itself(new)
+    if tree is None:
+        return faults
+    faults += _path_faults(new, tree)
+    if new.name == ROOT:
+        return faults + _root_faults(new, old)
+    moved = old is None or (old.parent or ROOT) != (new.parent or ROOT)
+    if moved:
+        faults += _parent_faults(new, tree, max_depth)
+    if old is None or moved or any(getattr(old, f) != getattr(new, f) for f in _QUOTAS):
+        faults += _above(new, tree) + _below(new, tree)
+    return faults
+
+
+def delete_faults(name: str, tree: QueueTree) -> list[Fault]:
+    """What speaks against deleting a queue."""
+    if name in PROTECTED:
+        return [Fault(_NAME, "queue_protected", f"queue {name} cannot be deleted")]
+    known = tree.by_name.get(name)
+    if known is None:
+        return [Fault(_NAME, "queue_not_found", f"there is no queue {name!r}")]
+    faults = []
+    if known.members:
+        reason = f"{known.members} members of jobs still hold resources in queue {name}"
+        faults.append(Fault(_NAME, "has_allocated_pods", reason))
+    below = [q.name for q in tree.children(name)]
+    if below:
+        reason = f"queue {name} has children ({', '.join(below)}); delete them first"
+        faults.append(Fault(_NAME, "has_children", reason))
+    return faults
+
+
+def submit_faults(name: str, tree: QueueTree) -> list[Fault]:
+    """What speaks against putting a job into a queue: it is open, and nothing is below it."""
+    known = tree.get(name)
+    if name == ROOT:
+        return [
+            Fault(("spec", "queue"), "queue_is_root", "root takes no jobs; name a queue below it")
+        ]
+    if known is None:
+        there = ", ".join(sorted(tree.by_name)) or "none"
+        reason = f"there is no queue {name!r}; there is {there}"
+        return [Fault(("spec", "queue"), "queue_not_found", reason)]
+    if known.state not in ("", "Open"):
+        reason = f"queue {name} is {known.state}; only an open queue takes jobs"
+        return [Fault(("spec", "queue"), "queue_not_open", reason)]
+    below = [q.name for q in tree.children(name)]
+    if below:
+        reason = f"queue {name} has queues below it; name one of them: {', '.join(below)}"
+        return [Fault(("spec", "queue"), "queue_not_leaf", reason)]
+    return []
+
+
+_QUOTAS = ("capability", "deserved", "guarantee")
+
+
+def _of_itself(q: QueueSpec) -> list[Fault]:
+    faults = []
+    if q.state not in ("", "Open", "Closed"):
+        reason = f"a queue is made Open or Closed, not {q.state!r}"
+        faults.append(Fault(("status", "state"), "state_invalid", reason))
+    if q.weight < 1:
+        faults.append(
+            Fault(("spec", "weight"), "weight_invalid", f"a weight is 1 or more: {q.weight}")
+        )
+    cap, deserved, guarantee = (dict(getattr(q, f)) for f in _QUOTAS)
+    for name, amount in guarantee.items():
+        if amount > deserved.get(name, 0.0):
+            reason = (
+                f"guarantee of {name} is {amount:g}, deserved is {deserved.get(name, 0.0):g}: "
+                "guarantee <= deserved <= capability"
+            )
+            path = ("spec", "guarantee", "resource", name)
+            faults.append(Fault(path, "guarantee_above_deserved", reason))
+    for field, amounts in ((("deserved",), deserved), (("guarantee", "resource"), guarantee)):
+        for name, amount in amounts.items():
+            if amount > cap.get(name, amount):
+                what = field[0]
+                reason = (
+                    f"{what} of {name} is {amount:g}, capability is {cap[name]:g}: "
+                    "guarantee <= deserved <= capability"
+                )
+                faults.append(Fault(("spec", *field, name), f"{what}_above_capability", reason))
+    return faults
+
+
+def _path_faults(q: QueueSpec, tree: QueueTree) -> list[Fault]:
+    faults = path_form_faults(q)
+    if faults or not q.hierarchy_path:
+        return faults
+    inside = q.hierarchy_path + "/"
+    for name, other in sorted(tree.by_name.items()):
+        if name != q.name and other.spec.hierarchy_path.startswith(inside):
+            reason = (
+                f"{q.hierarchy_path} is an inner node of {other.spec.hierarchy_path}, the path of "
+                f"queue {name}; a queue is a leaf of its hierarchy"
+            )
+            return [Fault(_PATH, "hierarchy_path_is_ancestor", reason)]
+    return []
+
+
+_PATH = ("metadata", "annotations", "volcano.sh/hierarchy")
+_WEIGHTS = ("metadata", "annotations", "volcano.sh/hierarchy-weights")
+_NAME = ("metadata", "name")
+
+
+def path_form_faults(q: QueueSpec) -> list[Fault]:
+    """Whether hierarchy and weights are lists of one length, with weights above 0."""
+    if not q.hierarchy_path and not q.hierarchy_weights:
+        return []
+    weights = q.hierarchy_weights.split("/")
+    if len(q.hierarchy_path.split("/")) != len(weights):
+        reason = (
+            f"hierarchy {q.hierarchy_path!r} and hierarchy-weights {q.hierarchy_weights!r} "
+            "have one weight for each step"
+        )
+        return [Fault(_PATH, "hierarchy_length_mismatch", reason)]
+    faults = []
+    for weight in weights:
+        try:
+            good = 0 < float(weight) < float("inf")
+        except ValueError:
+            good = False
+        if not good:
+            reason = f"{weight!r} in {q.hierarchy_weights!r} is no number above 0"
+            faults.append(Fault(_WEIGHTS, "hierarchy_weight_invalid", reason))
+    return faults
+
+
+def _root_faults(new: QueueSpec, old: QueueSpec | None) -> list[Fault]:
+    faults = []
+    if new.state == "Closed":
+        faults.append(Fault(("status", "state"), "queue_protected", "queue root cannot be closed"))
+    if any(getattr(new, f) != (getattr(old, f) if old else ()) for f in _QUOTAS):
+        reason = "the limits of root are those of the cluster; set limits on queues below it"
+        faults.append(Fault(("spec",), "queue_protected", reason))
+    return faults
+
+
+def _parent_faults(q: QueueSpec, tree: QueueTree, max_depth: int) -> list[Fault]:
+    if not q.parent or q.parent == ROOT:
+        return []
+    if q.parent == q.name:
+        return [
+            Fault(("spec", "parent"), "parent_is_self", f"queue {q.name} names itself as parent")
+        ]
+    if tree.get(q.parent) is None:
+        there = ", ".join(sorted(tree.by_name)) or "none"
+        reason = f"there is no queue {q.parent!r} to be the parent; there is {there}"
+        return [Fault(("spec", "parent"), "parent_not_found", reason)]
+    above = tree.ancestors(q)
+    if any(below.name == q.parent for below in tree.descendants(q.name)):
+        reason = f"{q.parent} is below queue {q.name}: they would stand in a ring"
+        return [Fault(("spec", "parent"), "parent_is_descendant", reason)]
+    if len(above) + 1 > max_depth:
+        reason = (
+            f"queue {q.name} would stand {len(above) + 1} levels below root; {max_depth} is most"
+        )
+        return [Fault(("spec", "parent"), "queue_too_deep", reason)]
+    members = tree.by_name[q.parent].members
+    if members and not tree.children(q.parent):
+        reason = f"{q.parent} runs {members} members of jobs itself, so it cannot be a parent"
+        return [Fault(("spec", "parent"), "parent_has_allocated_pods", reason)]
+    return []
+
+
+def _above(q: QueueSpec, tree: QueueTree) -> list[Fault]:
+    """Against the ancestors' capability, and beside the siblings' share of the parent's quotas."""
+    faults = []
+    above = tree.ancestors(q)
+    for name, amount in q.capability:
+        limit = next(
+            (dict(a.capability)[name] for a in above if dict(a.capability).get(name)), None
+        )
+        if limit is not None and amount > limit:
+            reason = f"capability of {name} is {amount:g}, above its ancestor's {limit:g}"
+            faults.append(Fault(("spec", "capability", name), "capability_above_ancestor", reason))
+    if above and q.parent != q.name:
+        children = [c for c in tree.children(q.parent) if c.name != q.name] + [q]
+        faults += _sums(above[0], children, f"parent {above[0].name}")
+    return faults
+
+
+def _below(q: QueueSpec, tree: QueueTree) -> list[Fault]:
+    """Against what the queues below it may use and are promised."""
+    faults = []
+    most: dict[str, tuple[float, str]] = {}
+    for below in tree.descendants(q.name):
+        for name, amount in below.capability:
+            most[name] = max(most.get(name, (0.0, "")), (amount, below.name))
+    for name, amount in q.capability:
+        largest, who = most.get(name, (0.0, ""))
+        if amount < largest:
+            reason = f"capability of {name} is {amount:g}, but queue {who} below it has {largest:g}"
+            faults.append(
+                Fault(("spec", "capability", name), "capability_below_descendant", reason)
+            )
+    children = tree.children(q.name)
+    return faults + (_sums(q, children, f"queue {q.name}") if children else [])
+
+
+def _sums(parent: QueueSpec, children: list[QueueSpec], who: str) -> list[Fault]:
+    faults = []
+    for field, path in (("guarantee", ("guarantee", "resource")), ("deserved", ("deserved",))):
+        has: Mapping[str, float] = dict(getattr(parent, field))
+        for name, total in _sum(getattr(c, field) for c in children).items():
+            if total > has.get(name, 0.0):
+                reason = (
+                    f"the children of {who} have {total:g} of {name} as {field} together, "
+                    f"above its own {has.get(name, 0.0):g}"
+                )
+                faults.append(
+                    Fault(("spec", *path, name), f"children_{field}_above_parent", reason)
+                )
+    return faults
+
+
+def _sum(many: Iterable[Amounts]) -> dict[str, float]:
+    out: dict[str, float] = {}
+    for amounts in many:
+        for name, amount in amounts:
+            out[name] = out.get(name, 0.0) + amount
+    return out

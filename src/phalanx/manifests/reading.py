@@ -1,0 +1,235 @@
+"""A file of manifests as records: which kinds there are, and what each becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from phalanx.batch.specs import PodGroupSpec, QueueSpec
+from phalanx.manifests.fields import Fields
+from phalanx.manifests.findings import Finding, ManifestError, Report
+from phalanx.manifests.flows import read_cron, read_flow
+from phalanx.manifests.hypernodes import HyperNode, read_hypernode
+from phalanx.manifests.jobs import read_job
+from phalanx.manifests.names import qualified_fault, subdomain_fault
+from phalanx.manifests.pods import check_budgets
+from phalanx.manifests.queues import read_podgroup, read_queue
+from phalanx.manifests.text import Text, load
+from phalanx.model.jobs.spec import CronSpec, FlowSpec, JobSpec, Pairs, PriorityClass
+
+GROUPS = {
+    "Job": ("batch.volcano.sh/",),
+    "CronJob": ("batch.volcano.sh/",),
+    "JobFlow": ("flow.volcano.sh/", "batch.volcano.sh/"),
+    "JobTemplate": ("flow.volcano.sh/", "batch.volcano.sh/"),
+    "Queue": ("scheduling.volcano.sh/", "scheduling.incubator.k8s.io/"),
+    "PodGroup": ("scheduling.volcano.sh/", "scheduling.incubator.k8s.io/"),
+    "HyperNode": ("topology.volcano.sh/",),
+    "PriorityClass": ("scheduling.k8s.io/",),
+    "Pod": ("v1",),
+}
+"""The kinds that are read, and the apiVersions under which they go."""
+
+CLUSTER_WIDE = ("Queue", "HyperNode", "PriorityClass")
+Spec = JobSpec | QueueSpec | PodGroupSpec | FlowSpec | CronSpec | HyperNode | PriorityClass
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """One object of a file. `spec` is None where nothing comes of it here (a Pod)."""
+
+    kind: str
+    name: str
+    namespace: str = ""
+    spec: Spec | None = None
+    fields: Any = None
+    """Where it was read from, for rules that need more than the object itself."""
+
+    @property
+    def object(self) -> str:
+        return f"{self.kind}/{self.name}"
+
+
+def read_manifests(text: str | bytes, file: str = "") -> tuple[list[Manifest], Report]:
+    """All objects of a file, defaults filled in, and what there is to say about them.
+
+    Nothing is raised: a file that cannot be read at all has one error and no objects.
+    """
+    report = Report()
+    manifests: list[Manifest] = []
+    try:
+        documents = load(text, file)
+    except ManifestError as e:
+        report.errors += e.findings
+        return manifests, report
+    for document in documents:
+        for at in _objects(document, report):
+            inner = Report()
+            at.report = inner
+            manifest = _read(at)
+            _collect(report, inner, manifest)
+            if manifest is not None:
+                manifests.append(manifest)
+    if not manifests and report.ok:
+        report.error("", "nothing_here", f"no object of {', '.join(GROUPS)} is in this file")
+    return manifests, report
+
+
+def read_checked(text: str | bytes, file: str = "") -> tuple[list[Manifest], list[Finding]]:
+    """The objects of a file and the warnings about them. Raises ManifestError for any error."""
+    manifests, report = read_manifests(text, file)
+    if not report.ok:
+        raise ManifestError(report.errors, file)
+    return manifests, report.warnings
+
+
+def _collect(report: Report, inner: Report, manifest: Manifest | None) -> None:
+    name = "" if manifest is None else manifest.object
+    report.errors += [msgspec.structs.replace(f, object=name) for f in inner.errors]
+    report.warnings += [msgspec.structs.replace(f, object=name) for f in inner.warnings]
+
+
+def _objects(document: Text, report: Report) -> Iterable[Fields]:
+    top = Fields(document, (), document.value, report)
+    if top.known.get("kind") == "List" or (top.has("items") and not top.has("kind")):
+        return top.items("items")
+    return [top] if isinstance(document.value, dict) else []
+
+
+def _read(at: Fields) -> Manifest | None:
+    kind, version = at.text("kind"), at.text("apiVersion")
+    if not kind:
+        at.error("kind", "kind_missing", f"an object names its kind: one of {', '.join(GROUPS)}")
+        return None
+    if kind not in GROUPS:
+        reason = f"a {kind} has no meaning here; read are {', '.join(GROUPS)}"
+        at.warn("kind", "no_meaning_here", reason)
+        return None
+    if not version:
+        at.warn("", "no_api_version", f"apiVersion is missing; {GROUPS[kind][0]}... is assumed")
+    elif not version.startswith(GROUPS[kind]):
+        reason = f"{kind} of {version} is another kind of object; Volcano's is {GROUPS[kind][0]}..."
+        at.error("apiVersion", "wrong_api_version", reason)
+        return None
+    metadata = at.fields("metadata")
+    name, namespace = _names(at, metadata, kind)
+    head = _Head(
+        at=at,
+        metadata=metadata,
+        name=name,
+        namespace=namespace,
+        labels=metadata.pairs("labels"),
+        annotations=metadata.pairs("annotations"),
+    )
+    spec = _READERS[kind](head)
+    for key in _FILLED_IN:
+        metadata.raw(key)
+    at.raw("status")
+    metadata.close()
+    at.close()
+    return Manifest(kind=kind, name=name, namespace=namespace, spec=spec, fields=at)
+
+
+_FILLED_IN = (
+    "creationTimestamp", "generation", "resourceVersion", "uid", "managedFields", "selfLink",
+    "ownerReferences", "finalizers",
+)  # fmt: skip
+"""What a cluster writes into an object's metadata when one exports it."""
+
+
+def _names(at: Fields, metadata: Fields, kind: str) -> tuple[str, str]:
+    name = metadata.text("name")
+    given = at.known.get("spec")
+    if not name and isinstance(given, dict) and isinstance(given.get("name"), str):
+        name = given["name"]
+        at.warn(("spec", "name"), "name_in_spec", "the name belongs into metadata.name")
+    if not name and metadata.text("generateName"):
+        reason = "write out a name: nothing here makes one up"
+        metadata.error("generateName", "name_missing", reason)
+    elif not name:
+        metadata.error("name", "name_missing", "an object has a name under metadata.name")
+    else:
+        fault = subdomain_fault(name) if kind in CLUSTER_WIDE else qualified_fault(name)
+        if fault is not None and not (kind == "CronJob" and len(name) > 63):
+            metadata.error("name", "name_invalid", fault)
+    namespace = metadata.text("namespace")
+    if kind in CLUSTER_WIDE:
+        return name, ""
+    return name, namespace or "default"
+
+
+class _Head(msgspec.Struct, frozen=True, kw_only=True):
+    """An object before its spec is read."""
+
+    at: Fields
+    metadata: Fields
+    name: str
+    namespace: str
+    labels: Pairs
+    annotations: Pairs
+
+    @property
+    def spec(self) -> Fields:
+        spec = self.at.fields("spec")
+        spec.raw("name")  # said already where the object has no other name
+        return spec
+
+
+def _job(head: _Head) -> JobSpec:
+    return read_job(head.spec, head.name, head.namespace, head.labels, head.annotations)
+
+
+def _cron(head: _Head) -> CronSpec:
+    return read_cron(head.spec, head.name, head.namespace)
+
+
+def _flow(head: _Head) -> FlowSpec:
+    return read_flow(head.spec, head.name, head.namespace)
+
+
+def _queue(head: _Head) -> QueueSpec:
+    state = head.at.fields("status").text("state")
+    return read_queue(head.spec, head.name, head.annotations, state)
+
+
+def _podgroup(head: _Head) -> PodGroupSpec:
+    return read_podgroup(head.spec, head.name, head.namespace, head.annotations)
+
+
+def _hypernode(head: _Head) -> HyperNode:
+    return read_hypernode(head.spec, head.name)
+
+
+def _priority(head: _Head) -> PriorityClass:
+    at = head.at
+    at.text("description")
+    policy = at.choice(
+        "preemptionPolicy", ("PreemptLowerPriority", "Never"), "PreemptLowerPriority"
+    )
+    return PriorityClass(
+        name=head.name,
+        value=at.whole("value"),
+        is_default=at.flag("globalDefault"),
+        preemption_policy=policy,
+    )
+
+
+def _pod(head: _Head) -> None:
+    check_budgets(head.metadata, head.annotations)
+    head.at.raw("spec")
+    reason = "a Pod is not run by itself; write a Job with one task"
+    head.at.warn("kind", "no_meaning_here", reason)
+
+
+_READERS: dict[str, Callable[[_Head], Spec | None]] = {
+    "Job": _job,
+    "JobTemplate": _job,
+    "CronJob": _cron,
+    "JobFlow": _flow,
+    "Queue": _queue,
+    "PodGroup": _podgroup,
+    "HyperNode": _hypernode,
+    "PriorityClass": _priority,
+    "Pod": _pod,
+}

@@ -1,0 +1,163 @@
+"""YAML within bounds: what a stranger may send is refused before anything walks it.
+
+A manifest is at most a megabyte, 100,000 nodes, 1,000 documents and 50 levels deep, and has no
+aliases: three hundred bytes of those become billions of values in whatever follows them. The
+bounds are checked on the parser's events, before a single value is built.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from phalanx.manifests.findings import Finding, ManifestError
+
+MAX_BYTES = 1_000_000
+MAX_NODES = 100_000
+MAX_DOCUMENTS = 1_000
+MAX_DEPTH = 50
+
+_BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_TAG = "tag:yaml.org,2002:"
+_NUMBERS = {
+    f"{_TAG}int": re.compile(r"[-+]?(0b[01_]+|0x[0-9a-fA-F_]+|[0-9][0-9_]*)$"),
+    f"{_TAG}float": re.compile(r"[-+]?([0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)([eE][-+][0-9]+)?$"),
+}
+
+
+class _Loader(_BASE):  # type: ignore[misc]
+    """Safe loading in which a date and a time of day stay text, as for all readers of manifests."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 -- PyYAML's own way of narrowing a loader
+        first: [(tag, _NUMBERS.get(tag, rule)) for tag, rule in pairs if tag != f"{_TAG}timestamp"]
+        for first, pairs in _BASE.yaml_implicit_resolvers.items()
+    }
+
+
+class Text:
+    """One document of a file: its value, and where in the text each part of it stands."""
+
+    def __init__(self, value: Any, node: yaml.Node) -> None:
+        self.value = value
+        self._node = node
+
+    def line(self, path: tuple[str | int, ...] = ()) -> int:
+        """The line on which the value at `path` begins, or the nearest one above it."""
+        node: Any = self._node
+        line: int = node.start_mark.line
+        for step in path:
+            child = None
+            if isinstance(node, yaml.MappingNode):
+                child = next(((k, v) for k, v in node.value if k.value == step), None)
+            elif isinstance(node, yaml.SequenceNode) and isinstance(step, int):
+                item = node.value[step] if step < len(node.value) else None
+                child = None if item is None else (item, item)
+            if child is None:
+                break
+            line, node = child[0].start_mark.line, child[1]
+        return line + 1
+
+
+def load(text: str | bytes, file: str = "") -> list[Text]:
+    """The documents of a file, empty ones left out. Raises ManifestError."""
+    try:
+        size = len(text) if isinstance(text, bytes) else len(text.encode())
+        if size > MAX_BYTES:
+            raise _refusal(
+                "too_large", f"{size} bytes; a manifest has at most {MAX_BYTES}", 1, file
+            )
+        _check(text, file)
+        return list(_documents(text, file))
+    except yaml.MarkedYAMLError as e:
+        line = e.problem_mark.line + 1 if e.problem_mark else None
+        raise _refusal("not_yaml", f"this is not YAML: {e.problem or e}", line, file) from e
+    except yaml.reader.ReaderError as e:
+        reason = f"this is not text: {e.reason} at character {e.position}"
+        raise _refusal("not_text", reason, None, file) from e
+    except UnicodeError as e:
+        raise _refusal("not_text", f"this is not text: {e}", None, file) from e
+
+
+def _refusal(code: str, reason: str, line: int | None, file: str) -> ManifestError:
+    return ManifestError([Finding(path="", code=code, reason=reason, line=line)], file)
+
+
+def _check(text: str | bytes, file: str) -> None:
+    """Walk the events, which costs nothing per level, until one is out of bounds."""
+    nodes = depth = documents = 0
+    loader = _Loader(text)
+    try:
+        while (event := loader.get_event()) is not None:
+            kind = event.__class__
+            if kind is yaml.ScalarEvent:
+                nodes += 1
+            elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
+                nodes += 1
+                depth += 1
+            elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
+                depth -= 1
+            elif kind is yaml.AliasEvent:
+                line = event.start_mark.line + 1
+                reason = f"aliases are not followed; write out what *{event.anchor} stands for"
+                raise _refusal("alias", reason, line, file)
+            elif kind is yaml.DocumentStartEvent:
+                documents += 1
+            elif kind is yaml.StreamEndEvent:
+                return
+            over = _over(nodes, depth, documents)
+            if over is not None:
+                raise _refusal(*over, event.start_mark.line + 1, file)
+    finally:
+        loader.dispose()
+
+
+def _over(nodes: int, depth: int, documents: int) -> tuple[str, str] | None:
+    if depth > MAX_DEPTH:
+        return "too_deep", f"more than {MAX_DEPTH} levels of nesting"
+    if nodes > MAX_NODES:
+        return "too_many_nodes", f"more than {MAX_NODES} values"
+    if documents > MAX_DOCUMENTS:
+        return "too_many_documents", f"more than {MAX_DOCUMENTS} documents"
+    return None
+
+
+def _documents(text: str | bytes, file: str) -> Iterator[Text]:
+    loader = _Loader(text)
+    try:
+        while loader.check_node():
+            node = loader.get_node()
+            _no_doubles(node, file)
+            try:
+                value = loader.construct_document(node)
+            except (ValueError, OverflowError, TypeError, AttributeError) as e:
+                line = node.start_mark.line + 1
+                reason = f"a value in this document cannot be read: {e}"
+                raise _refusal("bad_value", reason, line, file) from e
+            if value is not None:
+                yield Text(value, node)
+    finally:
+        loader.dispose()
+
+
+def _no_doubles(node: yaml.Node, file: str) -> None:
+    """A key given twice is a slip: keeping the last one silently would hide it."""
+    todo = [node]
+    while todo:
+        here = todo.pop()
+        if isinstance(here, yaml.SequenceNode):
+            todo += here.value
+        elif isinstance(here, yaml.MappingNode):
+            seen = set()
+            for key, value in here.value:
+                if not isinstance(key, yaml.ScalarNode):
+                    line = key.start_mark.line + 1
+                    raise _refusal("key_not_text", "a key is text", line, file)
+                if key.value in seen:
+                    line = key.start_mark.line + 1
+                    reason = f"the key {key.value!r} is given twice"
+                    raise _refusal("key_twice", reason, line, file)
+                seen.add(key.value)
+                todo.append(value)

@@ -1,0 +1,31 @@
+"""A job's volumes: nothing is mounted here, but what is wrong with them is still said."""
+
+from __future__ import annotations
+
+from phalanx.manifests.fields import Fields
+from phalanx.manifests.names import subdomain_fault
+
+
+def read_volumes(at: Fields) -> None:
+    """Check the `volumes` of a job, and say that processes see the node's own files."""
+    paths: set[str] = set()
+    for item in at.items("volumes"):
+        path = item.text("mountPath")
+        if not path:
+            item.error("mountPath", "mount_path_missing", "a volume has a mountPath")
+        elif path in paths:
+            item.error("mountPath", "duplicate_mount_path", f"two volumes are mounted at {path}")
+        paths.add(path)
+        name, claim = item.text("volumeClaimName"), item.raw("volumeClaim")
+        if not name and claim is None:
+            reason = "a volume has a volumeClaimName or a volumeClaim"
+            item.error("", "volume_without_claim", reason)
+        elif name and claim is not None:
+            reason = "a volume has either a volumeClaimName or a volumeClaim"
+            item.error("volumeClaim", "volume_claim_twice", reason)
+        elif name and subdomain_fault(name) is not None:
+            item.error("volumeClaimName", "volume_claim_name", str(subdomain_fault(name)))
+        item.raw("name")
+        item.close()
+        reason = f"nothing is mounted: processes see the node's own files at {path or 'that path'}"
+        item.warn("", "no_meaning_here", reason)

@@ -1,0 +1,1 @@
+"""Job nouns: what a job asks for, the states it goes through, and what is known of it."""

@@ -1,0 +1,222 @@
+"""What a job asks for: groups of equal members, each a few processes, and rules for its life."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from phalanx.model.jobs.topology import NetworkTopology
+
+Pairs = tuple[tuple[str, str], ...]
+Amounts = tuple[tuple[str, float], ...]
+
+DEFAULT_QUEUE = "default"
+DEFAULT_MAX_RETRY = 3
+DEFAULT_GRACE_S = 30.0
+UNLIMITED = -1
+"""A group's `max_retry` that never runs out."""
+
+
+class Port(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A port that a process listens on, with the label that people find it by."""
+
+    number: int
+    name: str = ""
+
+
+class Process(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One command: what a container of a manifest becomes.
+
+    `command` and `args` are joined; amounts are in whole resources by the house's names (CPU, GPU,
+    memory in bytes). A limit without a request is the request.
+    """
+
+    name: str = ""
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    env: Pairs = ()
+    working_dir: str = ""
+    requests: Amounts = ()
+    limits: Amounts = ()
+    ports: tuple[Port, ...] = ()
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        return self.command + self.args
+
+    @property
+    def needs(self) -> dict[str, float]:
+        """What is set aside for it: requests, and limits where nothing is requested."""
+        return dict(self.limits) | dict(self.requests)
+
+
+class Template(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What each member of a group is: processes side by side, after those of `before` in turn.
+
+    `placement` is what narrows the choice of nodes (nodeSelector, tolerations, affinity,
+    topologySpreadConstraints), as Kubernetes writes it; `batch.reading_tasks` reads it.
+    """
+
+    processes: tuple[Process, ...] = ()
+    before: tuple[Process, ...] = ()
+    restart: Literal["Never", "OnFailure"] = "Never"
+    grace_s: float = DEFAULT_GRACE_S
+    time_limit_s: float | None = None
+    priority_class: str = ""
+    labels: Pairs = ()
+    annotations: Pairs = ()
+    placement: dict[str, Any] = {}
+
+    @property
+    def needs(self) -> dict[str, float]:
+        """What one member holds: the sum of its processes, or more where one of `before` asks."""
+        total: dict[str, float] = {}
+        for process in self.processes:
+            for name, amount in process.needs.items():
+                total[name] = total.get(name, 0.0) + amount
+        for process in self.before:
+            for name, amount in process.needs.items():
+                total[name] = max(total.get(name, 0.0), amount)
+        return dict(sorted(total.items()))
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Do `action` when one of `events` happens, or a member exits with `exit_code`.
+
+    With `timeout_s` the action waits that long, and is dropped when its cause has gone by then.
+    """
+
+    action: str
+    events: tuple[str, ...] = ()
+    exit_code: int | None = None
+    timeout_s: float | None = None
+
+
+class DependsOn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Start a group only when all (or any) of these groups have their minimum running or done."""
+
+    names: tuple[str, ...]
+    iteration: Literal["any", "all"] = "all"
+
+
+class Partition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Cut a group into `total` parts of `size` members; `minimum` of them must be placed."""
+
+    total: int
+    size: int
+    minimum: int
+    topology: NetworkTopology | None = None
+
+
+class TaskGroup(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Equal members of a job (a task of Volcano's): `min_available` of `replicas` make it run."""
+
+    name: str
+    replicas: int = 1
+    min_available: int = 1
+    template: Template = Template()
+    policies: tuple[Policy, ...] = ()
+    topology_policy: str = ""
+    max_retry: int = DEFAULT_MAX_RETRY
+    depends_on: DependsOn | None = None
+    partition: Partition | None = None
+
+
+class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A whole job, defaults filled in. `plugins` are pairs of a name and its arguments."""
+
+    name: str
+    namespace: str = "default"
+    queue: str = DEFAULT_QUEUE
+    groups: tuple[TaskGroup, ...] = ()
+    min_available: int = 1
+    min_success: int | None = None
+    policies: tuple[Policy, ...] = ()
+    plugins: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    max_retry: int = DEFAULT_MAX_RETRY
+    ttl_s: float | None = None
+    priority_class: str = ""
+    topology: NetworkTopology | None = None
+    labels: Pairs = ()
+    annotations: Pairs = ()
+
+    @property
+    def uid(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def replicas(self) -> int:
+        return sum(group.replicas for group in self.groups)
+
+    def group(self, name: str) -> TaskGroup | None:
+        """The group of that name."""
+        return next((g for g in self.groups if g.name == name), None)
+
+    def plugin(self, name: str) -> tuple[str, ...] | None:
+        """The arguments of a plugin, or None when the job does not use it."""
+        return next((arguments for n, arguments in self.plugins if n == name), None)
+
+
+class Probe(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Something that must be so before the next step begins.
+
+    `kind` is taskStatus (a group of the target has a member in `phase`), tcpSocket or httpGet.
+    """
+
+    kind: Literal["taskStatus", "tcpSocket", "httpGet"]
+    group: str = ""
+    phase: str = ""
+    port: int = 0
+    path: str = ""
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A job of a flow, made from the template `name` once all `targets` are done."""
+
+    name: str
+    targets: tuple[str, ...] = ()
+    probes: tuple[Probe, ...] = ()
+    patch: dict[str, Any] = {}
+    """Fields of a Job manifest's spec that replace those of the template."""
+
+
+class FlowSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Jobs in an order. With `retain` "delete" they are removed when all have succeeded."""
+
+    name: str
+    namespace: str = "default"
+    steps: tuple[Step, ...] = ()
+    retain: Literal["retain", "delete"] = "retain"
+
+    @property
+    def uid(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class CronSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A job that is made anew at the times of `schedule`, in `time_zone` (UTC when empty)."""
+
+    name: str
+    schedule: str
+    job: JobSpec
+    namespace: str = "default"
+    time_zone: str = ""
+    concurrency: Literal["Allow", "Forbid", "Replace"] = "Allow"
+    starting_deadline_s: float | None = None
+    suspend: bool = False
+    keep_successful: int = 3
+    keep_failed: int = 1
+
+    @property
+    def uid(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class PriorityClass(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A name for a priority; `preemption_policy` Never means that it displaces nobody."""
+
+    name: str
+    value: int = 0
+    is_default: bool = False
+    preemption_policy: str = "PreemptLowerPriority"

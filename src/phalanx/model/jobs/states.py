@@ -1,0 +1,126 @@
+"""The states, events and actions of jobs, members, flows and queues, under Volcano's names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+PENDING: Final = "Pending"
+RUNNING: Final = "Running"
+RESTARTING: Final = "Restarting"
+ABORTING: Final = "Aborting"
+ABORTED: Final = "Aborted"
+COMPLETING: Final = "Completing"
+COMPLETED: Final = "Completed"
+TERMINATING: Final = "Terminating"
+TERMINATED: Final = "Terminated"
+FAILED: Final = "Failed"
+SUCCEEDED: Final = "Succeeded"
+
+FINISHED: Final = frozenset({COMPLETED, FAILED, TERMINATED})
+"""States that a job never leaves."""
+
+ENDING: Final[Mapping[str, str]] = {
+    ABORTING: ABORTED,
+    COMPLETING: COMPLETED,
+    TERMINATING: TERMINATED,
+}
+"""States in which the members are being ended, and what follows when none is left."""
+
+_LEAVING = frozenset({RESTARTING, ABORTING, COMPLETING, TERMINATING, COMPLETED, FAILED})
+
+JOB: Final[Mapping[str, frozenset[str]]] = {
+    PENDING: frozenset({RUNNING}) | _LEAVING,
+    RUNNING: frozenset({PENDING}) | _LEAVING,
+    RESTARTING: frozenset({PENDING, ABORTING, TERMINATING, COMPLETING, FAILED}),
+    ABORTING: frozenset({ABORTED, RESTARTING, TERMINATING}),
+    ABORTED: frozenset({RESTARTING, TERMINATING}),
+    COMPLETING: frozenset({COMPLETED}),
+    TERMINATING: frozenset({TERMINATED}),
+    COMPLETED: frozenset(),
+    FAILED: frozenset(),
+    TERMINATED: frozenset(),
+}
+
+ANY_EVENT: Final = "*"
+POD_FAILED: Final = "PodFailed"
+POD_EVICTED: Final = "PodEvicted"
+POD_PENDING: Final = "PodPending"
+POD_RUNNING: Final = "PodRunning"
+UNKNOWN_EVENT: Final = "Unknown"
+TASK_COMPLETED: Final = "TaskCompleted"
+TASK_FAILED: Final = "TaskFailed"
+JOB_UPDATED: Final = "JobUpdated"
+OUT_OF_SYNC: Final = "OutOfSync"
+COMMAND_ISSUED: Final = "CommandIssued"
+
+POLICY_EVENTS: Final = (
+    ANY_EVENT,
+    POD_FAILED,
+    POD_EVICTED,
+    POD_PENDING,
+    UNKNOWN_EVENT,
+    TASK_COMPLETED,
+    TASK_FAILED,
+    JOB_UPDATED,
+)
+"""What a policy may wait for."""
+INTERNAL_EVENTS: Final = (POD_RUNNING, OUT_OF_SYNC, COMMAND_ISSUED)
+
+ABORT_JOB: Final = "AbortJob"
+RESTART_JOB: Final = "RestartJob"
+RESTART_TASK: Final = "RestartTask"
+RESTART_POD: Final = "RestartPod"
+RESTART_PARTITION: Final = "RestartPartition"
+TERMINATE_JOB: Final = "TerminateJob"
+COMPLETE_JOB: Final = "CompleteJob"
+RESUME_JOB: Final = "ResumeJob"
+
+POLICY_ACTIONS: Final = (
+    ABORT_JOB,
+    RESTART_JOB,
+    RESTART_TASK,
+    RESTART_POD,
+    RESTART_PARTITION,
+    TERMINATE_JOB,
+    COMPLETE_JOB,
+    RESUME_JOB,
+)
+"""What a policy may do."""
+INTERNAL_ACTIONS: Final = ("SyncJob", "EnqueueJob", "SyncQueue", "OpenQueue", "CloseQueue")
+
+WAITING: Final = "Waiting"
+"""A member that is not asked for yet: its group waits for other groups, or the job is held."""
+ENDED: Final = "Ended"
+"""A member that was ended on purpose; it starts again only when its job does."""
+
+MEMBER: Final[Mapping[str, frozenset[str]]] = {
+    WAITING: frozenset({PENDING, ENDED}),
+    PENDING: frozenset({RUNNING, SUCCEEDED, FAILED, WAITING, TERMINATING, ENDED}),
+    RUNNING: frozenset({SUCCEEDED, FAILED, WAITING, TERMINATING, ENDED}),
+    TERMINATING: frozenset({WAITING, ENDED, SUCCEEDED, FAILED}),
+    SUCCEEDED: frozenset({WAITING}),
+    FAILED: frozenset({WAITING}),
+    ENDED: frozenset({WAITING}),
+}
+
+FLOW: Final[Mapping[str, frozenset[str]]] = {
+    PENDING: frozenset({RUNNING, "Succeed", FAILED, TERMINATING}),
+    RUNNING: frozenset({"Succeed", FAILED, TERMINATING}),
+    "Succeed": frozenset({TERMINATING}),
+    FAILED: frozenset({TERMINATING}),
+    TERMINATING: frozenset(),
+}
+SUCCEED: Final = "Succeed"
+
+OPEN: Final = "Open"
+CLOSING: Final = "Closing"
+CLOSED: Final = "Closed"
+UNKNOWN: Final = "Unknown"
+
+QUEUE: Final[Mapping[str, frozenset[str]]] = {
+    OPEN: frozenset({CLOSING, CLOSED}),
+    CLOSING: frozenset({CLOSED, OPEN}),
+    CLOSED: frozenset({OPEN, CLOSING}),
+    UNKNOWN: frozenset({OPEN, CLOSING, CLOSED}),
+}

@@ -1,0 +1,60 @@
+"""How much of what is idle the typical job cannot use.
+
+Typical requests are the shapes that tasks ask for, weighted by how many do, from the commonest on
+until 95 % of the tasks are covered. For each, what is idle on nodes that cannot take one such task
+counts as fragmented; the sum is weighted. Source: the fragmentation measure of FGD (Weng et al.,
+USENIX ATC 2023), with a node's devices counted together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from phalanx.batch.amounts import Dimensions, Vector
+from phalanx.batch.cluster import Cluster
+from phalanx.batch.specs import Shape
+from phalanx.sim.timed.workload import Job
+
+COVERED = 0.95
+
+
+def typical(jobs: Iterable[Job]) -> list[tuple[Shape, float]]:
+    """Shapes and their weights, which sum to 1; empty without jobs."""
+    counts: dict[Shape, int] = {}
+    by_id: dict[int, Shape] = {}
+    for job in jobs:
+        for part in job.parts:
+            shape = by_id.setdefault(id(part.shape), part.shape)
+            counts[shape] = counts.get(shape, 0) + part.count
+    total = sum(counts.values())
+    chosen: list[tuple[Shape, int]] = []
+    covered = 0
+    for shape, n in sorted(counts.items(), key=lambda item: (-item[1], repr(item[0]))):
+        if covered >= COVERED * total:
+            break
+        chosen.append((shape, n))
+        covered += n
+    return [(shape, n / covered) for shape, n in chosen]
+
+
+class Fragmentation:
+    """Measures one cluster by one list of typical requests."""
+
+    def __init__(self, dims: Dimensions, resource: str, asked: list[tuple[Shape, float]]) -> None:
+        self._column = dims.index[resource]
+        self._requests = [(dims.counts(shape.request), weight) for shape, weight in asked]
+
+    def of(self, cluster: Cluster) -> float:
+        """Percent of the capacity that is idle and of no use to the typical request."""
+        capacity = float(cluster.capacity[:, self._column].sum())
+        if not capacity:
+            return 0.0
+        idle: Vector = cluster.idle[:, self._column].astype(np.float64)
+        lost = 0.0
+        for request, weight in self._requests:
+            asked = request > 0
+            short = (cluster.idle[:, asked] < request[asked]).any(axis=1)
+            lost += weight * float(idle[short].sum())
+        return 100.0 * lost / capacity

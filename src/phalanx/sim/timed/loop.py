@@ -1,0 +1,321 @@
+"""Virtual time: events in order, and a cycle of the real session whenever something changed.
+
+Arrivals and finishes of one instant happen before the cycle of that instant. Ties go by the order
+of arrival. Nothing here reads a clock or draws from chance, so equal inputs give equal results.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from phalanx.batch.config import Configuration
+from phalanx.batch.plan import Plan
+from phalanx.batch.specs import NodeSpec, QueueSpec
+from phalanx.sim.timed.fragmentation import Fragmentation, typical
+from phalanx.sim.timed.progress import Run, Work
+from phalanx.sim.timed.recorder import Recorder
+from phalanx.sim.timed.result import Result
+from phalanx.sim.timed.stage import Stage
+from phalanx.sim.timed.summary import summarise
+from phalanx.sim.timed.workload import GPU, Job, Rules, check, requested
+
+Clock = Callable[[], float]
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """How far a run has come: virtual seconds, and jobs out of all."""
+
+    now_s: float
+    submitted: int
+    finished: int
+    jobs: int
+
+
+def simulate(
+    jobs: Sequence[Job],
+    nodes: Sequence[NodeSpec],
+    *,
+    config: Configuration,
+    queues: Sequence[QueueSpec] = (QueueSpec(name="default"),),
+    rules: Rules = Rules(),  # noqa: B008 -- a frozen value
+    name: str = "",
+    until_s: float = math.inf,
+    clock: Clock | None = None,
+    shells: Mapping[str, Any] | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Result:
+    """Run the jobs on the machines until all that can has finished, or until `until_s`.
+
+    `clock` (seconds) measures decisions a second; `shells` lends the outside to plugins that need
+    it; `progress` is told after every cycle. Raises WorkloadError for what cannot be simulated.
+    """
+    check(jobs, nodes, queues)
+    return _Simulation(
+        jobs, nodes, config=config, queues=queues, rules=rules, clock=clock, shells=shells
+    ).run(name, until_s, progress)
+
+
+class _Simulation:
+    def __init__(
+        self,
+        jobs: Sequence[Job],
+        nodes: Sequence[NodeSpec],
+        *,
+        config: Configuration,
+        queues: Sequence[QueueSpec],
+        rules: Rules,
+        clock: Clock | None,
+        shells: Mapping[str, Any] | None,
+    ) -> None:
+        self._rules = rules
+        self._clock = clock or (lambda: 0.0)
+        self._timed = clock is not None
+        self._queues = queues
+        self._arrivals = [Work(job) for job in sorted(jobs, key=lambda job: job.submit_s)]
+        self._arrived = 0
+        self._live: dict[str, Work] = {}
+        """Submitted jobs that are not through, in order of arrival."""
+        self._finishes: list[tuple[float, int, int, Run]] = []
+        self._sequence = 0
+        self._stage = Stage(nodes, queues, config, rules, shells)
+        cluster = self._stage.cluster
+        gpus = cluster.dims.index.get(GPU)
+        has_gpus = gpus is not None and bool(cluster.capacity[:, gpus].any())
+        self._resource = GPU if has_gpus else "cpu"
+        fragmentation = Fragmentation(cluster.dims, self._resource, typical(jobs))
+        self._recorder = Recorder(cluster, self._resource, fragmentation, rules.sample_s)
+        self._running = 0
+        self._changed_at: float | None = None
+        """Since when something waits to be looked at by a cycle."""
+        self._last_cycle = -math.inf
+        self._timer = math.inf
+        self._cycles = self._decisions = 0
+        self._deciding_s = 0.0
+        self._useful = 0.0
+        self._held: dict[str, float] = {}
+        """Resource-seconds by queue."""
+
+    def run(self, name: str, until_s: float, progress: Callable[[Progress], None] | None) -> Result:
+        now = 0.0
+        while True:
+            event, cycle = self._next_event(), self._next_cycle()
+            upcoming = min(event, cycle)
+            if upcoming == math.inf or upcoming > until_s:
+                break
+            now = upcoming
+            self._recorder.pass_time(now)
+            if event <= cycle:
+                self._happen(now)
+                continue
+            self._cycle(now)
+            if progress is not None:
+                finished = self._arrived - len(self._live)
+                progress(
+                    Progress(
+                        now_s=now,
+                        submitted=self._arrived,
+                        finished=finished,
+                        jobs=len(self._arrivals),
+                    )
+                )
+        end = now if until_s == math.inf else max(now, min(until_s, self._next_event()))
+        self._recorder.pass_time(end)
+        self._sample(end, last=True)
+        return self._result(name, end)
+
+    # -- what comes next ------------------------------------------------------------------------
+
+    def _next_event(self) -> float:
+        heap = self._finishes
+        while heap and (heap[0][3].over or heap[0][2] != heap[0][3].version):
+            heapq.heappop(heap)
+        finish = heap[0][0] if heap else math.inf
+        waits = self._arrived < len(self._arrivals)
+        arrival = self._arrivals[self._arrived].job.submit_s if waits else math.inf
+        return min(finish, arrival, self._timer)
+
+    def _next_cycle(self) -> float:
+        if self._changed_at is None:
+            return math.inf
+        return max(self._changed_at, self._last_cycle + self._rules.period_s)
+
+    def _happen(self, now: float) -> None:
+        """All events of this instant."""
+        new = []
+        while (
+            self._arrived < len(self._arrivals)
+            and self._arrivals[self._arrived].job.submit_s <= now
+        ):
+            new.append(self._arrivals[self._arrived])
+            self._arrived += 1
+        while self._finishes and self._finishes[0][0] <= now:
+            _, _, version, run = heapq.heappop(self._finishes)
+            if not run.over and run.version == version:
+                self._finish(run, now)
+        for work in new:
+            self._live[work.uid] = work
+        self._stage.admit(new)
+        self._timer = math.inf
+        if self._changed_at is None:
+            self._changed_at = now
+
+    def _finish(self, run: Run, now: float) -> None:
+        work = run.work
+        was_running = work.is_running
+        work.complete(run, now)
+        self._account(work, run.tasks, -1, now)
+        self._useful += self._amount(work, run.tasks) * work.job.work_s
+        self._running -= was_running and not work.is_running
+        self._stage.end(work, run.tasks)
+        if work.finish is not None:
+            del self._live[work.uid]
+
+    # -- a cycle --------------------------------------------------------------------------------
+
+    def _cycle(self, now: float) -> None:
+        stage, rules = self._stage, self._rules
+        self._changed_at = None
+        self._last_cycle = now
+        if rules.overhead == "event":
+            for work in self._live.values():
+                for run in work.runs:
+                    run.pay_and_go_on(now, work.job.overhead_s)
+                if work.runs:
+                    stage.tell(work)
+        running = [work for work in self._live.values() if work.running]
+        stage.take_turns(running, now)
+        if rules.anew:
+            for work in running:
+                stage.withdraw(work, (k for run in work.runs for k in run.tasks))
+        start = self._clock()
+        plan = stage.decide(now)
+        self._deciding_s += self._clock() - start
+        self._cycles += 1
+        self._decisions += len(plan.binds) + len(plan.evictions)
+        started = self._carry_out(plan, now)
+        self._announce(started, now)
+        self._set_timer(plan, now)
+        assert (stage.cluster.idle >= 0).all(), "a node holds more than it has"
+        self._sample(now)
+
+    def _carry_out(self, plan: Plan, now: float) -> list[Run]:
+        bound: dict[str, tuple[Work, list[int]]] = {}
+        for uid in plan.binds:
+            work, k = self._stage.task_at[uid]
+            bound.setdefault(work.uid, (work, []))[1].append(k)
+        if self._rules.anew:
+            self._stop_unplaced({uid: set(tasks) for uid, (_, tasks) in bound.items()}, now)
+        self._evict(plan, now)
+        started: list[Run] = []
+        for work, tasks in bound.values():
+            fresh = sorted(set(tasks) - {k for run in work.runs for k in run.tasks})
+            if not fresh:
+                continue
+            before = work.is_running
+            runs = work.begin(fresh, now)
+            assert work.is_running, f"job {work.job.name} started with too few tasks"
+            self._running += not before
+            if self._rules.overhead == "start":
+                for run in runs:
+                    run.unpaid = work.job.overhead_s
+            self._account(work, fresh, 1, now)
+            self._stage.tell(work)
+            started += runs
+        return started
+
+    def _stop_unplaced(self, placed: Mapping[str, set[int]], now: float) -> None:
+        """Tasks that ran until this cycle and were not placed again."""
+        nobody: set[int] = set()
+        for uid, work in self._live.items():
+            again = placed.get(uid, nobody)
+            gone = [k for run in work.runs for k in run.tasks if k not in again]
+            if gone:
+                self._stop(work, gone, now)
+
+    def _evict(self, plan: Plan, now: float) -> None:
+        """Evicted tasks stop; where too few of a job are left, so do the others."""
+        hit: dict[str, tuple[Work, list[int]]] = {}
+        for eviction in plan.evictions:
+            work, k = self._stage.task_at[eviction.task]
+            hit.setdefault(work.uid, (work, []))[1].append(k)
+        for work, tasks in hit.values():
+            left = work.running - len(tasks)
+            if left and left + work.done < work.job.least:
+                gone = set(tasks)
+                rest = [k for run in work.runs for k in run.tasks if k not in gone]
+                self._stage.withdraw(work, rest)
+                tasks += rest
+            self._stop(work, tasks, now)
+        if hit:
+            self._changed_at = now
+
+    def _stop(self, work: Work, tasks: list[int], now: float) -> None:
+        before = work.is_running
+        work.stop(set(tasks), now, keep=self._rules.preempted == "checkpoint")
+        work.preemptions += 1
+        self._running -= before and not work.is_running
+        self._account(work, tasks, -1, now)
+        self._stage.tell(work)
+
+    def _announce(self, started: Sequence[Run], now: float) -> None:
+        """Put finishes into the heap: of new runs, or of all where each event costs time."""
+        runs = started
+        if self._rules.overhead == "event":
+            runs = [run for work in self._live.values() for run in work.runs]
+        for run in runs:
+            self._sequence += 1
+            heapq.heappush(self._finishes, (run.finish, self._sequence, run.version, run))
+
+    def _set_timer(self, plan: Plan, now: float) -> None:
+        """When the next cycle is due by time alone."""
+        running = [work for work in self._live.values() if work.running]
+        self._stage.keep_turns(running)
+        self._timer = self._stage.next_fall(running, now)
+        if self._rules.tick_s is not None and self._running < len(self._live):
+            self._timer = min(self._timer, now + self._rules.tick_s)
+
+    # -- books ----------------------------------------------------------------------------------
+
+    def _amount(self, work: Work, tasks: Sequence[int]) -> float:
+        """What these tasks hold of the measured resource."""
+        parts = work.job.parts
+        if len(parts) == 1:
+            return requested(parts[0].shape, self._resource) * len(tasks)
+        sizes = [requested(p.shape, self._resource) for p in parts for _ in range(p.count)]
+        return sum(sizes[k] for k in tasks)
+
+    def _account(self, work: Work, tasks: Sequence[int], sign: int, now: float) -> None:
+        amount = sign * self._amount(work, tasks)
+        self._recorder.take(amount)
+        queue = work.job.queue
+        self._held[queue] = self._held.get(queue, 0.0) - amount * now
+
+    def _sample(self, now: float, *, last: bool = False) -> None:
+        waiting = len(self._live) - self._running
+        self._recorder.sample(now, self._running, waiting, last=last)
+
+    def _result(self, name: str, end: float) -> Result:
+        for work in self._live.values():
+            for run in work.runs:
+                amount = self._amount(work, run.tasks)
+                work_s = work.job.work_s - run.left + run.work_by(end)
+                self._useful += amount * work_s
+                self._held[work.job.queue] += amount * end
+        return summarise(
+            name=name,
+            works=self._arrivals,
+            queues=self._queues,
+            recorder=self._recorder,
+            resource=self._resource,
+            useful=self._useful,
+            held=self._held,
+            end_s=end,
+            cycles=self._cycles,
+            decisions=self._decisions,
+            deciding_s=self._deciding_s if self._timed else None,
+        )

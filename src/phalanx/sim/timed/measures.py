@@ -1,0 +1,67 @@
+"""From job records and series to the measures of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from phalanx.batch.specs import QueueSpec
+from phalanx.sim.timed.result import JobRecord, QueueMeasures, Series
+
+
+def mean(values: Sequence[float]) -> float:
+    """0 where there is nothing."""
+    return sum(values) / len(values) if values else 0.0
+
+
+def quantile(values: Sequence[float], q: float) -> float:
+    """`sorted[int(q n)]`, as the published tables count it; 0 where there is nothing."""
+    return sorted(values)[min(int(q * len(values)), len(values) - 1)] if values else 0.0
+
+
+def jain(values: Sequence[float]) -> float:
+    """Jain's index of fairness, (sum x)^2 / (n * sum x^2): 1 for equals, 1/n for one who has all.
+
+    Source: Jain, Chiu, Hawe, DEC-TR-301 (1984).
+    """
+    squares = sum(x * x for x in values)
+    return sum(values) ** 2 / (len(values) * squares) if squares else 1.0
+
+
+def over_time(series: Series, column: Sequence[float]) -> float:
+    """The mean of a column of the series, each row holding until the next."""
+    times = series.time_s
+    span = times[-1] - times[0] if times else 0.0
+    if not span:
+        return column[0] if column else 0.0
+    held = (column[i] * (times[i + 1] - times[i]) for i in range(len(times) - 1))
+    return sum(held) / span
+
+
+def by_queue(
+    records: Sequence[JobRecord], queues: Sequence[QueueSpec], held: dict[str, float]
+) -> tuple[QueueMeasures, ...]:
+    """A row per queue, by name. `held` gives each queue's resource-seconds."""
+    mine: dict[str, list[JobRecord]] = {queue.name: [] for queue in queues}
+    for record in records:
+        mine[record.queue].append(record)
+    total = sum(held.values())
+    return tuple(
+        _queue(queue, mine[queue.name], 100 * held.get(queue.name, 0.0) / total if total else 0.0)
+        for queue in sorted(queues, key=lambda queue: queue.name)
+    )
+
+
+def _queue(queue: QueueSpec, records: Sequence[JobRecord], share_pct: float) -> QueueMeasures:
+    jcts = [r.jct_s for r in records if r.jct_s is not None]
+    return QueueMeasures(
+        name=queue.name,
+        weight=queue.weight,
+        jobs=len(records),
+        finished=len(jcts),
+        delay_mean_s=mean([r.delay_s for r in records if r.delay_s is not None]),
+        jct_mean_s=mean(jcts),
+        slowdown_mean=mean(
+            [r.jct_s / r.work_s for r in records if r.jct_s is not None and r.work_s > 0]
+        ),
+        share_pct=share_pct,
+    )

@@ -1,0 +1,40 @@
+"""The classic policies by name, as scheduler configurations and rules; the file formats beside."""
+
+from __future__ import annotations
+
+from phalanx.batch.config import Configuration, parse_volcano
+from phalanx.batch.registry import known_plugins
+from phalanx.sim.timed.workload import Rules
+
+CLASSIC = ("fifo", "sjf", "srtf", "srsf", "tiresias")
+"""Policies that need no file; each is the plugin of that name before gang."""
+
+_YAML = """\
+actions: "{actions}"
+tiers:
+- plugins:
+  - name: {policy}
+  - name: gang
+    enablePreemptable: false
+- plugins:
+  - name: whole-gang
+  - name: predicates
+"""
+
+
+def classic(policy: str, *, anew: bool = False) -> Configuration:
+    """The configuration of a classic policy: jobs in its order, each on the first node by name that
+    has room, who does not fit passed over. Policies that preempt evict jobs that come later, or,
+    where all is given out `anew`, leave that to the rules.
+
+    Raises KeyError for a name not in CLASSIC.
+    """
+    if policy not in CLASSIC:
+        raise KeyError(policy)
+    evicts = policy in ("srtf", "srsf", "tiresias") and not anew
+    text = _YAML.format(policy=policy, actions="allocate, preempt" if evicts else "allocate")
+    return parse_volcano(text, known_plugins())
+
+
+PUBLISHED = Rules(period_s=0.0, overhead="event", anew=True)
+"""The rules under which Muri's simulator (Zhao et al., SIGCOMM 2022) gave its published numbers."""

@@ -1,0 +1,134 @@
+"""Jobs on their way through virtual time: which tasks run since when, and what is left to do."""
+
+from __future__ import annotations
+
+from phalanx.sim.timed.workload import Job
+
+
+class Run:
+    """Tasks of one job that started together and have the same work left.
+
+    `left` is their work in seconds at `since`, `unpaid` the overhead that is still to be paid
+    before the work goes on. A run that is `over` has finished or was stopped.
+    """
+
+    __slots__ = ("left", "over", "since", "tasks", "unpaid", "version", "work")
+
+    def __init__(self, work: Work, tasks: list[int], left: float, now: float) -> None:
+        self.work = work
+        self.tasks = tasks
+        self.left = left
+        self.since = now
+        self.unpaid = 0.0
+        self.version = 0
+        """Counts changes of the finish, so that an old announcement of it is known as such."""
+        self.over = False
+
+    @property
+    def finish(self) -> float:
+        return self.since + self.unpaid + self.left
+
+    def work_by(self, now: float) -> float:
+        """Seconds of work done since `since`."""
+        return max(0.0, now - self.since - self.unpaid)
+
+    def pay_and_go_on(self, now: float, overhead_s: float) -> None:
+        """Bring `left` up to now, less the overhead that this event costs."""
+        self.left -= max(now - self.since - overhead_s, 0.0)
+        self.since = now
+        self.version += 1
+
+
+class Work:
+    """One job from its submission to its end."""
+
+    __slots__ = (
+        "done", "finish", "job", "left", "preemptions", "ran", "running", "runs", "since",
+        "start", "task_uids", "uid",
+    )  # fmt: skip
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.uid = f"default/{job.name}"
+        self.task_uids: list[str] = []
+        self.left: dict[int, float] = {}
+        """Work left, in seconds, of tasks that were stopped; the others have all before them."""
+        self.runs: list[Run] = []
+        self.running = 0
+        self.done = 0
+        self.start: float | None = None
+        self.finish: float | None = None
+        self.since: float | None = None
+        """When it began to run after it last did not; None while nothing of it runs."""
+        self.ran = 0.0
+        """Seconds in which it ran before `since`."""
+        self.preemptions = 0
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has what it needs to run; of its minimum, ended tasks need nothing more."""
+        return self.running > 0 and self.running + self.done >= self.job.least
+
+    def begin(self, tasks: list[int], now: float) -> list[Run]:
+        """These tasks start; a run for each amount of work left."""
+        made: dict[float, Run] = {}
+        for task in tasks:
+            left = self.left.pop(task, self.job.work_s)
+            run = made.get(left)
+            if run is None:
+                made[left] = Run(self, [task], left, now)
+            else:
+                run.tasks.append(task)
+        if not self.running:
+            self.since = now
+        if self.start is None:
+            self.start = now
+        self.running += len(tasks)
+        self.runs.extend(made.values())
+        return list(made.values())
+
+    def complete(self, run: Run, now: float) -> None:
+        """A run's tasks are through; with the last of them so is the job."""
+        self._close(run)
+        self.done += len(run.tasks)
+        self._lose(len(run.tasks), now)
+        if self.done == len(self.task_uids):
+            self.finish = now
+
+    def stop(self, tasks: set[int], now: float, *, keep: bool) -> list[Run]:
+        """These running tasks stop; with `keep` what they did counts. Returns the runs that go on
+        with fewer tasks."""
+        smaller = []
+        for run in list(self.runs):
+            gone = [task for task in run.tasks if task in tasks]
+            if not gone:
+                continue
+            left = run.left - run.work_by(now) if keep else run.left
+            for task in gone:
+                self.left[task] = max(left, 0.0)
+            run.tasks = [task for task in run.tasks if task not in tasks]
+            if run.tasks:
+                smaller.append(run)
+            else:
+                self._close(run)
+            self._lose(len(gone), now)
+        return smaller
+
+    def longest(self) -> float:
+        """The most work that any task has left at the start of its present run."""
+        most = [run.left for run in self.runs]
+        waiting = len(self.task_uids) - self.running - self.done
+        if waiting:
+            unstarted = waiting > len(self.left)
+            most.append(self.job.work_s if unstarted else max(self.left.values()))
+        return max(most, default=0.0)
+
+    def _close(self, run: Run) -> None:
+        run.over = True
+        self.runs.remove(run)
+
+    def _lose(self, count: int, now: float) -> None:
+        self.running -= count
+        if not self.running and self.since is not None:
+            self.ran += now - self.since
+            self.since = None

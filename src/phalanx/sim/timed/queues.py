@@ -1,0 +1,55 @@
+"""The file of `--queues`: rows with the keys of a snapshot's queues, or Volcano's Queue objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from phalanx.batch.documents import Document, Place
+from phalanx.batch.reading import amounts_of, queue_of
+from phalanx.batch.specs import QueueSpec
+
+
+def read_queues(text: str, file: str = "") -> tuple[QueueSpec, ...]:
+    """The queues of a YAML or JSON text: a list of rows, or a mapping with that list as `queues`.
+
+    A row is `{name, weight, priority, capability, deserved, guarantee, reclaimable, parent, ...}`
+    or an object of kind Queue (`metadata.name`, `spec`). Raises BatchFileError with file, line and
+    reason.
+    """
+    root = Document(text, file).root
+    rows = root if root.is_list() else root.keys("queues").need("queues")
+    found: dict[str, QueueSpec] = {}
+    for row in rows.items():
+        queue = _object(row) if row.has("kind") else queue_of(row)
+        if queue.name in found:
+            row.fail(f"queues holds {queue.name!r} twice")
+        found[queue.name] = queue
+    if not found:
+        root.fail("no queue is listed; a simulation needs one or more")
+    for row, queue in zip(rows.items(), found.values(), strict=True):
+        if queue.parent and queue.parent not in found:
+            row.fail(f"queue {queue.name} has the parent {queue.parent!r}, which is not listed")
+    return tuple(found.values())
+
+
+def _object(at: Place) -> QueueSpec:
+    if at.get("kind").text() != "Queue":
+        at.get("kind").fail(f"a row's kind is Queue, not {at.get('kind').value!r}")
+    spec = at.get("spec").keys(
+        "weight", "priority", "capability", "deserved", "guarantee", "reclaimable", "parent"
+    )
+    return QueueSpec(
+        name=at.need("metadata").need("name").text(),
+        weight=spec.get("weight").whole(1),
+        priority=spec.get("priority").whole(0),
+        capability=amounts_of(spec.get("capability")),
+        deserved=amounts_of(spec.get("deserved")),
+        guarantee=amounts_of(spec.get("guarantee").keys("resource").get("resource")),
+        reclaimable=spec.get("reclaimable").flag(True),
+        parent=spec.get("parent").text(""),
+    )
+
+
+def queues_for(names: Iterable[str]) -> tuple[QueueSpec, ...]:
+    """A queue of weight 1 for each of the names, where nobody wrote a file."""
+    return tuple(QueueSpec(name=name) for name in sorted(set(names)))

@@ -1,0 +1,56 @@
+"""Writes down a run while it goes: rows of the series, and sums that the measures are made of."""
+
+from __future__ import annotations
+
+from phalanx.batch.cluster import Cluster
+from phalanx.sim.timed.fragmentation import Fragmentation
+from phalanx.sim.timed.result import Series
+
+
+class Recorder:
+    """Keeps the time integral of what is allocated, and samples."""
+
+    def __init__(
+        self, cluster: Cluster, resource: str, fragmentation: Fragmentation, sample_s: float
+    ) -> None:
+        self._cluster = cluster
+        self._column = cluster.dims.index[resource]
+        self._unit = cluster.dims.scale[self._column]
+        self._fragmentation = fragmentation
+        self._sample_s = sample_s
+        self.capacity = float(cluster.capacity[:, self._column].sum()) / self._unit
+        self.allocated = 0.0
+        self.area = 0.0
+        """Resource-seconds allocated so far."""
+        self._last = 0.0
+        self._rows: list[tuple[float, float, int, int, float]] = []
+
+    def pass_time(self, now: float) -> None:
+        """Nothing changed since the last call."""
+        self.area += self.allocated * (now - self._last)
+        self._last = now
+
+    def take(self, amount: float) -> None:
+        """Allocate `amount` (give it back, where negative) as of now."""
+        self.allocated += amount
+
+    def sample(self, now: float, running: int, waiting: int, *, last: bool = False) -> None:
+        """A row, unless the one before is too young; the last row is always written."""
+        if self._rows and not last and now - self._rows[-1][0] < self._sample_s:
+            return
+        row = (now, self.allocated, running, waiting, self._fragmentation.of(self._cluster))
+        if self._rows and self._rows[-1][0] == now:
+            self._rows[-1] = row
+        else:
+            self._rows.append(row)
+
+    def series(self) -> Series:
+        columns = list(zip(*self._rows, strict=True)) or [(), (), (), (), ()]
+        times, allocated, running, waiting, fragmented = columns
+        return Series(
+            time_s=times,
+            allocated=allocated,
+            running_jobs=running,
+            waiting_jobs=waiting,
+            fragmented_pct=fragmented,
+        )

@@ -1,0 +1,101 @@
+"""What a simulation gives: a record per job, series over time, and measures of the whole.
+
+Everything is a frozen value of plain numbers and texts; `msgspec.json.encode` writes it.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class JobRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One job's life in seconds of virtual time; None for what did not come to pass."""
+
+    name: str
+    queue: str
+    submit_s: float
+    start_s: float | None
+    finish_s: float | None
+    work_s: float
+    tasks: int
+    gpus: float
+    preemptions: int
+
+    @property
+    def delay_s(self) -> float | None:
+        """From submission to the first start."""
+        return None if self.start_s is None else self.start_s - self.submit_s
+
+    @property
+    def jct_s(self) -> float | None:
+        """Job completion time: from submission to the end."""
+        return None if self.finish_s is None else self.finish_s - self.submit_s
+
+
+class Series(msgspec.Struct, frozen=True, kw_only=True):
+    """Columns of equal length, one row after a cycle (see `Rules.sample_s`).
+
+    `allocated` is in units of `Measures.resource`; `fragmented_pct` is the part of the capacity
+    that is idle where the typical job cannot use it (see `fragmentation`).
+    """
+
+    time_s: tuple[float, ...]
+    allocated: tuple[float, ...]
+    running_jobs: tuple[int, ...]
+    waiting_jobs: tuple[int, ...]
+    fragmented_pct: tuple[float, ...]
+
+
+class QueueMeasures(msgspec.Struct, frozen=True, kw_only=True):
+    """One queue. Means are over its jobs that started (delay) or finished (the others);
+    `slowdown_mean` is JCT over work, `share_pct` its part of all that was allocated."""
+
+    name: str
+    weight: int
+    jobs: int
+    finished: int
+    delay_mean_s: float
+    jct_mean_s: float
+    slowdown_mean: float
+    share_pct: float
+
+
+class Measures(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole run. Times are in seconds, percentages of the capacity of `resource` from the first
+    submission to the last finish (`makespan_s` long).
+
+    `allocation_pct` counts what was held; `utilisation_pct` only work that counted in the end, so
+    neither overheads nor work that was lost. `jct_p99_s` is `sorted[int(0.99 n)]`. `fairness` is
+    Jain's index over the queues' mean slowdowns, 1 when all are slowed down alike.
+    `decisions_per_s` is binds and evictions per second of deciding, None where no clock was lent.
+    """
+
+    resource: str
+    capacity: float
+    jobs: int
+    finished: int
+    never_started: int
+    allocation_pct: float
+    utilisation_pct: float
+    fragmented_pct: float
+    delay_mean_s: float
+    delay_p99_s: float
+    jct_mean_s: float
+    jct_p50_s: float
+    jct_p99_s: float
+    makespan_s: float
+    fairness: float
+    preemptions: int
+    cycles: int
+    decisions: int
+    decisions_per_s: float | None
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """One run, to be drawn beside others under its `name`."""
+
+    name: str
+    jobs: tuple[JobRecord, ...]
+    series: Series
+    queues: tuple[QueueMeasures, ...]
+    measures: Measures

@@ -1,0 +1,163 @@
+"""The scheduler's view of the simulated world: a kept cluster, and what its podgroups tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from phalanx.batch.config import Configuration
+from phalanx.batch.cycle import run_cycle
+from phalanx.batch.kept import KeptCluster
+from phalanx.batch.plan import Plan
+from phalanx.batch.plugins.tiresias import ServiceQueues, limits_of
+from phalanx.batch.specs import NodeSpec, PodGroupSpec, QueueSpec, Snapshot, TaskSpec
+from phalanx.sim.timed.progress import Work
+from phalanx.sim.timed.workload import GPU, Job, Rules
+
+
+class Stage:
+    """Runs cycles of the real session on the simulated state."""
+
+    def __init__(
+        self,
+        nodes: Sequence[NodeSpec],
+        queues: Sequence[QueueSpec],
+        config: Configuration,
+        rules: Rules,
+        shells: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._rules = rules
+        self._shells = shells
+        self._snapshot = Snapshot(config=config)
+        self.cluster = KeptCluster(
+            Snapshot(config=config, nodes=tuple(nodes), queues=tuple(queues))
+        )
+        self.task_at: dict[str, tuple[Work, int]] = {}
+        """Tasks that did not end, by uid."""
+        self.turns = _service_queues(config)
+
+    def admit(self, works: Iterable[Work]) -> None:
+        """Jobs are submitted."""
+        groups, tasks = [], []
+        for work in works:
+            specs = _tasks(work.job)
+            work.task_uids = [spec.uid for spec in specs]
+            self.task_at.update((uid, (work, k)) for k, uid in enumerate(work.task_uids))
+            groups.append(_podgroup(work.job, work.job.work_s + self._start_cost(work.job)))
+            tasks += specs
+            if self.turns is not None:
+                self.turns.arrive((work.uid,))
+        self.cluster.admit(groups, tasks)
+
+    def end(self, work: Work, tasks: Sequence[int]) -> None:
+        """Tasks are through."""
+        uids = [work.task_uids[k] for k in tasks]
+        self.cluster.end(uids)
+        for uid in uids:
+            del self.task_at[uid]
+        if work.finish is not None:
+            if self.turns is not None:
+                self.turns.leave((work.uid,))
+            work.task_uids = []
+
+    def withdraw(self, work: Work, tasks: Iterable[int]) -> None:
+        """Tasks are off their nodes and wait again."""
+        self.cluster.withdraw([work.task_uids[k] for k in tasks])
+
+    def tell(self, work: Work) -> None:
+        """The podgroup tells how long it ran and will run."""
+        if work.since is None:
+            self.cluster.amend(
+                work.uid,
+                run_time_s=work.longest() + self._start_cost(work.job),
+                started=None,
+                ran_s=work.ran,
+            )
+            return
+        since = max(run.since for run in work.runs)
+        self.cluster.amend(
+            work.uid,
+            run_time_s=work.longest() + max(run.unpaid for run in work.runs),
+            started=since,
+            ran_s=work.ran + since - work.since,
+        )
+
+    def _start_cost(self, job: Job) -> float:
+        return job.overhead_s if self._rules.overhead == "start" else 0.0
+
+    def decide(self, now: float) -> Plan:
+        """One cycle of the session; the plan is carried out on the stage."""
+        snapshot = msgspec.structs.replace(self._snapshot, now=now)
+        plan = run_cycle(snapshot, shells=self._shells, cluster=self.cluster)
+        self.cluster.settle(plan, now)
+        return plan
+
+    # -- service queues -----------------------------------------------------------------------
+
+    def take_turns(self, running: Iterable[Work], now: float) -> None:
+        """Jobs fall into the service queues where they belong by now; all tell their turn."""
+        if self.turns is None:
+            return
+        self.turns.serve({work.uid: _ran(work, now) * _gpus(work) for work in running})
+        for turn, uid in enumerate(self.turns.order()):
+            self.cluster.amend(uid, turn=turn)
+
+    def keep_turns(self, running: Iterable[Work]) -> None:
+        """Who runs after a cycle goes before who waits."""
+        if self.turns is not None:
+            self.turns.settle(frozenset(work.uid for work in running))
+
+    def next_fall(self, running: Iterable[Work], now: float) -> float:
+        """When the first running job will reach the limit of its service queue."""
+        if self.turns is None:
+            return float("inf")
+        falls = [self.turns.falls_in_s(w.uid, _ran(w, now), _gpus(w)) for w in running]
+        return now + min(falls, default=float("inf"))
+
+
+def _service_queues(config: Configuration) -> ServiceQueues | None:
+    for tier in config.tiers:
+        for option in tier:
+            if option.name == "tiresias":
+                return ServiceQueues(limits_of(option.arguments))
+    return None
+
+
+def _ran(work: Work, now: float) -> float:
+    return work.ran + (0.0 if work.since is None else now - work.since)
+
+
+def _gpus(work: Work) -> float:
+    return work.job.amount(GPU) or 1.0
+
+
+def _podgroup(job: Job, run_time_s: float) -> PodGroupSpec:
+    return PodGroupSpec(
+        name=job.name,
+        queue=job.queue,
+        min_member=job.least,
+        priority=job.priority,
+        created=job.submit_s,
+        user=job.user,
+        run_time_s=run_time_s,
+    )
+
+
+def _tasks(job: Job) -> list[TaskSpec]:
+    """One spec per task, named so that their order by name is their order in the job."""
+    width = len(str(job.size - 1))
+    out: list[TaskSpec] = []
+    for part in job.parts:
+        for _ in range(part.count):
+            out.append(
+                TaskSpec(
+                    name=f"{job.name}-{len(out):0{width}d}",
+                    podgroup=job.name,
+                    shape=part.shape,
+                    priority=job.priority,
+                    created=job.submit_s,
+                )
+            )
+    return out

@@ -1,0 +1,153 @@
+"""What a simulated day is made of: machines, jobs with their times, and the rules of the run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import msgspec
+
+from phalanx.batch.amounts import ALIASES, is_counted
+from phalanx.batch.specs import Amounts, Labels, NodeSpec, QueueSpec, Shape
+from phalanx.errors import PhalanxError
+
+GPU = "nvidia.com/gpu"
+PODS = 1_000_000.0
+"""Task slots of a machine, where nobody says otherwise: no limit in effect."""
+
+
+class WorkloadError(PhalanxError, ValueError):
+    """A workload that cannot be simulated: which job or machine, what is wrong, what would do."""
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """`count` equal tasks of a job."""
+
+    shape: Shape
+    count: int = 1
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Work that is submitted at one time.
+
+    `work_s` is the time that each task runs where nothing disturbs it. `min_tasks` of its tasks
+    start together or none does; None stands for all. Each start costs `overhead_s` more.
+    """
+
+    name: str
+    submit_s: float
+    work_s: float
+    parts: tuple[Part, ...]
+    queue: str = "default"
+    priority: int = 0
+    min_tasks: int | None = None
+    overhead_s: float = 0.0
+    user: str = ""
+
+    @property
+    def size(self) -> int:
+        """Tasks in all."""
+        return sum(part.count for part in self.parts)
+
+    @property
+    def least(self) -> int:
+        """Tasks that start together."""
+        return self.size if self.min_tasks is None else self.min_tasks
+
+    def amount(self, resource: str) -> float:
+        """What all of its tasks ask for together."""
+        return sum(part.count * requested(part.shape, resource) for part in self.parts)
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    """How time passes.
+
+    `period_s`: the least time between two cycles; a cycle runs only if something changed.
+    `tick_s`: while something waits, a cycle runs at least this often; None: never for time alone.
+    `preempted`: work done before a preemption counts ("checkpoint"), or all since the start is
+    done again ("lost").
+    `overhead`: a job's overhead is paid at each start ("start"), or at every cycle by every running
+    job ("event", the rule of Muri's published tables).
+    `anew`: each cycle gives out the whole cluster again, in order, instead of what is free; who is
+    not placed again is preempted, and moving costs nothing.
+    `sample_s`: the least time between two rows of the series.
+    """
+
+    period_s: float = 1.0
+    tick_s: float | None = None
+    preempted: Literal["checkpoint", "lost"] = "checkpoint"
+    overhead: Literal["start", "event"] = "start"
+    anew: bool = False
+    sample_s: float = 0.0
+
+
+def requested(shape: Shape, resource: str) -> float:
+    """How much of a resource a task of the shape asks for."""
+    return sum(x for name, x in shape.request if ALIASES.get(name, name) == resource)
+
+
+def machine(
+    name: str, *, cpu: float, memory: float = 1e15, gpus: float = 0.0, labels: Labels = ()
+) -> NodeSpec:
+    """A machine of `cpu` cores, `memory` bytes and `gpus` devices, without a limit on tasks."""
+    capacity: Amounts = (("cpu", cpu), ("memory", memory), ("pods", PODS))
+    return NodeSpec(name=name, capacity=(*capacity, (GPU, gpus)), labels=labels)
+
+
+def check(jobs: Sequence[Job], nodes: Sequence[NodeSpec], queues: Sequence[QueueSpec]) -> None:
+    """Refuse what cannot be simulated. Raises WorkloadError."""
+    if not nodes:
+        raise WorkloadError("there are no machines; a simulation needs at least one")
+    _distinct("machine", (node.name for node in nodes))
+    _distinct("queue", (queue.name for queue in queues))
+    _distinct("job", (job.name for job in jobs))
+    known = {ALIASES.get(name, name) for node in nodes for name, _ in node.capacity}
+    good_shapes: set[int] = set()
+    names = {queue.name for queue in queues}
+    for job in jobs:
+        _check_job(job, names)
+        for part in job.parts:
+            if id(part.shape) not in good_shapes:
+                _check_shape(job, part.shape, known)
+                good_shapes.add(id(part.shape))
+
+
+def _check_job(job: Job, queues: set[str]) -> None:
+    for what, value in (
+        ("submit_s", job.submit_s),
+        ("work_s", job.work_s),
+        ("overhead_s", job.overhead_s),
+    ):
+        if not (math.isfinite(value) and value >= 0):
+            raise WorkloadError(f"job {job.name}: {what} is {value}, not a time of 0 s or more")
+    if job.queue not in queues:
+        raise WorkloadError(
+            f"job {job.name}: there is no queue {job.queue!r}; "
+            f"there are {', '.join(sorted(queues))}"
+        )
+    if not job.parts or any(part.count < 1 for part in job.parts):
+        raise WorkloadError(f"job {job.name}: every part has one task or more, and there is a part")
+    if not 0 <= job.least <= job.size:
+        raise WorkloadError(
+            f"job {job.name}: min_tasks is {job.min_tasks}, not between 0 and its {job.size} tasks"
+        )
+
+
+def _check_shape(job: Job, shape: Shape, known: set[str]) -> None:
+    for name, x in shape.request:
+        if not (math.isfinite(x) and x >= 0):
+            raise WorkloadError(f"job {job.name}: a request of {name} is {x}, not 0 or more")
+        if is_counted(name) and ALIASES.get(name, name) not in known:
+            raise WorkloadError(
+                f"job {job.name}: it asks for {name}, which no machine has; "
+                f"they have {', '.join(sorted(known))}"
+            )
+
+
+def _distinct(kind: str, names: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise WorkloadError(f"two {kind}s are named {name!r}; names are the only identity")
+        seen.add(name)

@@ -1,0 +1,156 @@
+"""A kept cluster stays what reading the same state would give, whatever happens to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from phalanx.batch import jobs as j
+from phalanx.batch.cluster import Cluster
+from phalanx.batch.config import parse_volcano
+from phalanx.batch.cycle import run_cycle
+from phalanx.batch.kept import KeptCluster
+from phalanx.batch.registry import known_plugins
+from phalanx.batch.specs import (
+    HyperNodeSpec,
+    NodeSpec,
+    PodGroupSpec,
+    QueueSpec,
+    Shape,
+    Snapshot,
+    TaskSpec,
+)
+
+CONFIG = parse_volcano(
+    """
+actions: "enqueue, allocate, preempt, reclaim, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+    enablePreemptable: false
+- plugins:
+  - name: drf
+    enablePreemptable: false
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+""",
+    known_plugins(),
+)
+SHAPES = [
+    Shape(request=(("cpu", 1.0),)),
+    Shape(request=(("cpu", 2.0), ("memory", 1e9)), role="b"),
+    Shape(request=()),
+]
+
+
+def start(nodes: int, *, hypernodes: tuple[HyperNodeSpec, ...] = ()) -> Snapshot:
+    capacity = (("cpu", 4.0), ("memory", 4e9), ("pods", 9.0))
+    return Snapshot(
+        config=CONFIG,
+        nodes=tuple(NodeSpec(name=f"n{i}", capacity=capacity) for i in range(nodes)),
+        hypernodes=hypernodes,
+        queues=(QueueSpec(name="a"), QueueSpec(name="b", weight=3)),
+    )
+
+
+def gang(i: int, size: int, least: int, shape: int, priority: int, queue: str) -> Any:
+    group = PodGroupSpec(
+        name=f"g{i:03d}", queue=queue, min_member=least, priority=priority, created=float(i),
+        min_task_member=(("b", 1),) if shape == 1 else (),
+    )  # fmt: skip
+    tasks = [
+        TaskSpec(name=f"g{i:03d}-{k}", podgroup=group.name, shape=SHAPES[shape], created=float(i))
+        for k in range(size)
+    ]
+    return group, tasks
+
+
+def assert_same(kept: KeptCluster) -> None:
+    """Column by column; names give the places, since what came later stands later."""
+    read = Cluster(kept.snapshot_now(whole=True))
+    for name in ("idle", "future", "used", "releasing", "promised", "asked", "weighed", "seats"):
+        assert np.array_equal(getattr(kept, name), getattr(read, name)), name
+    for column in ("status", "node_of"):
+        mine = dict(zip(kept.task_uid, getattr(kept, column), strict=True))
+        assert mine == dict(zip(read.task_uid, getattr(read, column), strict=True)), column
+    for job in kept.jobs:
+        twin = read.jobs[read.job_index[job.uid]]
+        assert job.counts == twin.counts
+        assert list(job.held) == list(twin.held)
+        assert list(job.total_request) == list(twin.total_request)
+        assert job.role_counts == twin.role_counts
+        assert job.phase == twin.phase
+        assert [kept.task_uid[t] for t in job.tasks] == [read.task_uid[t] for t in twin.tasks]
+        assert set(job.subjobs) == set(twin.subjobs)
+
+
+SMALL = st.integers(0, 2)
+STEP = st.tuples(st.integers(0, 4), st.integers(1, 4), SMALL, SMALL, st.sampled_from("ab"))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 4), st.lists(st.lists(STEP, max_size=3), min_size=1, max_size=6), st.data())
+def test_stays_as_read(nodes: int, steps: list[Any], data: st.DataObject) -> None:
+    kept = KeptCluster(start(nodes))
+    made = 0
+    for now, step in enumerate(steps):
+        running = [u for u, s in zip(kept.task_uid, kept.status, strict=True) if s == j.RUNNING]
+        through = [u for u in running if data.draw(st.booleans())]
+        kept.end(through)
+        for size, least, shape, priority, queue in step:
+            size = max(size, 1)
+            group, tasks = gang(made, size, min(least, size), shape, priority, queue)
+            kept.admit([group], tasks)
+            made += 1
+        left = [u for u in running if u not in through]
+        kept.withdraw([u for u in left if data.draw(st.integers(0, 5)) == 0])
+        assert_same(kept)
+        snapshot = Snapshot(config=CONFIG, now=float(now))
+        read = kept.snapshot_now()
+        plan = run_cycle(snapshot, cluster=kept)
+        again = run_cycle(read)
+        assert plan.binds == again.binds
+        assert plan.evicted == again.evicted
+        assert plan.pipelined == again.pipelined
+        kept.settle(plan, float(now))
+        assert_same(kept)
+
+
+def test_forgets_what_is_over() -> None:
+    kept = KeptCluster(start(8))
+    for i in range(200):
+        group, tasks = gang(i, 2, 2, 0, 0, "a")
+        kept.admit([group], tasks)
+        plan = run_cycle(Snapshot(config=CONFIG), cluster=kept)
+        kept.settle(plan, 0.0)
+        assert set(plan.binds) == {t.uid for t in tasks}
+        kept.end(plan.binds)
+    assert len(kept.jobs) < 150
+    assert_same(kept)
+
+
+def test_amended_podgroups_tell_it() -> None:
+    kept = KeptCluster(start(1))
+    kept.admit(*[[x] if i == 0 else x for i, x in enumerate(gang(0, 1, 1, 0, 0, "a"))])
+    kept.amend("default/g000", run_time_s=7.0, turn=3)
+    assert kept.jobs[0].spec.run_time_s == 7.0
+    assert kept.snapshot_now().podgroups[0].turn == 3
+
+
+def test_refuses_what_it_cannot_keep() -> None:
+    domain = HyperNodeSpec(name="rack", tier=1, nodes=("n0",))
+    with pytest.raises(ValueError, match="network domains"):
+        KeptCluster(start(1, hypernodes=(domain,)))
+    kept = KeptCluster(start(1))
+    with pytest.raises(ValueError, match="queue 'nobody'"):
+        kept.admit([PodGroupSpec(name="g", queue="nobody")], [])
+    kept.admit([PodGroupSpec(name="g", queue="a")], [])
+    odd = TaskSpec(name="t", podgroup="g", shape=Shape(request=(("gpu", 1.0),)))
+    with pytest.raises(ValueError, match=r"default/t asks for gpu"):
+        kept.admit([], [odd])

@@ -1,0 +1,343 @@
+"""What a manifest becomes: defaults, processes, warnings, and the way back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as hs
+
+from phalanx.manifests.findings import ManifestError
+from phalanx.manifests.quantities import batch_amounts, quantity
+from phalanx.manifests.reading import Manifest, read_checked, read_manifests
+from phalanx.manifests.writing import as_yaml
+from phalanx.model.jobs.spec import JobSpec, Policy, Port
+
+HEAD = "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: j}\n"
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "jobs").glob("*.yaml"))
+
+FULL = (
+    HEAD
+    + """\
+spec:
+  minSuccess: 1
+  ttlSecondsAfterFinished: 60
+  priorityClassName: high
+  plugins: {pytorch: [--master=boss], env: []}
+  policies:
+  - {event: PodEvicted, action: RestartJob}
+  - {exitCode: 3, action: AbortJob, timeout: 1m30s}
+  networkTopology: {mode: soft, highestTierAllowed: 2}
+  tasks:
+  - name: boss
+    policies: [{events: [TaskCompleted, TaskFailed], action: CompleteJob}]
+    template:
+      metadata: {labels: {app: x}}
+      spec:
+        restartPolicy: OnFailure
+        terminationGracePeriodSeconds: 5
+        nodeSelector: {gpu: a100}
+        tolerations: [{key: k, operator: Exists}]
+        initContainers:
+        - {name: fetch, command: [fetch], resources: {limits: {cpu: 4}}}
+        containers:
+        - name: train
+          image: big/image:latest
+          command: [python]
+          args: [train.py, --lr, "0.1"]
+          workingDir: /data
+          env: [{name: A, value: b}, {name: EMPTY}]
+          ports: [{containerPort: 8080, name: http}]
+          resources: {requests: {cpu: 500m, memory: 1Gi}, limits: {cpu: 2, nvidia.com/gpu: 2}}
+  - name: hands
+    replicas: 4
+    dependsOn: {name: [boss], iteration: any}
+    partitionPolicy: {totalPartitions: 2, partitionSize: 2, minPartitions: 1}
+    template: {spec: {containers: [{name: c, command: [sleep, "1"]}]}}
+"""
+)
+
+
+def job(text: str) -> JobSpec:
+    manifests, _ = read_checked(text)
+    (spec,) = (m.spec for m in manifests)
+    assert isinstance(spec, JobSpec)
+    return spec
+
+
+def test_defaults():
+    spec = job(HEAD + "spec: {tasks: [{name: a, replicas: 2}, {replicas: 3, minAvailable: 1}]}")
+    assert (spec.queue, spec.namespace, spec.max_retry) == ("default", "default", 3)
+    assert spec.min_available == 3
+    assert [(g.name, g.min_available, g.max_retry) for g in spec.groups] == [
+        ("a", 2, 3),
+        ("default1", 1, 3),
+    ]
+    assert spec.ttl_s is None
+    assert spec.min_success is None
+
+
+def test_everything_that_is_written_is_read():
+    spec = job(FULL)
+    boss, hands = spec.groups
+    assert spec.plugins == (("pytorch", ("--master=boss",)), ("env", ()), ("svc", ()))
+    assert spec.policies[1] == Policy(action="AbortJob", exit_code=3, timeout_s=90.0)
+    assert boss.policies[0].events == ("TaskCompleted", "TaskFailed")
+    template = boss.template
+    assert (template.restart, template.grace_s) == ("OnFailure", 5.0)
+    assert template.placement["nodeSelector"] == {"gpu": "a100"}
+    (process,) = template.processes
+    assert process.argv == ("python", "train.py", "--lr", "0.1")
+    assert process.env == (("A", "b"), ("EMPTY", ""))
+    assert process.ports == (Port(number=8080, name="http"),)
+    assert process.needs == {"CPU": 0.5, "GPU": 2.0, "memory": 2.0**30}
+    assert template.needs == {"CPU": 4.0, "GPU": 2.0, "memory": 2.0**30}
+    assert batch_amounts(template.needs)[0] == ("cpu", 4.0)
+    assert hands.min_available == 2
+    assert spec.min_available == 3
+
+
+def test_what_has_no_meaning_is_named_with_its_place():
+    text = (
+        HEAD
+        + """\
+spec:
+  schedulerName: volcano
+  colour: blue
+  volumes: [{mountPath: /d, volumeClaimName: v}]
+  tasks:
+  - name: t
+    template:
+      spec:
+        serviceAccountName: me
+        volumes: [{name: v}]
+        hostNetwork: true
+        restartPolicy: Always
+        containers:
+        - image: i
+          volumeMounts: [{name: v}]
+          env: [{name: A, valueFrom: {fieldRef: {}}}, {name: B, value: 5}]
+          resources: {limits: {ephemeral-storage: 1Gi, rdma/hca: 1}}
+---
+kind: ConfigMap
+"""
+    )
+    manifests, report = read_manifests(text)
+    assert report.ok
+    warned = {f.path.replace("spec.tasks[0].template.spec.", "~"): f.line for f in report.warnings}
+    assert warned == {
+        "~serviceAccountName": 12,
+        "~volumes": 13,
+        "~hostNetwork": 14,
+        "~restartPolicy": 15,
+        "~containers[0].image": 17,
+        "~containers[0].volumeMounts": 18,
+        "~containers[0].env[0].valueFrom": 19,
+        "~containers[0].env[1].value": 19,
+        "~containers[0].resources.limits.ephemeral-storage": 20,
+        "~containers[0]": 17,
+        "spec.volumes[0]": 7,
+        "spec.colour": 6,
+        "kind": 22,
+    }
+    spec = manifests[0].spec
+    assert isinstance(spec, JobSpec)
+    (process,) = spec.groups[0].template.processes
+    assert process.env == (("B", "5"),)
+    assert process.needs == {"rdma/hca": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("kind: Job\nmetadata: {name: j}\napiVersion: batch/v1\nspec: {}", "wrong_api_version"),
+        ("metadata: {name: j}", "kind_missing"),
+        ("kind: Service\nmetadata: {name: s}", "nothing_here"),
+        ("", "nothing_here"),
+        ("- 1", "wrong_type"),
+        (HEAD.replace("name: j", "generateName: j-") + "spec: {tasks: [{}]}", "name_missing"),
+        (HEAD + "spec: [1]", "wrong_type"),
+        (HEAD + "spec: {tasks: {a: 1}}", "wrong_type"),
+        (HEAD + "spec: {tasks: [1]}", "wrong_type"),
+        (HEAD + "spec: {tasks: [{name: [a]}]}", "wrong_type"),
+        (HEAD + "spec: {tasks: [{replicas: true}]}", "wrong_type"),
+        (HEAD + "spec: {tasks: [{template: {spec: {containers: [{command: x}]}}}]}", "wrong_type"),
+    ],
+)
+def test_what_is_no_manifest(text, code):
+    with pytest.raises(ManifestError) as refusal:
+        read_checked(text)
+    assert code in [f.code for f in refusal.value.findings]
+
+
+def test_all_faults_are_told_at_once():
+    text = HEAD + "spec:\n  minAvailable: 9\n  queue: 3\n  tasks:\n  - name: A\n  - replicas: -1\n"
+    _, report = read_manifests(text)
+    assert [(f.path, f.line) for f in report.errors] == [
+        ("spec.tasks[0].name", 8),
+        ("spec.tasks[1].replicas", 9),
+        ("spec.queue", 6),
+        ("spec.minAvailable", 5),
+    ]
+    assert {f.object for f in report.errors} == {"Job/j"}
+
+
+def test_a_list_of_objects():
+    one = "{kind: Queue, metadata: {name: %s}, spec: {}}"
+    manifests, report = read_manifests(f"kind: List\nitems: [{one % 'a'}, {one % 'b'}]")
+    assert report.ok
+    assert [m.object for m in manifests] == ["Queue/a", "Queue/b"]
+
+
+def again(manifests: list[Manifest]) -> list[Manifest]:
+    return read_checked(as_yaml(manifests))[0]
+
+
+def bare(manifests: list[Manifest]) -> list[Manifest]:
+    return [msgspec.structs.replace(m, fields=None) for m in manifests]
+
+
+OTHERS = """\
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: q, annotations: {volcano.sh/hierarchy: a/b, volcano.sh/hierarchy-weights: 1/2}}
+spec:
+  weight: 3
+  reclaimable: false
+  parent: root
+  capability: {cpu: 1500m, gpu: 2}
+  deserved: {cpu: 1}
+  guarantee: {resource: {cpu: 1}}
+  affinity:
+    nodeGroupAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [a]}
+    nodeGroupAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [b]}
+status: {state: Closed}
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: PodGroup
+metadata: {name: g, namespace: n}
+spec:
+  minMember: 2
+  minTaskMember: {a: 1}
+  minResources: {cpu: 3}
+  subGroupPolicy: [{name: s, subGroupSize: 2, minSubGroups: 1, matchLabelKeys: [k]}]
+---
+apiVersion: topology.volcano.sh/v1alpha1
+kind: HyperNode
+metadata: {name: s0}
+spec:
+  tier: 1
+  members:
+  - {type: Node, selector: {exactMatch: {name: n1}}}
+  - {type: Node, selector: {regexMatch: {pattern: "^m"}}}
+  - {type: Node, selector: {labelMatch: {matchLabels: {rack: r1}}}}
+---
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: high}
+value: 1000
+preemptionPolicy: Never
+---
+apiVersion: flow.volcano.sh/v1alpha1
+kind: JobFlow
+metadata: {name: f}
+spec:
+  jobRetainPolicy: delete
+  flows:
+  - name: a
+  - name: b
+    dependsOn:
+      targets: [a]
+      probe:
+        taskStatusList: [{taskName: t, phase: Running}]
+        httpGetList: [{taskName: t, port: 80}]
+    patch: {jobSpec: {minAvailable: 1}}
+---
+apiVersion: batch.volcano.sh/v1alpha1
+kind: CronJob
+metadata: {name: c}
+spec:
+  schedule: "0 3 * * *"
+  timeZone: Europe/Berlin
+  concurrencyPolicy: Forbid
+  startingDeadlineSeconds: 60
+  jobTemplate: {metadata: {labels: {a: b}}, spec: {tasks: [{name: t}]}}
+"""
+
+
+@pytest.mark.parametrize("text", [FULL, OTHERS])
+def test_what_is_written_reads_the_same(text):
+    manifests, _ = read_checked(text)
+    assert bare(again(manifests)) == bare(manifests)
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda p: p.name)
+def test_the_examples_are_right_and_come_back_the_same(file):
+    manifests, warnings = read_checked(file.read_text(), file.name)
+    assert warnings == []
+    assert bare(again(manifests)) == bare(manifests)
+
+
+def test_records_pass_through_msgpack():
+    """What lives in the control store comes back as it was."""
+    for text in (FULL, OTHERS):
+        for manifest in read_checked(text)[0]:
+            spec = manifest.spec
+            assert msgspec.msgpack.decode(msgspec.msgpack.encode(spec), type=type(spec)) == spec
+
+
+@pytest.mark.parametrize(
+    ("written", "amount"),
+    [
+        (2, 2.0),
+        ("500m", 0.5),
+        ("1Ki", 1024.0),
+        ("1.5Gi", 1.5 * 2**30),
+        ("2k", 2000.0),
+        ("1e3", 1000.0),
+        ("1E", 1e18),
+        ("1E3", 1000.0),
+        ("5e-1", 0.5),
+        (".5", 0.5),
+        ("100n", 1e-7),
+        ("-1", -1.0),
+        ("0", 0.0),
+        (0.1, 0.1),
+    ],
+)
+def test_amounts(written, amount):
+    assert quantity(written) == amount
+
+
+@pytest.mark.parametrize("written", ["", "x", "1x", "1 Gi", "Gi", "nan", "inf", "1e999", True, []])
+def test_what_is_no_amount(written):
+    with pytest.raises(ValueError, match="amount"):
+        quantity(written)
+
+
+SCALARS = hs.none() | hs.booleans() | hs.integers() | hs.floats() | hs.text(max_size=8)
+WORDS = """
+spec tasks name replicas minAvailable policies event action template containers command env
+resources limits cpu plugins mpi dependsOn queue metadata kind apiVersion schedule flows members
+selector weight capability partitionPolicy networkTopology annotations
+"""
+KEYS = hs.sampled_from(WORDS.split())
+TREES = hs.recursive(
+    SCALARS,
+    lambda inner: hs.lists(inner, max_size=4) | hs.dictionaries(KEYS, inner, max_size=6),
+    max_leaves=25,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    kind=hs.sampled_from(["Job", "Queue", "PodGroup", "JobFlow", "CronJob", "HyperNode", "Pod"]),
+    spec=hs.dictionaries(KEYS, TREES, max_size=8),
+)
+def test_whatever_is_written_is_read_or_refused_but_never_breaks(kind, spec):
+    text = msgspec.json.encode({"kind": kind, "metadata": {"name": "x"}, "spec": spec})
+    manifests, report = read_manifests(text)
+    if report.ok and manifests[0].spec is not None:
+        assert bare(again(manifests)) == bare(manifests)
