@@ -23,7 +23,7 @@ from phalanx.engines.declared_topology import read_topology
 from phalanx.engines.embedded import session as sessions
 from phalanx.engines.embedded import zygote
 from phalanx.engines.embedded.connection import Connection, listen
-from phalanx.engines.embedded.names import prefix_of_name
+from phalanx.objects.names import prefix_of_name
 from phalanx.engines.embedded.node_actors import NodeActors
 from phalanx.engines.embedded.node_control import ControlLink
 from phalanx.engines.embedded.node_exits import NodeExits

@@ -10,7 +10,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from phalanx.errors import ObjectStoreFullError, OutOfDiskError
-from phalanx.engines.embedded.names import is_name, prefix_of_name
+from phalanx.objects.names import is_name, prefix_of_name
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.objects.directory import StoreLedger
 from phalanx.objects.pulling import Done, PullQueue
