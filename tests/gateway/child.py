@@ -1,4 +1,4 @@
-"""A gateway in a process of its own: `python -m tests.gateway.child DESCRIPTOR` and JSON on stdin."""
+"""A gateway in a process of its own: `-m tests.gateway.child DESCRIPTOR`, with JSON on stdin."""
 
 from __future__ import annotations
 

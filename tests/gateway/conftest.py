@@ -30,9 +30,9 @@ def start(place):
         return made
 
     yield make
-    codes = [node.process.poll() for node in nodes]
+    alive = [node.process.poll() is None for node in nodes if not node.is_killed]
     errors = [node.errors() for node in nodes]
     for node in nodes:
         node.close()
     assert errors == [""] * len(nodes)
-    assert codes == [None] * len(nodes), "a gateway ended by itself"
+    assert all(alive), "a gateway ended by itself"

@@ -39,6 +39,7 @@ class Node:
     """A session with a gateway, seen from its node."""
 
     def __init__(self, directory, token_file, prefix=None, **config):
+        self.is_killed = False
         self.prefix = secrets.token_bytes(6) if prefix is None else prefix
         self.session = sessions.create(str(directory))
         self._stack = contextlib.ExitStack()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import traceback
 from typing import Any
@@ -80,6 +81,17 @@ def load(data: bytes) -> BaseException:
             cause = None
     task_error = TaskError(function_name, text, cause, pid, "127.0.0.1", actor_repr)
     return errors.derive(task_error)
+
+
+def is_retriable(wanted: Any, error: bytes) -> bool:
+    """Whether a pickled exception is one that `wanted` (a bool or classes) names."""
+    if wanted is False or wanted is None:
+        return False
+    if wanted is True:
+        return True
+    with contextlib.suppress(Exception):
+        return isinstance(load(error), tuple(wanted))
+    return False
 
 
 NONE = pickle.dumps(None, 5)

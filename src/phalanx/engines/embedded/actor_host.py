@@ -113,7 +113,7 @@ class ActorHost:
         token = current.set(context)
         try:
             cls = pickle.loads(creation.class_pickle)  # noqa: S301  (from our owner)
-            args, kwargs = self._executor.values.arguments(creation.args, creation.inputs, context)
+            args, kwargs = self._executor.values.constructor_arguments(creation, context)
             for name in dir(cls):
                 options = getattr(getattr(cls, name, None), "__phalanx_method__", None)
                 if options and options.get("concurrency_group"):

@@ -57,6 +57,8 @@ class Creation(msgspec.Struct, array_like=True):
     groups: dict[str, int]
     is_async: bool
     out_of_order: bool
+    sources: list[tuple[bytes, int]] = []
+    """(owner, number) of the objects that the inputs are values of: a lost one is asked for."""
 
 
 class ActorHold:
@@ -114,8 +116,8 @@ class Calls:
                 return client, ref, {}
         for waiting in missing:
             runtime_wait(runtime, waiting)
-        creation.inputs = [runtime.values.for_sending(r) for r in inputs or ()]
-        fields["creation"] = msgspec.msgpack.encode(creation)
+        with runtime.lock:
+            fields["creation"] = self._encode(creation, inputs)
         answer = runtime.request("register_actor", **fields)
         if answer["existed"]:
             if ref is not None:
@@ -133,7 +135,6 @@ class Calls:
         inputs: list[ObjectRef[Any]] | None,
         fields: dict[str, Any],
     ) -> None:
-        values = self._runtime.values
         for ref in inputs or ():
             value = ref._value
             if type(value) is Value and value.kind == FAILED:
@@ -142,9 +143,16 @@ class Calls:
                 client.dead()
                 self._runtime.tell("kill_actor", actor=client.actor, no_restart=True)
                 return
-        creation.inputs = [values.for_sending(r) for r in inputs or ()]
-        fields["creation"] = msgspec.msgpack.encode(creation)
+        fields["creation"] = self._encode(creation, inputs)
         self._runtime.tell("register_actor", **fields)
+
+    def _encode(self, creation: Creation, inputs: list[ObjectRef[Any]] | None) -> bytes:
+        values = self._runtime.values
+        for ref in inputs or ():
+            values.export(ref)  # the actor may have to ask for it again
+        creation.inputs = [values.for_sending(ref) for ref in inputs or ()]
+        creation.sources = [(ref._owner, ref._number) for ref in inputs or ()]
+        return msgspec.msgpack.encode(creation)
 
     def _when_ready(
         self,
@@ -349,9 +357,7 @@ class Calls:
         if message.kind == "lost":
             self._inputs_lost(call, message)
             return True
-        from phalanx.engines.embedded.submission import is_retriable
-
-        if call.retries != 0 and is_retriable(call.retry_exceptions, message.error):
+        if call.retries != 0 and failures.is_retriable(call.retry_exceptions, message.error):
             if call.retries > 0:
                 call.retries -= 1
             call.actor.retry(call)

@@ -6,7 +6,6 @@ into its events. Every method is called with the runtime's lock held unless it s
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
@@ -360,7 +359,7 @@ class Submission:
                 error = TaskCancelledError(self._task_hex(task), None)
                 self._complete_all(task, failures.failed(error))
             return
-        if task.retries != 0 and is_retriable(template.retry_exceptions, message.error):
+        if task.retries != 0 and failures.is_retriable(template.retry_exceptions, message.error):
             if task.retries > 0:
                 task.retries -= 1
             self.machine.retry(task, "it raised an exception that retry_exceptions names")
@@ -483,17 +482,6 @@ class Submission:
             task.attempt,
         )
         self.journal.ran(task, run)
-
-
-def is_retriable(wanted: Any, error: bytes) -> bool:
-    """Whether a pickled exception is one that `wanted` (a bool or classes) names."""
-    if wanted is False or wanted is None:
-        return False
-    if wanted is True:
-        return True
-    with contextlib.suppress(Exception):
-        return isinstance(failures.load(error), tuple(wanted))
-    return False
 
 
 def _strategy(strategy: bytes) -> dict[str, Any]:

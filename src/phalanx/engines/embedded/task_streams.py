@@ -13,7 +13,7 @@ from phalanx.model.ids import INDEX_BITS
 from phalanx.objects import failures
 from phalanx.objects.reference import make_ref
 from phalanx.objects.streams import Stream
-from phalanx.owner.lineage import Lost, Remembered
+from phalanx.owner.lineage import Remembered
 from phalanx.owner.tasks import PendingTask
 from phalanx.protocol.messages import Consumed, Item, Value
 
@@ -49,7 +49,7 @@ def stream_item(runtime: Runtime, task: Any, message: Item, source: bytes) -> No
         runtime.values.discard(message.value, source, message.number)
         return
     maker = runtime.values.reconstruction.maker(task, (message.value,))
-    if isinstance(maker, Remembered) and type(ref._hold) is not Lost:
+    if isinstance(maker, Remembered) and type(task.stream) is Stream:
         maker.made(ref)
     runtime.values.complete(ref, message.value, source, maker)
     task.stream.arrived(message.index)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from phalanx.engines.embedded.calls import Creation, runtime_wait
 from phalanx.engines.embedded.values import FileGone
-from phalanx.errors import PhalanxError, TaskError
+from phalanx.errors import ObjectReconstructionFailedError, PhalanxError, TaskError
 from phalanx.objects.serialization import NONE_PICKLE, blame, deserialize
 from phalanx.protocol.messages import Payload, Value
 from phalanx.worker.context import TaskContext
@@ -58,6 +59,39 @@ class TaskValues:
         if lost:
             raise InputsLost(lost)
         return args, kwargs
+
+    def constructor_arguments(self, creation: Creation, context: TaskContext) -> tuple[Any, Any]:
+        """(args, kwargs) of an actor's constructor. The node sent them, which has no values of its
+        own: what is lost is asked for at its owner, and waited for. Raises its error."""
+        while True:
+            try:
+                return self.arguments(creation.args, creation.inputs, context)
+            except InputsLost as lost:
+                if not self._recover(creation, lost.names):
+                    raise ObjectReconstructionFailedError(
+                        "",
+                        f"The arguments of {creation.class_name}() are lost: its creator kept them "
+                        "in shared memory, and arguments given by value cannot be made again.",
+                    ) from None
+
+    def _recover(self, creation: Creation, names: list[str]) -> bool:
+        runtime = self._runtime
+        values = runtime.values
+        found = False
+        for place, payload in enumerate(creation.inputs):
+            name = payload.data.decode() if type(payload) is Value else ""
+            if name not in names:
+                continue
+            found = True
+            with runtime.lock:
+                ref = values.adopt_for_task(*creation.sources[place])
+                if ref._value is None:
+                    ref._value = payload
+                values.recover(ref, name)
+            runtime_wait(runtime, ref)
+            with runtime.lock:
+                creation.inputs[place] = values.for_sending(ref)
+        return found
 
     def _load_value(self, payload: Payload, context: TaskContext) -> Any:
         if type(payload) is bytes:

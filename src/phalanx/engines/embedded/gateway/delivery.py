@@ -54,6 +54,10 @@ class Delivery:
                 # 20 bytes into an empty socket: the kernel takes them at once.
                 socket.send_fds(process, [encode_frame([Handed(address)])], [end.fileno()])
 
+    def is_here(self, target: bytes) -> bool:
+        """Whether the target is of a node that this gateway stands for."""
+        return target[:PREFIX_BYTES] in self._prefixes
+
     async def _connect(self, target: bytes) -> socket.socket:
         path = self._path_of(target)
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -74,11 +78,10 @@ class Delivery:
 
     def _path_of(self, target: bytes) -> str:
         """Raises FileNotFoundError when the target is of a node that is not this one."""
-        prefix, rest = target[:PREFIX_BYTES], target[PREFIX_BYTES:]
-        if prefix not in self._prefixes:
-            raise FileNotFoundError(f"node {prefix.hex()} is not here")
+        if not self.is_here(target):
+            raise FileNotFoundError(f"node {target[:PREFIX_BYTES].hex()} is not here")
         if target == CONTROL:
             return os.path.join(self._session.sockets, "control")
-        if not any(rest):
+        if not any(target[PREFIX_BYTES:]):
             return self._session.socket_of(b"node")
         return self._session.socket_of(target)

@@ -21,14 +21,26 @@ from phalanx.engines.embedded.gateway.delivery import Delivery
 from phalanx.engines.embedded.gateway.dialling import Dialler, is_loopback
 from phalanx.engines.embedded.gateway.gate import gate_of
 from phalanx.engines.embedded.gateway.gatekeeper import Gatekeeper
+from phalanx.engines.embedded.gateway.kept import KeptConnections
 from phalanx.engines.embedded.gateway.links import Link
 from phalanx.engines.embedded.gateway.listener import Listener, listen
+from phalanx.engines.embedded.gateway.object_files import ObjectFiles
+from phalanx.engines.embedded.gateway.pulling import Pulling
 from phalanx.engines.embedded.gateway.relay import Relays
+from phalanx.engines.embedded.gateway.serving import Serving
 from phalanx.engines.embedded.gateway.tls import Identity
 from phalanx.engines.embedded.session import Session
 from phalanx.errors import AuthenticationError, ProtocolError
-from phalanx.protocol.gateway_messages import AddressBook, AuthFailed, Listening, Unable
-from phalanx.protocol.handshake import ClientHello, GatewaysHandshake
+from phalanx.protocol.gateway_messages import (
+    AddressBook,
+    AuthFailed,
+    CancelPull,
+    Listening,
+    Pull,
+    Pulled,
+    Unable,
+)
+from phalanx.protocol.handshake import ClientHello, GatewaysHandshake, Role
 
 _PR_SET_DUMPABLE = 4
 _PR_SET_NAME = 15
@@ -108,6 +120,10 @@ class Gateway:
         relays = Relays(loop)
         self._dialler = Dialler(loop, token, config.insecure, config.token_file)
         self._delivery = Delivery(loop, self._session, config.prefixes, relays)
+        files = ObjectFiles(self._session)
+        self._serving = Serving(loop, files)
+        self._kept = KeptConnections(loop, self._dialler)
+        self._pulling = Pulling(files, self._kept, self._pulled)
         self._listener = Listener(
             loop, token, insecure=config.insecure, identity=identity, welcome=self._welcome
         )
@@ -140,7 +156,10 @@ class Gateway:
     async def _welcome(
         self, link: Link, hello: ClientHello, handshake: GatewaysHandshake, address: str
     ) -> None:
-        await self._delivery.deliver(link, hello, handshake, address)
+        if hello.role is Role.TRANSFER and self._delivery.is_here(hello.target):
+            await self._serving.serve(link, handshake)
+        else:
+            await self._delivery.deliver(link, hello, handshake, address)
 
     # ---- the node ------------------------------------------------------------------------------
 
@@ -160,6 +179,13 @@ class Gateway:
     def _obey(self, message: Any) -> None:
         if isinstance(message, AddressBook):
             self._dialler.update(message.addresses, message.full)
+        elif isinstance(message, Pull):
+            self._pulling.pull(message)
+        elif isinstance(message, CancelPull):
+            self._pulling.cancel(message.name)
+
+    def _pulled(self, result: Pulled) -> None:
+        self._loop.call_soon_threadsafe(self._channel.send, result)
 
     def _want_writable(self, channel: GatewayChannel, wanted: bool) -> None:
         if wanted:
@@ -173,3 +199,4 @@ class Gateway:
             for address, count in self._listener.guard.report().items():
                 self._channel.post(AuthFailed(address, count))
             self._channel.flush()
+            self._kept.expire()

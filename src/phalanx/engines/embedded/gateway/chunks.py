@@ -1,0 +1,132 @@
+"""The bytes of a transfer: `GET name offset length`, answered by a header and the bytes.
+
+Both messages have a fixed size. A connection carries one request after another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import socket
+import ssl
+import struct
+from collections.abc import Iterator
+
+from phalanx.engines.embedded.gateway.object_files import (
+    NAME_BYTES,
+    ObjectFiles,
+    is_object_name,
+)
+from phalanx.errors import ProtocolError
+
+CHUNK_BYTES = 8 << 20
+STALL_S = 30
+"""How long a side waits for the next byte, or for room for it."""
+_GET = struct.Struct(f"!{NAME_BYTES}sQQ")
+_HEADER = struct.Struct("!?Q")
+GET_BYTES = _GET.size
+_TIMEVAL = struct.Struct("@ll")
+
+
+class GoneError(Exception):
+    """The other node does not have the object."""
+
+
+def encode_get(name: str, offset: int, length: int) -> bytes:
+    """The request for a part of an object."""
+    return _GET.pack(name.encode(), offset, length)
+
+
+def decode_get(raw: bytes) -> tuple[str, int, int]:
+    """(name, offset, length). Raises ProtocolError for anything but a request."""
+    padded, offset, length = _GET.unpack(raw)
+    name = padded.rstrip(b"\x00").decode("ascii", "replace")
+    if not is_object_name(name):
+        raise ProtocolError("a request for what is no object's name")
+    if length > CHUNK_BYTES:
+        raise ProtocolError(f"a request for {length} bytes, above the limit of {CHUNK_BYTES}")
+    return name, offset, length
+
+
+@contextlib.contextmanager
+def blocking(sock: socket.socket) -> Iterator[None]:
+    """Use the socket from a thread that may wait, each time for STALL_S at most."""
+    if isinstance(sock, ssl.SSLSocket):
+        sock.settimeout(STALL_S)
+    else:  # the kernel's own limit: a chunk is one system call then
+        limit = _TIMEVAL.pack(STALL_S, 0)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+        sock.setblocking(True)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            sock.setblocking(False)
+
+
+def answer_get(
+    files: ObjectFiles, sock: socket.socket, name: str, offset: int, length: int
+) -> None:
+    """Send a part of an object; the header says how long the whole is, or that it is not here."""
+    try:
+        fd = files.open(name)
+    except FileNotFoundError:
+        sock.sendall(_HEADER.pack(False, 0))
+        return
+    try:
+        size = os.fstat(fd).st_size
+        if offset + length > size:
+            raise ProtocolError(f"bytes up to {offset + length} of an object of {size}")
+        if isinstance(sock, ssl.SSLSocket):
+            sock.sendall(_HEADER.pack(True, size))
+            if length:
+                _send_mapped(sock, fd, size, offset, length)
+            return
+        more = socket.MSG_MORE if length else 0
+        sock.sendall(_HEADER.pack(True, size), more)
+        end = offset + length
+        while offset < end:
+            sent = os.sendfile(sock.fileno(), fd, offset, end - offset)
+            if not sent:
+                raise EOFError
+            offset += sent
+    finally:
+        os.close(fd)
+
+
+def _send_mapped(sock: ssl.SSLSocket, fd: int, size: int, offset: int, length: int) -> None:
+    with (
+        mmap.mmap(fd, size, prot=mmap.PROT_READ) as mapping,
+        memoryview(mapping) as whole,
+        whole[offset : offset + length] as part,
+    ):
+        sock.sendall(part)
+
+
+def fetch(sock: socket.socket, name: str, size: int, offset: int, into: memoryview | None) -> None:
+    """Get a part of an object of `size` bytes into memory.
+
+    Raises GoneError, ProtocolError (it has another size), OSError and EOFError (the connection).
+    """
+    length = len(into) if into is not None else 0
+    sock.sendall(encode_get(name, offset, length))
+    header = bytearray(_HEADER.size)
+    _receive_into(sock, memoryview(header))
+    found, theirs = _HEADER.unpack(header)
+    if not found:
+        raise GoneError
+    if theirs != size:
+        raise ProtocolError(f"the object has {theirs} bytes there, where {size} were expected")
+    if into is not None:
+        _receive_into(sock, into)
+
+
+def _receive_into(sock: socket.socket, view: memoryview) -> None:
+    flags = 0 if isinstance(sock, ssl.SSLSocket) else socket.MSG_WAITALL
+    while view:
+        count = sock.recv_into(view, len(view), flags)
+        if not count:
+            raise EOFError
+        view = view[count:]

@@ -1,0 +1,82 @@
+"""Objects' files as the gateway sees them: names that cannot leave their directories."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import mmap
+import os
+import re
+
+from phalanx.engines.embedded.session import Session
+
+_NAME = re.compile(r"[0-9a-f]{32}-[0-9]{1,20}")
+NAME_BYTES = 53
+_PART = ".part"
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def is_object_name(name: str) -> bool:
+    """Whether this is a writer's process id in hex, a dash and its count, and nothing else."""
+    return _NAME.fullmatch(name) is not None
+
+
+class ObjectFiles:
+    """The session's two directories of objects, held open."""
+
+    def __init__(self, session: Session) -> None:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._shared = os.open(session.shared, flags)
+        self._spill = os.open(session.spill, flags)
+        for leftover in os.listdir(self._shared):
+            if leftover.endswith(_PART):  # of a gateway that was killed
+                self.discard(leftover.removesuffix(_PART))
+
+    def open(self, name: str) -> int:
+        """A descriptor of an object's file. Raises FileNotFoundError."""
+        assert is_object_name(name)
+        # The node may move it to disk between two looks.
+        for directory in (self._shared, self._spill):
+            with contextlib.suppress(FileNotFoundError):
+                return os.open(name, _READ, dir_fd=directory)
+        return os.open(name, _READ, dir_fd=self._shared)
+
+    def has(self, name: str) -> bool:
+        """Whether the whole object lies here."""
+        try:
+            os.close(self.open(name))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def begin(self, name: str, size: int) -> mmap.mmap | None:
+        """A new file of `size` bytes that is not an object yet, mapped; None when it has none.
+
+        Its memory is there when this returns; OSError (ENOSPC) when there is not so much.
+        """
+        assert is_object_name(name)
+        free = os.statvfs(self._shared)
+        if size > free.f_bavail * free.f_frsize:
+            # Said before the attempt: that would take all there is before it fails.
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        fd = os.open(name + _PART, _CREATE, 0o600, dir_fd=self._shared)
+        try:
+            if not size:
+                return None
+            os.posix_fallocate(fd, 0, size)
+            return mmap.mmap(fd, size)
+        except OSError:
+            self.discard(name)
+            raise
+        finally:
+            os.close(fd)
+
+    def seal(self, name: str) -> None:
+        """What was begun is the object now."""
+        os.rename(name + _PART, name, src_dir_fd=self._shared, dst_dir_fd=self._shared)
+
+    def discard(self, name: str) -> None:
+        """Delete what was begun."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name + _PART, dir_fd=self._shared)

@@ -1,0 +1,224 @@
+"""Objects of other nodes into this node's shared memory, in chunks over several connections."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import mmap
+import os
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from phalanx.engines.embedded.gateway.chunks import CHUNK_BYTES, STALL_S, GoneError, fetch
+from phalanx.engines.embedded.gateway.kept import PER_NODE, KeptConnections
+from phalanx.engines.embedded.gateway.object_files import ObjectFiles, is_object_name
+from phalanx.errors import AuthenticationError, ProtocolError
+from phalanx.protocol.gateway_messages import Pull, Pulled
+
+_THREADS = 16
+_WAITING = 16_384
+"""Transfers at the same time, those that wait for a thread included."""
+
+
+class _Transfer:
+    """An object on its way. Its lock guards everything that changes."""
+
+    def __init__(self, pull: Pull) -> None:
+        self.name = pull.name
+        self.size = pull.size
+        self.began = time.monotonic()
+        self.nodes = deque(dict.fromkeys(bytes.fromhex(node) for node in pull.nodes))
+        self.untaken = 0
+        """Offset of the first chunk that no thread has taken; an empty object has one, empty."""
+        self.reasons: list[str] = []
+        self.failure = ""
+        self.threads = 0
+        self.mapping: mmap.mmap | None = None
+        self.view: memoryview | None = None
+        self.sockets: set[socket.socket] = set()
+        self.lock = threading.Lock()
+
+    def take(self) -> int | None:
+        """The offset of the next chunk; None when there is none to do."""
+        with self.lock:
+            offset = self.untaken
+            if self.failure or offset >= max(self.size, 1):
+                return None
+            self.untaken += CHUNK_BYTES
+            return offset
+
+    def fail(self, reason: str) -> None:
+        """End it; threads that wait for bytes wake up."""
+        with self.lock:
+            self.failure = self.failure or reason
+            for sock in self.sockets:
+                with contextlib.suppress(OSError):
+                    # Not SSLSocket's own, which would take the TLS state from under its reader.
+                    socket.socket.shutdown(sock, socket.SHUT_RDWR)
+
+    def give_up(self, node: bytes, reason: str) -> None:
+        """This node does not give the object: go on with the next."""
+        with self.lock:
+            if node in self.nodes:
+                self.nodes.remove(node)
+                self.reasons.append(f"node {node.hex()}: {reason}")
+
+
+class Pulling:
+    """Transfers by object. `report` is called from any thread, once for each."""
+
+    def __init__(
+        self, files: ObjectFiles, kept: KeptConnections, report: Callable[[Pulled], None]
+    ) -> None:
+        self._files = files
+        self._kept = kept
+        self._report = report
+        self._threads = ThreadPoolExecutor(_THREADS, "pull")
+        self._transfers: dict[str, _Transfer] = {}
+        self._lock = threading.Lock()
+
+    def pull(self, command: Pull) -> None:
+        """Begin a transfer, or add the nodes to the one that runs already."""
+        refusal = self._refusal(command)
+        with self._lock:
+            running = self._transfers.get(command.name)
+            if running is not None:
+                with running.lock:
+                    for node in map(bytes.fromhex, command.nodes):
+                        if node not in running.nodes:
+                            running.nodes.append(node)
+                return
+            if not refusal and len(self._transfers) >= _WAITING:
+                refusal = f"{_WAITING} transfers are on their way to this node, its limit"
+            if not refusal:
+                transfer = self._transfers[command.name] = _Transfer(command)
+        if refusal:
+            self._report(Pulled(command.name, False, refusal, 0, 0.0))
+            return
+        transfer.threads = 1
+        self._threads.submit(self._begin, transfer)
+
+    def cancel(self, name: str) -> None:
+        """Let a transfer fail; nothing when it has ended."""
+        with self._lock:
+            transfer = self._transfers.get(name)
+        if transfer is not None:
+            transfer.fail("nobody waits for it any more")
+
+    def _refusal(self, command: Pull) -> str:
+        if not is_object_name(command.name):
+            return f"{command.name[:80]!r} is no name of an object's file"
+        if not command.nodes:
+            return "no node is known to have it"
+        if command.size < 0:
+            return f"an object of {command.size} bytes"
+        return ""
+
+    def _begin(self, transfer: _Transfer) -> None:
+        try:
+            if self._files.has(transfer.name):
+                self._end(transfer, was_begun=False)
+                return
+            transfer.mapping = self._files.begin(transfer.name, transfer.size)
+        except OSError as error:
+            transfer.fail(_no_room(transfer.size, error))
+            self._end(transfer, was_begun=False)
+            return
+        if transfer.mapping is not None:
+            transfer.view = memoryview(transfer.mapping)
+        helpers = max(0, min(PER_NODE, -(-transfer.size // CHUNK_BYTES)) - 1)
+        transfer.threads += helpers
+        for _ in range(helpers):
+            self._threads.submit(self._work, transfer)
+        self._work(transfer)
+
+    def _work(self, transfer: _Transfer) -> None:
+        try:
+            while (offset := transfer.take()) is not None:
+                self._fetch_chunk(transfer, offset)
+        except Exception as error:
+            transfer.fail(f"{type(error).__name__}: {error}")
+        with transfer.lock:
+            transfer.threads -= 1
+            is_last = not transfer.threads
+        if is_last:
+            self._end(transfer)
+
+    def _fetch_chunk(self, transfer: _Transfer, offset: int) -> None:
+        """One chunk, from whichever of the nodes still gives it."""
+        fresh = False
+        while not transfer.failure:
+            with transfer.lock:
+                node = transfer.nodes[0] if transfer.nodes else None
+            if node is None:
+                transfer.fail("no node gave it; " + "; ".join(transfer.reasons))
+                return
+            was_kept = False
+            try:
+                with self._kept.borrow(node, fresh) as (sock, was_kept):
+                    self._fetch_over(sock, transfer, offset)
+                return
+            except (OSError, EOFError, GoneError, AuthenticationError, ProtocolError) as error:
+                is_broken = isinstance(error, (OSError, EOFError))
+                if was_kept and is_broken:
+                    fresh = True  # its gateway may have been another's since
+                    continue
+                transfer.give_up(node, _reason(error))
+                fresh = False
+
+    def _fetch_over(self, sock: socket.socket, transfer: _Transfer, offset: int) -> None:
+        with transfer.lock:
+            if transfer.failure:
+                raise EOFError
+            transfer.sockets.add(sock)
+        part = None
+        try:
+            if transfer.view is not None:
+                part = transfer.view[offset : offset + CHUNK_BYTES]
+            fetch(sock, transfer.name, transfer.size, offset, part)
+        finally:
+            with transfer.lock:
+                transfer.sockets.discard(sock)
+            if part is not None:
+                part.release()
+
+    def _end(self, transfer: _Transfer, was_begun: bool = True) -> None:
+        if transfer.view is not None and transfer.mapping is not None:
+            transfer.view.release()
+            transfer.mapping.close()
+        reason, size = transfer.failure, 0
+        if was_begun and reason:
+            self._files.discard(transfer.name)
+        elif was_begun:
+            size = transfer.size
+            try:
+                self._files.seal(transfer.name)
+            except OSError as error:
+                reason = f"the session's shared memory is gone: {error.strerror}"
+        with self._lock:
+            del self._transfers[transfer.name]
+        seconds = time.monotonic() - transfer.began
+        self._report(Pulled(transfer.name, not reason, reason, size, seconds))
+
+
+def _no_room(size: int, error: OSError) -> str:
+    if error.errno != errno.ENOSPC:
+        return f"no file of {size} bytes in this node's shared memory: {error.strerror}"
+    return (
+        f"{size} bytes do not fit into this node's shared memory. Free references or raise "
+        "object_store_memory."
+    )
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, GoneError):
+        return "it does not have it any more"
+    if isinstance(error, (BlockingIOError, TimeoutError)):
+        return f"it sent nothing for {STALL_S} s"
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno)
+    return str(error) or "it hung up"

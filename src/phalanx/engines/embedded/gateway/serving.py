@@ -1,0 +1,51 @@
+"""Objects of this node for the gateways of others."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+from phalanx.engines.embedded.gateway.chunks import GET_BYTES, answer_get, blocking, decode_get
+from phalanx.engines.embedded.gateway.links import Link
+from phalanx.engines.embedded.gateway.object_files import ObjectFiles
+from phalanx.errors import ProtocolError
+from phalanx.protocol.handshake import GatewaysHandshake, Status
+
+_THREADS = 8
+_CONNECTIONS = 4096
+_IDLE_S = 300.0
+
+
+class Serving:
+    """Waits for requests in the event loop, and answers each in one of a few threads."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, files: ObjectFiles) -> None:
+        self._loop = loop
+        self._files = files
+        self._threads = ThreadPoolExecutor(_THREADS, "send")
+        self._connections = 0
+
+    async def serve(self, link: Link, handshake: GatewaysHandshake) -> None:
+        """Answer requests until the connection ends or breaks the rules."""
+        if self._connections >= _CONNECTIONS:
+            await link.send(handshake.verdict(Status.BUSY))
+            link.close()
+            return
+        self._connections += 1
+        try:
+            await link.send(handshake.verdict(Status.OK))
+            while True:
+                raw = await asyncio.wait_for(link.receive(GET_BYTES), _IDLE_S)
+                name, offset, length = decode_get(raw)
+                await self._loop.run_in_executor(
+                    self._threads, self._answer, link, name, offset, length
+                )
+        except (OSError, EOFError, ProtocolError, asyncio.TimeoutError):
+            return  # the other side sees the end
+        finally:
+            self._connections -= 1
+            link.close()
+
+    def _answer(self, link: Link, name: str, offset: int, length: int) -> None:
+        with blocking(link.sock):
+            answer_get(self._files, link.sock, name, offset, length)
