@@ -54,7 +54,7 @@ class GroupPlaces:
         if known.state == REMOVED:
             return ("its placement group was removed", "TaskPlacementGroupRemoved")
         if not known.bundles:
-            return ("its placement group is looked for", "")
+            return None  # the control store is about to tell
         if index >= len(known.bundles):
             count = len(known.bundles)
             return (f"its placement group has {count} bundles and no number {index}", "ValueError")

@@ -105,7 +105,8 @@ class Spilling:
     @property
     def is_alone(self) -> bool:
         """Whether there is no other node to ask."""
-        return len(self.view.nodes) <= 1
+        nodes = self.view.nodes
+        return len(nodes) == (self._me in nodes.row_of)
 
     def has_node(self, node_id: str) -> bool:
         """Whether this node is alive."""
@@ -191,7 +192,7 @@ class Spilling:
         terms = terms_of(demand.strategy, demand.place)
         is_planned = _is_planned(demand.strategy)
         strategy = terms.strategy
-        if demand.strategy.get("spread"):
+        if demand.strategy.get("name") == "SPREAD":
             strategy = self._spread.setdefault(key, strategy_named("SPREAD"))
         elif strategy is None:
             strategy = self._default
@@ -264,11 +265,11 @@ def terms_of(strategy: Mapping[str, Any], place: ResourceSet) -> Terms:
             spill_on_unavailable=soft and bool(strategy.get("spill_on_unavailable")),
             fail_on_unavailable=not soft and bool(strategy.get("fail_on_unavailable")),
         )
-    elif strategy.get("spread"):
+    elif strategy.get("name") == "SPREAD":
         chosen = strategy_named("SPREAD")
     return Terms(request=request, strategy=chosen, fallbacks=tuple(selectors[1:]))
 
 
 def _is_planned(strategy: Mapping[str, Any]) -> bool:
     """Whether the plan says how much may run here; else this node takes what it can, first."""
-    return any(strategy.get(name) for name in ("spread", "near", "node_id", "labels"))
+    return any(strategy.get(name) for name in ("name", "near", "node_id", "labels"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import time
 from collections.abc import Iterable
@@ -10,10 +11,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from phalanx.engines.embedded.connection import Connection
+from phalanx.engines.embedded.daemon_files import Announcement, announce
 from phalanx.engines.embedded.gateway.channel import GatewayChannel
+from phalanx.engines.embedded.gateway.config import GatewayConfig
 from phalanx.engines.embedded.gateway.gate import request_dial
+from phalanx.engines.embedded.gateway.starting import start_gateway
 from phalanx.engines.embedded.node_control import RemoteControl
 from phalanx.engines.embedded.node_member import MemberConfig, report_of, row_of
+from phalanx.engines.embedded.session import started_at
 from phalanx.model.ids import CONTROL, PREFIX_BYTES, node_process_id
 from phalanx.protocol.cluster_messages import Acked, Answer, Ask, NodeReport, View, ViewRow
 from phalanx.protocol.gateway_messages import AddressBook, Listening, Pull, Pulled, Unable
@@ -46,18 +51,20 @@ class Member:
         self._last_report: NodeReport | None = None
         self._epoch = 0
         self.is_stale = ""
-        """Why the head takes this node for dead; then it must come back as a new one."""
+        self._is_announced = False
 
     # ---- the gateway -------------------------------------------------------------------------
 
-    def take_gateway(self, sock: socket.socket) -> None:
-        """The gateway's end of the channel, before the loop runs."""
-        self._gateway = GatewayChannel(sock)
-        self._gateway.tag = "gateway"
-
     def start(self) -> None:
         """See Membership."""
-        assert self._gateway is not None
+        config = GatewayConfig(
+            prefixes=(self._shell.prefix,),
+            token_file=self._config.token_file,
+            host=self._config.host,
+            port=self._config.port,
+            insecure=self._config.insecure,
+        )
+        self._gateway = GatewayChannel(start_gateway(config, self._shell.session))
         self._shell.loop.watch(self._gateway)
         book = AddressBook({CONTROL[:PREFIX_BYTES].hex(): self._config.head})
         self._gateway.post(book)  # type: ignore[arg-type]
@@ -80,16 +87,16 @@ class Member:
     def is_lost(self, connection: Connection) -> bool:
         """See Membership."""
         if connection is self._gateway:
-            print("phalanx: the node's gateway has ended", flush=True)
-            self._shell.loop.is_stopping = True
+            self._refused("The node's gateway has ended.")
             return True
         if connection is not self._head:
             return False
         self._head = self.link.connection = None
         self._dial_at = time.monotonic() + _RETRY_S
         self._is_viewing = False
-        if connection.refusal:
-            self._shell.note(f"the head cannot be reached: {connection.refusal}")
+        if connection.refusal and not self._is_announced:
+            where = self._shell.config.address
+            self._refused(f"The head at {where} cannot be reached: {connection.refusal}")
         return True
 
     def on_message(self, connection: Connection, message: Any) -> None:
@@ -114,8 +121,7 @@ class Member:
                 self._address = (message.host, message.port)
                 self._dial()
             case Unable():
-                print(f"phalanx: the node cannot start: {message.reason}", flush=True)
-                self._shell.loop.is_stopping = True
+                self._refused(message.reason)
             case Pulled():
                 if message.ok and message.seconds > 0:
                     self._shell.bandwidth = self._shell.bandwidth.with_sample(
@@ -144,11 +150,11 @@ class Member:
         row.host, row.port = self._address
         shell = self._shell
         inventory = {
-            "row": msgspec.to_builtins(row),
+            "row": row,
             "hostname": socket.gethostname(),
             "epoch": self._epoch,
             "actors": shell.actors.here(),
-            "bundles": msgspec.to_builtins(shell.bundles.inventory()),
+            "bundles": shell.bundles.inventory(),
             "processes": [c.peer for c in shell.local_peers()],
         }
         return Ask(0, b"", "join", inventory)
@@ -156,22 +162,47 @@ class Member:
     def _joined(self, answer: Answer) -> None:
         if answer.error is not None:
             kind, text = answer.error
-            print(f"phalanx: the head refuses this node: {text}", flush=True)
+            self._refused(f"The head at {self._shell.config.address} refuses this node: {text}")
             self.is_stale = text if kind == "StaleNodeError" else ""
-            self._shell.loop.is_stopping = True
             return
         assert self._head is not None
         self._epoch = answer.result["epoch"]
         self.link.connected(self._head)
         self._last_report = None
-        self._shell.note("joined")
+        self._announce(
+            Announcement(
+                kind="node",
+                pid=os.getpid(),
+                started=started_at(os.getpid()) or "",
+                address=self._shell.config.address,
+                token_file=self._config.token_file,
+                node_id=self._shell.config.node_id,
+                is_private=self._shell.config.is_private,
+            )
+        )
+
+    def _refused(self, reason: str) -> None:
+        """There is no place for this node in that cluster."""
+        self._announce(reason)
+        self._shell.note(reason)
+        self._shell.stop()
+
+    def _announce(self, what: Announcement | str) -> None:
+        if not self._is_announced:
+            self._is_announced = True
+            announce(self._shell.session, self._shell.config.ready_fd, what)
+
+    def stop(self) -> None:
+        """See Membership."""
+        if self._head is not None and not self.is_stale:
+            self._head.post(Ask(0, b"", "leave", {"reason": "it was told to stop"}))
+            self._head.drain_all(1.0)
 
     def tick(self, now: float) -> None:
         """See Membership."""
         if self._head is None:
             if now - self._silent_since > self._config.patience_s:
-                print("phalanx: no head for too long: the node ends", flush=True)
-                self._shell.loop.is_stopping = True
+                self._refused(f"No head was there for {self._config.patience_s:g} s.")
             elif self._address[1] and now >= self._dial_at:
                 self._dial()
             return

@@ -35,6 +35,12 @@ class Membership(Protocol):
     """What the rest of the node uses."""
 
     link: ControlLink
+    is_stale: str
+    """Why the head takes this node for dead; then it must come back as a new one."""
+
+    def stop(self) -> None:
+        """Leave."""
+        ...
 
     def start(self) -> None:
         """Join."""
@@ -133,6 +139,7 @@ class Alone:
 
     def __init__(self, shell: NodeShell) -> None:
         self._shell = shell
+        self.is_stale = ""
         self._mailbox = Mailbox()
         prefix = shell.prefix
 
@@ -153,6 +160,9 @@ class Alone:
         self._control.join_alone(self.own_row())
         self.report_now()
         self._mailbox.empty()
+
+    def stop(self) -> None:
+        """There is nobody to tell."""
 
     def tick(self, now: float) -> None:
         """See Membership."""

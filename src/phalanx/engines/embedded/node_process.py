@@ -114,6 +114,12 @@ class NodeConfig(msgspec.Struct, kw_only=True):
     """The cluster that it joins; None: it is a cluster of its own."""
     address: str = ""
     """HOST:PORT of the cluster's head; empty for a cluster of one."""
+    ready_fd: int = -1
+    """Where a daemon says that it has joined, or why it cannot."""
+    parent_fd: int = -1
+    """The node ends when the other end of this pipe closes."""
+    is_private: bool = False
+    """Whether `init(address="auto")` passes it over."""
 
 
 class NodeShell:
@@ -173,8 +179,15 @@ class NodeShell:
         """Until told to stop, or the driver that it lives with is gone."""
         if driver is not None:
             self.loop.watch(driver)
+        if self.config.parent_fd >= 0:
+            self.loop.call_when_readable(self.config.parent_fd, self.stop)
         self.member.start()
         self.loop.serve()
+        self.member.stop()
+
+    def stop(self) -> None:
+        """End after this round."""
+        self.loop.is_stopping = True
 
     # ---- time and ends -----------------------------------------------------------------------
 
@@ -265,7 +278,7 @@ class NodeShell:
         elif connection.tag == "node":
             self.others.on_message(connection, message)
         elif self.member.is_control(connection):
-            self.member.on_message(message)
+            self.member.on_message(connection, message)
         elif not connection.peer and not _introduces(message):
             self.loop.lose(connection)
         else:
@@ -514,22 +527,51 @@ def main() -> NoReturn:
     node_end, zygote_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     if os.fork() == 0:
         node_end.close()
-        if driver_fd >= 0:
-            os.close(driver_fd)
+        for fd in (driver_fd, config.ready_fd, config.parent_fd):
+            if fd >= 0:
+                os.close(fd)
         zygote.run(zygote_end, config.session, config.preload)
     zygote_end.close()
     driver = None
     if driver_fd >= 0:
         driver = Connection(socket.socket(fileno=driver_fd))
     code = 0
+    shell = None
     try:
-        NodeShell(config, node_end).serve(driver)
+        shell = NodeShell(config, node_end)
+        if not config.lives_with_driver:
+            sessions.own(config.session, os.getpid())
+            signal.signal(signal.SIGTERM, lambda *_: shell.stop())
+        shell.serve(driver)
     except BaseException:
         traceback.print_exc()
         code = 1
     finally:
         sessions.remove(config.session)
+    if shell is not None and shell.member.is_stale:
+        come_back(config)
     os._exit(code)
+
+
+def come_back(config: NodeConfig) -> NoReturn:
+    """The head has given this node up: it is another one from now on, and holds nothing."""
+    session = sessions.create(os.path.dirname(config.session.directory))
+    node_id = secrets.token_hex(28)
+    labels = {**config.labels, "ray.io/node-id": node_id}
+    again = msgspec.structs.replace(
+        config, session=session, node_id=node_id, labels=labels, ready_fd=-1
+    )
+    text = json.dumps(msgspec.to_builtins(again)).encode() + b"\n"
+    source = os.memfd_create("phalanx-node")
+    os.write(source, text)
+    os.lseek(source, 0, os.SEEK_SET)
+    os.dup2(source, 0)
+    log = os.open(os.path.join(session.logs, "daemon.log"), os.O_WRONLY | os.O_CREAT, 0o600)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    if config.parent_fd >= 0:
+        os.set_inheritable(config.parent_fd, True)
+    os.execv(sys.executable, [sys.executable, "-m", __spec__.name, "-1"])
 
 
 if __name__ == "__main__":

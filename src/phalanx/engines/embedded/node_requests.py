@@ -54,6 +54,8 @@ class NodeRequests:
         self._shell = shell
         self._methods: dict[str, Callable[..., Any]] = {
             "register_driver": self._register_driver,
+            "node_id": lambda connection, token: self._shell.config.node_id,
+            "node_labels": lambda connection, token: self._shell.config.labels,
             "reserve": self._reserve,
             "environment": self._environment,
             "set_resource": self._set_resource,

@@ -65,6 +65,8 @@ class ControlShell:
         self.send_raw = send
         self.books = books or Books(None)
         self.is_alone = is_alone
+        self.address = ""
+        """HOST:PORT where nodes find this control store."""
         self.nodes = NodeDirectory(self, _ALONE if is_alone else limits)
         self.jobs = JobShell(self)
         self.groups = GroupShell(self)
@@ -135,6 +137,8 @@ class ControlShell:
         match message:
             case Ask(method="join"):
                 self._join(prefix, message, now)
+            case Ask(method="leave"):
+                self.nodes.leave(self._node_id(prefix), message.args["reason"])
             case Ask():
                 self._requests.answer(prefix, message)
             case Told():
