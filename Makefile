@@ -43,7 +43,7 @@ fmt: setup ## put the code into the house's format
 	@$(BIN)/ruff format src tests examples
 	@$(BIN)/ruff check --fix src tests examples
 
-bench: setup ## every row of Ray's microbenchmark, placement, batch (PEER=ray: Ray beside)
+bench: setup ## every row of Ray's microbenchmark, placement, batch, store (PEER=ray: Ray beside)
 	@$(BIN)/phalanx bench --group all $(if $(PEER),--peer $(PEER))
 
 clean: ## remove .venv and caches

@@ -83,3 +83,79 @@ def test_without_a_connection_it_warns() -> None:
     plan = decide(None)
     assert len(plan.binds) == 2
     assert plan.warnings
+
+
+def table(verb: str, use: str = "allocate") -> str:
+    """A task that waits and one that runs, with a server for one point alone."""
+    return f"""
+use {use} | priority, extender(extender.urlPrefix=http://x/; extender.{verb}Verb=v) | predicates
+case c
+node a 1c 1G
+node b 1c 1G
+queue q
+queue r
+gang low q prio=1 phase=Running
+gang g q min=1 prio=9 res=1c,1G phase={"Pending" if "enqueue" in use else "Inqueue"}
+task x low 1c 1G @a
+task y low 1c 1G @b
+task t g 1c 1G
+"""
+
+
+ANSWERS: list[tuple[str, str, Any, tuple[int, int]]] = [
+    ("queueOverused", "allocate", {"overused": True}, (0, 0)),
+    ("jobReady", "allocate", {"ready": False}, (0, 0)),
+    ("jobEnqueueable", "enqueue, allocate", {"status": -1}, (0, 0)),
+    ("jobEnqueueable", "enqueue, allocate", {"status": 1}, (1, 0)),
+    ("jobEnqueueable", "enqueue, allocate", None, (1, 0)),
+    ("preemptable", "preempt", {"victims": []}, (0, 0)),
+    ("preemptable", "preempt", {"victims": ["default/y"]}, (0, 1)),
+    ("preemptable", "preempt", {"victims": [], "status": 0}, (0, 1)),
+    ("preemptable", "preempt", None, (0, 1)),
+]
+
+
+@pytest.mark.parametrize(("verb", "use", "answer", "done"), ANSWERS)
+def test_each_point(verb: str, use: str, answer: Any, done: tuple[int, int]) -> None:
+    text = table(verb, use)
+    if use != "preempt":
+        text = "\n".join(x for x in text.splitlines() if not x.startswith("task y"))
+    plan = decide(lambda url, payload, timeout_s: answer, text)
+    assert (len(plan.binds), len(plan.evicted)) == done
+
+
+def test_victims_of_another_queue() -> None:
+    text = table("reclaimable", "reclaim").replace("gang g q", "gang g r")
+    text = text.replace("priority, extender", "gang(on=[jobStarving]), extender")
+    plan = decide(lambda url, payload, timeout_s: {"victims": ["default/y"]}, text)
+    assert plan.evicted == ("default/y",)
+
+
+def test_it_hears_of_the_session() -> None:
+    heard: list[tuple[str, float, list[str]]] = []
+
+    def send(url: str, payload: Any, timeout_s: float) -> None:
+        heard.append((url, timeout_s, sorted(payload)))
+
+    verbs = "onSessionOpenVerb=open; extender.onSessionClose"
+    text = table("jobReady").replace("jobReady", verbs)
+    text = text.replace("Verb=v", "Verb=close; extender.httpTimeout=100ms")
+    decide(send, text)
+    assert heard == [
+        ("http://x/open", 0.1, ["jobs", "nodes", "queues"]),
+        ("http://x/close", 0.1, []),
+    ]
+
+
+def test_a_server_that_must_hear_of_the_session_and_does_not_has_no_say() -> None:
+    text = table("queueOverused").replace(
+        "extender.queueOverused",
+        "extender.ignorable=false; extender.onSessionOpenVerb=open; extender.queueOverused",
+    )
+
+    def send(url: str, payload: Any, timeout_s: float) -> Any:
+        if url.endswith("open"):
+            raise OSError("refused")
+        return {"overused": True}
+
+    assert len(decide(send, text.replace("@b", "")).binds) == 1

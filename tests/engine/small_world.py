@@ -22,6 +22,7 @@ from phalanx.owner.tasks import ClassKey, FunctionRecord, Template
 from phalanx.protocol.messages import (
     FAILED,
     Cancel,
+    Claimed,
     Done,
     Failed,
     Function,
@@ -102,7 +103,7 @@ class Owner:
         self.node = Wire(process_id)
         self.results = {}
         self._sequence = itertools.count(1)
-        self.submission = Submission(self)
+        self.submission = self.tasks = Submission(self)
 
     def next_sequence(self):
         return next(self._sequence)
@@ -327,7 +328,9 @@ class World:
         if isinstance(message, LeaseReturned):
             self.machine.returned(message.lease, message.reusable, now)
             return
-        assert isinstance(message, LeaseWanted)
+        if not isinstance(message, LeaseWanted):
+            assert isinstance(message, Claimed), message
+            return
         request = ResourceSet.from_mapping(message.resources)
         self.machine.want(
             now,
@@ -354,8 +357,11 @@ class World:
         (owner, task), worker.running = worker.running, None
         took = 0.05 if task.name == "slow" else 0.00002
         self.clock.now += took
-        done = Done(task.number, b"", 0.0, took)
-        worker.links[owner][0].post(done)
+        worker.links[owner][0].post(self.outcome(worker, task, took))
+
+    def outcome(self, worker, task, took):
+        """What a worker says of a task that it ran."""
+        return Done(task.number, b"", 0.0, took)
 
 
 class _Out:

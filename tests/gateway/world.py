@@ -45,7 +45,7 @@ class Node:
         self._stack = contextlib.ExitStack()
         self._stack.callback(sessions.remove, self.session)
         ours, theirs = socket.socketpair()
-        self.errors_path = Path(self.session.directory) / "errors"
+        self.errors_path = Path(directory) / f"errors-{self.session.name}"
         config = GatewayConfig(prefixes=(self.prefix,), token_file=str(token_file), **config)
         with theirs, open(self.errors_path, "wb") as errors:
             self.process = subprocess.Popen(

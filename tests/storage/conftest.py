@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import shutil
 import socket
 import tempfile
@@ -17,6 +18,8 @@ from phalanx.storage.opening import open_storage
 from phalanx.storage.storage import Storage
 
 BY_KEY = {"lineage": 4, "objects": 4}
+FAST = "/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp"
+"""Only processes are killed here, so memory keeps what a disk would; and its path is short."""
 KINDS = ("memory", "sqlite", "redis", "three sqlite shards", "two redis shards")
 DURABLE_KINDS = KINDS[1:]
 
@@ -52,7 +55,7 @@ class Place:
 @pytest.fixture(scope="session")
 def redis_server() -> Iterator[RedisServer]:
     """One server for the tests that neither stop it nor set it up; they use names of their own."""
-    directory = tempfile.mkdtemp(prefix="phx-", dir="/tmp")
+    directory = tempfile.mkdtemp(prefix="phx-", dir=FAST)
     try:
         with RedisServer(directory) as server:
             yield server
@@ -63,14 +66,14 @@ def redis_server() -> Iterator[RedisServer]:
 @pytest.fixture
 def short_directory() -> Iterator[Path]:
     """A directory whose path leaves room for a socket's name."""
-    directory = tempfile.mkdtemp(prefix="phx-", dir="/tmp")
+    directory = tempfile.mkdtemp(prefix="phx-", dir=FAST)
     yield Path(directory)
     shutil.rmtree(directory)
 
 
 @pytest.fixture
 def make_place(
-    request: pytest.FixtureRequest, tmp_path: Path, worker_id: str
+    request: pytest.FixtureRequest, short_directory: Path
 ) -> Iterator[Callable[[str], Place]]:
     """Makes an empty place of a kind; as many as the test wants."""
     places: list[Place] = []
@@ -80,7 +83,9 @@ def make_place(
         count = {"three": 3, "two": 2}.get(kind.split(maxsplit=1)[0], 1)
         unique = [f"{request.node.name}-{next(numbers)}" for _ in range(count)]
         if "sqlite" in kind:
-            files = [tmp_path / f"store-{name.rpartition('-')[2]}" / "head.db" for name in unique]
+            files = [
+                short_directory / f"store-{name.rpartition('-')[2]}" / "head.db" for name in unique
+            ]
             locks = [file.with_name("head.db.lock") for file in files]
             place = Place([f"sqlite:{file}" for file in files], locks)
         elif "redis" in kind:

@@ -54,7 +54,9 @@ def test_a_writer_killed_at_full_speed(place: Place, acknowledged: int) -> None:
     theirs.close()
     last = 0
     while last < acknowledged:
-        last = read_number(ours) or 0
+        number = read_number(ours)
+        assert number is not None, "the writer ended by itself"
+        last = number
     process.kill()
     while (number := read_number(ours)) is not None:
         last = number

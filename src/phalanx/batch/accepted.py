@@ -43,6 +43,10 @@ def _flag(value: Any) -> bool:
     return isinstance(value, bool) or str(value).strip().lower() in known
 
 
+def _is_true(value: Any) -> bool:
+    return str(value).strip().lower() in ("true", "t", "1")
+
+
 def _hours(value: Any) -> bool:
     start, _, end = str(value).partition("-")
     return clock_minutes(start) is not None and clock_minutes(end) is not None
@@ -51,6 +55,8 @@ def _hours(value: Any) -> bool:
 NUMBER = Kind(says="a number", good=_number)
 WHOLE = Kind(says="a whole number", good=lambda v: _number(v) and float(v).is_integer())
 FLAG = Kind(says="true or false", good=_flag)
+ONLY_ONE = Kind(says="true or false", good=_flag)
+"""As FLAG; of all that are declared so, at most one may be true."""
 TEXT = Kind(says="text", good=lambda v: isinstance(v, str))
 DURATION = Kind(
     says="a duration such as 1h30m", good=lambda v: isinstance(v, str) and seconds(v) is not None
@@ -71,6 +77,11 @@ def one_of(*words: str) -> Kind:
 
 def check_arguments(at: Place, accepted: Accepted) -> None:
     """Refuse values of the wrong kind. Raises BatchFileError with the line."""
+    alone = [
+        k for k, v in at.members().items() if accepted.get(k) is ONLY_ONE and _is_true(v.value)
+    ]
+    if len(alone) > 1:
+        at.get(alone[1]).fail(f"at most one of {', '.join(alone)} is true")
     for key, place in at.members().items():
         kind = _of(accepted, key)
         if place.value is None or kind is None:

@@ -7,11 +7,12 @@ them into numbers that arithmetic is exact on.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from phalanx.batch.config import Configuration
+from phalanx.model.jobs.topology import NetworkTopology as NetworkTopology  # noqa: PLC0414 -- read from here
 
 Labels = tuple[tuple[str, str], ...]
 Amounts = tuple[tuple[str, float], ...]
@@ -194,14 +195,6 @@ class QueueSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     annotations: Labels = ()
     past_usage: float = 0.0
     """Share of the cluster used lately, already decayed (see plugins.half_life)."""
-
-
-class NetworkTopology(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """How close a gang must (hard) or should (soft) be; at most one of the two bounds."""
-
-    mode: Literal["hard", "soft"] = "hard"
-    highest_tier: int | None = None
-    highest_tier_name: str = ""
 
 
 class SubgroupPolicy(msgspec.Struct, frozen=True, kw_only=True, gc=False):

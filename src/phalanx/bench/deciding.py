@@ -1,4 +1,4 @@
-"""The benchmarks of the deciding core: placement of requests, and whole batch cycles.
+"""The benchmarks below the engine: placement of requests, whole batch cycles, the control store.
 
 Each lives beside what it measures, in a module with `run(clock)`; the clock is handed in because
 the deciding core has none. It gives rows, each a dict from the name of a figure to the figure.
@@ -17,6 +17,7 @@ from rich.table import Table
 MODULES = {
     "placement": "phalanx.policies.benchmark",
     "batch": "phalanx.batch.benchmark",
+    "store": "phalanx.bench.store",
 }
 
 Figures = dict[str, Any]
@@ -44,7 +45,7 @@ def decision_table(name: str, rows: Sequence[Figures]) -> Table:
         for column in dict.fromkeys(column for row in rows for column in row)
         if all(isinstance(row.get(column, ""), (str, int, float)) for row in rows)
     ]
-    table = Table(title=f"Deciding: {name}")
+    table = Table(title=name.capitalize())
     for column in columns:
         is_text = isinstance(rows[0].get(column), str)
         table.add_column(column.replace("_", " "), justify="left" if is_text else "right")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -19,6 +20,8 @@ from phalanx.model.lifecycle import (
 
 KEEP_DEAD = 10_000
 REGISTRATION_S = 5.0
+CONFIRMATION_S = 60.0
+"""How long a restarted head waits for the nodes to say which actors they have."""
 
 
 class ActorRecord(msgspec.Struct, kw_only=True, eq=False):
@@ -41,6 +44,8 @@ class ActorRecord(msgspec.Struct, kw_only=True, eq=False):
     state: str = PENDING_CREATION
     incarnation: int = 0
     restarts: int = 0
+    node: str = ""
+    """The node that was asked for a worker, or has it; in hex."""
     worker: bytes = b""
     pid: int = 0
     reason: str = ""
@@ -85,6 +90,8 @@ class ActorTable:
         self._names: dict[tuple[str, str], bytes] = {}
         self._awaited: dict[bytes, tuple[float, list[bytes]]] = {}
         """Watchers of actors whose registration is still on its way, with their deadline."""
+        self._unconfirmed: dict[bytes, float] = {}
+        """Actors that were restored, and until when their nodes may say that they have them."""
 
     def announce(self, record: ActorRecord) -> None:
         """Make an actor known whose constructor's arguments are not there yet."""
@@ -162,12 +169,78 @@ class ActorTable:
                 reason="The actor is not known to this cluster.",
             )
             self._effects.publish(gone, watchers)
+        for actor in [a for a, deadline in self._unconfirmed.items() if now >= deadline]:
+            self._missing(self._actors[actor])
 
-    def placed(self, actor: bytes, worker: bytes) -> bool:
-        """A worker was found. False when the actor needs none any more."""
+    # ---- a head that restarts ----------------------------------------------------------------
+
+    def restore(self, rows: Iterable[ActorRecord], now: float) -> None:
+        """Know again what the head knew before it restarted.
+
+        Whose node was asked for a worker, or has it, counts as died when the node does not
+        `confirm` it in time; the others are placed.
+        """
+        restored = list(rows)
+        for record in restored:
+            self._actors[record.actor] = record
+            if record.state == DEAD:
+                continue
+            if record.name:
+                self._names[record.namespace, record.name] = record.actor
+            if record.node:
+                self._unconfirmed[record.actor] = now + CONFIRMATION_S
+        for record in restored:
+            if not record.node:
+                self._place_anew(record)
+
+    def row(self, record: ActorRecord) -> ActorRecord:
+        """What is stored of an actor: a copy that later changes leave alone."""
+        return msgspec.structs.replace(record, watchers=list(record.watchers))
+
+    def confirm(self, node: str, workers: Mapping[bytes, bytes]) -> list[bytes]:
+        """A node joined again and says which actors have a worker there, or wait for one (b"").
+
+        Those that should be there and are not have died, or are placed anew. The answer: actors
+        that nobody counts on there, whose workers the node has to end.
+        """
+        strangers = []
+        for actor, worker in workers.items():
+            record = self._actors.get(actor)
+            is_ours = record is not None and record.state != DEAD and record.node == node
+            if record is None or not is_ours or record.worker not in (b"", worker):
+                strangers.append(actor)
+                continue
+            self._unconfirmed.pop(actor, None)
+            record.worker = worker
+        for record in list(self._actors.values()):
+            is_there = record.actor in workers and record.actor not in strangers
+            if record.node == node and record.state != DEAD and not is_there:
+                self._missing(record)
+        return strangers
+
+    def _missing(self, record: ActorRecord) -> None:
+        """Its node does not have it."""
+        if record.worker:
+            told = f"the node {record.node} does not have it any more"
+            self._lost(record, told, told)
+        else:
+            self._place_anew(record)
+
+    # ---- its life ----------------------------------------------------------------------------
+
+    def sent(self, actor: bytes, node: str) -> None:
+        """This node was asked for a worker; or none, with an empty id."""
+        record = self._actors.get(actor)
+        if record is not None and record.state != DEAD:
+            record.node = node
+
+    def placed(self, actor: bytes, worker: bytes, node: str = "") -> bool:
+        """A worker was found on the node that was asked. False when the actor does not need it."""
         record = self._actors.get(actor)
         if record is None or record.state == DEAD:
             return False
+        if node and (record.node != node or record.worker not in (b"", worker)):
+            return False  # an answer of a node that was asked before
         record.worker = worker
         self._effects.create_on(record)
         return True
@@ -194,7 +267,32 @@ class ActorTable:
         record = self._actors.get(actor)
         if record is None or record.worker != worker or record.state == DEAD:
             return
-        record.worker = b""
+        self._lost(record, reason, f"its process ended: {reason}")
+
+    def node_gone(self, node: str, reason: str) -> None:
+        """A node is dead: its actors restart as declared, those that waited there are placed anew.
+
+        What waited there is not charged with a restart.
+        """
+        for record in list(self._actors.values()):
+            if record.node != node or record.state == DEAD:
+                continue
+            if record.worker:
+                told = f"the node {node} died: {reason}"
+                self._lost(record, told, told)
+            else:
+                self._place_anew(record)
+
+    def _place_anew(self, record: ActorRecord) -> None:
+        record.node = ""
+        self._unconfirmed.pop(record.actor, None)
+        if record.state in (PENDING_CREATION, RESTARTING):
+            self._effects.place_actor(record)
+
+    def _lost(self, record: ActorRecord, reason: str, told: str) -> None:
+        """Its worker is gone: restart it, or call it dead. `told`: why, after "it died because"."""
+        record.worker, record.node = b"", ""
+        self._unconfirmed.pop(record.actor, None)
         if record.is_ending:
             self._die(record, record.is_ending)
         elif record.max_restarts < 0 or record.restarts < record.max_restarts:
@@ -204,7 +302,7 @@ class ActorTable:
             self._move(record, RESTARTING)
             self._effects.place_actor(record)
         else:
-            self._die(record, f"The actor died because its process ended: {reason}.")
+            self._die(record, f"The actor died because {told}.")
 
     def leaving(self, actor: bytes, reason: str) -> None:
         """It ends by its own will (exit_actor): no restart."""
@@ -261,6 +359,7 @@ class ActorTable:
             self._names.pop((record.namespace, record.name), None)
         self._move(record, DEAD)
         record.creation = b""
+        self._unconfirmed.pop(record.actor, None)
         if len(self._actors) <= KEEP_DEAD:
             return
         dead = [a for a, r in self._actors.items() if r.state == DEAD]

@@ -354,7 +354,7 @@ class GroupTable:
         bundles: dict[str, dict[int, ResourceSet]] = {}
         for index, node in zip(group.missing(), placed.nodes, strict=True):
             bundles.setdefault(node, {})[index] = group.bundles[index]
-            self._cluster.view.nodes.take(node, group.bundles[index])
+            self._cluster.count_in(node, group.bundles[index], True)
         group.infeasible = group.waits_for = ""
         group.attempt_number += 1
         group.attempt = Attempt(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from phalanx.model.lifecycle import ALIVE, DEAD
@@ -46,6 +47,9 @@ class ClusterNodes:
         self.waiting = LeastWaiting()
         self.shape = 0
         """Counts the changes that may make feasible what was not: nodes, totals, labels."""
+        self._backlogs: dict[str, Backlog] = {}
+        self._rows: dict[str, tuple[NodeRow, ResourceSet]] = {}
+        self._counted: set[str] = set()
 
     def put(self, row: NodeRow, load: ResourceSet = EMPTY) -> bool:
         """Take over a node's row; a dead one is forgotten. Whether its resources changed.
@@ -72,8 +76,31 @@ class ClusterNodes:
                 self.shape += 1
             nodes.put(state)
         backlog = Backlog(queue_length=row.queue_length, run_s=row.run_s, bandwidth=row.bandwidth)
-        self.waiting.report(self.view, row.node_id, backlog)
+        self._report(row.node_id, backlog)
+        self._rows[row.node_id] = (row, load)
+        self._counted.discard(row.node_id)
         return is_news
+
+    def count_in(self, node_id: str, request: ResourceSet, is_available: bool) -> None:
+        """Count what was sent to a node, before its next report says so: as taken, or as waiting.
+
+        So that many choices in a row do not all fall on one node.
+        """
+        self._counted.add(node_id)
+        if is_available:
+            self.view.nodes.take(node_id, request)
+            return
+        backlog = self._backlogs[node_id]
+        self._report(node_id, replace(backlog, queue_length=backlog.queue_length + 1))
+
+    def drop_counts(self) -> None:
+        """Go back to what the nodes themselves said last.
+
+        To be called when a copy is told the changes: a node that is as it was before has no row
+        among them.
+        """
+        for node_id in sorted(self._counted):
+            self.put(*self._rows[node_id])
 
     def remove(self, node_id: str) -> bool:
         """Forget a node. Whether it was known."""
@@ -81,8 +108,14 @@ class ClusterNodes:
             return False
         self.view.nodes.remove(node_id)
         self.waiting.forget(node_id)
+        del self._backlogs[node_id], self._rows[node_id]
+        self._counted.discard(node_id)
         self.shape += 1
         return True
+
+    def _report(self, node_id: str, backlog: Backlog) -> None:
+        self._backlogs[node_id] = backlog
+        self.waiting.report(self.view, node_id, backlog)
 
 
 def _shape(node: NodeState) -> object:

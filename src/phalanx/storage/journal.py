@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from phalanx.storage.errors import StorageError
 from phalanx.storage.shard import Batch, Row
 
-BATCH_ROWS = 5_000
+BATCH_ROWS = 2_000
 """At most so many rows are written together, so that no write takes long."""
 BATCH_BYTES = 8 * 2**20
 QUEUE_BYTES = 256 * 2**20

@@ -19,7 +19,7 @@ from typing import ClassVar
 import numpy as np
 
 from phalanx.batch import jobs as j
-from phalanx.batch.accepted import FLAG, FOREIGN, WHOLE, Accepted, one_of
+from phalanx.batch.accepted import FOREIGN, ONLY_ONE, WHOLE, Accepted, one_of
 from phalanx.batch.amounts import Flags, Vector
 from phalanx.batch.arguments import Arguments, flag, text, whole
 from phalanx.batch.jobs import Job
@@ -79,9 +79,9 @@ class DeviceShare:
 
     name = "deviceshare"
     accepts: ClassVar[Accepted] = {
-        "deviceshare.GPUSharingEnable": FLAG,
-        "deviceshare.GPUNumberEnable": FLAG,
-        "deviceshare.VGPUEnable": FLAG,
+        "deviceshare.GPUSharingEnable": ONLY_ONE,
+        "deviceshare.GPUNumberEnable": ONLY_ONE,
+        "deviceshare.VGPUEnable": ONLY_ONE,
         "deviceshare.SchedulePolicy": one_of("binpack", "spread"),
         "deviceshare.ScheduleWeight": WHOLE,
         "deviceshare.NodeLockEnable": FOREIGN,
@@ -90,13 +90,11 @@ class DeviceShare:
         "deviceshare.KnownGeometriesCMName": FOREIGN,
         "deviceshare.KnownGeometriesCMNamespace": FOREIGN,
     }
-    at_most_one = tuple(list(accepts)[:3])
 
     def __init__(self, arguments: Arguments) -> None:
-        unsaid = not any(key in arguments for key in self.at_most_one)
-        self._memory, self._number, self._virtual = (
-            flag(arguments, key, unsaid) for key in self.at_most_one
-        )
+        ways = [f"deviceshare.{x}Enable" for x in ("GPUSharing", "GPUNumber", "VGPU")]
+        unsaid = not any(way in arguments for way in ways)
+        self._memory, self._number, self._virtual = (flag(arguments, way, unsaid) for way in ways)
         self._policy = text(arguments, "deviceshare.SchedulePolicy")
         self._weight = whole(arguments, "deviceshare.ScheduleWeight", 0)
 

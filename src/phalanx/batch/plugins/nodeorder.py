@@ -4,13 +4,16 @@ Source: Volcano's nodeorder plugin over kube-scheduler's scorers. least = mean o
 of (capacity - asked) * 100 / capacity; most = the same of asked; balanced = (1 - spread of the used
 fractions) * 100, the spread being half the distance for two resources, else the standard deviation;
 node affinity = sum of the weights of wishes met; taint toleration = 100 less the part of
-intolerable PreferNoSchedule taints; pod affinity and topology spread scaled to 0..100 over the
-candidates. In least and most, a task that asks for no cpu or memory counts as 100 milli-cores or
-200 MiB.
+intolerable PreferNoSchedule taints; image locality = (s - 23 MiB) * 100 / (n * 1000 MiB - 23 MiB),
+within 0..100, s being the sum over the task's n images that a node has of size * part of the nodes
+that have it; pod affinity and topology spread scaled to 0..100 over the candidates. In least and
+most, a task that asks for no cpu or memory counts as 100 milli-cores or 200 MiB.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -25,6 +28,10 @@ from phalanx.batch.plugin_parts.neighbours import Neighbours
 from phalanx.batch.rows import ALWAYS, NEVER, Ask, Rows, Scorer, never, touched
 from phalanx.batch.session import Session
 
+_MIB = 1024 * 1024
+_LEAST_BYTES, _MOST_BYTES = 23 * _MIB, 1000 * _MIB
+"""Images of less are not worth a score, and more of one does not count."""
+
 DEFAULTS = {
     "leastrequested": 1,
     "mostrequested": 0,
@@ -38,7 +45,8 @@ DEFAULTS = {
 
 
 class NodeOrder:
-    """`<name>.weight` for each of DEFAULTS; image locality knows no images here and gives 0."""
+    """`<name>.weight` for each of DEFAULTS. Nodes and tasks tell their `images`; one without a tag
+    is the latest."""
 
     name = "nodeorder"
     accepts: ClassVar[Accepted] = {f"{k}.weight": WHOLE for k in DEFAULTS}
@@ -63,6 +71,18 @@ class NodeOrder:
         if least or most or balanced:
             session.add("scorer", self.name, Scorer(name="load", score=load, changes=touched))
         self._wishes(session, cluster)
+        here = [{_tagged(name): size for name, size in n.images} for n in cluster.nodes]
+        if w["imagelocality"] and any(here):
+            pulled = Images(here)
+            session.add(
+                "scorer",
+                self.name,
+                Scorer(
+                    name="images",
+                    score=lambda rows, ask: w["imagelocality"] * pulled.score(rows, ask),
+                    changes=never,
+                ),
+            )
         neighbours = Neighbours(session)
         if w["podaffinity"]:
             session.add(
@@ -123,6 +143,31 @@ class NodeOrder:
                     changes=lambda _: ALWAYS if tainted else NEVER,
                 ),
             )
+
+
+class Images:
+    """How much of a task's images a node need not fetch; those that many nodes have count more."""
+
+    def __init__(self, here: Sequence[Mapping[str, float]]) -> None:
+        self._here = here
+        nodes = Counter(name for images in here for name in images)
+        self._spread = {name: count / len(here) for name, count in nodes.items()}
+
+    def score(self, rows: Rows, ask: Ask) -> Vector:
+        wanted = [_tagged(name) for name in ask.klass.shape.images]
+        most = _MOST_BYTES * max(len(wanted), 1)
+        out = np.zeros(len(rows))
+        for i, n in enumerate(rows.index if wanted else ()):
+            images = self._here[n]
+            found = sum(int(images[w] * self._spread[w]) for w in wanted if w in images)
+            found = min(max(found, _LEAST_BYTES), most)
+            out[i] = (found - _LEAST_BYTES) * 100 // (most - _LEAST_BYTES)
+        return out
+
+
+def _tagged(image: str) -> str:
+    """An image's name as a node lists it; the tag stands behind the last slash."""
+    return image if ":" in image.rpartition("/")[2] else f"{image}:latest"
 
 
 def _allocation(rows: Rows, klass: Klass, least: int, most: int) -> Counts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from phalanx.errors import PhalanxError
-from phalanx.policies.fragmentation import published
+from phalanx.policies.fragmentation import published, scarcity
 from phalanx.policies.fragmentation.mix import typical_mix
 from phalanx.policies.fragmentation.nodes import GpuNodes
 from phalanx.policies.fragmentation.placer import NodePolicy
@@ -21,6 +21,7 @@ POLICIES: dict[str, Maker] = {
     "gpupacking": lambda nodes, past, draws: published.GpuPacking(nodes),
     "bestfit": lambda nodes, past, draws: published.BestFit(nodes),
     "fgd": lambda nodes, past, draws: published.FragmentationDescent(nodes, typical_mix(past)),
+    "scarcity": lambda nodes, past, draws: scarcity.ScarcityDescent(nodes),
     "firstfit": lambda nodes, past, draws: published.FirstFit(nodes),
 }
 """One line a policy."""

@@ -13,83 +13,27 @@ import numpy as np
 
 from phalanx.policies.fragmentation.mix import Mix
 from phalanx.policies.fragmentation.nodes import Flags, Floats, GpuNodes, Ints, Rows
+from phalanx.policies.fragmentation.potential import Potential
 from phalanx.policies.fragmentation.shape import Shape
 
 
 class Fragmentation:
-    """The measure for one mix on one set of nodes; (T,) for T rows, in thousandths of a GPU."""
+    """The measure for one mix on one set of nodes, in thousandths of a GPU."""
 
     def __init__(self, nodes: GpuNodes, mix: Mix) -> None:
         self._nodes = nodes
-        self._mix = mix
-        self._accepted = mix.accepted(nodes.model_names)
+        self._share = mix.share
+        self._usable = Potential(nodes, mix, self._mean)
 
     def now(self, rows: Rows) -> Floats:
-        """The fragmentation of nodes as they are."""
-        nodes = self._nodes
-        left = nodes.gpu_left[rows][:, :, None]
-        at = left >= self._mix.thresholds
-        usable = self._usable(
-            rows, nodes.cpu_left[rows], at.sum(axis=1), np.where(at, left, 0).sum(axis=1)
-        )
-        return nodes.gpu_sum[rows] - usable
+        """(T,): the fragmentation of the nodes in `rows` as they are."""
+        return self._nodes.gpu_sum[rows] - self._usable.now(rows)
 
-    def growth_whole(self, rows: Rows, shape: Shape) -> Floats:
-        """How much it would grow if a pod took no GPU, or whole GPUs, lowest number first.
+    def growth(self, rows: Rows, shape: Shape) -> tuple[Rows, Rows, Floats]:
+        """How much it would grow with one more pod: entries as those of `Potential.falls`."""
+        where, device, fall = self._usable.falls(rows, shape)
+        return where, device, fall - shape.milli
 
-        Each of the nodes must have room for it.
-        """
-        nodes, mix = self._nodes, self._mix
-        left = nodes.gpu_left[rows]
-        before = left[:, :, None] >= mix.thresholds
-        count = before.sum(axis=1)
-        idle = np.where(before, left[:, :, None], 0).sum(axis=1)
-        cpu = nodes.cpu_left[rows]
-        usable = self._usable(rows, cpu, count, idle)
-        usable_after = self._usable(
-            rows, cpu - shape.cpu_milli, count - shape.num_gpu, idle - shape.milli
-        )
-        return usable - usable_after - shape.milli
-
-    def growth_shared(self, rows: Rows, shape: Shape) -> tuple[Rows, Rows, Floats]:
-        """The same for a part of one GPU, for each different GPU on which it fits.
-
-        Gives (which of `rows`, GPU, growth), in that order; of GPUs with equal amounts left only
-        the first is named.
-        """
-        nodes, mix = self._nodes, self._mix
-        left = nodes.gpu_left[rows]
-        at = left[:, :, None] >= mix.thresholds
-        count = at.sum(axis=1)
-        idle = np.where(at, left[:, :, None], 0).sum(axis=1)
-        usable = self._usable(rows, nodes.cpu_left[rows], count, idle)
-        where, device = np.nonzero((left >= shape.gpu_milli) & ~_repeated(left))
-        old = left[where, device][:, None]
-        new = old - shape.gpu_milli
-        was, stays = at[where, device], new >= mix.thresholds
-        usable_after = self._usable(
-            rows[where],
-            nodes.cpu_left[rows[where]] - shape.cpu_milli,
-            count[where] - was + stays,
-            idle[where] - np.where(was, old, 0) + np.where(stays, new, 0),
-        )
-        return where, device, usable[where] - usable_after - shape.gpu_milli
-
-    def _usable(self, rows: Rows, cpu: Ints, count: Ints, idle: Ints) -> Floats:
-        """Mean over the mix of idle share on GPUs that fit, given for each threshold the number
-        of such GPUs (T, K) and what is idle on them (T, K)."""
-        mix = self._mix
-        hosts = self._accepted[self._nodes.model[rows]]
-        hosts = hosts & (cpu[:, None] >= mix.cpu)
-        level = np.minimum(mix.level, max(0, len(mix.thresholds) - 1))
-        if not len(mix.thresholds):
-            return np.zeros(len(rows))
-        hosts &= count[:, level] >= mix.num
-        usable: Floats = np.where(hosts, idle[:, level], 0) @ mix.share
+    def _mean(self, rows: Rows, cpu: Ints, hosts: Flags, idle: Ints) -> Floats:
+        usable: Floats = np.where(hosts, idle, 0) @ self._share
         return usable
-
-
-def _repeated(left: Ints) -> Flags:
-    """(T, G): True where a GPU further to the left in the row has as much left."""
-    same = left[:, :, None] == left[:, None, :]
-    return np.asarray(np.tril(same, -1).any(axis=2), dtype=np.bool_)

@@ -51,15 +51,20 @@ def typical_mix(pods: Iterable[Shape] | Mapping[Shape, int], covered: float = CO
     counts: Counter[Shape] = Counter()
     for shape, count in Counter(pods).items():
         counts[replace(shape, memory_mib=0)] += count
-    ranked = sorted(counts.items(), key=lambda item: (-item[1], *_numbers(item[0])))
-    enough = covered * sum(counts.values())
+    return heaviest_mix(counts, covered)
+
+
+def heaviest_mix(weights: Mapping[Shape, int], covered: float) -> Mix:
+    """The shapes of most weight until they have `covered` of it all, by falling weight."""
+    ranked = sorted(weights.items(), key=lambda item: (-item[1], *_numbers(item[0])))
+    enough = covered * sum(weights.values())
     chosen: dict[Shape, float] = {}
     reached = 0
-    for shape, count in ranked:
+    for shape, weight in ranked:
         if reached >= enough:
             break
-        chosen[shape] = count
-        reached += count
+        chosen[shape] = weight
+        reached += weight
     return Mix(chosen)
 
 

@@ -152,19 +152,27 @@ class FragmentationDescent(FirstFit):
         self._measure = Fragmentation(nodes, mix)
 
     def score(self, rows: Rows, shape: Shape) -> Floats:
-        if not shape.is_shared:
-            return _hundredths(self._measure.growth_whole(rows, shape))
-        where, _, growth = self._measure.growth_shared(rows, shape)
-        best = np.full(len(rows), -np.inf)
-        np.maximum.at(best, where, _hundredths(growth))
-        return best
+        where, _, growth = self._measure.growth(rows, shape)
+        return best_of(where, _hundredths(growth), len(rows))
 
     def pick_devices(self, row: int, shape: Shape) -> tuple[int, ...]:
         if not shape.is_shared:
-            free = np.flatnonzero(self.nodes.gpu_left[row] >= WHOLE)
-            return tuple(int(d) for d in free[: shape.num_gpu])
-        _, device, growth = self._measure.growth_shared(np.array([row], dtype=np.intp), shape)
+            return lowest_free(self.nodes, row, shape)
+        _, device, growth = self._measure.growth(np.array([row], dtype=np.intp), shape)
         return (int(device[_hundredths(growth).argmax()]),)
+
+
+def best_of(where: Rows, scores: Floats, count: int) -> Floats:
+    """(count,): the best score of the entries that belong to each node."""
+    best = np.full(count, -np.inf)
+    np.maximum.at(best, where, scores)
+    return best
+
+
+def lowest_free(nodes: GpuNodes, row: int, shape: Shape) -> tuple[int, ...]:
+    """The free GPUs with the lowest numbers, as many as a pod asks for."""
+    free = np.flatnonzero(nodes.gpu_left[row] >= WHOLE)
+    return tuple(int(d) for d in free[: shape.num_gpu])
 
 
 def _hundredths(growth: Floats) -> Floats:

@@ -1,0 +1,72 @@
+"""What happens to jobs. Every event names its job by `namespace/name`."""
+
+from __future__ import annotations
+
+import msgspec
+
+from phalanx.model.jobs.records import WHOLE
+from phalanx.model.jobs.spec import JobSpec
+
+
+class JobEvent(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Something that happened to a job."""
+
+    job: str
+
+
+class Submitted(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """A new job."""
+
+    spec: JobSpec
+
+
+class Commanded(JobEvent, frozen=True, kw_only=True, tag=True):
+    """A person wants something done: AbortJob suspends, ResumeJob resumes, TerminateJob cancels."""
+
+    action: str
+    group: str = ""
+    index: int = WHOLE
+
+
+class Resized(JobEvent, frozen=True, kw_only=True, tag=True):
+    """The job's size or priority was changed; `manifests.job_rules` says what else may not."""
+
+    spec: JobSpec
+
+
+class Deleted(JobEvent, frozen=True, kw_only=True, tag=True):
+    """End the job if it lives, then forget it."""
+
+
+class Stranded(JobEvent, frozen=True, kw_only=True, tag=True):
+    """Some members run, the others cannot be placed: the podgroup is Unknown."""
+
+
+class MemberEvent(JobEvent, frozen=True, kw_only=True, tag=True):
+    """News of one attempt of one member."""
+
+    group: str
+    index: int
+    attempt: int
+
+
+class MemberRan(MemberEvent, frozen=True, kw_only=True, tag=True):
+    """Its processes run."""
+
+    node: str = ""
+
+
+class MemberExited(MemberEvent, frozen=True, kw_only=True, tag=True):
+    """Its processes ended by themselves, or after they were asked to end."""
+
+    exit_code: int
+    reason: str = ""
+
+
+class MemberLost(MemberEvent, frozen=True, kw_only=True, tag=True):
+    """It was evicted, or its node is gone: no fault of its own, whatever its exit code."""
+
+    reason: str = ""
+
+
+Event = Submitted | Commanded | Resized | Deleted | Stranded | MemberRan | MemberExited | MemberLost

@@ -1,0 +1,122 @@
+"""Pure questions about a job: who may start, how many must run, which policy holds, is it over."""
+
+from __future__ import annotations
+
+from phalanx.model.jobs import states as st
+from phalanx.model.jobs.records import JobRecord, MemberRecord
+from phalanx.model.jobs.spec import Policy, TaskGroup
+
+LIVE = (st.PENDING, st.RUNNING, st.TERMINATING)
+FREE_OF_CHARGE = frozenset({st.POD_EVICTED, st.UNKNOWN_EVENT, st.JOB_UPDATED, st.COMMAND_ISSUED})
+"""Causes that are not the job's fault: a restart for them takes none of its retries."""
+
+ALLOWED = {
+    st.PENDING: {
+        st.RESTART_JOB: st.RESTARTING,
+        st.RESTART_TASK: st.RESTARTING,
+        st.RESTART_POD: st.RESTARTING,
+        st.RESTART_PARTITION: st.RESTARTING,
+        st.ABORT_JOB: st.ABORTING,
+        st.COMPLETE_JOB: st.COMPLETING,
+        st.TERMINATE_JOB: st.TERMINATING,
+    },
+    st.ABORTING: {st.RESUME_JOB: st.RESTARTING, st.TERMINATE_JOB: st.TERMINATING},
+    st.ABORTED: {st.RESUME_JOB: st.RESTARTING, st.TERMINATE_JOB: st.TERMINATING},
+    st.COMPLETING: {},
+    st.TERMINATING: {},
+    st.COMPLETED: {},
+    st.FAILED: {},
+    st.TERMINATED: {},
+}
+"""State and action to the next state; an action that is not in a state's row does nothing there."""
+ALLOWED[st.RUNNING] = ALLOWED[st.PENDING]
+ALLOWED[st.RESTARTING] = ALLOWED[st.PENDING]
+
+
+def is_released(job: JobRecord, group: TaskGroup) -> bool:
+    """Whether the groups that this one waits for have their minimum running or done."""
+    if group.depends_on is None:
+        return True
+    met = (_has_minimum(job, name) for name in group.depends_on.names)
+    return any(met) if group.depends_on.iteration == "any" else all(met)
+
+
+def _has_minimum(job: JobRecord, name: str) -> bool:
+    group = job.spec.group(name)
+    assert group is not None, "manifests with unknown dependencies are refused"
+    return job.count(st.RUNNING, st.SUCCEEDED, group=name) >= group.min_available
+
+
+def gang_minimum(job: JobRecord) -> int:
+    """How many members must run together now. Groups that still wait for others do not count:
+    a gang that needed them could never start what they wait for."""
+    begun = [g for g in job.spec.groups if not _all_wait(job, g.name)]
+    if len(begun) == len(job.spec.groups):
+        return job.spec.min_available
+    return min(job.spec.min_available, sum(g.min_available for g in begun))
+
+
+def _all_wait(job: JobRecord, group: str) -> bool:
+    waiting = job.count(st.WAITING, group=group)
+    return waiting > 0 and waiting == len(job.groups[group])
+
+
+def find_policy(job: JobRecord, group: str, event: str, code: int | None = None) -> Policy | None:
+    """The group's first policy for this, else the job's first."""
+    own = job.spec.group(group)
+    for policy in (*(own.policies if own else ()), *job.spec.policies):
+        if policy.exit_code is not None:
+            if policy.exit_code == code:
+                return policy
+        elif event in policy.events or _any_means(policy, event):
+            return policy
+    return None
+
+
+def _any_means(policy: Policy, event: str) -> bool:
+    """Whether the policy's `*` means this event too: being pending is no event by itself, unless
+    the policy says after what time."""
+    return st.ANY_EVENT in policy.events and (
+        event != st.POD_PENDING or policy.timeout_s is not None
+    )
+
+
+def targets(job: JobRecord, action: str, group: str, index: int) -> list[MemberRecord]:
+    """The members that an action is about."""
+    if action == st.RESTART_TASK:
+        return job.groups.get(group, [])
+    if action == st.RESTART_POD:
+        return [m for m in job.groups.get(group, []) if m.index == index]
+    if action == st.RESTART_PARTITION:
+        own = job.spec.group(group)
+        size = own.partition.size if own and own.partition else max(own.replicas if own else 1, 1)
+        return [m for m in job.groups.get(group, []) if m.index // size == index // size]
+    return list(job.members)
+
+
+def verdict(job: JobRecord) -> tuple[str, str] | None:
+    """(Completed or Failed, why) when nothing can change any more, else None.
+
+    Volcano's order: enough successes; then, once all members have ended, each group's minimum,
+    then `minSuccess` or `minAvailable`.
+    """
+    spec = job.spec
+    succeeded = job.count(st.SUCCEEDED)
+    if spec.min_success is not None and succeeded >= spec.min_success:
+        return st.COMPLETED, f"{succeeded} members succeeded, minSuccess is {spec.min_success}"
+    if not any(job.groups.values()) or job.count(*LIVE):
+        return None
+    waiting = [name for name in job.groups if job.count(st.WAITING, group=name)]
+    if waiting:
+        return st.FAILED, f"what {', '.join(waiting)} waits for has ended without success"
+    if spec.min_available >= sum(g.min_available for g in spec.groups):
+        for group in spec.groups:
+            done = job.count(st.SUCCEEDED, group=group.name)
+            if done < group.min_available:
+                reason = f"{done} members of {group.name} succeeded, of {group.min_available}"
+                return st.FAILED, f"{reason} that it needs"
+    if spec.min_success is not None:
+        return st.FAILED, f"{succeeded} members succeeded, minSuccess is {spec.min_success}"
+    if succeeded >= spec.min_available:
+        return st.COMPLETED, f"{succeeded} members succeeded"
+    return st.FAILED, f"{succeeded} members succeeded, minAvailable is {spec.min_available}"

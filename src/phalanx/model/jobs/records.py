@@ -1,0 +1,143 @@
+"""What is known of a job while it lives and for a while after: it is kept in the control store."""
+
+from __future__ import annotations
+
+import bisect
+
+import msgspec
+
+from phalanx.errors import PhalanxError
+from phalanx.model.jobs.spec import JobSpec
+from phalanx.model.jobs.states import FINISHED, PENDING, WAITING
+
+KEEP_TRANSITIONS = 100
+WHOLE = -1
+"""The index of "all members of the group"."""
+
+
+class JobCommandError(PhalanxError, ValueError):
+    """A command does not fit the job or queue as it is; says why, and what would."""
+
+
+class Transition(msgspec.Struct, frozen=True, gc=False):
+    """A change of state: when (seconds since the epoch), from what to what, and why."""
+
+    at: float
+    old: str
+    new: str
+    reason: str
+
+
+class MemberRecord(msgspec.Struct, kw_only=True, eq=False):
+    """One member. `attempt` counts its starts; what is told of an earlier attempt is old news."""
+
+    group: str
+    index: int
+    state: str = WAITING
+    attempt: int = 0
+    node: str = ""
+    exit_code: int | None = None
+    reason: str = ""
+    started: float | None = None
+    ended: float | None = None
+    comes_back: bool = False
+    """While it is being ended: whether it is to start again after that."""
+    retires: bool = False
+    """While it is being ended: whether the job has become smaller and forgets it after that."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.group}-{self.index}"
+
+
+class DueAction(msgspec.Struct, frozen=True, kw_only=True):
+    """An action whose policy has a timeout. It is dropped when its cause is gone at `at`."""
+
+    at: float
+    action: str
+    event: str
+    version: int
+    group: str = ""
+    index: int = WHOLE
+    attempt: int = 0
+
+
+class JobRecord(msgspec.Struct, kw_only=True, eq=False):
+    """One job. `version` counts the times that all its members were ended together; `retries`
+    counts restarts that a failure caused."""
+
+    spec: JobSpec
+    submitted: float
+    state: str = PENDING
+    reason: str = ""
+    version: int = 0
+    retries: int = 0
+    groups: dict[str, list[MemberRecord]] = {}
+    """The members of each group, by index."""
+    tally: dict[str, dict[str, int]] = {}
+    """How many members of each group are in each state; `set_state` keeps it."""
+    restarts: dict[str, int] = {}
+    """Processes started again in place, by group, since its members were last made."""
+    due: list[DueAction] = []
+    history: list[Transition] = []
+    changed: float = 0.0
+    started: float | None = None
+    """When its minimum first ran."""
+    finished: float | None = None
+    is_deleted: bool = False
+    """It is forgotten as soon as its members are gone."""
+
+    @property
+    def uid(self) -> str:
+        return self.spec.uid
+
+    @property
+    def is_finished(self) -> bool:
+        return self.state in FINISHED
+
+    @property
+    def members(self) -> list[MemberRecord]:
+        """All members, in the order of the groups and of their indices."""
+        return [member for group in self.groups.values() for member in group]
+
+    def member(self, group: str, index: int) -> MemberRecord | None:
+        members = self.groups.get(group, [])
+        at = bisect.bisect_left(members, index, key=_index)
+        return members[at] if at < len(members) and members[at].index == index else None
+
+    def count(self, *states: str, group: str = "") -> int:
+        """How many members are in any of `states`."""
+        tallies = (self.tally.get(group, {}),) if group else self.tally.values()
+        return sum(tally.get(state, 0) for tally in tallies for state in states)
+
+    def set_state(self, member: MemberRecord, state: str) -> None:
+        """Move a member, and count it anew."""
+        tally = self.tally[member.group]
+        tally[member.state] -= 1
+        tally[state] = tally.get(state, 0) + 1
+        member.state = state
+
+    def replace_group(self, group: str, members: list[MemberRecord]) -> None:
+        """Give a group these members, and count them."""
+        self.groups[group] = members
+        tally = self.tally[group] = dict[str, int]()
+        for member in members:
+            tally[member.state] = tally.get(member.state, 0) + 1
+
+    def note(self, now: float, old: str, new: str, reason: str) -> None:
+        """Write a transition down; the oldest ones go."""
+        self.history.append(Transition(now, old, new, reason))
+        del self.history[:-KEEP_TRANSITIONS]
+
+
+def new_job(spec: JobSpec, now: float) -> JobRecord:
+    """A job that was just submitted, with all its members waiting."""
+    job = JobRecord(spec=spec, submitted=now, changed=now)
+    for group in spec.groups:
+        members = [MemberRecord(group=group.name, index=i) for i in range(group.replicas)]
+        job.replace_group(group.name, members)
+    return job
+
+
+def _index(member: MemberRecord) -> int:
+    return member.index

@@ -1,0 +1,88 @@
+"""What a node is worth to the pods that may come, and how that falls when one is placed there."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from phalanx.policies.fragmentation.mix import Mix
+from phalanx.policies.fragmentation.nodes import Flags, Floats, GpuNodes, Ints, Rows
+from phalanx.policies.fragmentation.shape import Shape
+
+
+class Worth(Protocol):
+    """Rates room, in thousandths of a GPU."""
+
+    def __call__(self, rows: Rows, cpu: Ints, hosts: Flags, idle: Ints) -> Floats:
+        """(T,), for T nodes, T of them in `rows`: `cpu` (T,) is what is left of cores; `hosts`
+        (T, M) which shapes of the mix would fit; `idle` (T, M) what lies idle on the GPUs on which
+        one would."""
+        ...
+
+
+class Potential:
+    """The worth of nodes as they are, and of what they would be with one more pod."""
+
+    def __init__(self, nodes: GpuNodes, mix: Mix, worth: Worth) -> None:
+        self._nodes = nodes
+        self._mix = mix
+        self._worth = worth
+        self._accepted = mix.accepted(nodes.model_names)
+        self._level = np.minimum(mix.level, max(0, len(mix.thresholds) - 1))
+
+    def now(self, rows: Rows) -> Floats:
+        """(T,): the worth of the nodes in `rows`."""
+        cpu, hosts, idle = self.room(rows)
+        return self._worth(rows, cpu, hosts, idle)
+
+    def room(self, rows: Rows) -> tuple[Ints, Flags, Ints]:
+        """What `Worth` looks at, for nodes as they are."""
+        count, idle = self._by_threshold(self._nodes.gpu_left[rows])
+        cpu = self._nodes.cpu_left[rows]
+        return cpu, *self._for_shapes(rows, cpu, count, idle)
+
+    def falls(self, rows: Rows, shape: Shape) -> tuple[Rows, Rows, Floats]:
+        """How much worth a pod would take from nodes that have room for it.
+
+        Gives (which of `rows`, GPU, fall): for a part of a GPU one entry for each GPU that has a
+        different amount left, the first of equal ones; else one entry a node, with whole GPUs
+        taken from the lowest number up.
+        """
+        nodes = self._nodes
+        left, cpu = nodes.gpu_left[rows], nodes.cpu_left[rows]
+        count, idle = self._by_threshold(left)
+        before = self._worth(rows, cpu, *self._for_shapes(rows, cpu, count, idle))
+        if shape.is_shared:
+            where, device = np.nonzero((left >= shape.gpu_milli) & ~_repeated(left))
+            old = left[where, device][:, None]
+            new = old - shape.gpu_milli
+            was, stays = old >= self._mix.thresholds, new >= self._mix.thresholds
+            count = count[where] - was + stays
+            idle = idle[where] - np.where(was, old, 0) + np.where(stays, new, 0)
+        else:
+            where = np.arange(len(rows), dtype=np.intp)
+            device = np.zeros(len(rows), dtype=np.intp)
+            count, idle = count - shape.num_gpu, idle - shape.milli
+        cpu = cpu[where] - shape.cpu_milli
+        after = self._worth(rows[where], cpu, *self._for_shapes(rows[where], cpu, count, idle))
+        return where, device, before[where] - after
+
+    def _by_threshold(self, left: Ints) -> tuple[Ints, Ints]:
+        """(T, K) each: how many GPUs have at least a threshold left, and what is idle on them."""
+        at = left[:, :, None] >= self._mix.thresholds
+        return at.sum(axis=1), np.where(at, left[:, :, None], 0).sum(axis=1)
+
+    def _for_shapes(self, rows: Rows, cpu: Ints, count: Ints, idle: Ints) -> tuple[Flags, Ints]:
+        mix = self._mix
+        hosts = self._accepted[self._nodes.model[rows]] & (cpu[:, None] >= mix.cpu)
+        if not len(mix.thresholds):
+            return hosts, np.zeros(hosts.shape, dtype=np.int64)
+        hosts &= count[:, self._level] >= mix.num
+        return hosts, idle[:, self._level]
+
+
+def _repeated(left: Ints) -> Flags:
+    """(T, G): True where a GPU further to the left in the row has as much left."""
+    same = left[:, :, None] == left[:, None, :]
+    return np.asarray(np.tril(same, -1).any(axis=2), dtype=np.bool_)

@@ -1,0 +1,119 @@
+"""Place pods where they take least from what is scarce for the pods that will come.
+
+Ours. Like FGD it follows a gradient, but of another potential. For each shape m seen so far let d_m
+be its share of the GPU demand, and u_m(n) what pods of that shape could use on node n: idle share
+on GPUs where one fits, but no more than the node's cores can feed. U_m is the sum over the nodes.
+A node is worth
+
+    V(n) = sum_m d_m / U_m * f(u_m(n)),    f(u) = (4 GPUs / p) * (u / 4 GPUs)^p,  p = 0.7
+
+(weights scaled to sum 1), and a pod goes where V falls least. d_m / U_m is the gradient of the sum
+of d_m log U_m: shapes that ask for a rare GPU model, for a whole node or for many cores per GPU
+grow heavy as what can host them runs out. f makes the last room for a shape on a node dearer than
+the first. Falls are counted in steps of 40 thousandths, and the first of equal nodes is taken: so
+nodes fill up one after another, which keeps whole nodes free.
+
+Nothing is known beforehand: the mix is learned from arrivals, and weights are found anew when the
+number of arrivals has doubled or a tenth of the cluster's GPUs was asked for since the last time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+
+from phalanx.policies.fragmentation.mix import Mix, heaviest_mix
+from phalanx.policies.fragmentation.nodes import Flags, Floats, GpuNodes, Ints, Rows
+from phalanx.policies.fragmentation.potential import Potential
+from phalanx.policies.fragmentation.published import FirstFit, best_of, lowest_free
+from phalanx.policies.fragmentation.shape import WHOLE, Shape
+
+POWER = 0.7
+REFERENCE_MILLI = 4 * WHOLE
+"""Where f has slope 1."""
+STEP_MILLI = 40
+"""Falls of value within one such step are equal."""
+COVERED = 0.99
+"""The share of GPU demand that the shapes looked at make up."""
+LEAST_ROOM_MILLI = 8 * WHOLE
+"""Room below that is not told apart, lest a shape that can run nowhere outweigh all others."""
+RENEWED_AFTER = 0.1
+"""Weights are found anew after arrivals asked for this share of the cluster."""
+
+
+class ScarcityDescent(FirstFit):
+    """The policy as described above; recommended where pods share GPUs."""
+
+    name = "scarcity"
+
+    def __init__(self, nodes: GpuNodes) -> None:
+        super().__init__(nodes)
+        self.generation = 0
+        self._demand: Counter[Shape] = Counter()
+        self._arrivals = 0
+        self._asked_milli = 0
+        self._next_arrivals = 1
+        self._next_milli = 0.0
+        self._value: Potential | None = None
+
+    def observe(self, shape: Shape) -> None:
+        self._arrivals += 1
+        if shape.num_gpu:
+            self._demand[replace(shape, memory_mib=0)] += shape.milli
+        self._asked_milli += shape.milli
+        if not self._demand:
+            return
+        if self._arrivals >= self._next_arrivals or self._asked_milli >= self._next_milli:
+            self._next_arrivals = 2 * self._arrivals
+            self._next_milli = self._asked_milli + RENEWED_AFTER * self.nodes.capacity_milli
+            self._value = self._learned()
+            self.generation += 1
+
+    def score(self, rows: Rows, shape: Shape) -> Floats:
+        if self._value is None:
+            return super().score(rows, shape)
+        where, _, fall = self._value.falls(rows, shape)
+        return best_of(where, _steps(fall), len(rows))
+
+    def pick_devices(self, row: int, shape: Shape) -> tuple[int, ...]:
+        if not shape.is_shared:
+            return lowest_free(self.nodes, row, shape)
+        if self._value is None:
+            return super().pick_devices(row, shape)
+        _, device, fall = self._value.falls(np.array([row], dtype=np.intp), shape)
+        return (int(device[_steps(fall).argmax()]),)
+
+    def _learned(self) -> Potential:
+        """The potential for the mix and the room there is now."""
+        mix = heaviest_mix(self._demand, COVERED)
+        rows = np.arange(len(self.nodes), dtype=np.intp)
+        usable = _Usable(mix)
+        room = Potential(self.nodes, mix, usable).room(rows)
+        total = usable.of(*room).sum(axis=0)
+        usable.weight = mix.share / np.maximum(total, LEAST_ROOM_MILLI)
+        usable.weight /= usable.weight.sum()
+        return Potential(self.nodes, mix, usable)
+
+
+class _Usable:
+    """V(n) for a mix, from what its shapes could use of a node."""
+
+    def __init__(self, mix: Mix) -> None:
+        self.weight: Floats = mix.share
+        self._milli_per_core = mix.num * mix.milli / np.maximum(mix.cpu, 1)
+
+    def of(self, cpu: Ints, hosts: Flags, idle: Ints) -> Floats:
+        """(T, M): u_m of each node."""
+        return np.where(hosts, np.minimum(idle, cpu[:, None] * self._milli_per_core), 0.0)
+
+    def __call__(self, rows: Rows, cpu: Ints, hosts: Flags, idle: Ints) -> Floats:
+        part = self.of(cpu, hosts, idle) / REFERENCE_MILLI
+        value: Floats = (part**POWER) @ self.weight
+        return value * (REFERENCE_MILLI / POWER)
+
+
+def _steps(fall: Floats) -> Floats:
+    """The fall in whole steps, as a score; the tolerance keeps rounding from deciding."""
+    return np.floor(-fall / STEP_MILLI + 1e-9)

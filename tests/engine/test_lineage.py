@@ -1,0 +1,287 @@
+"""What an owner remembers of finished tasks: how long, how much, and what a lost result needs."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from phalanx import errors
+from phalanx.objects import failures
+from phalanx.objects.reference import make_ref
+from phalanx.owner.lineage import (
+    RECORD_BYTES,
+    Lineage,
+    Lost,
+    Remembered,
+    Unmakeable,
+    lost_error,
+    no_retries,
+    put_by,
+)
+from phalanx.protocol.messages import SHARED, Value
+
+ME, OTHER = b"me" * 8, b"you!" * 4
+RETRIES = (3, 3, "max_retries")
+
+
+class Hold:
+    """Stands for the hold on a file."""
+
+    def __init__(self, lineage=None):
+        self.lineage = lineage
+
+
+class Handle:
+    """Stands for the hold on an actor."""
+
+    actor = b"a"
+
+
+def number_of(task):
+    return task << 32 | 1
+
+
+def large(task, lineage=None):
+    ref = make_ref(ME, number_of(task))
+    ref._value = Value(SHARED, b"file", size=1 << 20)
+    ref._hold = Hold(lineage)
+    return ref
+
+
+def small(task, data=b"small"):
+    ref = make_ref(ME, number_of(task))
+    ref._value = data
+    return ref
+
+
+def remember(lineage, task, inputs=None, nested=None, args=b""):
+    pins = None if nested is None else [None, nested]
+    return lineage.remember(ME, task, f"task t{task}", "work", args, inputs, pins, RETRIES, 0)
+
+
+def result(lineage, task, *inputs, **more):
+    """The large result of a task that is remembered."""
+    record = remember(lineage, task, inputs, **more)
+    ref = large(task, record)
+    record.made(ref)
+    return ref
+
+
+def inputs_again(ref):
+    exported = []
+    again = [source.revive(exported.append) for source in ref._hold.lineage.inputs]
+    return again, exported
+
+
+class Model(RuleBasedStateMachine):
+    """Tasks made and references dropped in any order, beside a plain graph of the same."""
+
+    LIMIT = 8 * RECORD_BYTES
+
+    def __init__(self):
+        super().__init__()
+        self.lineage = Lineage(self.LIMIT)
+        self.held = {}
+        """Task -> the reference to its result."""
+        self.inputs = {}
+        """Task -> (the tasks whose large results it took, bytes kept); forgotten ones: none."""
+        self.count = 0
+
+    @rule(data=st.data(), is_large=st.booleans(), size=st.integers(0, RECORD_BYTES * 2))
+    def run(self, data, is_large, size):
+        self.count += 1
+        chosen = (
+            data.draw(st.lists(st.sampled_from(sorted(self.held)), max_size=3, unique=True))
+            if self.held
+            else []
+        )
+        refs = [self.held[task] for task in chosen]
+        if not is_large:
+            self.held[self.count] = small(self.count)
+            return
+        self.held[self.count] = result(self.lineage, self.count, *refs, args=b"x" * size)
+        from_small = sum(len(r._value) for r in refs if type(r._value) is bytes)
+        sources = [task for task in chosen if task in self.inputs]
+        self.inputs[self.count] = (sources, RECORD_BYTES + size + from_small)
+        self._forget_oldest()
+
+    def _forget_oldest(self):
+        for task in sorted(self._living()):
+            if self._kept() <= self.LIMIT:
+                return
+            self.inputs[task] = ([], 0)
+
+    def _living(self):
+        """Large results that are held, and what they were made from."""
+        found, left = set(), [task for task in self.held if task in self.inputs]
+        while left:
+            task = left.pop()
+            if task not in found:
+                found.add(task)
+                left.extend(self.inputs[task][0])
+        return found
+
+    def _kept(self):
+        return sum(self.inputs[task][1] for task in self._living())
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data())
+    def drop(self, data):
+        del self.held[data.draw(st.sampled_from(sorted(self.held)))]
+
+    @precondition(lambda self: any(task in self.inputs for task in self.held))
+    @rule(data=st.data())
+    def revive(self, data):
+        task = data.draw(st.sampled_from(sorted(t for t in self.held if t in self.inputs)))
+        record = self.held[task]._hold.lineage
+        if record.why_not() is not None:
+            assert (record.inputs, record.args) == (None, b"")
+            assert not self.inputs[task][1]
+            return
+        again, exported = inputs_again(self.held[task])
+        second, more = inputs_again(self.held[task])
+        numbers = [ref._number for ref in again]
+        held = {ref._number: ref for ref in self.held.values() if type(ref._value) is not bytes}
+        for ref, twin in zip(again, second, strict=True):
+            if type(ref._value) is bytes:
+                continue
+            assert ref is twin, "there are two references to one object"
+            assert held.get(ref._number, ref) is ref
+            assert ref._number in held or type(ref._hold) is Lost
+        assert {ref._number for ref in exported} <= set(numbers)
+        assert all(type(ref._value) is bytes for ref in more)
+
+    @invariant()
+    def keeps_what_the_graph_says(self):
+        assert self.lineage.kept_bytes == self._kept() <= self.LIMIT
+        remembered = sum(1 for task in self._living() if self.inputs[task][1])
+        assert len(self.lineage) == remembered
+
+
+Model.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestModel = Model.TestCase
+
+
+def test_a_living_input_is_itself_and_a_freed_one_comes_back_as_lost():
+    lineage = Lineage()
+    kept, freed = result(lineage, 1), result(lineage, 2)
+    total = result(lineage, 3, kept, freed)
+    del freed
+    (left, right), exported = inputs_again(total)
+    assert left is kept
+    assert (right._owner, right._number, right._value, right._task) == (ME, number_of(2), None, 2)
+    assert right._hold.lineage.name == "task t2"
+    assert exported == [right]
+
+
+def test_what_has_no_lineage():
+    lineage = Lineage()
+    foreign = make_ref(OTHER, 5)
+    pending = make_ref(ME, number_of(6))
+    put, handle = large(7), small(8)
+    handle._hold = Handle()
+    total = result(lineage, 9, foreign, pending, put, handle)
+    again, exported = inputs_again(total)
+    assert again == [foreign, pending, put, handle]
+    assert exported == []
+    del put, handle, again
+    (_, _, put, handle), exported = inputs_again(total)
+    with pytest.raises(errors.ObjectLostError, match=f"put by process {ME.hex()}.*freed it"):
+        raise failures.load(put._value.data)
+    with pytest.raises(errors.ObjectLostError, match="its actor has gone"):
+        raise failures.load(handle._value.data)
+    assert exported == [put, handle]
+
+
+def test_a_small_input_is_kept_with_the_lineage_of_what_it_refers_to():
+    lineage = Lineage()
+    inner = result(lineage, 1)
+    outer = small(2, b"a list with a reference")
+    outer._inner = [inner]
+    total = result(lineage, 3, outer)
+    del inner, outer
+    (outer,), exported = inputs_again(total)
+    assert outer._value == b"a list with a reference"
+    (inner,) = outer._inner
+    assert type(inner._hold) is Lost
+    assert exported == [inner, outer]
+
+
+def test_references_inside_arguments_are_had_again_too():
+    lineage = Lineage()
+    inner = result(lineage, 1)
+    total = result(lineage, 2, nested=[inner])
+    del inner
+    (source,) = total._hold.lineage.nested
+    assert type(source.revive(lambda ref: None)._hold) is Lost
+
+
+def test_the_oldest_is_forgotten_first_and_says_so():
+    lineage = Lineage(3 * (RECORD_BYTES + 1000))
+    refs = [result(lineage, task, args=b"x" * 1000) for task in range(1, 6)]
+    reasons = [ref._hold.lineage.why_not() for ref in refs]
+    assert [reason and reason.kind for reason in reasons] == [
+        "evicted",
+        "evicted",
+        None,
+        None,
+        None,
+    ]
+    assert "task t1, which made it, was forgotten" in reasons[0].why
+    assert (len(lineage), lineage.evicted) == (3, 2)
+
+
+def test_a_long_lineage_goes_without_recursion():
+    lineage = Lineage(1 << 40)
+    ref = result(lineage, 1)
+    for task in range(2, 50_000):
+        ref = result(lineage, task, ref)
+    assert len(lineage) == 49_999
+    del ref
+    gc.collect()
+    assert (len(lineage), lineage.kept_bytes) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("retries", "runs"), [((0, 0, "max_retries"), 0), ((2, 3, "max_retries"), 2)]
+)
+def test_each_run_takes_a_retry(retries, runs):
+    record = Remembered(ME, 1, "task f", None, Lineage()._released)
+    record.retries, record.allowed, record.option = retries
+    for attempt in range(1, runs + 1):
+        assert record.why_not() is None
+        assert record.charge() == attempt
+    assert record.why_not() == no_retries("task f", retries[1], "max_retries")
+
+
+def test_without_a_limit_runs_are_only_counted():
+    record = Remembered(ME, 1, "task f", None, Lineage()._released)
+    record.retries = record.allowed = -1
+    assert [record.charge() for _ in range(10)] == list(range(1, 11))
+    assert record.why_not() is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "error"),
+    [
+        (put_by(ME), errors.ObjectReconstructionFailedError),
+        (no_retries("f", 0, "max_retries"), errors.ObjectReconstructionFailedError),
+        (
+            no_retries("f", 3, "max_retries"),
+            errors.ObjectReconstructionFailedMaxAttemptsExceededError,
+        ),
+        (Unmakeable("evicted", ""), errors.ObjectReconstructionFailedLineageEvictedError),
+    ],
+)
+def test_the_error_says_what_was_lost_and_why(reason, error):
+    made = lost_error(ME, number_of(4), reason)
+    assert type(made) is error
+    assert isinstance(made, errors.ObjectLostError)
+    assert made.object_ref_hex == ME.hex() + "0000000000000004" + "00000001"
+    assert str(made) == (
+        f"Object {made.object_ref_hex} is lost and cannot be made again: {reason.why}"
+    )
