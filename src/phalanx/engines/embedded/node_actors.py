@@ -94,6 +94,7 @@ class NodeActors:
         self._shell.control.tell(ActorRefused(demand.actor, reason, error))
 
     def here(self) -> dict[bytes, bytes]:
-        """Worker by actor, of those that have one on this node."""
+        """Worker by actor, of all that are on this node; empty for those that wait for one."""
         leases = self._shell.leases.leases.values()
-        return {x.demand.actor: x.worker.worker_id for x in leases if x.demand.actor}
+        having = {x.demand.actor: x.worker.worker_id for x in leases if x.demand.actor}
+        return dict.fromkeys(self._orders, b"") | having

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from phalanx.control.actor_placing import ActorPlacing, Choice
 from phalanx.control.actors import ActorRecord
 from phalanx.control.nodes import NodeRecord
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.model.lifecycle import DEAD
-from phalanx.node.spilling import terms_of
-from phalanx.policies.outcome import Placed
-from phalanx.policies.strategy import Asking
-from phalanx.policies.entry import pick_node, strategy
 from phalanx.protocol.cluster_messages import (
     ActorLost,
     ActorPlaced,
@@ -22,7 +19,6 @@ from phalanx.protocol.cluster_messages import (
     WithdrawActor,
 )
 from phalanx.protocol.messages import ActorReady, ActorUpdate, Refused
-from phalanx.resources.sets import ResourceSet
 
 if TYPE_CHECKING:
     from phalanx.engines.embedded.head.shell import ControlShell
@@ -31,31 +27,44 @@ if TYPE_CHECKING:
 class ActorShell:
     """Does what `ActorTable` asks for, and turns nodes' news into its events."""
 
-    def __init__(self, shell: ControlShell) -> None:
+    def __init__(self, shell: ControlShell, placing: ActorPlacing) -> None:
         self._shell = shell
+        self._placing = placing
         self._pids: dict[bytes, int] = {}
-        self._placed_on: dict[bytes, str] = {}
-        self._unplaced: dict[bytes, ActorRecord] = {}
-        """Actors that no node can have now."""
         self._exit_waiters: dict[bytes, list[Callable[[], None]]] = {}
+        self._must_look = False
 
     # ---- effects -----------------------------------------------------------------------------
 
     def place_actor(self, record: ActorRecord) -> None:
         """See ActorEffects."""
-        self._shell.books.put_actor(record)
-        self._place(record)
+        owner = self._shell.nodes.of_prefix(record.owner[:PREFIX_BYTES])
+        is_there = owner is not None and self._shell.nodes.is_alive(owner.node_id)
+        choice = self._placing.place(record, owner.node_id if owner and is_there else "")
+        self._follow(record, choice)
 
-    def _place(self, record: ActorRecord) -> None:
-        node_id = self._pick(record)
-        if node_id is None:
-            self._unplaced[record.actor] = record
+    def _follow(self, record: ActorRecord, choice: Choice) -> None:
+        """Ask the chosen node for a worker, or tell why there is none."""
+        if record.node and record.node != choice.node:
+            self._shell.send_node(record.node, WithdrawActor(record.actor))
+        self._shell.actor_table.sent(record.actor, choice.node)
+        self._shell.books.put_actor(record)
+        if choice.error:
+            self._shell.actor_table.refused(record.actor, choice.reason, choice.error.encode())
+        elif choice.node:
+            self._send(record)
+        elif choice.reason:
+            self._warn(record, choice.reason)
+
+    def _send(self, record: ActorRecord) -> None:
+        node = self._shell.nodes.get(record.node)
+        if node is None:
             return
-        self._unplaced.pop(record.actor, None)
-        self._placed_on[record.actor] = node_id
-        node = self._shell.nodes.get(node_id)
-        assert node is not None
         self._shell.jobs.tell(node.prefix, record.job, record.environment)
+        if record.strategy.get("group"):
+            group = self._shell.group_table.get(bytes.fromhex(record.strategy["group"]))
+            if group is not None:
+                self._shell.groups.watch(group, node.prefix)
         self._shell.send(
             node.prefix,
             PlaceActor(
@@ -73,34 +82,15 @@ class ActorShell:
             ),
         )
 
-    def _pick(self, record: ActorRecord) -> str | None:
-        view = self._shell.nodes.cluster.view
-        if self._shell.is_alone:
-            return view.nodes.states[0].id
-        terms = terms_of(record.strategy, ResourceSet.from_mapping(record.place))
-        if record.strategy.get("group"):
-            group = bytes.fromhex(record.strategy["group"])
-            nodes = self._shell.group_table.nodes_of(group, record.strategy["bundle"])
-            return nodes[0] if nodes else None
-        owner = self._shell.nodes.of_prefix(record.owner[:PREFIX_BYTES])
-        local = None if owner is None else owner.node_id
-        outcome = pick_node(
-            view,
-            terms.request,
-            Asking(local=local, preferred=local),
-            self._shell.rng,
-            strategy=terms.strategy or strategy("DEFAULT"),
-            fallbacks=terms.fallbacks,
-            creates_actor=True,
-        )
-        return outcome.node if isinstance(outcome, Placed) else None
+    def _warn(self, record: ActorRecord, reason: str) -> None:
+        text = f"Actor {record.class_name} cannot be placed now: {reason}."
+        self._shell.jobs.warn(record.job, Refused(0, text, False, ""))
 
     def withdraw_actor(self, record: ActorRecord) -> None:
         """See ActorEffects."""
-        self._unplaced.pop(record.actor, None)
-        node_id = self._placed_on.pop(record.actor, None)
-        if node_id is not None:
-            self._shell.send_node(node_id, WithdrawActor(record.actor))
+        self._placing.gone(record.actor)
+        if record.node:
+            self._shell.send_node(record.node, WithdrawActor(record.actor))
 
     def create_on(self, record: ActorRecord) -> None:
         """See ActorEffects: the node has had it made at once."""
@@ -128,10 +118,20 @@ class ActorShell:
 
     def placed(self, prefix: bytes, message: ActorPlaced) -> None:
         """A worker makes the actor."""
-        self._pids[message.worker] = message.pid
-        record = self._shell.actor_table.get(message.actor)
-        is_wanted = record is not None and record.incarnation == message.incarnation
-        if not is_wanted or not self._shell.actor_table.placed(message.actor, message.worker):
+        table = self._shell.actor_table
+        record = table.get(message.actor)
+        node = self._shell.nodes.of_prefix(prefix)
+        is_wanted = (
+            record is not None
+            and node is not None
+            and record.incarnation == message.incarnation
+            and table.placed(message.actor, message.worker, node.node_id)
+        )
+        if is_wanted:
+            self._pids[message.worker] = message.pid
+            self._placing.placed(message.actor)
+            self._shell.books.put_actor(record)  # type: ignore[arg-type]
+        else:
             self._shell.send(prefix, EndActor(message.worker, "the actor is not wanted", True))
 
     def ready(self, worker: bytes, message: ActorReady) -> None:
@@ -141,6 +141,7 @@ class ActorShell:
     def lost(self, message: ActorLost) -> None:
         """Its worker ended."""
         self._pids.pop(message.worker, None)
+        self._placing.gone(message.actor)
         self._shell.actor_table.worker_died(message.actor, message.worker, message.reason)
         for action in self._exit_waiters.pop(message.worker, ()):
             action()
@@ -153,25 +154,40 @@ class ActorShell:
             action()
 
     def refused(self, prefix: bytes, message: ActorRefused) -> None:
-        """A node cannot have it."""
+        """A node cannot have it, for now or for ever."""
         record = self._shell.actor_table.get(message.actor)
         if record is None or record.state == DEAD:
             return
         if message.error:
             self._shell.actor_table.refused(message.actor, message.reason, message.error.encode())
-            return
-        text = f"Actor {record.class_name} cannot be placed now: {message.reason}."
-        self._shell.jobs.warn(record.job, Refused(0, text, False, ""))
+        else:
+            self._warn(record, message.reason)
 
-    def node_died(self, record: NodeRecord, reason: str, now: float) -> None:
+    # ---- nodes -------------------------------------------------------------------------------
+
+    def node_died(self, record: NodeRecord, reason: str) -> None:
         """A node is given up, and its actors with it."""
+        self._shell.actor_table.node_gone(record.node_id, reason)
+        gone = [w for w in self._pids if w[:PREFIX_BYTES] == record.prefix]
+        for worker in gone:
+            del self._pids[worker]
+            for action in self._exit_waiters.pop(worker, ()):
+                action()
 
-    def node_joined(
-        self, node_id: str, actors: dict[bytes, bytes], processes: set[bytes], now: float
-    ) -> None:
-        """A node says which actors it has."""
+    def node_joined(self, record: NodeRecord, here: Mapping[bytes, bytes]) -> None:
+        """A node says which actors it has: worker by actor, empty where one waits for it."""
+        strangers = self._shell.actor_table.confirm(record.node_id, here)
+        for actor in strangers:
+            if here[actor]:
+                told = "the actor is not wanted there any more"
+                self._shell.send(record.prefix, EndActor(here[actor], told, True))
+            else:
+                self._shell.send(record.prefix, WithdrawActor(actor))
+        for worker in here.values():
+            if worker:
+                self._pids.setdefault(worker, 0)
 
-    def tick(self, now: float) -> None:
-        """Try again what no node could have."""
-        for record in list(self._unplaced.values()):
-            self._place(record)
+    def look_again(self) -> None:
+        """Resources came free: who waits may do better elsewhere."""
+        for record, choice in self._placing.better():
+            self._follow(record, choice)

@@ -50,7 +50,7 @@ class Books:
         actors = [msgspec.msgpack.decode(v, type=ActorRecord) for _, v in storage.load("actors")]
         self.journal = Journal(storage)
         shell.group_table.restore(groups, now)
-        shell.restore_actors(actors, now)
+        shell.actor_table.restore(actors, now)
 
     def when_written(self, action: Callable[[], None]) -> None:
         """Do something once all that was put so far is durable."""

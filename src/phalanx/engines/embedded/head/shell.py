@@ -12,7 +12,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from phalanx.control.actors import ActorRecord, ActorTable
+from phalanx.control.actor_placing import ActorPlacing
+from phalanx.control.actors import ActorTable
 from phalanx.control.groups import GroupTable
 from phalanx.control.nodes import HealthLimits, NodeDirectory, NodeRecord
 from phalanx.engines.embedded.head.actors import ActorShell
@@ -71,16 +72,14 @@ class ControlShell:
         self.jobs = JobShell(self)
         self.groups = GroupShell(self)
         self.group_table = GroupTable(self.nodes.cluster, self.groups)
-        self.actors = ActorShell(self)
+        rng = random.Random(secrets.randbits(64))
+        self.actors = ActorShell(self, ActorPlacing(self.nodes.cluster, self.group_table, rng))
         self.actor_table = ActorTable(self.actors)
         self._requests = ControlRequests(self)
         self._connected: set[bytes] = set()
         self._must_place = False
-        self.rng = random.Random(secrets.randbits(64))
         self.books.restore(self, time.monotonic())
 
-    def restore_actors(self, rows: list[ActorRecord], now: float) -> None:
-        """Actors that an earlier head knew."""
 
     # ---- sending -----------------------------------------------------------------------------
 
@@ -126,10 +125,10 @@ class ControlShell:
         self.nodes.tick(now)
         self.actor_table.tick(now)
         self.group_table.tick(now)
-        self.actors.tick(now)
         if self._must_place:
             self._must_place = False
             self.group_table.resources_changed(now)
+            self.actors.look_again()
 
     def on_message(self, prefix: bytes, message: Any) -> None:  # noqa: PLR0912
         """A node says something."""
@@ -205,7 +204,7 @@ class ControlShell:
         self.send_raw(prefix, Answer(0, {"epoch": record.epoch, "version": version}))
         self.send_raw(prefix, View(rows))
         self.jobs.node_joined(prefix)
-        self.actors.node_joined(record.node_id, args["actors"], set(args["processes"]), now)
+        self.actors.node_joined(record, args["actors"])
         bundles = args["bundles"]
         held = [
             (b["group"], b["index"], b["attempt"], b["is_committed"]) for b in bundles["held"]
@@ -244,7 +243,7 @@ class ControlShell:
         self.broadcast(died, but=record.prefix)
         self.send(record.prefix, Answer(0, None, ("StaleNodeError", reason)))
         self._connected.discard(record.prefix)
-        self.actors.node_died(record, reason, now)
+        self.actors.node_died(record, reason)
         self.jobs.node_died(record.prefix)
         self.group_table.node_gone(record.node_id, now)
 
