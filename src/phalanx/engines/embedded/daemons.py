@@ -212,8 +212,11 @@ def _tail(path: str) -> str:
 def local_nodes(
     address: str | None = None, temp_dir: str | None = None
 ) -> list[tuple[Session, Announcement]]:
-    """This user's nodes on this machine, of one cluster or (not the private ones) of any."""
-    found = daemons(sessions.runtime_root(temp_dir))
+    """This user's nodes on this machine, of one cluster or (not the private ones) of any.
+
+    The oldest first: on the head's machine that is the node which came with it.
+    """
+    found = daemons(sessions.runtime_root(temp_dir))[::-1]
     if address is None:
         return [(s, a) for s, a in found if a.kind == "node" and not a.is_private]
     return [(s, a) for s, a in found if a.kind == "node" and a.address == address]

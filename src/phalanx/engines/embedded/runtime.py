@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import socket
 import threading
 import time
@@ -340,7 +341,8 @@ class Runtime:
             self.tasks.node_lost()
             self.calls.node_lost()
         if self.executor is not None:
-            self.executor.stop("the node is gone")
+            # At once: no task may take the end of its node for its own failure and report that.
+            os._exit(1)
         if self.on_node_lost is not None:
             self.on_node_lost()
 

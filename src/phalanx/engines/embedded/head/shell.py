@@ -119,6 +119,7 @@ class ControlShell:
     def on_lost(self, prefix: bytes) -> None:
         """A node's connection has ended. It may come back."""
         self._connected.discard(prefix)
+        self.nodes.disconnected(self._node_id(prefix), time.monotonic())
 
     def on_tick(self, now: float) -> None:
         """Time has passed."""
