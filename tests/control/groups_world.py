@@ -7,7 +7,7 @@ from collections import Counter
 from phalanx.control.group_record import Group
 from phalanx.control.groups import GroupTable
 from phalanx.control.nodes import HealthLimits, NodeDirectory, NodeRecord
-from phalanx.model.lifecycle import CREATED, DEAD, REMOVED
+from phalanx.model.lifecycle import DEAD, REMOVED
 from phalanx.node.bundle_table import BundleTable
 from phalanx.protocol.cluster_messages import NodeReport
 from phalanx.resources.instances import NodeResources
@@ -214,8 +214,9 @@ class World:
         believed = {
             (group.group, index): [node]
             for group in map(self.groups.get, list(self.stored_groups))
-            if group.state == CREATED
             for index, node in enumerate(group.nodes)
+            if node
         }
-        assert self.held(committed=False) == believed
-        assert self.held(committed=True) == believed
+        held = self.held(committed=False)
+        assert held == believed, f"held: {held}, believed: {believed}"
+        assert held == self.held(committed=True), f"not all is committed of {held}"

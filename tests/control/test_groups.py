@@ -397,3 +397,23 @@ def test_a_group_on_a_node_that_the_store_does_not_know():
     assert world.state("g") == RESCHEDULING
     world.add("a", CPU=1)
     assert world.where("g") == "a"
+
+
+@pytest.mark.parametrize("ok", [True, False])
+def test_an_answer_to_an_attempt_that_is_over_changes_nothing(ok):
+    world = three_nodes()
+    world.create("g", {"CPU": 3}, {"CPU": 3})
+    group = world.groups.get(b"g")
+    world.groups.prepared("a", b"g", 1, False, 0.0)
+    world.pass_time(0.2)
+    assert group.attempt.number == 2
+    for node in "abc":
+        world.groups.prepared(node, b"g", 1, ok, 0.2)
+        world.groups.committed(node, b"g", 2, ok, 0.2)
+    assert group.attempt.awaiting == set(group.attempt.bundles)
+    world.run()
+    assert world.state("g") == CREATED
+    world.groups.committed("a", b"g", 2, ok, 0.2)
+    world.groups.returned("a", b"g", 1)
+    assert world.state("g") == CREATED
+    world.check_settled()

@@ -12,7 +12,7 @@ import psutil
 import pytest
 from tests.gateway.test_dialling import talk
 from tests.gateway.test_transfer import digest_of, pull, put
-from tests.gateway.world import LIMIT_S, readable, receive_exactly, take_handed
+from tests.gateway.world import LIMIT_S, readable, receive_exactly, resident_bytes, take_handed
 
 from phalanx.engines.embedded import session as sessions
 from phalanx.engines.embedded.gateway.gate import DialError
@@ -53,6 +53,27 @@ def test_processes_speak_through_tls(pair):
     assert mine.family == socket.AF_UNIX, "a relay, not the bare socket"
     theirs, _ = take_handed(listening)
     talk(mine, theirs)
+
+
+def test_a_relay_carries_much_both_ways_and_waits_for_slow_readers(pair):
+    here, there = pair
+    target, listening = there.open_process()
+    ends = [here.ask(target), take_handed(listening)[0]]
+    sent = os.urandom(1 << 20) * 12
+    senders = [threading.Thread(target=end.sendall, args=(sent,), daemon=True) for end in ends]
+    before = [resident_bytes(node.process.pid) for node in pair]
+    for sender in senders:
+        sender.start()
+    assert readable(ends[0])  # and nobody reads: both gateways are full now
+    for end in ends:
+        assert receive_exactly(end, len(sent)) == sent
+    for sender in senders:
+        sender.join(LIMIT_S)
+    after = [resident_bytes(node.process.pid) for node in pair]
+    assert max(b - a for a, b in zip(before, after, strict=True)) < 4 << 20
+    ends[0].close()
+    assert ends[1].recv(1) == b""
+    ends[1].close()
 
 
 def test_objects_come_through_tls(pair):

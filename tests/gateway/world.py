@@ -40,6 +40,7 @@ class Node:
 
     def __init__(self, directory, token_file, prefix=None, **config):
         self.is_killed = False
+        self.token_file = str(token_file)
         self.prefix = secrets.token_bytes(6) if prefix is None else prefix
         self.session = sessions.create(str(directory))
         self._stack = contextlib.ExitStack()

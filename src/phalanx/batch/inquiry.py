@@ -7,8 +7,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from phalanx.batch.cycle import run_cycle
+import msgspec
+
+from phalanx.batch.cycle import decide
 from phalanx.batch.explain import sentence
+from phalanx.batch.forecast import expected_starts
 from phalanx.batch.plan import Plan, Rejection
 from phalanx.batch.reading import read_snapshots
 from phalanx.batch.registry import known_plugins
@@ -57,7 +60,8 @@ def explain_file(
 def explain_snapshot(snapshot: Snapshot, full: str | None = None) -> list[Answer]:
     """Decide a snapshot; an answer for `full` (namespace/name), or for each podgroup that waits
     and each task that waits without a podgroup. A podgroup's answer has those of its tasks."""
-    plan = run_cycle(snapshot)
+    session, plan = decide(snapshot)
+    starts = expected_starts(session)
     groups = {g.uid: g for g in snapshot.podgroups}
     members: dict[str, list[str]] = {uid: [] for uid in groups}
     alone = []
@@ -68,6 +72,8 @@ def explain_snapshot(snapshot: Snapshot, full: str | None = None) -> list[Answer
     def of_group(uid: str) -> Answer:
         waiting = [t for t in members[uid] if t in plan.rejections]
         head = _answer(snapshot, plan, uid, "podgroup")
+        if uid in starts:
+            head["expected_start"] = msgspec.to_builtins(starts[uid])
         return head | {"queue": groups[uid].queue, "tasks": _alike(plan, waiting)}
 
     if full is not None:
@@ -135,12 +141,19 @@ def _lines(answer: Answer, *, several: bool) -> list[str]:
     else:
         state = f"runs on {answer['node']}" if "node" in answer else "does not wait"
     out = [f"{where}{answer['kind']} {answer['name']}{of} {state}"]
+    if "expected_start" in answer:
+        out.append(f"  {_when(**answer['expected_start'])}")
     out += _said(answer["reasons"])
     for alike in tasks:
         names = alike["names"]
         shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         out += [f"  {'tasks' if len(names) > 1 else 'task'} {shown}", *_said(alike["reasons"], 4)]
     return out
+
+
+def _when(at_s: float, in_s: float, after_tasks: int) -> str:
+    ends = "1 task has" if after_tasks == 1 else f"{after_tasks} tasks have"
+    return f"expected to start in {in_s:g} s (at {at_s:g}), once {ends} ended, if run times hold"
 
 
 def _said(reasons: Sequence[Answer], indent: int = 2) -> list[str]:

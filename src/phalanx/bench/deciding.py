@@ -1,7 +1,8 @@
-"""The benchmarks below the engine: placement of requests, whole batch cycles, the control store.
+"""The benchmarks below the engine: placement of requests, whole batch cycles, the control store,
+transfers between nodes.
 
-Each lives beside what it measures, in a module with `run(clock)`; the clock is handed in because
-the deciding core has none. It gives rows, each a dict from the name of a figure to the figure.
+Each is a module with `run(clock)`; the clock is handed in because the deciding core has none. It
+gives rows, each a dict from the name of a figure to the figure.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from rich.table import Table
 MODULES = {
     "placement": "phalanx.policies.benchmark",
     "batch": "phalanx.batch.benchmark",
+    "cluster": "phalanx.bench.heartbeats",
+    "transfer": "phalanx.bench.transfer",
     "store": "phalanx.bench.store",
+    "simulator": "phalanx.sim.timed.benchmark",
 }
 
 Figures = dict[str, Any]

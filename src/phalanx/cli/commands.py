@@ -44,7 +44,9 @@ def bench(
     rows: Annotated[
         list[str] | None, typer.Option("--row", help="Only rows whose name contains this.")
     ] = None,
-    group: Annotated[str, typer.Option(help="engine, placement, batch, store or all.")] = "engine",
+    group: Annotated[
+        str, typer.Option(help="engine, placement, batch, store, transfer or all.")
+    ] = "engine",
     quick: Annotated[bool, typer.Option(help="Shorter measurements.")] = False,
     markdown: Annotated[bool, typer.Option(help="Print the table for a document.")] = False,
     json: Json = False,

@@ -351,7 +351,8 @@ class ActorTable:
             self._effects.end_worker(record, record.is_ending, True)
         else:
             self._effects.withdraw_actor(record)
-        self._die(record, record.is_ending)
+        if record.state != DEAD:  # the effect may have brought the news of its end
+            self._die(record, record.is_ending)
 
     def _die(self, record: ActorRecord, reason: str) -> None:
         record.reason = reason

@@ -148,7 +148,9 @@ class NodeDirectory:
         if report != self._reports[node_id] or report.total is not None:
             self._reports[node_id] = report
             self._note(node_id)
-        # Not only news are put: what was counted as taken here may never have been taken there.
+        elif not self.cluster.is_counted(node_id):
+            return False
+        # No news, but what was counted as taken here may never have been taken there.
         return self._put(record)
 
     def disconnected(self, node_id: str, now: float) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from phalanx.errors import BatchFileError
 from phalanx.manifests.fields import Fields
+from phalanx.manifests.shapes import read_shape
 from phalanx.model.jobs.spec import Pairs, Port, Process, Template
 
 PLACING = ("nodeSelector", "tolerations", "affinity", "topologySpreadConstraints")
@@ -88,6 +90,7 @@ def _pod(spec: Fields, labels: Pairs, annotations: Pairs) -> Template:
     for key, why in IN_A_POD.items():
         spec.unused(key, why)
     placement: dict[str, Any] = {key: spec.raw(key) for key in PLACING if spec.has(key)}
+    _check_placing(spec, placement)
     spec.raw("priority")  # filled in from the class
     time_limit = spec.optional_whole("activeDeadlineSeconds")
     if time_limit is not None and time_limit < 1:
@@ -112,6 +115,15 @@ def _pod(spec: Fields, labels: Pairs, annotations: Pairs) -> Template:
         annotations=annotations,
         placement=placement,
     )
+
+
+def _check_placing(spec: Fields, placement: dict[str, Any]) -> None:
+    """Have what narrows the choice of nodes read as scheduling will read it."""
+    for key, value in placement.items():
+        try:
+            read_shape({"topology_spread" if key == PLACING[-1] else key: value})
+        except BatchFileError as e:
+            spec.error(key, "placement_invalid", e.reason)
 
 
 def _process(at: Fields) -> Process:

@@ -58,18 +58,19 @@ class ClusterNodes:
         """
         if row.state == DEAD:
             return self.remove(row.node_id)
+        known = self._rows.get(row.node_id)
+        nodes = self.view.nodes
+        before = None if known is None else nodes.states[nodes.row_of[row.node_id]]
+        is_as_large = known is not None and known[0].total == row.total
         state = NodeState(
             id=row.node_id,
-            total=ResourceSet.from_mapping(row.total),
+            total=before.total if before and is_as_large else ResourceSet.from_mapping(row.total),
             available=ResourceSet.from_mapping(row.available),
             load=load,
             labels=row.labels,
             is_schedulable=row.state == ALIVE,
             devices={name: tuple(left) for name, left in row.devices.items()},
         )
-        nodes = self.view.nodes
-        at = nodes.row_of.get(row.node_id)
-        before = None if at is None else nodes.states[at]
         is_news = before != state
         if is_news:
             if before is None or _shape(before) != _shape(state):
@@ -92,6 +93,10 @@ class ClusterNodes:
             return
         backlog = self._backlogs[node_id]
         self._report(node_id, replace(backlog, queue_length=backlog.queue_length + 1))
+
+    def is_counted(self, node_id: str) -> bool:
+        """Whether something was counted in since the node's last row."""
+        return node_id in self._counted
 
     def drop_counts(self) -> None:
         """Go back to what the nodes themselves said last.

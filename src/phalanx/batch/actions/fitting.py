@@ -145,10 +145,10 @@ class _Filling:
         while len(self._tasks):
             t = self._tasks.peek()
             klass = cluster.klass[t]
-            count = min(self._tasks.run_length(cluster.klass), session.shortfall(self._job))
-            admitted = session.room(self._job, klass, count)
+            alike = self._tasks.run_length(cluster.klass)
+            admitted = session.room(self._job, klass, min(alike, session.shortfall(self._job)))
             if admitted < 1:
-                self._tasks.take(1)
+                self._tasks.take(alike)  # nothing changes in between, so none of them has room
                 continue
             if self._role_failed(klass.shape.role):
                 self._job.failed.setdefault(t, "")

@@ -12,10 +12,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from phalanx.batch import jobs as j
 from phalanx.batch.accepted import WHOLE, Accepted
 from phalanx.batch.amounts import Counts, Flags
 from phalanx.batch.arguments import Arguments, whole
+from phalanx.batch.forecast import known_ends, rooms
 from phalanx.batch.jobs import Job
 from phalanx.batch.klass import Klass
 from phalanx.batch.rows import Ask, Filter, Rows, touched
@@ -79,29 +79,20 @@ class Reservation:
             if not pending:
                 continue
             need, klass = job.shortfall(), cluster.klass[pending[0]]
-            if int(_fits(cluster.future, klass).sum()) < need:
+            if int(rooms(cluster.future, klass).sum()) < need:
                 return self._when(job, klass, need)
         return None
 
     def _when(self, job: Job, klass: Klass, need: int) -> Booking | None:
         """The earliest end of running work after which the gang fits."""
         session, cluster = self._session, self._session.cluster
-        ends: list[tuple[float, int]] = []
-        for t, status in enumerate(cluster.status):
-            if status != j.RUNNING or cluster.job_of[t] < 0:
-                continue
-            spec = session.job(t).spec
-            started = cluster.tasks[t].started
-            started = spec.started if started is None else started
-            if spec.run_time_s is not None and started is not None:
-                ends.append((max(started + spec.run_time_s, session.now), t))
         freed = np.zeros_like(cluster.future)
-        fits = _fits(cluster.future, klass)
+        fits = rooms(cluster.future, klass)
         total = int(fits.sum())
-        for end, t in sorted(ends):
+        for end, t in known_ends(session):
             node = cluster.node_of[t]
             freed[node] += cluster.klass[t].request
-            now = int(_fits((cluster.future[node] + freed[node])[None], klass)[0])
+            now = int(rooms((cluster.future[node] + freed[node])[None], klass)[0])
             total += now - int(fits[node])
             fits[node] = now
             if total >= need:
@@ -126,10 +117,3 @@ class Booking:
             self.kept[node] = klass.request * take
             need -= take
         self.held: Flags = np.any(self.kept, axis=1)
-
-
-def _fits(free: Counts, klass: Klass) -> Counts:
-    """How many tasks of the class each row has room for."""
-    asked = klass.asked
-    times: Counts = np.min(np.maximum(free[:, asked] // klass.request[asked], 0), axis=1)
-    return times

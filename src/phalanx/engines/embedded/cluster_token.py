@@ -65,8 +65,8 @@ def read(path: str) -> bytes:
         raise AuthenticationError(
             f"the token at {path} cannot be read: {error.strerror}. It must be a file, not a link."
         ) from None
-    with os.fdopen(fd, "rb") as file:
-        found = os.fstat(file.fileno())
+    try:
+        found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid():
             raise AuthenticationError(f"the token at {path} must be a file of this user.")
         if found.st_mode & 0o077:
@@ -74,7 +74,9 @@ def read(path: str) -> bytes:
                 f"the token at {path} is open to other users (mode {found.st_mode & 0o777:04o}): "
                 "make a new one, for this one may be known; the mode must be 0600."
             )
-        text = file.read(_MOST_BYTES).decode("ascii", "replace").strip()
+        text = os.read(fd, _MOST_BYTES).decode("ascii", "replace").strip()
+    finally:
+        os.close(fd)
     form = _FORM.fullmatch(text)
     if form is None:
         raise AuthenticationError(f"what stands in {path} is no token: one looks like phx_….")

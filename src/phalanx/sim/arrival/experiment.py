@@ -50,15 +50,13 @@ class ArrivalRun:
         found = np.flatnonzero(self.arrived_pct == arrived_pct)
         return float(curve[found[0]]) if len(found) else None
 
-    def figures(self) -> dict[str, float | int | str | None]:
+    def figures(self) -> dict[str, float | int | None]:
         """The figures of the published table, by their usual names."""
 
         def rounded(value: float | None) -> float | None:
             return None if value is None else round(value, 3)
 
         return {
-            "policy": self.policy,
-            "seed": self.seed,
             "alloc_pct_at_arrived_100": rounded(self.at(self.alloc_pct, 100)),
             "alloc_pct_at_arrived_130": rounded(self.at(self.alloc_pct, 130)),
             "frag_pct_capacity_at_50": rounded(self.at(self.frag_pct, 50)),

@@ -1,0 +1,171 @@
+"""Place tasks on nodes, and parts of GPUs on GPUs, by a policy against fragmentation.
+
+The policies are those of `phalanx.policies.fragmentation`; `phalanx simulate` tries them on traces.
+A task asks for a part of a device (0.25) or for whole ones. A filter turns away nodes on which no
+single GPU has the part left; the scorer is the policy's score.
+
+A snapshot does not say which GPU a standing task uses: tasks that stand already are put on the GPUs
+of their node by best fit, whole ones first. The usual pods are those of the snapshot.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from phalanx.batch import jobs as j
+from phalanx.batch.accepted import NUMBER, TEXT, Accepted, one_of
+from phalanx.batch.amounts import CPU, MEMORY, Flags, Vector
+from phalanx.batch.arguments import Arguments, number, text
+from phalanx.batch.cluster import Cluster
+from phalanx.batch.jobs import Job
+from phalanx.batch.klass import Klass
+from phalanx.batch.rows import BY_ONE, Ask, Filter, Rows, Scorer
+from phalanx.batch.session import Session
+from phalanx.policies.fragmentation.catalogue import POLICIES, RECOMMENDED, maker_of
+from phalanx.policies.fragmentation.nodes import GpuNodes
+from phalanx.policies.fragmentation.placer import NodePolicy
+from phalanx.policies.fragmentation.published import FirstFit, Random
+from phalanx.policies.fragmentation.shape import WHOLE, Shape
+
+MIB = 2**20
+SEED = 0
+"""Where the policy draws lots, it draws the same for the same snapshot."""
+
+
+class Fragmentation:
+    """`fragmentation.policy` (scarcity, fgd, bestfit, ...), `fragmentation.weight` 1,
+    `fragmentation.resource` nvidia.com/gpu, `fragmentation.model-label` gpu-model: the node label
+    that names the GPU model. Raises UnknownPolicyError."""
+
+    name = "fragmentation"
+    accepts: ClassVar[Accepted] = {
+        "fragmentation.policy": one_of(*POLICIES),
+        "fragmentation.weight": NUMBER,
+        "fragmentation.resource": TEXT,
+        "fragmentation.model-label": TEXT,
+    }
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._maker = maker_of(text(arguments, "fragmentation.policy", RECOMMENDED))
+        self._weight = number(arguments, "fragmentation.weight", 1.0)
+        self._resource = text(arguments, "fragmentation.resource", "nvidia.com/gpu")
+        self._label = text(arguments, "fragmentation.model-label", "gpu-model")
+
+    def open(self, session: Session) -> None:
+        cluster = session.cluster
+        gpu = cluster.dims.index.get(self._resource)
+        if gpu is None or not cluster.klasses:
+            return
+        self._shapes = {k.index: self._shape(k, gpu) for k in cluster.klasses}
+        self._nodes = GpuNodes(
+            cluster.capacity[:, CPU],
+            cluster.capacity[:, MEMORY] // MIB,
+            cluster.capacity[:, gpu] // WHOLE,
+            [labels.get(self._label, "") for labels in cluster.labels],
+        )
+        self._held: dict[int, tuple[int, tuple[int, ...]]] = {}
+        self._settle(cluster)
+        seen = Counter(k.index for k in cluster.klass)
+        past = Counter(dict.fromkeys(self._shapes.values(), 0))
+        for index, count in sorted(seen.items()):
+            past[self._shapes[index]] += count
+        draws = np.random.Generator(np.random.PCG64(SEED))
+        self._policy = self._maker(self._nodes, past, draws)
+        for shape, count in past.items():
+            self._policy.observe(shape, count)
+
+        def always_one(_: Klass) -> int:
+            return BY_ONE
+
+        session.add("changed", self.name, self._changed)
+        session.add(
+            "filter",
+            self.name,
+            Filter(reason="devices", passes=self._passes, changes=always_one, curable=True),
+        )
+        if self._weight:
+            session.add(
+                "scorer", self.name, Scorer(name=self.name, score=self._score, changes=always_one)
+            )
+        if isinstance(self._policy, Random):
+            session.add("best_node", self.name, self._best_node)
+
+    def _shape(self, klass: Klass, gpu: int) -> Shape:
+        """What the policy sees of a class; several GPUs and a part of one count as so many more."""
+        milli = int(klass.request[gpu])
+        count = -(-milli // WHOLE)
+        return Shape(
+            int(klass.request[CPU]),
+            -(-int(klass.request[MEMORY]) // MIB),
+            count,
+            milli if count == 1 else WHOLE if count else 0,
+            self._models(klass) if count else (),
+        )
+
+    def _models(self, klass: Klass) -> tuple[str, ...]:
+        """The GPU models that its selector or required affinity names; empty for any."""
+        for key, value in klass.shape.selector:
+            if key == self._label:
+                return (value,)
+        affinity = klass.shape.affinity
+        if affinity is None or not affinity.node_required:
+            return ()
+        named: set[str] = set()
+        for matches in affinity.node_required:
+            one_of = [m.values for m in matches if m.key == self._label and m.op == "In"]
+            if not one_of:
+                return ()
+            named.update(one_of[0])
+        return tuple(sorted(named))
+
+    def _settle(self, cluster: Cluster) -> None:
+        """Book the tasks that stand on nodes, but not those that leave: theirs may be promised."""
+        standing = [
+            t
+            for t, node in enumerate(cluster.node_of)
+            if node >= 0 and cluster.status[t] in j.HOLDING
+        ]
+        standing.sort(key=lambda t: -self._shapes[cluster.klass[t].index].milli)
+        packer = FirstFit(self._nodes)
+        for t in standing:
+            self._book(t, cluster.node_of[t], self._shapes[cluster.klass[t].index], packer)
+
+    def _book(self, task: int, node: int, shape: Shape, policy: NodePolicy) -> None:
+        """Take GPUs for a task; one that does not fit (promised on what is still held) has none."""
+        if self._nodes.fits(np.array([node]), shape)[0]:
+            devices = policy.pick_devices(node, shape)
+            self._nodes.take(node, devices, shape)
+            self._held[task] = (node, devices)
+
+    def _passes(self, rows: Rows, ask: Ask) -> Flags:
+        """Whether enough single GPUs have the share left; totals are the session's own business."""
+        shape = self._shapes[ask.klass.index]
+        left = self._nodes.gpu_left[rows.index]
+        good = (left >= max(shape.gpu_milli, 1)).sum(axis=1) >= shape.num_gpu
+        return np.asarray(good, dtype=np.bool_)
+
+    def _score(self, rows: Rows, ask: Ask) -> Vector:
+        shape = self._shapes[ask.klass.index]
+        fits = self._nodes.fits(rows.index, shape)
+        out = np.zeros(len(rows))
+        if fits.any():
+            out[fits] = self._policy.score(rows.index[fits], shape) * self._weight
+        return out
+
+    def _best_node(self, task: int, nodes: Sequence[int], scores: Vector) -> int:
+        return int(nodes[self._policy.pick_node(scores)])
+
+    def _changed(
+        self, job: Job, klass: Klass, tasks: Sequence[int], nodes: Sequence[int], sign: int
+    ) -> None:
+        shape = self._shapes[klass.index]
+        for task, node in zip(tasks, nodes, strict=True):
+            if sign > 0:
+                self._book(task, node, shape, self._policy)
+            elif task in self._held:
+                row, devices = self._held.pop(task)
+                self._nodes.give_back(row, devices, shape)

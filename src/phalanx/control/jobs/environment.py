@@ -1,0 +1,145 @@
+"""What a member finds in its environment: who it is, who the others are, and what it holds.
+
+A variable that the manifest sets is never replaced. `$(NAME)` in commands, arguments and values
+stands for a variable, as in Kubernetes, and `$$(NAME)` for itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import msgspec
+
+from phalanx.control.jobs.frameworks import framework_setup, local_ranks, ranked
+from phalanx.control.jobs.places import Gang, MemberSetup, PortNeed
+from phalanx.manifests.plugins import options
+from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup
+
+_REFERENCE = re.compile(r"\$\$|\$\(([^()$\s]+)\)")
+DEVICES = "CUDA_VISIBLE_DEVICES"
+
+
+def ports_needed(job: JobSpec) -> PortNeed:
+    """How many ports the gang needs that are free on all of its nodes, and how many each member
+    needs that are free on its own."""
+    ray = job.plugin("ray") is not None
+    return PortNeed(gang=4 if ray else 1, member=1 if job.plugin("tensorflow") is not None else 0)
+
+
+def member_setup(gang: Gang, group: str, index: int) -> MemberSetup:
+    """Variables, files and perhaps a command for one member, before the manifest has its say."""
+    me = gang.place(group, index)
+    own = gang.job.group(group)
+    assert own is not None
+    env = {
+        "PHALANX_JOB": gang.job.name,
+        "PHALANX_NAMESPACE": gang.job.namespace,
+        "PHALANX_QUEUE": gang.job.queue,
+        "PHALANX_TASK": group,
+        "PHALANX_TASK_INDEX": str(index),
+        "PHALANX_ATTEMPT": str(me.attempt),
+        "PHALANX_NODE": me.node,
+        "PHALANX_GRACE_S": f"{own.template.grace_s:g}",
+        "PHALANX_PORTS": ",".join(map(str, me.ports)),
+        "VC_TASK_INDEX": str(index),
+        DEVICES: ",".join(map(str, me.devices)),
+        "CONTAINER_GPUS": str(sum(1 << d for d in me.devices)),
+        "CONTAINER_PORTS": _port_labels(own, gang),
+    }
+    if gang.directory:
+        env["PHALANX_FILES"] = gang.directory
+    if gang.job.plugin("env") is not None:
+        env["VK_TASK_INDEX"] = str(index)
+    env |= _rendezvous(gang, group, index)
+    setup = MemberSetup(env=env, files={})
+    if gang.job.plugin("svc") is not None:
+        setup = _with_hosts(setup, gang)
+    return framework_setup(setup, gang, group, index)
+
+
+def _rendezvous(gang: Gang, group: str, index: int) -> dict[str, str]:
+    """What torch.distributed and its kin read. With the pytorch plugin, only its master and
+    workers have ranks, as in Volcano."""
+    arguments = gang.job.plugin("pytorch")
+    order = ranked(gang)
+    port = str(gang.ports[0]) if gang.ports else ""
+    if arguments is not None:
+        chosen = options("pytorch", arguments)
+        roles = (chosen["master"], chosen["worker"])
+        order = [key for role in roles for key in order if key[0] == role]
+        port = chosen["port"] or port
+    env: dict[str, str] = {}
+    if order:
+        env["MASTER_ADDR"] = gang.place(*order[0]).address
+        env["WORLD_SIZE"] = str(len(order))
+    if port:
+        env["MASTER_PORT"] = port
+    if (group, index) in order:
+        local = local_ranks(gang, order)
+        node = gang.place(group, index).node
+        env["RANK"] = str(order.index((group, index)))
+        env["LOCAL_RANK"] = str(local[group, index])
+        env["LOCAL_WORLD_SIZE"] = str(sum(1 for key in order if gang.place(*key).node == node))
+    return env
+
+
+def _with_hosts(setup: MemberSetup, gang: Gang) -> MemberSetup:
+    """Volcano's svc plugin: who is where, by group, as variables and as files."""
+    env, files = dict(setup.env), dict(setup.files)
+    for group in gang.job.groups:
+        hosts = gang.addresses(group.name)
+        word = group.name.replace("-", "_")
+        env[f"VC_{word.upper()}_HOSTS"] = ",".join(hosts)
+        env[f"VC_{word.upper()}_NUM"] = str(len(hosts))
+        files[f"{word}.host"] = "\n".join(hosts)
+    return msgspec.structs.replace(setup, env=env, files=files)
+
+
+def _port_labels(group: TaskGroup, gang: Gang) -> str:
+    """PAI's way of naming ports: `http:8080,8081;rendezvous:29500;`."""
+    labels: dict[str, list[int]] = {}
+    for process in group.template.processes:
+        for port in process.ports:
+            labels.setdefault(port.name or "port", []).append(port.number)
+    if gang.ports:
+        labels["rendezvous"] = list(gang.ports)
+    return "".join(f"{name}:{','.join(map(str, ports))};" for name, ports in labels.items())
+
+
+def process_environment(setup: MemberSetup, process: Process) -> dict[str, str]:
+    """The variables of one process of the member: the setup's, then the manifest's own.
+
+    CUDA_VISIBLE_DEVICES of a manifest counts within the devices that the member holds, as it does
+    inside a container; what does not fit them is replaced, since the others are somebody else's.
+    """
+    env = dict(setup.env)
+    for name, value in process.env:
+        env[name] = expand(value, env)
+    own = dict(process.env).get(DEVICES)
+    if own is not None and DEVICES in setup.env:
+        env[DEVICES] = _within(own, setup.env[DEVICES])
+    return env
+
+
+def _within(chosen: str, held: str) -> str:
+    devices = held.split(",") if held else []
+    words = [word.strip() for word in chosen.split(",") if word.strip()]
+    if all(word.isdecimal() and int(word) < len(devices) for word in words):
+        return ",".join(devices[int(word)] for word in words)
+    return held
+
+
+def process_argv(setup: MemberSetup, process: Process, env: Mapping[str, str]) -> tuple[str, ...]:
+    """The command line of one process; the plugin's where the manifest has none."""
+    return tuple(expand(word, env) for word in process.argv or setup.command)
+
+
+def expand(text: str, env: Mapping[str, str]) -> str:
+    """`$(NAME)` replaced by the variable's value, left alone where there is no such variable."""
+
+    def value(match: re.Match[str]) -> str:
+        name = match.group(1)
+        return "$" if name is None else env.get(name, match.group(0))
+
+    return _REFERENCE.sub(value, text)

@@ -1,0 +1,44 @@
+"""What a member asks of a node, as scheduling reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from phalanx.batch.documents import Document, Place
+from phalanx.batch.reading_tasks import ShapeReader
+from phalanx.batch.specs import Shape
+from phalanx.manifests.quantities import batch_amounts
+from phalanx.model.jobs.spec import JobSpec, TaskGroup
+
+GROUP_LABEL = "volcano.sh/task-spec"
+PARTITION_LABEL = "volcano.sh/partition-id"
+JOB_LABEL = "volcano.sh/job-name"
+_NOWHERE = Document("{}")
+
+
+def read_shape(written: Mapping[str, Any]) -> Shape:
+    """A shape from plain values. Raises BatchFileError, whose reason says what is wrong."""
+    return ShapeReader().read(Place(_NOWHERE, (), dict(written)))
+
+
+def shape_of(job: JobSpec, group: TaskGroup, partition: int | None = None) -> Shape:
+    """The shape of a group's members; of those of one partition, where the group has some."""
+    template, placing = group.template, group.template.placement
+    labels = dict(template.labels) | {JOB_LABEL: job.name, GROUP_LABEL: group.name}
+    if partition is not None:
+        labels[PARTITION_LABEL] = str(partition)
+    return read_shape(
+        {
+            "namespace": job.namespace,
+            "request": dict(batch_amounts(template.needs)),
+            "role": group.name,
+            "labels": labels,
+            "annotations": dict(job.annotations) | dict(template.annotations),
+            "ports": sorted({p.number for process in template.processes for p in process.ports}),
+            "nodeSelector": placing.get("nodeSelector"),
+            "tolerations": placing.get("tolerations"),
+            "affinity": placing.get("affinity"),
+            "topology_spread": placing.get("topologySpreadConstraints"),
+        }
+    )

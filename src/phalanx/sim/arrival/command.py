@@ -1,0 +1,77 @@
+"""`phalanx simulate --arrival order`: which policy is meant, one run, and what the page shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from phalanx.batch.config import parse_volcano
+from phalanx.batch.registry import known_plugins
+from phalanx.errors import BatchFileError
+from phalanx.policies.fragmentation.catalogue import RECOMMENDED, maker_of
+from phalanx.sim.arrival.experiment import ArrivalRun, run_arrivals
+from phalanx.sim.arrival.workload import draw_workload
+from phalanx.sim.report.run import Curve, HeatNode, ReportRun
+from phalanx.sim.traces.records import TraceJob, TraceNode
+
+PLUGIN = "fragmentation"
+ARGUMENT = "fragmentation.policy"
+
+
+def usable_policy(choice: str) -> str:
+    """The name of a node policy, given itself or as the plugin `fragmentation` of a scheduler
+    configuration (.yaml, .yml).
+
+    Raises UnknownPolicyError, and BatchFileError for a file that is wrong or lacks the plugin.
+    """
+    name = choice
+    path = Path(choice)
+    if path.suffix in (".yaml", ".yml"):
+        try:
+            text = path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise BatchFileError(error.strerror or str(error), choice) from error
+        config = parse_volcano(text, known_plugins(), choice)
+        options = [p for tier in config.tiers for p in tier if p.name == PLUGIN]
+        if not options:
+            raise BatchFileError(
+                f"no plugin {PLUGIN!r} in any tier: arrivals in order are placed by it; "
+                "for the whole session use --arrival time",
+                choice,
+            )
+        name = str(options[0].arguments.get(ARGUMENT, RECOMMENDED))
+    maker_of(name)
+    return name
+
+
+def run_policy(
+    nodes: Sequence[TraceNode],
+    jobs: Sequence[TraceJob],
+    label: str,
+    policy: str,
+    inflate: float,
+    seed: int,
+    progress: Callable[[float, float], None],
+) -> ReportRun:
+    """Draw the workload anew, run one policy on it, and keep what the page shows."""
+    workload = draw_workload(nodes, jobs, inflate=inflate, seed=seed)
+    return shown(run_arrivals(workload, policy, seed=seed, progress=progress), label)
+
+
+def shown(run: ArrivalRun, label: str) -> ReportRun:
+    """A run as the page and the command show it."""
+    x = [float(v) for v in run.arrived_pct]
+    return ReportRun(
+        name=label,
+        figures=run.figures(),
+        curves={
+            "allocation": Curve(x=x, y=run.alloc_pct.tolist()),
+            "fragmentation": Curve(x=x, y=run.frag_pct.tolist()),
+        },
+        heat=[
+            HeatNode(name=name, model=model, used_pct=[100 - v / 10 for v in left if v >= 0])
+            for name, model, left in zip(
+                run.node_names, run.node_models, run.gpu_left.tolist(), strict=True
+            )
+        ],
+    )

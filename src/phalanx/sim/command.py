@@ -1,0 +1,125 @@
+"""What `phalanx simulate` does: read, run each policy, print, and write the page."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from phalanx.errors import PhalanxError
+from phalanx.sim.report.page import report_page
+from phalanx.sim.report.run import ReportRun
+from phalanx.sim.traces.reading import read_jobs, read_nodes
+
+Write = Callable[[str], None]
+DEFAULT_INFLATE = 1.3
+"""The published experiment's."""
+Tell = Callable[[float, float], None]
+"""Progress: how much of how much is done."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """The command's options."""
+
+    nodes: Path
+    pods: Path
+    policies: tuple[str, ...]
+    over_time: bool = False
+    inflate: float | None = None
+    seed: int = 42
+    queues: Path | None = None
+    report: Path | None = None
+    as_json: bool = False
+
+
+class RequestError(PhalanxError, ValueError):
+    """Options that do not go together."""
+
+
+def run(request: Request, *, write: Write) -> None:
+    """Carry a request out. Raises PhalanxError for what is wrong with files or options."""
+    if len(set(request.policies)) != len(request.policies):
+        raise RequestError(f"--policy names one twice: {', '.join(request.policies)}")
+    if request.queues is not None and not request.over_time:
+        raise RequestError("--queues needs --arrival time: pods that stay have no queue to wait in")
+    if request.inflate is not None and request.over_time:
+        raise RequestError("--inflate needs --arrival order: copies have no time of their own")
+    nodes, jobs = read_nodes(request.nodes), read_jobs(request.pods)
+    shown: list[ReportRun] = []
+    if request.over_time:
+        from phalanx.sim.over_time import run_policy
+
+        for policy in request.policies:
+            with _progress(policy) as tell:
+                shown.append(run_policy(nodes, jobs, policy, request.queues, tell))
+    else:
+        from phalanx.sim.arrival.command import run_policy as run_arrival_policy
+        from phalanx.sim.arrival.command import usable_policy
+
+        makers = [usable_policy(policy) for policy in request.policies]
+        for policy, name in zip(request.policies, makers, strict=True):
+            with _progress(policy) as tell:
+                shown.append(
+                    run_arrival_policy(
+                        nodes, jobs, policy, name, _inflate(request), request.seed, tell
+                    )
+                )
+    if request.report is not None:
+        request.report.write_text(
+            report_page(shown, title="Simulated runs", subtitle=_subtitle(request)),
+            encoding="utf-8",
+        )
+    _print(shown, request, write)
+
+
+def _inflate(request: Request) -> float:
+    return DEFAULT_INFLATE if request.inflate is None else request.inflate
+
+
+def _subtitle(request: Request) -> str:
+    how = (
+        "at their own times"
+        if request.over_time
+        else f"{_inflate(request):.0%} of the GPUs asked for"
+    )
+    return f"{request.pods.name} on {request.nodes.name}, {how}, seed {request.seed}"
+
+
+def _print(shown: Sequence[ReportRun], request: Request, write: Write) -> None:
+    if request.as_json:
+        rows = [{"policy": r.name, "seed": request.seed, **r.figures} for r in shown]
+        write(json.dumps(rows[0] if len(rows) == 1 else rows, indent=1))
+        return
+    columns = list(dict.fromkeys(key for r in shown for key in r.figures))
+    names = [r.name for r in shown]
+    width = max(len(c) for c in columns)
+    write(" " * width + "".join(f"  {name:>14}" for name in names))
+    for column in columns:
+        cells = (r.figures.get(column) for r in shown)
+        write(f"{column:<{width}}" + "".join(f"  {_cell(c):>14}" for c in cells))
+    if request.report is not None:
+        write(f"The page is in {request.report}.")
+
+
+def _cell(value: float | int | str | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.3f}" if isinstance(value, float) else str(value)
+
+
+@contextmanager
+def _progress(name: str) -> Iterator[Tell]:
+    """A bar on the terminal's error output; nothing where that is no terminal."""
+    if not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(name, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

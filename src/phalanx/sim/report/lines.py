@@ -1,0 +1,86 @@
+"""A plot of lines as SVG: one line a run, a grid, axes with their names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from html import escape
+
+from phalanx.sim.report.run import Curve
+from phalanx.sim.report.scales import Scale, bounds, decade_ticks, plain, round_ticks
+
+WIDTH, HEIGHT = 560, 330
+LEFT, RIGHT, TOP, BOTTOM = 52, 14, 12, 44
+MAX_POINTS = 600
+
+
+@dataclass(frozen=True, kw_only=True)
+class Axis:
+    """An axis: its name, how its numbers read, and its ends where they are fixed."""
+
+    title: str
+    label: Callable[[float], str] = plain
+    low: float | None = None
+    high: float | None = None
+    log: bool = False
+
+    def scale(self, values: list[float], start: float, end: float) -> Scale:
+        low, high = bounds(values)
+        low = low if self.low is None else self.low
+        high = high if self.high is None else self.high
+        return Scale(low=low, high=max(high, low + 1e-9), start=start, end=end, log=self.log)
+
+    def ticks(self, scale: Scale) -> list[float]:
+        ticks = decade_ticks(scale.low, scale.high) if self.log else []
+        return ticks if len(ticks) > 1 else round_ticks(scale.low, scale.high)
+
+
+def line_plot(curves: Mapping[str, Curve], colours: Mapping[str, int], x: Axis, y: Axis) -> str:
+    """The SVG of `curves` by run; `colours` gives each run its number in the page's palette."""
+    shown = {name: _within(curve, x, y) for name, curve in curves.items()}
+    xs = x.scale([v for c in shown.values() for v in c.x], LEFT, WIDTH - RIGHT)
+    ys = y.scale([v for c in shown.values() for v in c.y], HEIGHT - BOTTOM, TOP)
+    parts = [
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
+        f'aria-label="{escape(y.title)} over {escape(x.title)}">'
+    ]
+    for value in y.ticks(ys):
+        at = ys.place(value)
+        parts.append(
+            f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>'
+            f'<text class="tick" x="{LEFT - 7}" y="{at + 4:.1f}" text-anchor="end">'
+            f"{escape(y.label(value))}</text>"
+        )
+    for value in x.ticks(xs):
+        at = xs.place(value)
+        parts.append(
+            f'<line class="grid" x1="{at:.1f}" x2="{at:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}"/>'
+            f'<text class="tick" x="{at:.1f}" y="{HEIGHT - BOTTOM + 17}" text-anchor="middle">'
+            f"{escape(x.label(value))}</text>"
+        )
+    parts.append(
+        f'<text class="axis" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 6}" '
+        f'text-anchor="middle">{escape(x.title)}</text>'
+        f'<text class="axis" x="{-(TOP + HEIGHT - BOTTOM) / 2}" y="13" text-anchor="middle" '
+        f'transform="rotate(-90)">{escape(y.title)}</text>'
+    )
+    for name, curve in shown.items():
+        points = " ".join(
+            f"{xs.place(a):.1f},{ys.place(b):.1f}" for a, b in zip(curve.x, curve.y, strict=True)
+        )
+        parts.append(
+            f'<polyline class="line c{colours[name]}" points="{points}">'
+            f"<title>{escape(name)}</title></polyline>"
+        )
+    return "".join(parts) + "</svg>"
+
+
+def _within(curve: Curve, x: Axis, y: Axis) -> Curve:
+    """The points inside the axes' fixed ends, thinned out to what a screen can show."""
+    low = -float("inf") if x.low is None else x.low
+    high = float("inf") if x.high is None else x.high
+    kept = [(a, b) for a, b in zip(curve.x, curve.y, strict=True) if low <= a <= high]
+    if len(kept) > MAX_POINTS:
+        step = (len(kept) - 1) / (MAX_POINTS - 1)
+        kept = [kept[round(i * step)] for i in range(MAX_POINTS)]
+    return Curve(x=[a for a, _ in kept], y=[b for _, b in kept])

@@ -1,0 +1,155 @@
+"""The whole page: a table of figures, the plots that have something to show, the heat maps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from itertools import pairwise
+
+from phalanx.sim.report.heat import heat_map
+from phalanx.sim.report.lines import Axis, line_plot
+from phalanx.sim.report.run import Curve, Figure, ReportRun
+from phalanx.sim.report.scales import seconds
+from phalanx.sim.report.style import COLOURS, STYLE
+
+ASKED = Axis(title="GPUs asked for so far, % of the cluster", low=0)
+TIME = Axis(title="time since the first submission", label=seconds, low=0)
+GPUS = Axis(title="% of the cluster's GPUs", low=0)
+TITLES = {
+    "alloc_pct_at_arrived_100": "allocated % at 100 % asked",
+    "alloc_pct_at_arrived_130": "allocated % at 130 % asked",
+    "frag_pct_capacity_at_50": "fragmented % at 50 % asked",
+    "frag_pct_capacity_at_100": "fragmented % at 100 % asked",
+    "failed_pods": "pods without room",
+    "placements_per_s": "decisions a second",
+}
+MORE_IS_BETTER = ("alloc", "utili", "fairness", "finished")
+LESS_IS_BETTER = ("frag", "failed", "delay", "jct", "makespan", "never")
+LEGEND = ("idle", "up to 25 %", "up to 50 %", "up to 75 %", "nearly full", "full")
+
+
+def report_page(runs: Sequence[ReportRun], *, title: str, subtitle: str) -> str:
+    """The HTML text. Raises ValueError without runs, or when two have one name."""
+    names = [run.name for run in runs]
+    if not runs or len(set(names)) != len(names):
+        raise ValueError(f"a report needs runs of different names, not {names}")
+    colours = {name: number % COLOURS for number, name in enumerate(names)}
+    plots = "".join(
+        f'<div class="plot"><h2>{escape(head)}</h2><p>{escape(text)}</p>{svg}</div>'
+        for head, text, svg in _plots(runs, colours)
+    )
+    heats = [run for run in runs if run.heat]
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f'<meta name="color-scheme" content="light dark"><title>{escape(title)}</title>'
+        f"<style>{STYLE}</style></head><body><h1>{escape(title)}</h1><p>{escape(subtitle)}</p>"
+        f'{_legend(colours)}<section class="wide">{_table(runs)}</section>'
+        f'<section class="plots">{plots}</section>{_heats(heats)}</body></html>\n'
+    )
+
+
+def _legend(colours: dict[str, int]) -> str:
+    items = (f'<li><i class="b{c}"></i>{escape(name)}</li>' for name, c in colours.items())
+    return f'<ul class="legend">{"".join(items)}</ul>'
+
+
+def _plots(runs: Sequence[ReportRun], colours: dict[str, int]) -> list[tuple[str, str, str]]:
+    def curves(key: str) -> dict[str, Curve]:
+        return {run.name: run.curves[key] for run in runs if key in run.curves}
+
+    plots = []
+    if lines := curves("allocation"):
+        plots.append((
+            "Allocation over load", "What is in use, while pods arrive and stay.",
+            line_plot(lines, colours, ASKED, GPUS),
+        ))  # fmt: skip
+        start = min(85.0, 0.9 * max(max(c.x) for c in lines.values()))
+        near = [b for c in lines.values() for a, b in zip(c.x, c.y, strict=True) if a >= start]
+        low = Axis(title=ASKED.title, low=start)
+        floor = Axis(title=GPUS.title, low=min(near, default=0.0))
+        plots.append((
+            "The same, where the cluster fills up", "Here policies part.",
+            line_plot(lines, colours, low, floor),
+        ))  # fmt: skip
+    if lines := curves("fragmentation"):
+        plots.append((
+            "Fragmentation over load", "Idle GPU share that a typical pod cannot use.",
+            line_plot(lines, colours, ASKED, GPUS),
+        ))  # fmt: skip
+    if lines := curves("over_time"):
+        plots.append((
+            "Allocation over time", "What is in use.", line_plot(lines, colours, TIME, GPUS)
+        ))  # fmt: skip
+    if lines := curves("waiting"):
+        plots.append((
+            "Waiting over time", "Jobs that are submitted and have not started.",
+            line_plot(lines, colours, TIME, Axis(title="jobs", low=0)),
+        ))  # fmt: skip
+    times = {run.name: _distribution(run.jct_s) for run in runs if run.jct_s}
+    if times:
+        least = max(1.0, min(min(c.x) for c in times.values()))
+        plots.append((
+            "Job completion times", "The part of jobs that were through within a time.",
+            line_plot(
+                times, colours,
+                Axis(title="from submission to end", label=seconds, low=least, log=True),
+                Axis(title="% of jobs", low=0, high=100),
+            ),
+        ))  # fmt: skip
+    return plots
+
+
+def _distribution(values: Sequence[float]) -> Curve:
+    ordered = sorted(max(v, 1.0) for v in values)
+    return Curve(x=ordered, y=[100 * (i + 1) / len(ordered) for i in range(len(ordered))])
+
+
+def _table(runs: Sequence[ReportRun]) -> str:
+    columns = list(dict.fromkeys(key for run in runs for key in run.figures))
+    head = "".join(f"<th>{escape(TITLES.get(c, c.replace('_', ' ')))}</th>" for c in columns)
+    best = {c: _best(c, [run.figures.get(c) for run in runs]) for c in columns}
+    body = ""
+    for run in runs:
+        cells = "".join(
+            f"<td{' class=best' if best[c] is not None and run.figures.get(c) == best[c] else ''}>"
+            f"{escape(_shown(run.figures.get(c)))}</td>"
+            for c in columns
+        )
+        body += f"<tr><td>{escape(run.name)}</td>{cells}</tr>"
+    return f"<table><thead><tr><th>run</th>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _best(column: str, values: list[Figure]) -> float | None:
+    """The value to print bold, where values differ and one direction is better."""
+    numbers = [v for v in values if isinstance(v, int | float)]
+    if all(a == b for a, b in pairwise(numbers)):
+        return None
+    if column.startswith(MORE_IS_BETTER):
+        return max(numbers)
+    return min(numbers) if column.startswith(LESS_IS_BETTER) else None
+
+
+def _shown(value: Figure) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, str):
+        return value
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
+
+
+def _heats(runs: Sequence[ReportRun]) -> str:
+    if not runs:
+        return ""
+    scale = "".join(
+        f'<span><i class="k{n}"></i>{escape(name)}</span>' for n, name in enumerate(LEGEND)
+    )
+    maps = "".join(
+        f"<details{' open' if number == 0 else ''}><summary>{escape(run.name)}</summary>"
+        f"{heat_map(run.heat)}</details>"
+        for number, run in enumerate(runs)
+    )
+    return (
+        "<section><h2>Every GPU at the end</h2><p>A column is a node, a cell one of its GPUs; the "
+        f'fullest nodes come first.</p><div class="scale">{scale}</div>{maps}</section>'
+    )

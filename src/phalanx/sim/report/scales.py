@@ -1,0 +1,63 @@
+"""From values to places on a plot, and the round numbers that stand on its axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+UNITS_S = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale:
+    """Maps `low`..`high` to `start`..`end`, by logarithm if `log`."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    log: bool = False
+
+    def place(self, value: float) -> float:
+        """Where a value stands; what lies outside is put on the edge."""
+        value = min(max(value, self.low), self.high)
+        if self.log:
+            part = math.log(value / self.low) / math.log(self.high / self.low)
+        else:
+            part = (value - self.low) / (self.high - self.low)
+        return self.start + part * (self.end - self.start)
+
+
+def round_ticks(low: float, high: float, about: int = 6) -> list[float]:
+    """Multiples of 1, 2 or 5 times a power of ten within `low`..`high`."""
+    raw = (high - low) / about
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(power * n for n in (1, 2, 5, 10) if power * n >= raw * 0.999)
+    first = math.ceil(low / step - 1e-9)
+    return [n * step for n in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def decade_ticks(low: float, high: float) -> list[float]:
+    """Powers of ten within `low`..`high`."""
+    return [10.0**n for n in range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)]
+
+
+def bounds(values: Iterable[float]) -> tuple[float, float]:
+    """The least and the largest value, apart by something; 0 and 1 for none."""
+    known = [v for v in values if math.isfinite(v)]
+    low, high = min(known, default=0.0), max(known, default=1.0)
+    return (low, high) if high > low else (low, low + 1)
+
+
+def seconds(value: float) -> str:
+    """A time in its largest fitting unit: 90 s is 1.5 min."""
+    for size, unit in UNITS_S:
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value:.3g} s"
+
+
+def plain(value: float) -> str:
+    """A number without needless zeros."""
+    return f"{value:g}"

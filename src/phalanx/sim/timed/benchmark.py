@@ -1,0 +1,54 @@
+"""How long a synthetic day takes, on clusters that grow: `run(clock)` gives a row for each.
+
+The configuration is that of Volcano's chart; a cycle runs every virtual minute in which something
+changed. Nothing here reads a clock: the caller hands in `clock` (seconds).
+"""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from phalanx.batch.config import CHART_YAML, parse_volcano
+from phalanx.batch.registry import known_plugins
+from phalanx.sim.timed import synthetic
+from phalanx.sim.timed.loop import simulate
+from phalanx.sim.timed.workload import Rules
+
+SIZES = ((10_000, 100), (100_000, 1_000), (1_000_000, 10_000))
+"""Tasks and machines."""
+RULES = Rules(period_s=60.0, sample_s=600.0)
+SEED = 42
+
+
+def run(
+    clock: Callable[[], float], sizes: Sequence[tuple[int, int]] = SIZES
+) -> list[dict[str, Any]]:
+    """A row per size; `memory_mib` is the most that the process has held so far."""
+    return [_measure(clock, tasks, nodes) for tasks, nodes in sizes]
+
+
+def _measure(clock: Callable[[], float], tasks: int, nodes: int) -> dict[str, Any]:
+    jobs = synthetic.jobs(tasks, nodes, SEED)
+    machines = synthetic.machines(nodes)
+    config = parse_volcano(CHART_YAML, known_plugins())
+    start = clock()
+    result = simulate(
+        jobs, machines, config=config, queues=synthetic.queues(), rules=RULES, clock=clock
+    )
+    took = clock() - start
+    measures = result.measures
+    return {
+        "measure": "synthetic day",
+        "tasks": tasks,
+        "nodes": nodes,
+        "jobs": measures.jobs,
+        "finished": measures.finished,
+        "cycles": measures.cycles,
+        "seconds": took,
+        "tasks_per_second": tasks / took if took else 0.0,
+        "decisions_per_second": measures.decisions_per_s or 0.0,
+        "allocation_pct": measures.allocation_pct,
+        "memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+    }
