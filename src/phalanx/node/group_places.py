@@ -46,7 +46,7 @@ class GroupPlaces:
         return self._bundles.pools(place)
 
     def refusal(self, place: tuple[bytes, int], request: ResourceSet) -> tuple[str, str] | None:
-        """(reason, class of error or "" when they may wait) where tasks of this place cannot run."""
+        """(reason, class of error or "" when they may wait) when tasks there cannot run."""
         group_id, index = place
         known = self._known.get(group_id)
         if known is None:

@@ -274,7 +274,9 @@ class LeaseMachine:
         labels = strategy.get("labels")
         is_labelled = labels is None or any(_holds(self.labels, s) for s in labels)
         can_ever = self.resources.can_ever(demand.place)
-        demand.can_run_here = can_ever and is_labelled and not (is_bound and target != self._node_id)
+        demand.can_run_here = (
+            can_ever and is_labelled and not (is_bound and target != self._node_id)
+        )
         if demand.can_run_here or (
             not self._elsewhere.is_alone and self._elsewhere.is_feasible(demand)
         ):

@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-import msgspec
-
 from phalanx.node.leases import Demand
+from phalanx.node.options import SpillOptions
 from phalanx.policies.affinity import NodeAffinity
 from phalanx.policies.entry import pick_node
 from phalanx.policies.entry import strategy as strategy_named
@@ -44,18 +43,6 @@ class Asks(Protocol):
     def withdraw(self, node_id: str, owner: bytes, scheduling_class: int) -> None:
         """Tell a node that this demand is met or gone."""
         ...
-
-
-class SpillOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How this cluster spreads its tasks.
-
-    `global_scheduler`: "hybrid" (Ray's DEFAULT: nodes below half use first, the local one
-    preferred) or "least-waiting" (seed 003: queue x mean run time + missing bytes / bandwidth).
-    `threshold`: so many workers may be waited for on this node before others are asked.
-    """
-
-    global_scheduler: str = "hybrid"
-    threshold: int = 0
 
 
 class Spilling:

@@ -18,7 +18,7 @@ from phalanx.protocol.messages import CreateActor
 from phalanx.resources.sets import ResourceSet
 
 if TYPE_CHECKING:
-    from phalanx.engines.embedded.node_process import NodeShell
+    from phalanx.engines.embedded.node_shell import NodeShell
 
 
 class NodeActors:

@@ -13,13 +13,13 @@ from phalanx.protocol.cluster_messages import (
     Committed,
     GiveBackBundles,
     GroupKnown,
-    Prepared,
     PrepareBundles,
+    Prepared,
 )
 from phalanx.resources.sets import ResourceSet
 
 if TYPE_CHECKING:
-    from phalanx.engines.embedded.node_process import NodeShell
+    from phalanx.engines.embedded.node_shell import NodeShell
 
 
 class NodeGroups:

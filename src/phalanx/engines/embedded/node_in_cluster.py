@@ -16,8 +16,9 @@ from phalanx.engines.embedded.gateway.channel import GatewayChannel
 from phalanx.engines.embedded.gateway.config import GatewayConfig
 from phalanx.engines.embedded.gateway.gate import request_dial
 from phalanx.engines.embedded.gateway.starting import start_gateway
+from phalanx.engines.embedded.node_config import MemberConfig
 from phalanx.engines.embedded.node_control import RemoteControl
-from phalanx.engines.embedded.node_member import MemberConfig, report_of, row_of
+from phalanx.engines.embedded.node_member import report_of, row_of
 from phalanx.engines.embedded.session import started_at
 from phalanx.model.ids import CONTROL, PREFIX_BYTES, node_process_id
 from phalanx.protocol.cluster_messages import Acked, Answer, Ask, NodeReport, View, ViewRow
@@ -25,7 +26,7 @@ from phalanx.protocol.gateway_messages import AddressBook, Listening, Pull, Pull
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
 
 if TYPE_CHECKING:
-    from phalanx.engines.embedded.node_process import NodeShell
+    from phalanx.engines.embedded.node_shell import NodeShell
 
 REPORT_EVERY_S = 1.0
 REPORT_AT_MOST_EVERY_S = 0.1

@@ -11,7 +11,7 @@ from phalanx.protocol.messages import JobSetup, Reply
 
 if TYPE_CHECKING:
     from phalanx.engines.embedded.connection import Connection
-    from phalanx.engines.embedded.node_process import NodeShell
+    from phalanx.engines.embedded.node_shell import NodeShell
 
 
 class NodeJobs:
@@ -59,9 +59,7 @@ class NodeJobs:
 
         self._shell.control.ask(b"", "new_job", {}, numbered)
 
-    def _reply_when_warm(
-        self, connection: Connection, token: int, answer: dict[str, Any]
-    ) -> None:
+    def _reply_when_warm(self, connection: Connection, token: int, answer: dict[str, Any]) -> None:
         """Answer a new driver once its first worker is there: its first task need not wait."""
         if self._shell.config.prestart:
             self._warming[connection.peer[12:]] = (connection, Reply(token, answer))
@@ -91,9 +89,7 @@ class NodeJobs:
         if known is None or worker in self._set_up:
             return
         self._set_up.add(worker)
-        connection.send(
-            JobSetup(job, known.path, known.directory, {}, known.namespace, known.hook)
-        )
+        connection.send(JobSetup(job, known.path, known.directory, {}, known.namespace, known.hook))
 
     def worker_gone(self, worker: bytes) -> None:
         """A worker has ended."""
@@ -112,4 +108,3 @@ class NodeJobs:
                 self._shell.stop_worker(worker, "its job ended", True)
         if not keep:
             self.known.pop(job, None)
-

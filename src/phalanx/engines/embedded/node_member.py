@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
-import msgspec
-
 from phalanx.engines.embedded.connection import Connection
 from phalanx.engines.embedded.head.shell import ControlShell
 from phalanx.engines.embedded.node_control import ControlLink, LocalControl, Mailbox
@@ -15,20 +13,7 @@ from phalanx.protocol.cluster_messages import Answer, NodeReport, ViewRow
 from phalanx.protocol.gateway_messages import Pulled
 
 if TYPE_CHECKING:
-    from phalanx.engines.embedded.node_process import NodeShell
-
-class MemberConfig(msgspec.Struct, kw_only=True):
-    """How a node belongs to a cluster. Times are in seconds."""
-
-    head: tuple[str, int]
-    """Address of the head."""
-    host: str = "127.0.0.1"
-    """Where this node's own gateway listens."""
-    port: int = 0
-    token_file: str = ""
-    insecure: bool = False
-    patience_s: float = 60.0
-    """Without a head for so long, the node ends."""
+    from phalanx.engines.embedded.node_shell import NodeShell
 
 
 class Membership(Protocol):

@@ -42,9 +42,8 @@ from phalanx.protocol.messages import (
     WorkerDied,
 )
 
-
 if TYPE_CHECKING:
-    from phalanx.engines.embedded.node_process import NodeShell
+    from phalanx.engines.embedded.node_shell import NodeShell
 
 _FROM_AFAR = (LeaseWanted, LeaseReturned, KillWorker, Claimed, Dropped, Settled)
 """What processes of other nodes may ask of this one."""

@@ -10,7 +10,7 @@ from phalanx.protocol.cluster_messages import Answer
 from phalanx.protocol.messages import Reply, Request
 
 if TYPE_CHECKING:
-    from phalanx.engines.embedded.node_process import NodeShell
+    from phalanx.engines.embedded.node_shell import NodeShell
 
 
 class _Later:

@@ -10,16 +10,16 @@ import shutil
 from typing import TYPE_CHECKING
 
 from phalanx.errors import ObjectStoreFullError, OutOfDiskError
-from phalanx.objects.names import is_name, prefix_of_name
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.objects.directory import StoreLedger
+from phalanx.objects.names import is_name, prefix_of_name
 from phalanx.objects.pulling import Done, PullQueue
 from phalanx.protocol.cluster_messages import CopyMade, Prefetch
 from phalanx.protocol.gateway_messages import Pulled
 from phalanx.protocol.messages import Dropped, Spilled
 
 if TYPE_CHECKING:
-    from phalanx.engines.embedded.node_process import NodeShell
+    from phalanx.engines.embedded.node_shell import NodeShell
 
 
 _COPIES = b"copies"

@@ -8,8 +8,8 @@ from phalanx.engines.embedded.calls import Creation, runtime_wait
 from phalanx.engines.embedded.values import FileGone
 from phalanx.errors import ObjectReconstructionFailedError, PhalanxError, TaskError
 from phalanx.model.ids import PREFIX_BYTES
-from phalanx.objects.serialization import NONE_PICKLE, blame, deserialize
 from phalanx.objects.names import prefix_of_name
+from phalanx.objects.serialization import NONE_PICKLE, blame, deserialize
 from phalanx.protocol.cluster_messages import Prefetch
 from phalanx.protocol.messages import SHARED, Payload, Value
 from phalanx.worker.context import TaskContext

@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from mmap import mmap
 from typing import TYPE_CHECKING, Any
 
-from phalanx.objects.names import prefix_of_name
 from phalanx.engines.embedded.reactor import Waiter
 from phalanx.engines.embedded.reconstruction import Maker, Reconstruction
 from phalanx.errors import ObjectLostError, OwnerDiedError
 from phalanx.model.ids import INDEX_BITS, PREFIX_BYTES, object_id_bytes
 from phalanx.objects import failures
+from phalanx.objects.names import prefix_of_name
 from phalanx.objects.reference import ObjectRef, Vanished, make_ref
 from phalanx.objects.serialization import INLINE_BYTES, Pickled, deserialize, serialize
 from phalanx.objects.shared_memory import SharedHold, SharedStore

@@ -18,9 +18,9 @@ from phalanx.model.lifecycle import DEAD, REMOVED
 from phalanx.protocol.cluster_messages import JobKnown
 
 if TYPE_CHECKING:
+    from phalanx.engines.embedded.head.shell import ControlShell
     from phalanx.storage.journal import Journal
     from phalanx.storage.storage import Storage
-    from phalanx.engines.embedded.head.shell import ControlShell
 
 _encode = msgspec.msgpack.Encoder().encode
 

@@ -57,8 +57,9 @@ class HeadProcess:
         self._loop = NodeLoop(self, listen(config.session.socket_of(b"control")), self._gateway)
         self._nodes: dict[bytes, Connection] = {}
         storage = _open(config.store)
-        self._control = ControlShell(self._send, Books(storage, storage_name(config.store)),
-                                     config.limits)
+        self._control = ControlShell(
+            self._send, Books(storage, storage_name(config.store)), config.limits
+        )
         journal = self._control.books.journal
         if journal is not None:
             self._loop.call_when_readable(journal.fileno(), journal.deliver)

@@ -176,9 +176,7 @@ class ControlRequests:
         worker = record.worker if record is not None else b""
         self._shell.actor_table.kill(actor, no_restart)
         token = ask.token
-        self._shell.actors.when_gone(
-            worker, lambda: self._shell.reply(prefix, Answer(token))
-        )
+        self._shell.actors.when_gone(worker, lambda: self._shell.reply(prefix, Answer(token)))
         return LATER
 
     def _list_named_actors(

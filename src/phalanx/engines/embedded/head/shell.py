@@ -80,7 +80,6 @@ class ControlShell:
         self._must_place = False
         self.books.restore(self, time.monotonic())
 
-
     # ---- sending -----------------------------------------------------------------------------
 
     def send(self, prefix: bytes, message: Any) -> None:
@@ -207,9 +206,7 @@ class ControlShell:
         self.jobs.node_joined(prefix)
         self.actors.node_joined(record, args["actors"])
         bundles = args["bundles"]
-        held = [
-            (b["group"], b["index"], b["attempt"], b["is_committed"]) for b in bundles["held"]
-        ]
+        held = [(b["group"], b["index"], b["attempt"], b["is_committed"]) for b in bundles["held"]]
         self.group_table.inventory(record.node_id, held, bundles["ended"], now)
 
     def _report(self, prefix: bytes, message: NodeReport, now: float) -> None:
