@@ -418,8 +418,9 @@ def test_an_owner_that_died_is_named(get):
     reader = Reader.remote()
     (ref,) = get(reader.put.remote())
     owner = ref.owner_address()
+    with pytest.raises(errors.ActorDiedError):
+        get(reader.leave.remote())
     ref._value = None
-    reader.leave.remote()
     with pytest.raises(errors.OwnerDiedError, match=f"process {owner}, which owned it, has died"):
         get(ref)
 
@@ -469,8 +470,10 @@ def test_of_a_node_that_is_gone_nothing_is_made_before_somebody_needs_it(session
 
 def test_a_lineage_that_was_dropped_for_want_of_room_is_named(session, get, lose, monkeypatch):
     monkeypatch.setattr(session.values.reconstruction.lineage, "limit_bytes", 1 << 20)
-    refs = [add.remote(numpy.full(LENGTH, float(i)), 0) for i in range(4)]
-    phalanx.wait(refs, num_returns=4, timeout=30)
+    refs = []
+    for i in range(4):
+        refs.append(add.remote(numpy.full(LENGTH, float(i)), 0))
+        phalanx.wait(refs, num_returns=len(refs), timeout=30)
     lose(*refs)
     evicted = errors.ObjectReconstructionFailedLineageEvictedError
     with pytest.raises(evicted, match="an owner keeps 1 MiB"):

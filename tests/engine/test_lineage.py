@@ -211,6 +211,24 @@ def test_a_small_input_is_kept_with_the_lineage_of_what_it_refers_to():
     assert exported == [inner, outer]
 
 
+def test_what_was_not_there_yet_is_kept_until_it_is():
+    lineage = Lineage()
+    inner = make_ref(ME, number_of(1))
+    total = result(lineage, 2, nested=[inner])
+    (source,) = total._hold.lineage.nested
+    assert source.revive(lambda ref: None) is inner
+    record = remember(lineage, 1)
+    record.made(inner)
+    inner._value, inner._hold = Value(SHARED, b"file", size=1), Hold(record)
+    for waiter in inner._waiters:
+        waiter.notify()
+    inner._waiters = None
+    assert source.revive(lambda ref: None) is inner
+    del inner
+    gc.collect()
+    assert type(source.revive(lambda ref: None)._hold) is Lost
+
+
 def test_references_inside_arguments_are_had_again_too():
     lineage = Lineage()
     inner = result(lineage, 1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import _pickle
+import pickle
 import socket
 import sys
 
@@ -17,6 +19,12 @@ class Start(msgspec.Struct):
     config: GatewayConfig
 
 
+def _never(*_args, **_kwargs):
+    raise AssertionError("a gateway opened a pickle")
+
+
 if __name__ == "__main__":
+    pickle.load = pickle.loads = pickle.Unpickler = pickle._Unpickler = _never
+    _pickle.load = _pickle.loads = _pickle.Unpickler = _never
     start = msgspec.json.decode(sys.stdin.buffer.read(), type=Start)
     run(socket.socket(fileno=int(sys.argv[1])), start.session, start.config)

@@ -103,7 +103,7 @@ class Source(Protocol):
 
 
 class Whole:
-    """An object that is kept as it is: another process's, or one that is not there yet."""
+    """An object that is kept as it is: another process's."""
 
     __slots__ = ("_ref",)
     kept_bytes = 0
@@ -114,6 +114,30 @@ class Whole:
     def revive(self, export: Export) -> ObjectRef[Any]:
         """The reference that was kept."""
         return self._ref
+
+
+class Awaited:
+    """An object of our own that was not there yet when the task had finished: kept until it is."""
+
+    __slots__ = ("_ref", "_source")
+    kept_bytes = 0
+
+    def __init__(self, ref: ObjectRef[Any]) -> None:
+        self._ref: ObjectRef[Any] | None = ref
+        self._source: Source = Whole(ref)
+        if ref._waiters is None:
+            ref._waiters = []
+        ref._waiters.append(self)
+
+    def notify(self, failed: bool = False) -> None:
+        """It is there (this stands in its waiters)."""
+        ref, self._ref = self._ref, None
+        if ref is not None:
+            self._source = _source(ref._owner, ref)
+
+    def revive(self, export: Export) -> ObjectRef[Any]:
+        """As that object is had by now."""
+        return self._source.revive(export)
 
 
 class Small:
@@ -191,8 +215,10 @@ def _source(owner: bytes, ref: ObjectRef[Any]) -> Source:
             return Result(hold.lineage, ref._number)
         return Fleeting(ref, hold.lineage or _freed(owner))
     payload = ref._value
-    if ref._owner != owner or payload is None:
+    if ref._owner != owner:
         return Whole(ref)
+    if payload is None:
+        return Awaited(ref)
     if hold is not None:
         # The reference behind an actor's handle: what is remembered keeps no actor alive.
         return Fleeting(ref, Unmakeable("actor", "the last handle of its actor has gone."))

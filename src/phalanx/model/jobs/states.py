@@ -121,6 +121,6 @@ UNKNOWN: Final = "Unknown"
 QUEUE: Final[Mapping[str, frozenset[str]]] = {
     OPEN: frozenset({CLOSING, CLOSED}),
     CLOSING: frozenset({CLOSED, OPEN}),
-    CLOSED: frozenset({OPEN, CLOSING}),
+    CLOSED: frozenset({OPEN}),
     UNKNOWN: frozenset({OPEN, CLOSING, CLOSED}),
 }

@@ -1,0 +1,224 @@
+"""The life of cron jobs: which job is due when, and which old ones go."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+
+from phalanx.manifests.cron import Schedule, parse_schedule
+from phalanx.model.jobs import states as st
+from phalanx.model.jobs.families import CronRecord, note
+from phalanx.model.jobs.records import JobCommandError
+from phalanx.model.jobs.spec import CronSpec, JobSpec
+
+MARK = "volcano.sh/cronjob-scheduled-timestamp"
+SPANS_S = (60.0, 3600.0, 86_400.0, 32 * 86_400.0, 366 * 86_400.0, 9 * 366 * 86_400.0)
+"""How far back the latest missed time is looked for, nearest first."""
+
+
+class CronEvent(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Something that happened to the cron job `namespace/name`."""
+
+    cron: str
+
+
+class CronSubmitted(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """A new cron job, or new fields of one that is there."""
+
+    spec: CronSpec
+
+
+class CronSuspended(CronEvent, frozen=True, kw_only=True, tag=True):
+    """Make no jobs (any more), or go on from now."""
+
+    suspend: bool
+
+
+class CronJobEnded(CronEvent, frozen=True, kw_only=True, tag=True):
+    """One of its jobs has finished in this state, or was deleted ("")."""
+
+    job: str
+    state: str
+
+
+class CronDeleted(CronEvent, frozen=True, kw_only=True, tag=True):
+    """Forget it, and end its jobs."""
+
+
+Event = CronSubmitted | CronSuspended | CronJobEnded | CronDeleted
+
+
+class CronEffects(Protocol):
+    """What cron jobs ask of their shell."""
+
+    def make_job(self, cron: CronRecord, job: JobSpec) -> None:
+        """Submit this; CronJobEnded follows when it has finished, or cannot be made."""
+        ...
+
+    def delete_job(self, cron: CronRecord, name: str) -> None:
+        """End that job if it runs, and forget it."""
+        ...
+
+    def publish(self, cron: CronRecord) -> None:
+        """Something about it changed: keep it, and tell who watches."""
+        ...
+
+    def forget(self, cron: CronRecord) -> None:
+        """It is gone."""
+        ...
+
+
+class CronTable:
+    """All cron jobs, by `namespace/name`."""
+
+    def __init__(self, effects: CronEffects) -> None:
+        self._effects = effects
+        self._crons: dict[str, CronRecord] = {}
+        self._schedules: dict[str, Schedule] = {}
+        self._next: dict[str, float] = {}
+
+    def get(self, uid: str) -> CronRecord | None:
+        return self._crons.get(uid)
+
+    def all(self) -> list[CronRecord]:
+        """Every cron job, oldest first."""
+        return list(self._crons.values())
+
+    def restore(self, records: list[CronRecord], now: float) -> None:
+        """Go on with what a store has kept; what was missed meanwhile is made good once."""
+        for cron in records:
+            self._crons[cron.spec.uid] = cron
+            self._schedules[cron.spec.uid] = parse_schedule(cron.spec.schedule)
+            self._check(cron, now)
+
+    def next_alarm(self) -> float | None:
+        """When `tick` has something to do."""
+        return min(self._next.values(), default=None)
+
+    def handle(self, event: Event, now: float) -> None:
+        """Take one event in. Raises JobCommandError for a cron job that is not there, and
+        ValueError for a schedule that is none."""
+        if isinstance(event, CronSubmitted):
+            self._submit(event.spec, now)
+            return
+        cron = self._crons.get(event.cron)
+        if cron is None:
+            if isinstance(event, CronJobEnded):
+                return  # it was deleted meanwhile
+            raise JobCommandError(f"there is no cron job {event.cron!r}")
+        if isinstance(event, CronDeleted):
+            for known in (self._crons, self._schedules, self._next):
+                known.pop(event.cron, None)
+            for name in list(cron.active):
+                self._effects.delete_job(cron, name)
+            self._effects.forget(cron)
+            return
+        if isinstance(event, CronSuspended):
+            self._set(cron, msgspec.structs.replace(cron.spec, suspend=event.suspend), now)
+        else:
+            self._ended(cron, event, now)
+        self._check(cron, now)
+
+    def tick(self, now: float) -> None:
+        """Make the jobs that are due."""
+        for uid in [uid for uid, at in self._next.items() if at <= now]:
+            self._check(self._crons[uid], now)
+
+    def _submit(self, spec: CronSpec, now: float) -> None:
+        schedule = parse_schedule(spec.schedule)
+        if not spec.job.groups:
+            raise JobCommandError(f"cron job {spec.uid} has no jobTemplate: nothing would run")
+        self._schedules[spec.uid] = schedule
+        cron = self._crons.get(spec.uid)
+        if cron is None:
+            cron = self._crons[spec.uid] = CronRecord(spec=spec, seen=now)
+            note(cron.history, now, "", "Active", "submitted")
+        else:
+            self._set(cron, spec, now)
+        self._check(cron, now)
+
+    def _set(self, cron: CronRecord, spec: CronSpec, now: float) -> None:
+        old, cron.spec = cron.spec, spec
+        timing = ("schedule", "time_zone", "suspend")
+        if any(getattr(old, f) != getattr(spec, f) for f in timing):
+            # what went by under the old schedule, or while suspended, is not made up for
+            cron.seen = now
+        if old.suspend != spec.suspend:
+            states = {True: "Suspended", False: "Active"}
+            note(cron.history, now, states[old.suspend], states[spec.suspend], "by command")
+
+    def _ended(self, cron: CronRecord, event: CronJobEnded, now: float) -> None:
+        if event.job in cron.active:
+            cron.active.remove(event.job)
+        for kept in (cron.succeeded, cron.failed):
+            if event.job in kept:
+                kept.remove(event.job)
+        if event.state == st.COMPLETED:
+            cron.last_success = now
+            self._keep(cron, cron.succeeded, event.job, cron.spec.keep_successful)
+        elif event.state in st.FINISHED:
+            self._keep(cron, cron.failed, event.job, cron.spec.keep_failed)
+
+    def _keep(self, cron: CronRecord, kept: list[str], job: str, limit: int) -> None:
+        kept.append(job)
+        surplus = kept[: max(len(kept) - limit, 0)]
+        del kept[: len(surplus)]
+        for name in surplus:
+            self._effects.delete_job(cron, name)
+
+    def _check(self, cron: CronRecord, now: float) -> None:
+        """Make the job that is due, and set the next alarm."""
+        schedule, spec = self._schedules[cron.spec.uid], cron.spec
+        due = None if spec.suspend else latest(schedule, spec.time_zone, cron.seen, now)
+        if due is not None:
+            self._due(cron, due, now)
+        following = schedule.after(now, spec.time_zone)
+        if following is None or spec.suspend:
+            self._next.pop(spec.uid, None)
+        else:
+            self._next[spec.uid] = following
+        self._effects.publish(cron)
+
+    def _due(self, cron: CronRecord, due: float, now: float) -> None:
+        spec = cron.spec
+        if spec.starting_deadline_s is not None and now - due > spec.starting_deadline_s:
+            cron.seen = due
+            note(cron.history, now, "", "Missed", f"{now - due:g} s late, over the deadline")
+            return
+        if cron.active and spec.concurrency == "Forbid":
+            return  # it is still due when the active one has ended, unless another is by then
+        if spec.concurrency == "Replace":
+            for name in list(cron.active):
+                cron.active.remove(name)
+                self._effects.delete_job(cron, name)
+        cron.seen = cron.last_scheduled = due
+        name = job_name(spec, self._schedules[spec.uid], due)
+        cron.active.append(name)
+        note(cron.history, now, "", "Scheduled", name)
+        marks = (*spec.job.annotations, (MARK, f"{due:.0f}"))
+        job = msgspec.structs.replace(
+            spec.job, name=name, namespace=spec.namespace, annotations=tuple(sorted(marks))
+        )
+        self._effects.make_job(cron, job)
+
+
+def job_name(spec: CronSpec, schedule: Schedule, due: float) -> str:
+    """The name of the job that is due then: the minute tells the jobs of one schedule apart, the
+    second those of `@every`. It is the same however often it is asked for."""
+    return f"{spec.name}-{int(due) if schedule.every_s else int(due) // 60}"
+
+
+def latest(schedule: Schedule, zone: str, since: float, now: float) -> float | None:
+    """The last time of the schedule after `since` and up to `now`; None if there was none."""
+    if schedule.every_s:
+        times = int((now - since) // schedule.every_s)
+        return float(int(since) + times * schedule.every_s) if times > 0 else None
+    for span in SPANS_S:
+        found = None
+        moment = schedule.after(max(since, now - span), zone)
+        while moment is not None and moment <= now:
+            found, moment = moment, schedule.after(moment, zone)
+        if found is not None or now - span <= since:
+            return found
+    return None

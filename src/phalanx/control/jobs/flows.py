@@ -1,0 +1,192 @@
+"""The life of flows: each step's job is made once those before it have succeeded."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+
+from phalanx.model.jobs import states as st
+from phalanx.model.jobs.families import FlowRecord, StepRecord, note
+from phalanx.model.jobs.records import JobCommandError
+from phalanx.model.jobs.spec import FlowSpec, Probe, Step
+from phalanx.model.lifecycle import move
+
+
+class FlowEvent(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Something that happened to the flow `namespace/name`."""
+
+    flow: str
+
+
+class FlowSubmitted(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """A new flow."""
+
+    spec: FlowSpec
+
+
+class StepChanged(FlowEvent, frozen=True, kw_only=True, tag=True):
+    """The job of a step is in this state, its members are in these, by group."""
+
+    step: str
+    state: str
+    members: dict[str, dict[str, int]] = {}
+
+
+class StepRefused(FlowEvent, frozen=True, kw_only=True, tag=True):
+    """The job of a step could not be made (no such template, a name taken ...)."""
+
+    step: str
+    reason: str
+
+
+class ProbePassed(FlowEvent, frozen=True, kw_only=True, tag=True):
+    """What `watch` asked for is so: probe number `probe` of the step."""
+
+    step: str
+    probe: int
+
+
+class FlowDeleted(FlowEvent, frozen=True, kw_only=True, tag=True):
+    """End the flow and its jobs, and forget them."""
+
+
+Event = FlowSubmitted | StepChanged | StepRefused | ProbePassed | FlowDeleted
+
+
+class FlowEffects(Protocol):
+    """What flows ask of their shell."""
+
+    def make_job(self, flow: FlowRecord, step: Step) -> None:
+        """Submit the job of a step (`manifests.patching`); StepChanged or StepRefused follows."""
+        ...
+
+    def watch(self, flow: FlowRecord, step: Step, number: int, probe: Probe) -> None:
+        """Say when a port of a group of the step's targets answers."""
+        ...
+
+    def delete_jobs(self, flow: FlowRecord, steps: list[str]) -> None:
+        """End and forget the jobs of these steps."""
+        ...
+
+    def publish(self, flow: FlowRecord) -> None:
+        """Something about it changed: keep it, and tell who watches."""
+        ...
+
+    def forget(self, flow: FlowRecord) -> None:
+        """It is gone."""
+        ...
+
+
+class FlowTable:
+    """All flows, by `namespace/name`."""
+
+    def __init__(self, effects: FlowEffects) -> None:
+        self._effects = effects
+        self._flows: dict[str, FlowRecord] = {}
+
+    def get(self, uid: str) -> FlowRecord | None:
+        return self._flows.get(uid)
+
+    def all(self) -> list[FlowRecord]:
+        """Every flow, oldest first."""
+        return list(self._flows.values())
+
+    def restore(self, records: list[FlowRecord], now: float) -> None:
+        """Go on with what a store has kept."""
+        for flow in records:
+            self._flows[flow.spec.uid] = flow
+            self._watch(flow)
+            self._go_on(flow, now)
+
+    def handle(self, event: Event, now: float) -> None:
+        """Take one event in. Raises JobCommandError for a name that is taken or not there."""
+        if isinstance(event, FlowSubmitted):
+            self._submit(event.spec, now)
+            return
+        flow = self._flows.get(event.flow)
+        if flow is None:
+            if isinstance(event, FlowDeleted):
+                raise JobCommandError(f"there is no flow {event.flow!r}")
+            return  # news of a flow that was deleted meanwhile
+        if isinstance(event, FlowDeleted):
+            self._go(flow, st.TERMINATING, "deleted", now)
+            self._effects.delete_jobs(flow, [n for n, s in flow.steps.items() if s.state])
+            del self._flows[event.flow]
+            self._effects.forget(flow)
+            return
+        step = flow.steps.get(event.step)
+        if step is None:
+            return
+        if isinstance(event, StepChanged):
+            step.state, step.members = event.state, dict(event.members)
+        elif isinstance(event, ProbePassed):
+            if event.probe not in step.passed:
+                step.passed.append(event.probe)
+        else:
+            step.state = st.FAILED
+            flow.reason = f"step {event.step}: {event.reason}"
+        self._go_on(flow, now)
+
+    def _submit(self, spec: FlowSpec, now: float) -> None:
+        if spec.uid in self._flows:
+            raise JobCommandError(f"there is a flow {spec.uid} already; delete it first")
+        steps = {step.name: StepRecord() for step in spec.steps}
+        flow = self._flows[spec.uid] = FlowRecord(spec=spec, submitted=now, steps=steps)
+        note(flow.history, now, "", st.PENDING, "submitted")
+        self._watch(flow)
+        self._go_on(flow, now)
+
+    def _watch(self, flow: FlowRecord) -> None:
+        for step in flow.spec.steps:
+            known = flow.steps[step.name]
+            for number, probe in enumerate(step.probes):
+                if probe.kind != "taskStatus" and not known.state and number not in known.passed:
+                    self._effects.watch(flow, step, number, probe)
+
+    def _go_on(self, flow: FlowRecord, now: float) -> None:
+        if flow.state in (st.PENDING, st.RUNNING):
+            self._judge(flow, now)
+        if flow.state in (st.PENDING, st.RUNNING):
+            for step in flow.spec.steps:
+                known = flow.steps[step.name]
+                if not known.state and _is_ready(flow, step):
+                    known.state = st.PENDING
+                    self._effects.make_job(flow, step)
+        self._effects.publish(flow)
+
+    def _judge(self, flow: FlowRecord, now: float) -> None:
+        states = {name: step.state for name, step in flow.steps.items()}
+        bad = [name for name, state in states.items() if state in (st.FAILED, st.TERMINATED)]
+        if bad:
+            reason = flow.reason or f"the job of step {bad[0]} is {states[bad[0]]}"
+            self._go(flow, st.FAILED, reason, now)
+        elif all(state == st.COMPLETED for state in states.values()):
+            self._go(flow, st.SUCCEED, "all jobs have completed", now)
+            if flow.spec.retain == "delete":
+                self._effects.delete_jobs(flow, list(states))
+        elif flow.state == st.PENDING and any(s not in ("", st.PENDING) for s in states.values()):
+            self._go(flow, st.RUNNING, "a job runs", now)
+
+    def _go(self, flow: FlowRecord, state: str, reason: str, now: float) -> None:
+        note(flow.history, now, flow.state, state, reason)
+        flow.state = move(st.FLOW, "flow", flow.state, state, flow.spec.uid)
+        flow.reason = reason
+
+
+def _is_ready(flow: FlowRecord, step: Step) -> bool:
+    """Whether all targets have completed, or all probes of the step have passed on them."""
+    targets = [flow.steps[name] for name in step.targets]
+    if all(target.state == st.COMPLETED for target in targets):
+        return True
+    if not step.probes or not all(target.state for target in targets):
+        return False
+    passed = flow.steps[step.name].passed
+    return all(
+        _shows(targets, probe) if probe.kind == "taskStatus" else number in passed
+        for number, probe in enumerate(step.probes)
+    )
+
+
+def _shows(targets: list[StepRecord], probe: Probe) -> bool:
+    return any(target.members.get(probe.group, {}).get(probe.phase, 0) for target in targets)

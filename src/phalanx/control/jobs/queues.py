@@ -1,0 +1,201 @@
+"""The life of queues: made, changed, opened, closed and deleted by Volcano's rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import msgspec
+
+from phalanx.batch.specs import QueueSpec
+from phalanx.manifests.queue_rules import (
+    DEFAULT,
+    ROOT,
+    Fault,
+    KnownQueue,
+    QueueTree,
+    delete_faults,
+    queue_faults,
+    submit_faults,
+)
+from phalanx.model.jobs import states as st
+from phalanx.model.jobs.families import note
+from phalanx.model.jobs.records import JobCommandError, Transition
+from phalanx.model.lifecycle import move
+
+LIVE_PHASES = ("pending", "inqueue", "running", "unknown")
+"""Podgroups in these phases keep a closing queue from being closed."""
+
+
+class QueueRecord(msgspec.Struct, kw_only=True, eq=False):
+    """One queue. `spec.state` is its state; `podgroups` counts its podgroups by phase."""
+
+    spec: QueueSpec
+    podgroups: dict[str, int] = {}
+    members: int = 0
+    """Members of jobs that hold something in it."""
+    closed_by: str = ""
+    """The ancestor with which it was closed, and with which it opens again."""
+    history: list[Transition] = []
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def state(self) -> str:
+        return self.spec.state or st.OPEN
+
+    @property
+    def is_empty(self) -> bool:
+        return not any(self.podgroups.get(phase, 0) for phase in LIVE_PHASES)
+
+
+class QueueEffects(Protocol):
+    """What queues ask of their shell."""
+
+    def publish(self, queue: QueueRecord) -> None:
+        """It is new, or something about it changed: keep it, and tell who watches."""
+        ...
+
+    def forget(self, queue: QueueRecord) -> None:
+        """It is gone."""
+        ...
+
+
+class QueueTable:
+    """All queues, by name. `root` and `default` are always there.
+
+    Every command raises JobCommandError with all that speaks against it; nothing has changed then.
+    """
+
+    def __init__(self, effects: QueueEffects) -> None:
+        self._effects = effects
+        self._queues: dict[str, QueueRecord] = {}
+        for name in (ROOT, DEFAULT):
+            self._queues[name] = QueueRecord(spec=QueueSpec(name=name))
+
+    def get(self, name: str) -> QueueRecord | None:
+        return self._queues.get(name)
+
+    def all(self) -> list[QueueRecord]:
+        """Every queue, root and default first, then oldest first."""
+        return list(self._queues.values())
+
+    def tree(self) -> QueueTree:
+        """The queues as the rules look at them."""
+        queues = self._queues.values()
+        return QueueTree(KnownQueue(spec=q.spec, members=q.members) for q in queues)
+
+    def restore(self, records: list[QueueRecord]) -> None:
+        """Go on with what a store has kept."""
+        for queue in records:
+            self._queues[queue.name] = queue
+
+    def admit(self, name: str) -> None:
+        """Raise JobCommandError unless the queue takes jobs."""
+        _raise_for(submit_faults(name, self.tree()))
+
+    def create(self, spec: QueueSpec, now: float) -> QueueRecord:
+        """Make a queue."""
+        if spec.name in self._queues:
+            raise JobCommandError(f"there is a queue {spec.name!r} already; update it instead")
+        _raise_for(queue_faults(spec, self.tree()))
+        above = self._queues.get(spec.parent)
+        if above is not None and above.state != st.OPEN and spec.state in ("", st.OPEN):
+            raise JobCommandError(
+                f"queue {above.name} is {above.state}: open it before a queue below it"
+            )
+        made = msgspec.structs.replace(spec, state=spec.state or st.OPEN, created=now)
+        queue = self._queues[spec.name] = QueueRecord(spec=made)
+        note(queue.history, now, "", queue.state, "created")
+        self._effects.publish(queue)
+        return queue
+
+    def update(self, spec: QueueSpec, now: float) -> QueueRecord:
+        """Change a queue's fields; its state is changed by `open` and `close` alone."""
+        queue = self._need(spec.name)
+        kept = msgspec.structs.replace(spec, state=queue.state, created=queue.spec.created)
+        settable = st.OPEN if queue.state == st.OPEN else st.CLOSED
+        asked = msgspec.structs.replace(kept, state=settable)
+        _raise_for(queue_faults(asked, self.tree(), queue.spec))
+        queue.spec = kept
+        self._effects.publish(queue)
+        return queue
+
+    def delete(self, name: str, now: float) -> None:
+        """Forget a queue that is protected by nothing, holds nothing and has nothing below it."""
+        faults = delete_faults(name, self.tree())
+        queue = self._queues.get(name)
+        if not faults and queue is not None and not queue.is_empty:
+            waiting = sum(queue.podgroups.get(p, 0) for p in LIVE_PHASES)
+            reason = f"{waiting} jobs are in queue {name}; close it and let them end first"
+            faults.append(Fault((), "has_podgroups", reason))
+        _raise_for(faults)
+        assert queue is not None
+        del self._queues[name]
+        self._effects.forget(queue)
+
+    def open(self, name: str, now: float) -> None:
+        """Let jobs in (again), also into those below that were closed with it."""
+        queue = self._need(name)
+        above = self._queues.get(queue.spec.parent)
+        if above is not None and above.name != ROOT and above.state != st.OPEN:
+            raise JobCommandError(
+                f"queue {above.name} above {name} is {above.state}: open that one first"
+            )
+        self._open(queue, "by command", now)
+        for below in self.tree().descendants(name):
+            record = self._queues[below.name]
+            if record.closed_by == name:
+                self._open(record, f"{name} was opened", now)
+
+    def close(self, name: str, now: float) -> None:
+        """Let no more jobs in, here and below; those that are in go on until they end."""
+        queue = self._need(name)
+        if name == ROOT:
+            raise JobCommandError("queue root cannot be closed; close the queues below it")
+        self._close(queue, "by command", now)
+        queue.closed_by = ""
+        for below in self.tree().descendants(name):
+            record = self._queues[below.name]
+            if record.state == st.OPEN:
+                record.closed_by = name
+                self._close(record, f"{name} was closed", now)
+
+    def counted(self, name: str, podgroups: Mapping[str, int], members: int, now: float) -> None:
+        """The queue's podgroups by phase (pending, inqueue, running, unknown, completed) now."""
+        queue = self._queues.get(name)
+        if queue is None or (queue.podgroups == podgroups and queue.members == members):
+            return
+        queue.podgroups, queue.members = dict(podgroups), members
+        if queue.state == st.CLOSING and queue.is_empty:
+            self._go(queue, st.CLOSED, "its last job has ended", now)
+        self._effects.publish(queue)
+
+    def _open(self, queue: QueueRecord, reason: str, now: float) -> None:
+        queue.closed_by = ""
+        if queue.state != st.OPEN:
+            self._go(queue, st.OPEN, reason, now)
+        self._effects.publish(queue)
+
+    def _close(self, queue: QueueRecord, reason: str, now: float) -> None:
+        if queue.state in (st.OPEN, st.UNKNOWN):
+            self._go(queue, st.CLOSED if queue.is_empty else st.CLOSING, reason, now)
+        self._effects.publish(queue)
+
+    def _need(self, name: str) -> QueueRecord:
+        queue = self._queues.get(name)
+        if queue is None:
+            raise JobCommandError(f"there is no queue {name!r}; there is {', '.join(self._queues)}")
+        return queue
+
+    def _go(self, queue: QueueRecord, state: str, reason: str, now: float) -> None:
+        note(queue.history, now, queue.state, state, reason)
+        new = move(st.QUEUE, "queue", queue.state, state, queue.name)
+        queue.spec = msgspec.structs.replace(queue.spec, state=new)
+
+
+def _raise_for(faults: list[Fault]) -> None:
+    if faults:
+        raise JobCommandError("; ".join(fault.reason for fault in faults))

@@ -1,0 +1,59 @@
+"""A job from a template of a flow, with the changes that a step asks for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from phalanx.manifests.reading import Manifest, read_checked
+from phalanx.manifests.writing import as_data
+from phalanx.model.jobs.spec import FlowSpec, JobSpec, Step
+
+
+def job_name(flow: FlowSpec, step: str) -> str:
+    """What the job of a step is called."""
+    return f"{flow.name}-{step}"
+
+
+def step_job(flow: FlowSpec, step: Step, template: JobSpec) -> JobSpec:
+    """The job of a step: its template under the flow's name. Mappings of the patch are merged into
+    the template's, tasks by their names; all else is replaced. Raises ManifestError."""
+    name = job_name(flow, step.name)
+    kept = msgspec.structs.replace(template, name=name, namespace=flow.namespace)
+    data = as_data(Manifest(kind="Job", name=name, namespace=flow.namespace, spec=kept))
+    data["spec"] = _merged(_without_defaults(data["spec"]), step.patch)
+    ((manifest,), _) = read_checked(msgspec.json.encode(data))
+    assert isinstance(manifest.spec, JobSpec)
+    return manifest.spec
+
+
+def _without_defaults(spec: dict[str, Any]) -> dict[str, Any]:
+    """Without the minimums that follow from other fields, which the step may change."""
+    tasks = spec.get("tasks", [])
+    if spec.get("minAvailable") == sum(t.get("minAvailable", 0) for t in tasks):
+        spec = {k: v for k, v in spec.items() if k != "minAvailable"}
+    follows = [t.get("minAvailable") == t.get("replicas") for t in tasks]
+    kept = [
+        {k: v for k, v in t.items() if k != "minAvailable" or not f}
+        for t, f in zip(tasks, follows, strict=True)
+    ]
+    return spec | {"tasks": kept}
+
+
+def _merged(old: Any, new: Any) -> Any:
+    if isinstance(old, dict) and isinstance(new, dict):
+        return old | {key: _merged(old.get(key), value) for key, value in new.items()}
+    if _are_named(old) and _are_named(new):
+        changes = {item["name"]: item for item in new}
+        kept = [_merged(item, changes.pop(item["name"], {})) for item in old]
+        return kept + list(changes.values())
+    return new
+
+
+def _are_named(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(item, dict) and isinstance(item.get("name"), str) for item in value)
+    )
