@@ -91,8 +91,8 @@ def init(
 
     `address` None or "local" starts a runtime that ends with this process; "auto" and HOST:PORT of
     a cluster's head find a node of it on this machine; PHALANX_ADDRESS stands in for None.
-    Amounts default to what the machine has. `object_store_memory` is in bytes (default: 30 % of free memory, and what shared memory holds). `topology` says how the
-    GPUs are wired, so that several of one task are close: the name of a known machine such as
+    Amounts default to what the machine has. `object_store_memory` is in bytes (default: 30 % of
+    free memory, and what shared memory holds). `topology` says how the GPUs are wired, so that several of one task are close: the name of a known machine such as
     "dgx_h100", or the text of `nvidia-smi topo -m`; real GPUs are asked. Raises RuntimeError
     when it is running already, unless `ignore_reinit_error`; ValueError and TypeError for
     arguments that cannot be.

@@ -266,9 +266,13 @@ class LeaseMachine:
         if demand.group is not None:
             return self.groups.refusal(demand.group, demand.place)
         strategy = demand.strategy
-        target = strategy.get("node_id")
+        target: str | None = strategy.get("node_id")
         is_bound = target is not None and not strategy.get("soft")
-        if is_bound and target != self._node_id and not self._elsewhere.has_node(target):
+        if (
+            target
+            and is_bound
+            and not (target == self._node_id or self._elsewhere.has_node(target))
+        ):
             kind = "ActorUnschedulableError" if demand.actor else "TaskUnschedulableError"
             return (f"node {target} does not exist or is not alive", kind)
         labels = strategy.get("labels")

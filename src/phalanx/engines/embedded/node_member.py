@@ -19,9 +19,13 @@ if TYPE_CHECKING:
 class Membership(Protocol):
     """What the rest of the node uses."""
 
-    link: ControlLink
     is_stale: str
     """Why the head takes this node for dead; then it must come back as a new one."""
+
+    @property
+    def link(self) -> ControlLink:
+        """The way to the control store."""
+        ...
 
     def stop(self) -> None:
         """Leave."""
