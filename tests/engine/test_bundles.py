@@ -1,4 +1,4 @@
-"""Placement groups and idle workers on one node: all or nothing, and no bundle gives more."""
+"""Bundles and idle workers on one node: no bundle gives more than it reserved."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phalanx.node.bundles import BundlePool
-from phalanx.node.groups import Group, GroupTable
 from phalanx.node.workers import IDLE_S, WorkerPool
 from phalanx.resources.instances import NodeResources
 from phalanx.resources.sets import ResourceSet
@@ -17,79 +16,9 @@ from phalanx.resources.sets import ResourceSet
 amounts = ResourceSet.from_mapping
 
 
-def make(table, name, *bundles, strategy="PACK", **fields):
-    group = Group(
-        group=name.encode(),
-        name=name,
-        strategy=strategy,
-        bundles=[amounts(b) for b in bundles],
-        creator=fields.pop("creator", b""),
-        detached=fields.pop("detached", False),
-    )
-    table.create(group)
-    return group
-
-
 @pytest.fixture
 def node():
     return NodeResources({"CPU": 4, "GPU": 2})
-
-
-@pytest.fixture
-def table(node):
-    return GroupTable(node)
-
-
-def test_all_bundles_or_none(node, table):
-    make(table, "a", {"CPU": 3})
-    make(table, "b", {"CPU": 1}, {"CPU": 1})
-    make(table, "c", {"CPU": 1})
-    assert [g.name for g in table.place()] == ["a", "c"], "b does not fit and keeps nothing"
-    assert node.available()["CPU"] == 0
-    a = table.remove(b"a")
-    table.release(a)
-    assert [g.name for g in table.place()] == ["b"]
-    assert table.remove(b"a") is None
-
-
-INFEASIBLE = {
-    "more than there is": (({"CPU": 3}, {"CPU": 3}), "PACK", r"asks for {'CPU': 6.0} in all"),
-    "unknown": (({"TPU": 1},), "PACK", r"{'TPU': 1.0} in all and the node has {'TPU': 0}"),
-    "two nodes": (({"CPU": 1}, {"CPU": 1}), "STRICT_SPREAD", "needs 2 nodes and there is one"),
-}
-
-
-@pytest.mark.parametrize("name", INFEASIBLE)
-def test_what_can_never_be_says_why(table, name):
-    bundles, strategy, words = INFEASIBLE[name]
-    make(table, "g", *bundles, strategy=strategy)
-    assert table.place() == []
-    reason, error = table.refusal((b"g", 0), amounts({}))
-    assert error == ""
-    import re
-
-    assert re.search(words, reason)
-    assert table.table("n")[0]["stats"] == {"scheduling_state": "INFEASIBLE"}
-
-
-def test_refusals_of_a_place(table):
-    make(table, "g", {"CPU": 1})
-    assert table.refusal((b"g", 0), amounts({"CPU": 1})) is None
-    assert table.refusal((b"g", 0), amounts({"CPU": 2}))[1] == "ValueError"
-    assert table.refusal((b"g", 1), amounts({"CPU": 1}))[1] == "ValueError"
-    assert table.refusal((b"x", 0), amounts({}))[1] == "TaskPlacementGroupRemoved"
-    assert list(table.pools((b"g", 0))) == [], "not placed yet"
-
-
-def test_names_and_creators(table):
-    make(table, "a", {"CPU": 1}, creator=b"me")
-    make(table, "b", {"CPU": 1}, creator=b"me", detached=True)
-    assert [g.name for g in table.of_creator(b"me")] == ["a"]
-    table.remove(b"a")
-    assert table.named("a") is None
-    table.forget_removed(keep=0)
-    assert table.get(b"a") is None
-    assert table.named("b") is not None
 
 
 def test_a_bundle_shows_the_nodes_own_device_numbers(node):

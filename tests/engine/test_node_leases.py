@@ -7,15 +7,21 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from phalanx.node.groups import Group
+from phalanx.model.lifecycle import CREATED, REMOVED
+from phalanx.node.bundle_table import BundleTable
+from phalanx.node.group_places import GroupPlaces
 from phalanx.node.leases import LEAST_HOLD_S, LONGEST_HOLD_S, LeaseMachine
 from phalanx.node.workers import LEAST_STARTING, WorkerPool
+from phalanx.protocol.cluster_messages import GroupKnown
 from phalanx.resources.instances import NodeResources
 from phalanx.resources.sets import ResourceSet
 
 
 def owner(name):
     return name.encode() * 12 + b"\0\0\0\1"
+
+
+GONE = GroupKnown(b"gone", REMOVED, [{"CPU": 1.0}], [""])
 
 
 class Node:
@@ -30,7 +36,10 @@ class Node:
         self.count = 0
         pool = WorkerPool(4, self.make_id)
         self.resources = NodeResources(total or {"CPU": 2})
-        self.machine = LeaseMachine(self.resources, self, pool, "n1", {"zone": "a"})
+        self.bundles = BundleTable(self.resources)
+        places = GroupPlaces("n1", self.bundles)
+        places.put(GONE)
+        self.machine = LeaseMachine(self.resources, self, pool, "n1", {"zone": "a"}, places)
 
     def make_id(self, job):
         self.count += 1
@@ -305,7 +314,7 @@ REFUSALS = {
         "refuse a ActorUnschedulableError: node n2 does not exist or is not alive",
     ),
     "a group that is gone": (
-        {"group": (b"g", 0)},
+        {"group": (GONE.group, 0)},
         "refuse a TaskPlacementGroupRemoved: its placement group was removed",
     ),
 }
@@ -328,23 +337,17 @@ def test_another_node_is_only_a_wish_when_soft():
     assert node.log == ["grant a"]
 
 
-def make_group(node, *bundles, strategy="PACK"):
-    group = Group(
-        group=b"g",
-        name="",
-        strategy=strategy,
-        bundles=[ResourceSet.from_mapping(b) for b in bundles],
-        creator=b"",
-        detached=False,
-    )
-    node.machine.groups.create(group)
-    return group
+def make_group(node, *bundles):
+    """A group whose bundles are all here."""
+    amounts = {i: ResourceSet.from_mapping(b) for i, b in enumerate(bundles)}
+    assert node.bundles.prepare(b"g", 1, amounts, node.now)
+    assert node.bundles.commit(b"g", 1)
+    node.machine.groups.put(GroupKnown(b"g", CREATED, list(bundles), ["n1"] * len(bundles)))
 
 
 def test_a_group_gives_its_bundles_and_no_more():
     node = Node(CPU=3)
     make_group(node, {"CPU": 1}, {"CPU": 1})
-    assert len(node.machine.groups.place()) == 1
     node.want("a", 5, group=(b"g", 0))
     node.want("b", 5, group=(b"g", -1))
     node.want("c", 5)
@@ -354,22 +357,22 @@ def test_a_group_gives_its_bundles_and_no_more():
 def test_a_bundle_that_a_group_does_not_have_is_refused():
     node = Node(CPU=2)
     make_group(node, {"CPU": 1})
-    node.machine.groups.place()
     node.want("a", group=(b"g", 7))
     assert node.log[0].startswith("refuse a ValueError")
 
 
-def test_removing_a_group_ends_what_runs_in_it():
+def test_removing_a_group_ends_what_runs_in_it_and_then_frees_its_bundles():
     node = Node(CPU=1)
-    group = make_group(node, {"CPU": 1})
-    node.machine.groups.place()
+    make_group(node, {"CPU": 1})
     node.want("a", group=(b"g", 0))
     (lease,) = node.leases("a")
-    node.machine.groups.remove(b"g")
-    node.machine.group_removed(b"g", node.now)
+    pools = node.bundles.give_back(b"g", 1, [0])
+    node.machine.end_in(pools, "its placement group was removed")
     assert node.log[-1] == "stop 1: its placement group was removed"
-    node.machine.groups.release(group)
+    assert node.bundles.settle() == []
+    assert node.free() == 0
     node.machine.worker_gone(lease.worker.worker_id, node.now)
+    assert node.bundles.settle() == [(b"g", 1)]
     assert node.free() == 1
 
 

@@ -157,7 +157,8 @@ def writer():
 @pytest.fixture
 def store(session, writer):
     config = SimpleNamespace(object_store_bytes=10 * MIB)
-    return NodeStore(SimpleNamespace(config=config, session=session, peers={b"a": writer}))
+    shell = SimpleNamespace(config=config, session=session, peers={b"a": writer}, prefix=b"a")
+    return NodeStore(shell)
 
 
 def write(store, session, name, size=4 * MIB, process=b"a"):

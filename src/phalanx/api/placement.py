@@ -34,6 +34,8 @@ def strategy_of(options: Mapping[str, Any], resources: Mapping[str, float]) -> d
     wire: dict[str, Any] = {}
     if isinstance(strategy, Strategy):
         wire = strategy.to_wire(resources)
+    elif strategy == "SPREAD":
+        wire = {"name": strategy}
     elif strategy is not None and not isinstance(strategy, str):
         raise ValueError(f"scheduling_strategy must be a strategy, got {strategy!r}.")
     elif strategy is None:

@@ -152,7 +152,7 @@ class RuntimeContext:
 
     def get_node_labels(self) -> dict[str, str]:
         """The node's labels."""
-        labels: dict[str, str] = self._engine.request("nodes")[0]["Labels"]
+        labels: dict[str, str] = self._engine.request("node_labels")
         return labels
 
     @property

@@ -15,6 +15,7 @@ import cloudpickle
 from phalanx.api.logging_config import LoggingConfig
 from phalanx.engines.declared_topology import read_topology
 from phalanx.engines.detection import detect, shared_memory_bytes
+from phalanx.engines.embedded.daemons import local_nodes, split_address
 from phalanx.engines.embedded.engine import (
     EmbeddedEngine,
     JobOptions,
@@ -22,6 +23,7 @@ from phalanx.engines.embedded.engine import (
     current,
     set_current,
 )
+from phalanx.engines.embedded.session import Session
 from phalanx.errors import SystemFailureError
 from phalanx.model.options import check_task_options
 from phalanx.objects.reference import forget_process
@@ -87,10 +89,10 @@ def init(
 ) -> RuntimeHandle:
     """Start Phalanx on this machine.
 
-    `address` None or "local" starts a runtime that ends with this process; "auto" and addresses
-    of clusters must find one. Amounts default to what the machine has. `object_store_memory` is
-    in bytes (default: 30 % of free memory, and what shared memory holds). `topology` says how the
-    GPUs are wired, so that several of one task are close: the name of a known machine such as
+    `address` None or "local" starts a runtime that ends with this process; "auto" and HOST:PORT of
+    a cluster's head find a node of it on this machine; PHALANX_ADDRESS stands in for None.
+    Amounts default to what the machine has. `object_store_memory` is in bytes (default: 30 % of
+    free memory, and what shared memory holds). `topology` says how the GPUs are wired, so that several of one task are close: the name of a known machine such as
     "dgx_h100", or the text of `nvidia-smi topo -m`; real GPUs are asked. Raises RuntimeError
     when it is running already, unless `ignore_reinit_error`; ValueError and TypeError for
     arguments that cannot be.
@@ -109,14 +111,17 @@ def init(
         _check_options(options)
         if local_mode:
             raise RuntimeError("local_mode is not supported: use num_cpus=1 to go step by step.")
-        address = address or os.environ.get("PHALANX_ADDRESS") or "local"
-        if address != "local":
-            raise ConnectionError(
-                f"No running Phalanx was found for address {address!r}. Leave `address` out to "
-                "start one in this process."
-            )
+        found = find_node(address, options.get("_temp_dir"))
         _check_amounts(num_cpus, num_gpus, resources, labels, object_store_memory, namespace)
         check_task_options({"runtime_env": runtime_env})
+        hook = _hook(runtime_env, options.get("logging_config"))
+        job = JobOptions(
+            namespace=namespace or str(uuid.uuid4()), log_to_driver=log_to_driver, hook=hook
+        )
+        if found is not None:
+            _check_connecting(num_cpus, num_gpus, resources, labels, object_store_memory)
+            engine = EmbeddedEngine.connect(found, job, _print_log, _print_warning)
+            return _begin(engine, runtime_env)
         if topology:
             read_topology(topology)
         machine = detect()
@@ -140,14 +145,44 @@ def init(
             temp_dir=options.get("_temp_dir"),
             topology=topology or "",
         )
-        hook = _hook(runtime_env, options.get("logging_config"))
-        job = JobOptions(
-            namespace=namespace or str(uuid.uuid4()), log_to_driver=log_to_driver, hook=hook
-        )
         engine = EmbeddedEngine.start(start, job, _print_log, _print_warning)
-        engine.default_env = dict(runtime_env or {})
-        set_current(engine)
-        return _handle(engine)
+        return _begin(engine, runtime_env)
+
+
+def _begin(engine: EmbeddedEngine, runtime_env: dict[str, Any] | None) -> RuntimeHandle:
+    engine.default_env = dict(runtime_env or {})
+    set_current(engine)
+    return _handle(engine)
+
+
+def find_node(address: str | None, temp_dir: str | None) -> Session | None:
+    """The node on this machine that a driver is to use; None: it starts one of its own.
+
+    `address` None takes PHALANX_ADDRESS, or else starts one. Raises ConnectionError when there
+    is no such node, and ValueError for what is no address.
+    """
+    address = address or os.environ.get("PHALANX_ADDRESS") or "local"
+    if address == "local":
+        return None
+    if address != "auto":
+        split_address(address)
+    nodes = local_nodes(None if address == "auto" else address, temp_dir)
+    if not nodes:
+        told = "is running" if address == "auto" else f"of the cluster at {address} is running"
+        raise ConnectionError(
+            f"No running Phalanx was found: no node {told} on this machine. Start one with "
+            "`phalanx start --head`, or `phalanx start --address HOST:PORT` to join a cluster; "
+            "or leave `address` out to start one in this process."
+        )
+    return nodes[0][0]
+
+
+def _check_connecting(*amounts: Any) -> None:
+    if any(amount is not None for amount in amounts):
+        raise ValueError(
+            "num_cpus, num_gpus, resources, labels and object_store_memory belong to nodes: they "
+            "cannot be given when connecting to a running cluster."
+        )
 
 
 def _hook(runtime_env: dict[str, Any] | None, logging_config: LoggingConfig | None) -> bytes:
@@ -251,14 +286,14 @@ def _handle(engine: EmbeddedEngine) -> RuntimeHandle:
     session = engine.runtime.session
     return RuntimeHandle(
         {
-            "address": "127.0.0.1",
+            "address": engine.address or "127.0.0.1",
             "node_ip_address": "127.0.0.1",
             "node_id": engine.runtime.node_id,
             "session_dir": session.directory,
             "session_name": session.name,
             "object_store_address": session.shared,
             "raylet_socket_name": session.socket_of(b"node"),
-            "gcs_address": "127.0.0.1",
+            "gcs_address": engine.address or "127.0.0.1",
             "webui_url": "",
         }
     )

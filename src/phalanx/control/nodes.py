@@ -29,6 +29,8 @@ class HealthLimits(msgspec.Struct, frozen=True, kw_only=True):
     misses: int = 5
     joining_s: float = 5.0
     """A node that has just joined may be silent for so much longer."""
+    reconnect_s: float = 2.0
+    """A node whose connection ended is dead when it is not back by then."""
     restored_s: float = 30.0
     """So much longer may nodes be silent that the head knew before it restarted."""
 
@@ -150,6 +152,12 @@ class NodeDirectory:
             return False
         # No news, but what was counted as taken here may never have been taken there.
         return self._put(record)
+
+    def disconnected(self, node_id: str, now: float) -> None:
+        """The node's connection ended: its process did, most likely, or it is back soon."""
+        if node_id in self._silent_until:
+            until = now + self._limits.reconnect_s
+            self._silent_until[node_id] = min(self._silent_until[node_id], until)
 
     def tick(self, now: float) -> None:
         """Declare dead who has been silent for too long."""

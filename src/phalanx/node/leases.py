@@ -12,8 +12,9 @@ from typing import Any, Protocol
 
 import msgspec
 
+from phalanx.node.bundle_table import BundleTable
 from phalanx.node.bundles import BundlePool
-from phalanx.node.groups import GroupTable
+from phalanx.node.group_places import GroupPlaces
 from phalanx.node.workers import WorkerPool, WorkerRecord
 from phalanx.policies.labels import condition
 from phalanx.resources.instances import Allocation, NodeResources
@@ -49,6 +50,37 @@ class Effects(Protocol):
         ...
 
 
+class Elsewhere(Protocol):
+    """What the machine asks about the other nodes."""
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether there is none."""
+        ...
+
+    def has_node(self, node_id: str) -> bool:
+        """Whether this node is alive."""
+        ...
+
+    def is_feasible(self, demand: Demand) -> bool:
+        """Whether any node could ever run this."""
+        ...
+
+
+class Nobody:
+    """There are no other nodes."""
+
+    is_alone = True
+
+    def has_node(self, node_id: str) -> bool:
+        """No."""
+        return False
+
+    def is_feasible(self, demand: Demand) -> bool:
+        """Nowhere."""
+        return False
+
+
 class Demand(msgspec.Struct, kw_only=True, eq=False):
     """A class of one owner's tasks, or one actor, that would use `count` workers."""
 
@@ -68,6 +100,10 @@ class Demand(msgspec.Struct, kw_only=True, eq=False):
     actor: bytes = b""
     strategy: Mapping[str, Any] = {}
     warned: bool = False
+    here: int = -1
+    """How many of `count` this node may place itself; -1: as many as it can."""
+    can_run_here: bool = True
+    """Whether this node, empty, could run it."""
 
 
 class Lease(msgspec.Struct, kw_only=True, eq=False):
@@ -105,10 +141,14 @@ class LeaseMachine:
         workers: WorkerPool,
         node_id: str,
         labels: Mapping[str, str],
+        groups: GroupPlaces | None = None,
+        elsewhere: Elsewhere | None = None,
     ) -> None:
+        """`groups` None: no placement groups; `elsewhere` None: no other nodes."""
         self.resources = resources
         self.workers = workers
-        self.groups = GroupTable(resources)
+        self.groups = groups or GroupPlaces(node_id, BundleTable(resources))
+        self._elsewhere: Elsewhere = elsewhere or Nobody()
         self.labels = dict(labels)
         self._effects = effects
         self._node_id = node_id
@@ -144,7 +184,22 @@ class LeaseMachine:
         else:
             demand.count = fields["count"]
         self.dispatch(now)
-        return demand
+        return demand if demand.count else None
+
+    def granted_elsewhere(self, owner: bytes, scheduling_class: int) -> None:
+        """Another node has met one worker of a demand: it is not to be met here as well."""
+        made = (owner, scheduling_class)
+        self._made[made] = self._made.get(made, 0) + 1
+        demand = self._demands.get((*made, b""))
+        if demand is not None:
+            demand.count -= 1
+            if demand.count <= 0:
+                self._remove(demand)
+
+    @property
+    def has_demands(self) -> bool:
+        """Whether anything waits."""
+        return bool(self._demands)
 
     def withdraw_actor(self, actor: bytes) -> None:
         """The actor is not to be placed any more."""
@@ -186,12 +241,15 @@ class LeaseMachine:
                     self._remove(demand)
                 continue
             demand.warned = False
-            while demand.count > 0 and self._place(demand, now):
+            if not demand.can_run_here:
+                continue  # other nodes are asked
+            while demand.count > 0 and demand.here != 0 and self._place(demand, now):
                 demand.count -= 1
-            if demand.count > 0:
-                self._make_due(demand, now)
-            else:
+                demand.here -= demand.here > 0
+            if demand.count <= 0:
                 self._remove(demand)
+            elif demand.here != 0:
+                self._make_due(demand, now)
 
     def _in_order(self) -> list[Demand]:
         held = self._held
@@ -207,20 +265,34 @@ class LeaseMachine:
         """(reason, class of error or "" when the demand may wait), or None when it can be met."""
         if demand.group is not None:
             return self.groups.refusal(demand.group, demand.place)
-        target = demand.strategy.get("node_id")
-        if target is not None and target != self._node_id and not demand.strategy.get("soft"):
+        strategy = demand.strategy
+        target: str | None = strategy.get("node_id")
+        is_bound = target is not None and not strategy.get("soft")
+        if (
+            target
+            and is_bound
+            and not (target == self._node_id or self._elsewhere.has_node(target))
+        ):
             kind = "ActorUnschedulableError" if demand.actor else "TaskUnschedulableError"
             return (f"node {target} does not exist or is not alive", kind)
-        labels = demand.strategy.get("labels")
-        if labels is not None and not any(_holds(self.labels, s) for s in labels):
+        labels = strategy.get("labels")
+        is_labelled = labels is None or any(_holds(self.labels, s) for s in labels)
+        can_ever = self.resources.can_ever(demand.place)
+        demand.can_run_here = (
+            can_ever and is_labelled and not (is_bound and target != self._node_id)
+        )
+        if demand.can_run_here or (
+            not self._elsewhere.is_alone and self._elsewhere.is_feasible(demand)
+        ):
+            return None
+        if not is_labelled:
             return (f"no node has labels that match {labels}", "")
-        if not self.resources.can_ever(demand.place):
-            asked = demand.place.to_mapping()
-            total = self.resources.total()
-            lacking = {k: v for k, v in asked.items() if v > total.get(k, 0)}
-            has = {k: total.get(k, 0) for k in lacking}
-            return (f"it asks for {lacking} and the largest node has {has}", "")
-        return None
+        asked = demand.place.to_mapping()
+        total = self.resources.total()
+        lacking = {k: v for k, v in asked.items() if v > total.get(k, 0)}
+        has = {k: total.get(k, 0) for k in lacking}
+        where = "the largest node" if self._elsewhere.is_alone else "this node"
+        return (f"it asks for {lacking} and {where} has {has}", "")
 
     def _pools(self, demand: Demand) -> Iterator[NodeResources | BundlePool]:
         if demand.group is None:
@@ -386,13 +458,12 @@ class LeaseMachine:
             self._effects.stop_worker(lease.worker, "its owner died", True)
         return mine
 
-    def group_removed(self, group: bytes, now: float) -> None:
-        """A placement group goes: what runs in it ends."""
+    def end_in(self, pools: Sequence[NodeResources | BundlePool], reason: str) -> None:
+        """End what runs in these bundles."""
         for lease in list(self.leases.values()):
-            if lease.demand.group is not None and lease.demand.group[0] == group:
+            if any(lease.pool is pool for pool in pools):
                 lease.worker.is_leaving = True
-                self._effects.stop_worker(lease.worker, "its placement group was removed", True)
-        self.dispatch(now)
+                self._effects.stop_worker(lease.worker, reason, True)
 
     def tick(self, now: float) -> None:
         """End workers that idle for long; look again at what waits."""

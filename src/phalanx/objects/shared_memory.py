@@ -22,6 +22,7 @@ import msgspec
 
 from phalanx.errors import LocalNodeDiedError, ObjectLostError, ObjectStoreFullError, OutOfDiskError
 from phalanx.objects.copying import copy
+from phalanx.objects.names import is_name
 from phalanx.protocol.messages import SHARED, Value
 
 _ALIGN = 64
@@ -140,7 +141,7 @@ class SharedStore:
 
     def open(self, name: str) -> mmap.mmap:
         """The object's file, mapped read-only. Raises ObjectLostError when it is gone."""
-        if not _is_name(name):
+        if not is_name(name):
             raise ObjectLostError("", f"{name!r} is no name of an object's file.")
         for directory in (self.directory, self.spill_directory, self.directory):
             try:
@@ -280,7 +281,7 @@ class SharedStore:
         self._returned(extent.name, 0)
 
     def _unlink(self, name: str) -> None:
-        if not _is_name(name):
+        if not is_name(name):
             return
         for directory in (self.directory, self.spill_directory):
             try:
@@ -290,11 +291,6 @@ class SharedStore:
 
     def _path(self, name: str) -> str:
         return os.path.join(self.directory, name)
-
-
-def _is_name(name: str) -> bool:
-    """Names come from other processes: none may lead out of the session's directories."""
-    return os.sep not in name and name not in ("", ".", "..")
 
 
 def _map_with_pages(fd: int, capacity: int) -> mmap.mmap:

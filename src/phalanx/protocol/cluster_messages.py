@@ -201,10 +201,19 @@ class CommitBundles(msgspec.Struct, array_like=True, tag=88):
     attempt: int
 
 
+class Committed(msgspec.Struct, array_like=True, tag=97):
+    """Node to control: whether what was prepared was still there to be kept."""
+
+    group: bytes
+    attempt: int
+    ok: bool
+
+
 class GiveBackBundles(msgspec.Struct, array_like=True, tag=89):
     """Control to node: these bundles of the group go, and what runs in them ends."""
 
     group: bytes
+    attempt: int
     indexes: list[int]
 
 
@@ -214,9 +223,29 @@ class GroupKnown(msgspec.Struct, array_like=True, tag=90):
     group: bytes
     state: str
     bundles: list[dict[str, float]]
-    prefixes: list[bytes]
-    """The node of each bundle; empty bytes where there is none."""
+    nodes: list[str]
+    """The id of each bundle's node; empty where there is none."""
     waits_for: str = ""
+
+
+class BundlesGone(msgspec.Struct, array_like=True, tag=94):
+    """Node to control: what ran in the bundles that were given back has ended; they are free."""
+
+    group: bytes
+    attempt: int
+
+
+class Told(msgspec.Struct, array_like=True, tag=95):
+    """Node to control: `body`, a frame's body, which is confirmed with Acked."""
+
+    token: int
+    body: bytes
+
+
+class Acked(msgspec.Struct, array_like=True, tag=96):
+    """Control to node: what was told is on the books."""
+
+    token: int
 
 
 class Drain(msgspec.Struct, array_like=True, tag=91):
@@ -257,9 +286,13 @@ ClusterMessage = (
     | PrepareBundles
     | Prepared
     | CommitBundles
+    | Committed
     | GiveBackBundles
     | GroupKnown
     | Drain
     | CopyMade
     | Prefetch
+    | BundlesGone
+    | Told
+    | Acked
 )

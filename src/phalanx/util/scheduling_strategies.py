@@ -77,6 +77,7 @@ class NodeAffinitySchedulingStrategy:
         return {
             "node_id": self.node_id,
             "soft": self.soft,
+            "spill_on_unavailable": self._spill_on_unavailable,
             "fail_on_unavailable": self._fail_on_unavailable,
         }
 

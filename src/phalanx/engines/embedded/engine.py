@@ -18,7 +18,8 @@ import msgspec
 
 from phalanx.engines.embedded import interrupts, waiting
 from phalanx.engines.embedded import session as sessions
-from phalanx.engines.embedded.connection import Connection, wait_for
+from phalanx.engines.embedded.connection import Connection, connect, wait_for
+from phalanx.engines.embedded.daemon_files import environment
 from phalanx.engines.embedded.runtime import Runtime
 from phalanx.errors import PhalanxError, SystemFailureError
 from phalanx.objects.reference import ObjectRef
@@ -60,6 +61,8 @@ class EmbeddedEngine:
         self.runtime = runtime
         self._process = process
         self.namespace = ""
+        self.address = ""
+        """HOST:PORT of the cluster's head; empty for a cluster of one machine."""
         self.default_env: dict[str, Any] = {}
         """The runtime environment that new work inherits."""
         self._environments: set[bytes] = set()
@@ -105,6 +108,24 @@ class EmbeddedEngine:
             raise
 
     @classmethod
+    def connect(
+        cls,
+        session: sessions.Session,
+        job: JobOptions,
+        on_log: Callable[[LogLine], None],
+        on_warning: Callable[[str], None],
+    ) -> EmbeddedEngine:
+        """Use a node of this machine that runs already. Raises ConnectionError."""
+        _allow_files()
+        try:
+            node = connect(session.socket_of(b"node"))
+        except OSError as error:
+            raise ConnectionError(
+                f"The node whose session is {session.directory} cannot be reached: {error}."
+            ) from None
+        return cls._join(session, node, None, job, on_log, on_warning)
+
+    @classmethod
     def _join(
         cls,
         session: sessions.Session,
@@ -124,6 +145,7 @@ class EmbeddedEngine:
         interrupts.guard()
         engine = cls(runtime, process)
         engine.namespace = job.namespace
+        engine.address = introduced["address"]
         return engine
 
     def stop(self) -> None:
@@ -207,7 +229,7 @@ class EmbeddedEngine:
     def node_id(self) -> str:
         """The id of the node that this process is on."""
         if not self.runtime.node_id:
-            self.runtime.node_id = self.request("nodes")[0]["NodeID"]
+            self.runtime.node_id = self.request("node_id")
         return self.runtime.node_id
 
     def runs(self) -> list[Run]:
@@ -275,18 +297,12 @@ def _allow_files() -> None:
 
 def _spawn(driver_fd: int) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "phalanx.engines.embedded.node_process", str(driver_fd)]
-    environment = dict(os.environ)
-    environment.setdefault("OPENBLAS_NUM_THREADS", "1")
-    environment.setdefault("MKL_NUM_THREADS", "1")
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(__file__))))
-    path = environment.get("PYTHONPATH")
-    environment["PYTHONPATH"] = root if not path else f"{root}{os.pathsep}{path}"
     return subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
         pass_fds=(driver_fd,),
         start_new_session=True,
-        env=environment,
+        env=environment(),
     )
 
 

@@ -111,10 +111,14 @@ class WorkerExecutor:
         """Take a message that brings work or is about it."""
         kind = type(message)
         if kind is Call:
+            if message.inputs:  # type: ignore[union-attr]
+                self.values.prefetch(message.inputs)  # type: ignore[union-attr]
             if self.actor is not None:
                 self.actor.receive(connection, message)  # type: ignore[arg-type]
             return True
         if kind is Task:
+            if message.inputs:  # type: ignore[union-attr]
+                self.values.prefetch(message.inputs)  # type: ignore[union-attr]
             self._queue.append((connection, message))  # type: ignore[arg-type]
             self._wake()
             return True

@@ -1,89 +1,100 @@
-"""The node's effects of the table of actors: workers found, creations sent, news told."""
+"""The actors whose workers are on this node: found a worker, made, watched until they end."""
 
 from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING
 
-from phalanx.control.actors import ActorRecord
-from phalanx.protocol.messages import ActorUpdate, CreateActor
+from phalanx.model.ids import CONTROL
+from phalanx.node.leases import Demand, Lease
+from phalanx.protocol.cluster_messages import (
+    ActorPlaced,
+    ActorRefused,
+    EndActor,
+    PlaceActor,
+    WithdrawActor,
+)
+from phalanx.protocol.messages import CreateActor
 from phalanx.resources.sets import ResourceSet
 
 if TYPE_CHECKING:
-    from phalanx.engines.embedded.node_process import NodeShell
-
-CONTROL = b"control"
-"""The owner of actors' leases, as the lease machine knows it."""
+    from phalanx.engines.embedded.node_shell import NodeShell
 
 
-class ActorShell:
-    """Does what `ActorTable` asks for."""
+class NodeActors:
+    """Does what the control store asks for actors."""
 
     def __init__(self, shell: NodeShell) -> None:
         self._shell = shell
+        self._orders: dict[bytes, PlaceActor] = {}
 
-    def place_actor(self, record: ActorRecord) -> None:
+    def place(self, order: PlaceActor) -> None:
         """Ask the lease machine for a worker."""
-        group = record.strategy.get("group")
-        self._shell.leases.want(
+        if order.actor in self.here():
+            return  # told twice: a head that came back says what it had said before
+        self._orders[order.actor] = order
+        group = order.strategy.get("group")
+        self._shell.want(
             time.monotonic(),
             owner=CONTROL,
             scheduling_class=0,
-            actor=record.actor,
-            place=ResourceSet.from_mapping(record.place),
-            hold=ResourceSet.from_mapping(record.hold),
+            actor=order.actor,
+            place=ResourceSet.from_mapping(order.place),
+            hold=ResourceSet.from_mapping(order.hold),
             count=1,
-            job=record.job,
-            environment=record.environment,
-            priority=record.priority,
-            group=None if group is None else (bytes.fromhex(group), record.strategy["bundle"]),
-            strategy=record.strategy,
+            job=order.job,
+            environment=order.environment,
+            priority=order.priority,
+            group=None if group is None else (bytes.fromhex(group), order.strategy["bundle"]),
+            strategy={},
         )
 
-    def withdraw_actor(self, record: ActorRecord) -> None:
-        """It needs no worker."""
-        self._shell.leases.withdraw_actor(record.actor)
+    def withdraw(self, message: WithdrawActor) -> None:
+        """It needs no worker here."""
+        self._shell.leases.withdraw_actor(message.actor)
+        self._orders.pop(message.actor, None)
 
-    def create_on(self, record: ActorRecord) -> None:
-        """Send the creation to the worker."""
-        worker = self._shell.leases.workers.get(record.worker)
-        connection = self._shell.peers.get(record.worker)
-        if worker is None or connection is None:
+    def end(self, message: EndActor) -> None:
+        """End the actor's process."""
+        worker = self._shell.leases.workers.get(message.worker)
+        if worker is not None:
+            self._shell.end_worker(worker, message.reason, message.force)
+
+    def granted(self, lease: Lease) -> None:
+        """There is a worker: it makes the actor."""
+        order = self._orders.pop(lease.demand.actor, None)
+        worker = lease.worker
+        connection = self._shell.peers.get(worker.worker_id)
+        if order is None or connection is None:
+            self._shell.leases.returned(lease.number, True, time.monotonic())
             return
-        lease = self._shell.leases.leases[worker.lease]
         group = lease.demand.group
+        self._shell.control.tell(
+            ActorPlaced(order.actor, order.incarnation, worker.worker_id, worker.pid)
+        )
         connection.post(
             CreateActor(
-                record.actor,
-                record.incarnation,
-                record.creation,
+                order.actor,
+                order.incarnation,
+                order.creation,
                 lease.resources,
                 lease.devices,
-                record.job,
-                record.name,
-                record.namespace,
+                order.job,
+                order.name,
+                order.namespace,
                 None if group is None else group[0],
-                bool(record.strategy.get("capture")),
+                bool(order.strategy.get("capture")),
             )
         )
 
-    def end_worker(self, record: ActorRecord, reason: str, force: bool) -> None:
-        """End the actor's process."""
-        worker = self._shell.leases.workers.get(record.worker)
-        if worker is not None:
-            self._shell.end_worker(worker, reason, force)
+    def refused(self, demand: Demand, reason: str, error: str) -> None:
+        """This node cannot have it, now or ever."""
+        if error:
+            self._orders.pop(demand.actor, None)
+        self._shell.control.tell(ActorRefused(demand.actor, reason, error))
 
-    def publish(self, record: ActorRecord, watchers: list[bytes]) -> None:
-        """Tell the watchers."""
-        update = ActorUpdate(
-            record.actor,
-            record.state,
-            record.incarnation,
-            record.worker,
-            record.reason,
-            record.error,
-        )
-        for watcher in watchers:
-            connection = self._shell.peers.get(watcher)
-            if connection is not None:
-                connection.post(update)
+    def here(self) -> dict[bytes, bytes]:
+        """Worker by actor, of all that are on this node; empty for those that wait for one."""
+        leases = self._shell.leases.leases.values()
+        having = {x.demand.actor: x.worker.worker_id for x in leases if x.demand.actor}
+        return dict.fromkeys(self._orders, b"") | having

@@ -7,6 +7,7 @@ import select
 import socket
 import time
 import traceback
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from phalanx.engines.embedded.connection import Connection, same_user
@@ -30,19 +31,28 @@ class Handler(Protocol):
         """Time has passed."""
         ...
 
+    def on_round(self) -> None:
+        """All messages that had come are handled, and answers are about to leave."""
+        ...
+
 
 class NodeLoop:
-    """Connections by descriptor. The zygote's is never dropped for a bad message."""
+    """Connections by descriptor. `own`, to this process's helper, is never dropped for a bad
+    message."""
 
-    def __init__(self, handler: Handler, listener: socket.socket, zygote: Connection) -> None:
+    def __init__(
+        self, handler: Handler, listener: socket.socket, own: Connection | None = None
+    ) -> None:
         self._handler = handler
         self._epoll = select.epoll()
         self._connections: dict[int, Connection] = {}
         self._listener = listener
         self._epoll.register(listener.fileno(), select.EPOLLIN)
-        self._zygote = zygote
+        self._own = own
+        self._callbacks: dict[int, Callable[[], None]] = {}
         self.is_stopping = False
-        self.watch(zygote)
+        if own is not None:
+            self.watch(own)
 
     def serve(self) -> None:
         """Until `is_stopping`."""
@@ -55,14 +65,22 @@ class NodeLoop:
                         connection.drain()
                     if mask & ~select.EPOLLOUT:
                         self._receive(connection)
+                elif fd in self._callbacks:
+                    self._callbacks[fd]()
                 elif fd == self._listener.fileno():
                     self._accept()
             now = time.monotonic()
             if now - last_tick >= _TICK_S:
                 last_tick = now
                 self._handler.on_tick(now)
+            self._handler.on_round()
             for connection in self._connections.values():
                 connection.flush()
+
+    def call_when_readable(self, fd: int, callback: Callable[[], None]) -> None:
+        """Call back whenever there is something to read from a descriptor of another kind."""
+        self._callbacks[fd] = callback
+        self._epoll.register(fd, select.EPOLLIN)
 
     def watch(self, connection: Connection) -> None:
         """Read from this connection from now on."""
@@ -106,7 +124,7 @@ class NodeLoop:
             except Exception:
                 # A defect of ours, or a peer that lies: it must not take the node along.
                 traceback.print_exc()
-                if connection is not self._zygote:
+                if connection is not self._own:
                     self.lose(connection)
                     return
 

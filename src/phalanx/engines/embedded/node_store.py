@@ -1,4 +1,5 @@
-"""The node's side of shared memory: credit for writers, and spilling to disk when it runs out."""
+"""The node's side of shared memory: credit for writers, spilling to disk when it runs out, and
+copies of other nodes' objects."""
 
 from __future__ import annotations
 
@@ -9,11 +10,22 @@ import shutil
 from typing import TYPE_CHECKING
 
 from phalanx.errors import ObjectStoreFullError, OutOfDiskError
+from phalanx.model.ids import PREFIX_BYTES
 from phalanx.objects.directory import StoreLedger
-from phalanx.protocol.messages import Spilled
+from phalanx.objects.names import is_name, prefix_of_name
+from phalanx.objects.pulling import Done, PullQueue
+from phalanx.protocol.cluster_messages import CopyMade, Prefetch
+from phalanx.protocol.gateway_messages import Pulled
+from phalanx.protocol.messages import Dropped, Spilled
 
 if TYPE_CHECKING:
-    from phalanx.engines.embedded.node_process import NodeShell
+    from phalanx.engines.embedded.node_shell import NodeShell
+
+
+_COPIES = b"copies"
+"""The writer of copies, as the ledger knows it."""
+_PULL_SHARE = 0.7
+"""Of the store's capacity, for what is on its way here (Ray pins as much for arguments)."""
 
 
 class NodeStore:
@@ -24,6 +36,11 @@ class NodeStore:
         self.ledger = StoreLedger(shell.config.object_store_bytes)
         self._unsettled: dict[bytes, set[bytes]] = {}
         """Dead workers, and who may still read from their connections."""
+        self._copies: set[str] = set()
+        """Objects here that were written on other nodes."""
+        self._holders: dict[str, set[bytes]] = {}
+        """Nodes that have copies of this node's objects."""
+        self.pulls = PullQueue(int(_PULL_SHARE * self.ledger.capacity_bytes), self._start_pull)
 
     def reserve(self, process: bytes, wanted_bytes: int) -> int:
         """Credit for a writer, after spilling what must go.
@@ -46,6 +63,9 @@ class NodeStore:
         session = self._shell.session
         for name, _, writer in self.ledger.victims(needed_bytes):
             source = os.path.join(session.shared, name)
+            if name in self._copies:
+                self.copy_dropped(name)  # its node has it still
+                continue
             target = os.path.join(session.spill, name)
             try:
                 shutil.copyfile(source, target + ".part")
@@ -82,6 +102,79 @@ class NodeStore:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(os.path.join(self._shell.session.spill, name))
 
+        self._tell_holders(name)
+        if process[:PREFIX_BYTES] != self._shell.prefix:
+            self._unlink(name)  # its owner is on another node, and cannot
+
+    def _unlink(self, name: str) -> None:
+        session = self._shell.session
+        for place in (session.shared, session.spill):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(place, name))
+
+    # ---- objects of other nodes --------------------------------------------------------------
+
+    def has(self, name: str) -> bool:
+        """Whether the object's file is on this node."""
+        session = self._shell.session
+        return any(os.path.exists(os.path.join(p, name)) for p in (session.shared, session.spill))
+
+    def prefetch(self, message: Prefetch) -> None:
+        """A task will read these."""
+        for name, size in message.objects:
+            if is_name(name) and not self.has(name):
+                self.pulls.want(name, size, None)
+
+    def pull(self, name: str, size: int, done: Done) -> None:
+        """Have a copy of another node's object here; `done` is called with why not, or ""."""
+        if not is_name(name):
+            done(f"{name!r} is no name of an object's file")
+        elif self.has(name):
+            done("")
+        else:
+            self.pulls.want(name, size, done)
+
+    def _start_pull(self, name: str, size: int) -> None:
+        try:
+            self.reserve(_COPIES, size)
+        except (ObjectStoreFullError, OutOfDiskError) as error:
+            self.pulls.ended(name, str(error))
+            return
+        self._shell.member.pull(name, size, [prefix_of_name(name)])
+
+    def pulled(self, message: Pulled) -> None:
+        """A transfer has ended."""
+        if message.ok:
+            self.ledger.sealed(message.name, message.size, _COPIES)
+            self._copies.add(message.name)
+            self._shell.others.send(prefix_of_name(message.name), CopyMade(message.name))
+        else:
+            self.ledger.process_gone(_COPIES)
+        self.pulls.ended(message.name, "" if message.ok else message.reason)
+
+    def copy_made(self, name: str, holder: bytes) -> None:
+        """Another node has a copy of an object of this one."""
+        if is_name(name) and self.has(name):
+            self._holders.setdefault(name, set()).add(holder)
+        else:
+            self._shell.others.send(holder, Dropped(name, 0))
+
+    def copy_dropped(self, name: str) -> None:
+        """A copy here is of no use any more."""
+        if name in self._copies:
+            self._copies.discard(name)
+            self.ledger.dropped(name, 0, _COPIES)
+            self._unlink(name)
+
+    def _tell_holders(self, name: str) -> None:
+        for holder in self._holders.pop(name, ()):
+            self._shell.others.send(holder, Dropped(name, 0))
+
+    def node_gone(self, prefix: bytes) -> None:
+        """A node died: its copies are gone. Copies of its objects stay while they are of use."""
+        for holders in self._holders.values():
+            holders.discard(prefix)
+
     def process_gone(self, process: bytes) -> None:
         """A process ended."""
         self.ledger.process_gone(process)
@@ -108,6 +201,5 @@ class NodeStore:
         written = [n for place in places for n in os.listdir(place) if n.startswith(prefix)]
         for name in self.ledger.owned(worker, written):
             self.ledger.dropped(name, 0, worker)
-            for place in places:
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(os.path.join(place, name))
+            self._tell_holders(name)
+            self._unlink(name)

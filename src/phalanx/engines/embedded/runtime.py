@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import socket
 import threading
 import time
@@ -24,10 +25,11 @@ from phalanx.engines.embedded.session import Session
 from phalanx.engines.embedded.submission import Submission
 from phalanx.engines.embedded.values import Callback, Values
 from phalanx.errors import AuthenticationError, LocalNodeDiedError, ProtocolError
-from phalanx.model.ids import INDEX_BITS
+from phalanx.model.ids import INDEX_BITS, PREFIX_BYTES
 from phalanx.objects.reference import ObjectRef, forget_process, process
 from phalanx.objects.shared_memory import SharedStore
 from phalanx.objects.streams import Stream
+from phalanx.protocol.cluster_messages import NodeDied
 from phalanx.protocol.messages import (
     PROTOCOL_VERSION,
     ActorUpdate,
@@ -74,6 +76,7 @@ _NODE_ONLY = frozenset(
         JobSetup,
         LeaseDue,
         LogLine,
+        NodeDied,
         Refused,
         Reply,
         Spilled,
@@ -127,6 +130,7 @@ class Runtime:
         self._peers: dict[bytes, Connection] = {}
         self._dirty: set[Connection] = set()
         self._dead: set[bytes] = set()
+        self._dead_nodes: set[bytes] = set()
         self._unsettled: set[bytes] = set()
         """Workers that died and whose last messages are still to be read."""
         self._replies: dict[int, tuple[Waiter, list[Reply]]] = {}
@@ -229,7 +233,7 @@ class Runtime:
         if process_id in self._dead or self.closed:
             return None
         try:
-            connection = connect(self.session.socket_of(process_id))
+            connection = self._connect(process_id)
         except OSError:
             return None
         connection.peer = process_id
@@ -237,6 +241,16 @@ class Runtime:
         connection.send(Hello(PROTOCOL_VERSION, self.process_id, self.kind, 0))
         self.reactor.add(connection)
         return connection
+
+    def _connect(self, process_id: bytes) -> Connection:
+        prefix = process_id[:PREFIX_BYTES]
+        if prefix == self.process_id[:PREFIX_BYTES]:
+            return connect(self.session.socket_of(process_id))
+        if prefix in self._dead_nodes:
+            raise ConnectionRefusedError(f"node {prefix.hex()} is dead")
+        from phalanx.engines.embedded.gateway.gate import request_dial
+
+        return Connection(request_dial(self.session, process_id), is_dialling=True)
 
     def connections(self) -> list[Connection]:
         """Every open connection to another process."""
@@ -307,6 +321,15 @@ class Runtime:
             self._unsettled.discard(peer)
             self.post(self.node, Settled(peer))
 
+    def _node_died(self, prefix: bytes) -> None:
+        """Another node is dead, and so are all its processes."""
+        self._dead_nodes.add(prefix)
+        for peer, connection in list(self._peers.items()):
+            if peer[:PREFIX_BYTES] == prefix:
+                self.reactor.drop(connection)
+                self._lost(connection)
+        self.values.node_lost(prefix)
+
     def _node_lost(self) -> None:
         self.closed = True
         with self.lock:
@@ -318,7 +341,8 @@ class Runtime:
             self.tasks.node_lost()
             self.calls.node_lost()
         if self.executor is not None:
-            self.executor.stop("the node is gone")
+            # At once: no task may take the end of its node for its own failure and report that.
+            os._exit(1)
         if self.on_node_lost is not None:
             self.on_node_lost()
 
@@ -388,6 +412,8 @@ class Runtime:
                     self._unsettled.add(message.worker)
                 else:
                     self.post(self.node, Settled(message.worker))
+            case NodeDied():
+                self._node_died(message.prefix)
             case ActorUpdate():
                 self.calls.updated(message)
             case Fetch():

@@ -39,8 +39,8 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
         return os.path.join(self.directory, "logs")
 
     def socket_of(self, process: bytes) -> str:
-        """Path of a process's socket; b"node" is the node's."""
-        name = "node" if process == b"node" else process.hex()
+        """Path of a process's socket; b"node" is the node's, b"control" the head's."""
+        name = process.decode() if process in (b"node", b"control") else process.hex()
         return os.path.join(self.sockets, name)
 
 
@@ -100,12 +100,35 @@ def create(base: str | None = None) -> Session:
     except BaseException:
         remove(session)
         raise
-    me = os.getpid()
-    record = {"pid": me, "started": started_at(me), "shared": shared, "spill": spill}
-    fd = os.open(os.path.join(directory, "owner"), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    own(session, os.getpid())
+    return session
+
+
+def own(session: Session, pid: int) -> None:
+    """The session lives as long as this process: written where `sweep` looks."""
+    record = {
+        "pid": pid,
+        "started": started_at(pid),
+        "shared": session.shared,
+        "spill": session.spill,
+    }
+    path = os.path.join(session.directory, "owner")
+    fd = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(fd, "w") as file:
         json.dump(record, file)
-    return session
+    os.rename(path + ".new", path)
+
+
+def read_session(directory: str) -> Session:
+    """The session whose directory this is. Raises OSError, ValueError or KeyError: it is none."""
+    with open(os.path.join(directory, "owner")) as file:
+        record = json.load(file)
+    return Session(
+        name=os.path.basename(directory),
+        directory=directory,
+        shared=record["shared"],
+        spill=record["spill"],
+    )
 
 
 def remove(session: Session) -> None:

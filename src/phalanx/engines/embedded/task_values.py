@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any
 from phalanx.engines.embedded.calls import Creation, runtime_wait
 from phalanx.engines.embedded.values import FileGone
 from phalanx.errors import ObjectReconstructionFailedError, PhalanxError, TaskError
+from phalanx.model.ids import PREFIX_BYTES
+from phalanx.objects.names import prefix_of_name
 from phalanx.objects.serialization import NONE_PICKLE, blame, deserialize
-from phalanx.protocol.messages import Payload, Value
+from phalanx.protocol.cluster_messages import Prefetch
+from phalanx.protocol.messages import SHARED, Payload, Value
 from phalanx.worker.context import TaskContext
 
 if TYPE_CHECKING:
@@ -30,6 +33,18 @@ class TaskValues:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._handoffs: dict[tuple[bytes, int], Any] = {}
+
+    def prefetch(self, inputs: list[Payload]) -> None:
+        """Have the large arguments of other nodes on their way here before they are read."""
+        here = self._runtime.process_id[:PREFIX_BYTES]
+        wanted = []
+        for value in inputs:
+            if type(value) is Value and value.kind == SHARED:
+                name = value.data.decode()
+                if prefix_of_name(name) != here:
+                    wanted.append((name, value.size))
+        if wanted:
+            self._runtime.post(self._runtime.node, Prefetch(wanted))
 
     def arguments(
         self, payload: Payload, inputs: list[Payload], context: TaskContext

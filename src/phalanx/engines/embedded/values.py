@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from phalanx.engines.embedded.reactor import Waiter
 from phalanx.engines.embedded.reconstruction import Maker, Reconstruction
 from phalanx.errors import ObjectLostError, OwnerDiedError
-from phalanx.model.ids import INDEX_BITS, object_id_bytes
+from phalanx.model.ids import INDEX_BITS, PREFIX_BYTES, object_id_bytes
 from phalanx.objects import failures
+from phalanx.objects.names import prefix_of_name
 from phalanx.objects.reference import ObjectRef, Vanished, make_ref
 from phalanx.objects.serialization import INLINE_BYTES, Pickled, deserialize, serialize
 from phalanx.objects.shared_memory import SharedHold, SharedStore
@@ -38,6 +39,10 @@ from phalanx.protocol.messages import (
 if TYPE_CHECKING:
     from phalanx.engines.embedded.connection import Connection
     from phalanx.engines.embedded.runtime import Runtime
+
+
+_OPEN_ATTEMPTS = 3
+"""A copy that was fetched may be evicted before it is mapped; it is fetched again so often."""
 
 
 class BorrowHold:
@@ -265,15 +270,26 @@ class Values:
             raise failures.load(payload.data)
         if mapping is None:
             name = payload.data.decode()
-            try:
-                mapping = self.store.open(name)
-            except ObjectLostError:
-                raise FileGone(name) from None
+            mapping = self._open(name, payload.size)
             self._runtime.post(self._runtime.node, Used(name))
             if ref is not None:
                 mapping = self._share_mapping(ref, payload, mapping)
         data, buffers = self.store.parts(mapping)
         return deserialize(data, buffers, inner)
+
+    def _open(self, name: str, size: int) -> mmap:
+        """The object's file, mapped; fetched first when another node has it. Raises FileGone."""
+        for _ in range(_OPEN_ATTEMPTS):
+            try:
+                return self.store.open(name)
+            except ObjectLostError:
+                if prefix_of_name(name) in (self._runtime.process_id[:PREFIX_BYTES], b""):
+                    break
+            try:
+                self._runtime.request("pull", name=name, size=size)
+            except ObjectLostError:
+                break
+        raise FileGone(name)
 
     def _share_mapping(self, ref: ObjectRef[Any], payload: Value, mapping: mmap) -> mmap:
         """Threads that read at once have one mapping together."""

@@ -1,0 +1,227 @@
+"""Many nodes on one machine, for tests and for trying things out: Ray's `Cluster`.
+
+Each node is a real process with its own object store and workers, joined over TCP as on many
+machines. All of them end with this process.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import tempfile
+import time
+from typing import Any
+
+from phalanx.api.session import init, is_initialized, shutdown
+from phalanx.engines.embedded.daemons import (
+    Daemon,
+    HeadOptions,
+    NodeOptions,
+    start_head,
+    start_node,
+)
+
+STORE_BYTES = 200 * 2**20
+"""Of each node's object store, unless it is given."""
+_CPUS = 1
+
+
+class ClusterNode:
+    """One node that a `Cluster` started."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self.daemon = daemon
+
+    @property
+    def node_id(self) -> str:
+        """Its id in hex."""
+        return self.daemon.told.node_id
+
+    unique_id = node_id
+
+    @property
+    def pid(self) -> int:
+        """Of its own process, which leads the group of its helpers."""
+        return self.daemon.process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its process is there."""
+        return self.daemon.process.poll() is None
+
+    def __repr__(self) -> str:
+        return f"ClusterNode({self.node_id})"
+
+
+class Cluster:
+    """A head and any number of nodes on this machine.
+
+    `store` is where the control store keeps its tables ("memory", a path, `redis://...`), `limits`
+    when a silent node is dead (`period_s`, `misses`, `joining_s`, `restored_s`).
+    """
+
+    def __init__(
+        self,
+        initialize_head: bool = False,
+        connect: bool = False,
+        head_node_args: dict[str, Any] | None = None,
+        shutdown_at_exit: bool = True,
+        store: str | list[str] = "memory",
+        limits: dict[str, float] | None = None,
+    ) -> None:
+        self.worker_nodes: set[ClusterNode] = set()
+        self.head_node: ClusterNode | None = None
+        self._directory = tempfile.mkdtemp(prefix="phx-", dir="/tmp")
+        self._token_file = os.path.join(self._directory, "token")
+        self._ends, self._alive = os.pipe()
+        self._store = (store,) if isinstance(store, str) else tuple(store)
+        self._limits = limits or {}
+        self._head: Daemon | None = None
+        self._address = ""
+        if shutdown_at_exit:
+            atexit.register(self.shutdown)
+        if initialize_head or connect:
+            self.add_node(**(head_node_args or {}))
+        if connect:
+            self.connect()
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT of the head, for `init(address=...)`."""
+        return self._address
+
+    @property
+    def temp_dir(self) -> str:
+        """Where the sessions of this cluster lie."""
+        return os.path.join(self._directory, "r")
+
+    def start_head(self) -> None:
+        """Start the head alone, or again after `kill_head`, under the same address."""
+        host, port = ("127.0.0.1", 0)
+        if self._address:
+            port = int(self._address.rpartition(":")[2])
+        options = HeadOptions(
+            host=host,
+            port=port,
+            token_file=self._token_file,
+            store=self._store,
+            limits=self._limits,
+            temp_dir=self.temp_dir,
+            is_private=True,
+        )
+        self._head = start_head(options, self._ends)
+        self._address = self._head.told.address
+
+    def kill_head(self) -> None:
+        """End the head's process by SIGKILL; nodes and what they run stay."""
+        if self._head is not None:
+            self._head.kill()
+            self._head = None
+
+    def add_node(
+        self,
+        wait: bool = True,
+        *,
+        num_cpus: float = _CPUS,
+        num_gpus: float = 0,
+        resources: dict[str, float] | None = None,
+        labels: dict[str, str] | None = None,
+        object_store_memory: int = STORE_BYTES,
+        topology: str = "",
+        **options: Any,
+    ) -> ClusterNode:
+        """Start a node with these amounts, real or not. The first one comes with the head.
+
+        Further options are those of `NodeOptions`. Raises SystemFailureError with the reason.
+        """
+        if self._head is None and not self._address:
+            self.start_head()
+        total = {
+            "CPU": float(num_cpus),
+            "GPU": float(num_gpus),
+            "memory": float(options.pop("memory", 2**30)),
+            "object_store_memory": float(object_store_memory),
+            **(resources or {}),
+        }
+        if self.head_node is None:
+            total["node:__internal_head__"] = 1.0
+        node = ClusterNode(
+            start_node(
+                NodeOptions(
+                    head=self._address,
+                    resources={name: amount for name, amount in total.items() if amount},
+                    labels=labels or {},
+                    object_store_bytes=int(object_store_memory),
+                    token_file=self._token_file,
+                    temp_dir=self.temp_dir,
+                    topology=topology,
+                    is_private=True,
+                    **options,
+                ),
+                self._ends,
+            )
+        )
+        if self.head_node is None:
+            self.head_node = node
+        else:
+            self.worker_nodes.add(node)
+        if wait and is_initialized():
+            self.wait_for_nodes()
+        return node
+
+    def remove_node(self, node: ClusterNode, allow_graceful: bool = True) -> None:
+        """End a node: in order, or by SIGKILL of all its processes at once."""
+        if allow_graceful:
+            node.daemon.stop()
+        else:
+            node.daemon.kill()
+        self.worker_nodes.discard(node)
+        if node is self.head_node:
+            self.head_node = None
+
+    def list_all_nodes(self) -> list[ClusterNode]:
+        """All nodes that were started and not removed."""
+        first = [] if self.head_node is None else [self.head_node]
+        return first + sorted(self.worker_nodes, key=lambda node: node.node_id)
+
+    def wait_for_nodes(self, timeout: float = 30) -> None:
+        """Wait until the cluster knows exactly these nodes to be alive. Raises TimeoutError."""
+        from phalanx.api.cluster import nodes
+
+        wanted = {node.node_id for node in self.list_all_nodes()}
+        deadline = time.monotonic() + timeout
+        while True:
+            alive = {row["NodeID"] for row in nodes() if row["Alive"]}
+            if alive == wanted:
+                return
+            if time.monotonic() > deadline:
+                raise TimeoutError(
+                    f"After {timeout} s {len(alive)} nodes are alive, and {len(wanted)} should be."
+                )
+            time.sleep(0.02)
+
+    def connect(self, namespace: str | None = None) -> None:
+        """Make this process a driver of the cluster, on its first node."""
+        init(address=self._address, namespace=namespace, _temp_dir=self.temp_dir)
+
+    def shutdown(self) -> None:
+        """End everything."""
+        import shutil
+
+        with contextlib.suppress(Exception):
+            if is_initialized():
+                shutdown()
+        for node in self.list_all_nodes():
+            node.daemon.kill()
+        self.head_node = None
+        self.worker_nodes.clear()
+        self.kill_head()
+        for fd in (self._ends, self._alive):
+            with contextlib.suppress(OSError):
+                os.close(fd)
+        self._ends = self._alive = -1
+        for session in os.listdir(self.temp_dir) if os.path.isdir(self.temp_dir) else ():
+            shutil.rmtree(f"/dev/shm/phalanx-{os.getuid()}-{session}", ignore_errors=True)
+        shutil.rmtree(self._directory, ignore_errors=True)
+        atexit.unregister(self.shutdown)

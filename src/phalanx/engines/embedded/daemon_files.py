@@ -1,0 +1,70 @@
+"""What daemons tell of themselves: to who starts them, and in a file that others find."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+
+import msgspec
+
+from phalanx.engines.embedded.session import Session, read_session, started_at
+
+_NAME = "daemon"
+
+
+class Announcement(msgspec.Struct, kw_only=True):
+    """One daemon. It lives while its pid has its start time."""
+
+    kind: str
+    """head or node."""
+    pid: int
+    started: str
+    address: str
+    """HOST:PORT of the cluster's head."""
+    token_file: str
+    node_id: str = ""
+    is_private: bool = False
+
+
+def announce(session: Session, ready_fd: int, what: Announcement | str) -> None:
+    """Say that the daemon serves, or in a sentence why it cannot."""
+    ready = what if isinstance(what, str) else msgspec.to_builtins(what)
+    if isinstance(what, Announcement):
+        path = os.path.join(session.directory, _NAME)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(fd, "w") as file:
+            json.dump(ready, file)
+    if ready_fd >= 0:
+        with contextlib.suppress(OSError):
+            os.write(ready_fd, json.dumps(ready).encode() + b"\n")
+            os.close(ready_fd)
+
+
+def daemons(root: str) -> list[tuple[Session, Announcement]]:
+    """The living daemons under a runtime root, the latest first."""
+    found = []
+    for name in os.listdir(root):
+        directory = os.path.join(root, name)
+        try:
+            with open(os.path.join(directory, _NAME)) as file:
+                one = msgspec.convert(json.load(file), Announcement)
+            session = read_session(directory)
+            age = os.stat(os.path.join(directory, _NAME)).st_mtime_ns
+        except (OSError, ValueError, msgspec.ValidationError):
+            continue
+        if started_at(one.pid) == one.started:
+            found.append((age, session, one))
+    found.sort(key=lambda entry: -entry[0])
+    return [(session, one) for _, session, one in found]
+
+
+def environment() -> dict[str, str]:
+    """The environment of a daemon: this one's, one thread for each numeric library."""
+    variables = dict(os.environ)
+    variables.setdefault("OPENBLAS_NUM_THREADS", "1")
+    variables.setdefault("MKL_NUM_THREADS", "1")
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(__file__))))
+    path = variables.get("PYTHONPATH")
+    variables["PYTHONPATH"] = root if not path else f"{root}{os.pathsep}{path}"
+    return variables

@@ -1,0 +1,242 @@
+"""Starts, finds and ends the daemons of clusters on this machine: heads and nodes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+import msgspec
+
+from phalanx.engines.embedded import cluster_token
+from phalanx.engines.embedded import session as sessions
+from phalanx.engines.embedded.daemon_files import Announcement, daemons, environment
+from phalanx.engines.embedded.session import Session
+from phalanx.errors import SystemFailureError
+
+START_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 10.0
+
+
+class HeadOptions(msgspec.Struct, kw_only=True):
+    """What a head is started with; see HeadConfig."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    token_file: str = ""
+    """Empty: the user's own."""
+    insecure: bool = False
+    store: tuple[str, ...] = ("memory",)
+    limits: dict[str, Any] = {}
+    temp_dir: str | None = None
+    is_private: bool = False
+
+
+class NodeOptions(msgspec.Struct, kw_only=True):
+    """What a node of a cluster is started with; see NodeConfig and MemberConfig."""
+
+    head: str
+    """HOST:PORT."""
+    resources: dict[str, float]
+    labels: dict[str, str] = {}
+    object_store_bytes: int
+    host: str = "127.0.0.1"
+    port: int = 0
+    token_file: str = ""
+    insecure: bool = False
+    topology: str = ""
+    unit_resources: tuple[str, ...] = ("GPU",)
+    memory_limit: float = 0.95
+    patience_s: float = 60.0
+    global_scheduler: str = "hybrid"
+    spill_threshold: int = 0
+    temp_dir: str | None = None
+    is_private: bool = False
+
+
+class Daemon:
+    """A head or node that was started here. With `parent_fd` it ends with this process."""
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], session: Session, told: Announcement
+    ) -> None:
+        self.process = process
+        self.session = session
+        self.told = told
+
+    def kill(self) -> None:
+        """End it at once, with all its helpers, as a machine that loses its power would."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self) -> None:
+        """End it in order."""
+        self.process.terminate()
+        try:
+            self.process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+
+def start_head(options: HeadOptions, parent_fd: int = -1) -> Daemon:
+    """Start a head and wait until it serves. Raises SystemFailureError with its reason."""
+    token_file = options.token_file or cluster_token.default_path()
+    cluster_token.ensure(token_file)
+    session = sessions.create(options.temp_dir)
+    config = {
+        "session": msgspec.to_builtins(session),
+        "host": options.host,
+        "port": options.port,
+        "token_file": token_file,
+        "insecure": options.insecure,
+        "store": options.store,
+        "limits": options.limits,
+        "is_private": options.is_private,
+    }
+    return _start("phalanx.engines.embedded.head.process", [], config, session, parent_fd)
+
+
+def start_node(options: NodeOptions, parent_fd: int = -1) -> Daemon:
+    """Start a node and wait until it has joined. Raises SystemFailureError with its reason."""
+    session = sessions.create(options.temp_dir)
+    config = node_config(options, session)
+    module = "phalanx.engines.embedded.node_process"
+    return _start(module, ["-1"], config, session, parent_fd)
+
+
+def node_config(options: NodeOptions, session: Session) -> dict[str, Any]:
+    """What the node's process reads from its standard input. Raises ValueError."""
+    node_id = os.urandom(28).hex()
+    host, port = split_address(options.head)
+    return {
+        "session": msgspec.to_builtins(session),
+        "resources": options.resources,
+        "labels": {"ray.io/node-id": node_id, **options.labels},
+        "object_store_bytes": options.object_store_bytes,
+        "node_id": node_id,
+        "unit_resources": options.unit_resources,
+        "memory_limit": options.memory_limit,
+        "topology": options.topology,
+        "lives_with_driver": False,
+        "address": options.head,
+        "spilling": {
+            "global_scheduler": options.global_scheduler,
+            "threshold": options.spill_threshold,
+        },
+        "member": {
+            "head": (host, port),
+            "host": options.host,
+            "port": options.port,
+            "token_file": options.token_file or cluster_token.default_path(),
+            "insecure": options.insecure,
+            "patience_s": options.patience_s,
+        },
+        "is_private": options.is_private,
+    }
+
+
+def split_address(text: str) -> tuple[str, int]:
+    """(host, port) of HOST:PORT. Raises ValueError."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ValueError(f"{text!r} is no address: HOST:PORT is one, as 10.0.0.1:6380.")
+    return host.strip("[]"), int(port)
+
+
+def _start(
+    module: str, arguments: list[str], config: dict[str, Any], session: Session, parent_fd: int
+) -> Daemon:
+    ready_read, ready_write = os.pipe()
+    config["ready_fd"], config["parent_fd"] = ready_write, parent_fd
+    log_path = os.path.join(session.logs, "daemon.log")
+    log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-m", module, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            pass_fds=(ready_write, *([parent_fd] if parent_fd >= 0 else [])),
+            start_new_session=True,
+            env=environment(),
+        )
+    finally:
+        os.close(log)
+        os.close(ready_write)
+    try:
+        assert process.stdin is not None
+        with contextlib.suppress(BrokenPipeError), process.stdin:
+            process.stdin.write(json.dumps(config).encode() + b"\n")
+        told = _wait_ready(ready_read, log_path)
+    except BaseException:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        sessions.remove(session)
+        raise
+    finally:
+        os.close(ready_read)
+    return Daemon(process, session, told)
+
+
+def _wait_ready(fd: int, log_path: str) -> Announcement:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    data = b""
+    while not data.endswith(b"\n"):
+        left = deadline - time.monotonic()
+        if left <= 0 or not select.select([fd], [], [], left)[0]:
+            raise SystemFailureError(f"The daemon did not start within {START_TIMEOUT_S:.0f} s.")
+        chunk = os.read(fd, 1 << 16)
+        if not chunk:
+            raise SystemFailureError(f"The daemon ended while starting: {_tail(log_path)}")
+        data += chunk
+    told = json.loads(data)
+    if isinstance(told, str):
+        raise SystemFailureError(told)
+    return msgspec.convert(told, Announcement)
+
+
+def _tail(path: str) -> str:
+    with contextlib.suppress(OSError), open(path, errors="replace") as file:
+        return file.read()[-2000:].strip()
+    return "it left no log"
+
+
+def local_nodes(
+    address: str | None = None, temp_dir: str | None = None
+) -> list[tuple[Session, Announcement]]:
+    """This user's nodes on this machine, of one cluster or (not the private ones) of any.
+
+    The oldest first: on the head's machine that is the node which came with it.
+    """
+    found = daemons(sessions.runtime_root(temp_dir))[::-1]
+    if address is None:
+        return [(s, a) for s, a in found if a.kind == "node" and not a.is_private]
+    return [(s, a) for s, a in found if a.kind == "node" and a.address == address]
+
+
+def stop_all(temp_dir: str | None = None) -> list[Announcement]:
+    """End this user's daemons on this machine, nodes before heads; those that were ended."""
+    found = [a for _, a in daemons(sessions.runtime_root(temp_dir)) if not a.is_private]
+    found.sort(key=lambda a: a.kind == "head")
+    for one in found:
+        _end(one)
+    return found
+
+
+def _end(one: Announcement) -> None:
+    deadline = time.monotonic() + STOP_TIMEOUT_S
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(one.pid, signal.SIGTERM)
+        while sessions.started_at(one.pid) == one.started:
+            if time.monotonic() > deadline:
+                os.killpg(one.pid, signal.SIGKILL)
+                return
+            time.sleep(0.02)

@@ -1,0 +1,21 @@
+"""Forks a gateway from the process that it serves."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+from phalanx.engines.embedded.gateway.config import GatewayConfig
+from phalanx.engines.embedded.session import Session
+
+
+def start_gateway(config: GatewayConfig, session: Session) -> socket.socket:
+    """Fork the gateway; this process's end of the channel to it."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    if os.fork() == 0:
+        ours.close()
+        from phalanx.engines.embedded.gateway import process
+
+        process.run(theirs, session, config)
+    theirs.close()
+    return ours

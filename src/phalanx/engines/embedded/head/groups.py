@@ -1,0 +1,95 @@
+"""What the table of placement groups asks for: said to nodes, written down, told to who waits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from phalanx.control.group_record import Group
+from phalanx.model.lifecycle import CREATED, REMOVED
+from phalanx.protocol.cluster_messages import (
+    Answer,
+    CommitBundles,
+    GiveBackBundles,
+    GroupKnown,
+    PrepareBundles,
+)
+from phalanx.resources.sets import ResourceSet
+
+if TYPE_CHECKING:
+    from phalanx.engines.embedded.head.shell import ControlShell
+
+
+class GroupShell:
+    """Does what `GroupTable` asks for."""
+
+    def __init__(self, shell: ControlShell) -> None:
+        self._shell = shell
+        self._watchers: dict[bytes, set[bytes]] = {}
+        self._waiters: dict[bytes, list[tuple[bytes, int]]] = {}
+        self._freed_waiters: dict[bytes, list[tuple[bytes, int]]] = {}
+
+    # ---- effects -----------------------------------------------------------------------------
+
+    def prepare(
+        self, node_id: str, group: bytes, attempt: int, bundles: dict[int, ResourceSet]
+    ) -> None:
+        """See GroupEffects."""
+        amounts = {i: bundle.to_mapping() for i, bundle in bundles.items()}
+        self._shell.send_node(node_id, PrepareBundles(group, attempt, amounts))
+
+    def commit(self, node_id: str, group: bytes, attempt: int) -> None:
+        """See GroupEffects."""
+        self._shell.send_node(node_id, CommitBundles(group, attempt))
+
+    def give_back(self, node_id: str, group: bytes, attempt: int, indexes: list[int]) -> None:
+        """See GroupEffects."""
+        self._shell.send_node(node_id, GiveBackBundles(group, attempt, indexes))
+
+    def changed(self, group: Group) -> None:
+        """See GroupEffects."""
+        self._shell.books.put_group(group)
+        if group.state in (CREATED, REMOVED):
+            created = group.state == CREATED
+            for prefix, token in self._waiters.pop(group.group, ()):
+                self._shell.reply(prefix, Answer(token, created))
+        self._tell(group)
+
+    def _tell(self, group: Group) -> None:
+        watchers = self._watchers.get(group.group)
+        if watchers:
+            known = _known(group)
+            for prefix in watchers:
+                self._shell.send(prefix, known)
+        if group.state == REMOVED:
+            self._watchers.pop(group.group, None)
+
+    def freed(self, group: bytes) -> None:
+        """See GroupEffects."""
+        for prefix, token in self._freed_waiters.pop(group, ()):
+            self._shell.reply(prefix, Answer(token))
+
+    # ---- who waits ---------------------------------------------------------------------------
+
+    def watch(self, group: Group, prefix: bytes) -> None:
+        """A node wants to know all about a group, now and whenever it changes."""
+        if group.state != REMOVED:
+            self._watchers.setdefault(group.group, set()).add(prefix)
+        self._shell.send(prefix, _known(group))
+
+    def wait(self, group: Group | None, prefix: bytes, token: int) -> Any:
+        """Whether the group is created; None: the answer comes when that is known."""
+        if group is None or group.state == REMOVED:
+            return False
+        if group.state == CREATED:
+            return True
+        self._waiters.setdefault(group.group, []).append((prefix, token))
+        return None
+
+    def when_freed(self, group: bytes, prefix: bytes, token: int) -> None:
+        """Answer once nothing of a group that is removed is taken any more."""
+        self._freed_waiters.setdefault(group, []).append((prefix, token))
+
+
+def _known(group: Group) -> GroupKnown:
+    bundles = [bundle.to_mapping() for bundle in group.bundles]
+    return GroupKnown(group.group, group.state, bundles, list(group.nodes), group.infeasible)

@@ -1,0 +1,192 @@
+"""The head's process: the control store behind a gateway. It never unpickles anything."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import msgspec
+
+from phalanx.control.nodes import HealthLimits
+from phalanx.engines.embedded import session as sessions
+from phalanx.engines.embedded.connection import Connection, listen
+from phalanx.engines.embedded.daemon_files import Announcement, announce
+from phalanx.engines.embedded.gateway.channel import GatewayChannel
+from phalanx.engines.embedded.gateway.config import GatewayConfig
+from phalanx.engines.embedded.gateway.starting import start_gateway
+from phalanx.engines.embedded.head.books import Books
+from phalanx.engines.embedded.head.shell import ControlShell
+from phalanx.engines.embedded.node_loop import NodeLoop
+from phalanx.model.ids import CONTROL, PREFIX_BYTES
+from phalanx.protocol.gateway_messages import AuthFailed, Listening, Unable
+from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
+
+
+class HeadConfig(msgspec.Struct, kw_only=True):
+    """What a head is started with. Times are in seconds."""
+
+    session: sessions.Session
+    host: str = "127.0.0.1"
+    port: int = 0
+    token_file: str
+    insecure: bool = False
+    store: tuple[str, ...] = ("memory",)
+    """Addresses of the store's shards, see `phalanx.storage`."""
+    limits: HealthLimits = HealthLimits()
+    ready_fd: int = -1
+    """Where the head says that it serves, or why it cannot."""
+    parent_fd: int = -1
+    """The head ends when the other end of this pipe closes."""
+    is_private: bool = False
+    """Whether `init(address="auto")` passes it over."""
+
+
+class HeadProcess:
+    """Connections of nodes, the gateway's channel, the control store."""
+
+    def __init__(self, config: HeadConfig, gateway: socket.socket) -> None:
+        self._config = config
+        self._gateway = GatewayChannel(gateway)
+        self._loop = NodeLoop(self, listen(config.session.socket_of(b"control")), self._gateway)
+        self._nodes: dict[bytes, Connection] = {}
+        storage = _open(config.store)
+        self._control = ControlShell(
+            self._send, Books(storage, storage_name(config.store)), config.limits
+        )
+        journal = self._control.books.journal
+        if journal is not None:
+            self._loop.call_when_readable(journal.fileno(), journal.deliver)
+        if config.parent_fd >= 0:
+            self._loop.call_when_readable(config.parent_fd, self._stop)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self._stop())
+
+    def _stop(self) -> None:
+        self._loop.is_stopping = True
+
+    def serve(self) -> None:
+        """Until told to stop, or the gateway is gone."""
+        self._loop.serve()
+        if self._control.books.journal is not None:
+            self._control.books.journal.close()
+
+    def _send(self, prefix: bytes, message: Any) -> None:
+        connection = self._nodes.get(prefix)
+        if connection is not None:
+            connection.post(message)
+
+    def on_message(self, connection: Connection, message: Any) -> None:
+        """See Handler."""
+        if connection is self._gateway:
+            self._from_gateway(message)
+        elif connection.tag == "node":
+            self._control.on_message(connection.peer[:PREFIX_BYTES], message)
+        elif isinstance(message, Hello) and message.kind == "node":
+            if message.version != PROTOCOL_VERSION:
+                self._loop.lose(connection)
+                return
+            prefix = message.process[:PREFIX_BYTES]
+            before = self._nodes.get(prefix)
+            if before is not None:
+                self._loop.lose(before)
+            connection.peer, connection.tag = message.process, "node"
+            self._nodes[prefix] = connection
+        else:
+            self._loop.lose(connection)
+
+    def _from_gateway(self, message: Any) -> None:
+        match message:
+            case Listening():
+                address = f"{message.host}:{message.port}"
+                self._control.address = address
+                announce(
+                    self._config.session,
+                    self._config.ready_fd,
+                    Announcement(
+                        kind="head",
+                        pid=os.getpid(),
+                        started=sessions.started_at(os.getpid()) or "",
+                        address=address,
+                        token_file=self._config.token_file,
+                        is_private=self._config.is_private,
+                    ),
+                )
+            case Unable():
+                announce(self._config.session, self._config.ready_fd, message.reason)
+                self._stop()
+            case AuthFailed():
+                print(
+                    f"phalanx: {message.count} connections from {message.address} did not know "
+                    "the token",
+                    flush=True,
+                )
+
+    def on_lost(self, connection: Connection) -> None:
+        """See Handler."""
+        if connection is self._gateway:
+            self._stop()
+        elif connection.tag == "node":
+            prefix = connection.peer[:PREFIX_BYTES]
+            if self._nodes.get(prefix) is connection:
+                del self._nodes[prefix]
+                self._control.on_lost(prefix)
+
+    def on_tick(self, now: float) -> None:
+        """See Handler."""
+        self._control.on_tick(now)
+
+    def on_round(self) -> None:
+        """See Handler."""
+        self._control.books.flush()
+
+
+def storage_name(addresses: Sequence[str]) -> str:
+    """The store for people: without passwords."""
+    return ", ".join(a.rsplit("@", 1)[-1] if "@" in a else a for a in addresses)
+
+
+def _open(addresses: Sequence[str]) -> Any:
+    if tuple(addresses) == ("memory",):
+        return None
+    from phalanx.storage.opening import open_storage
+
+    return open_storage(addresses, by_key={"actors": 16, "groups": 18})
+
+
+def main() -> NoReturn:
+    """Read the configuration from standard input, fork the gateway, serve."""
+    os.umask(0o077)
+    config = msgspec.convert(json.loads(sys.stdin.readline()), HeadConfig)
+    sessions.own(config.session, os.getpid())
+    code = 1
+    try:
+        gateway = start_gateway(
+            GatewayConfig(
+                prefixes=(CONTROL[:PREFIX_BYTES],),
+                token_file=config.token_file,
+                host=config.host,
+                port=config.port,
+                insecure=config.insecure,
+            ),
+            config.session,
+        )
+        HeadProcess(config, gateway).serve()
+        code = 0
+    except BaseException as error:
+        traceback.print_exc()
+        with contextlib.suppress(OSError):
+            announce(config.session, config.ready_fd, str(error))
+    finally:
+        sessions.remove(config.session)
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    main()

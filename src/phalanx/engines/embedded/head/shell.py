@@ -1,0 +1,266 @@
+"""The control store's shell: runs the machines of nodes, actors and placement groups.
+
+It lives in the head's process, or in the only node's where there is one machine. It speaks with
+nodes by messages alone, `send(prefix, message)`, and never unpickles.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+import time
+from collections.abc import Callable
+from typing import Any
+
+from phalanx.control.actor_placing import ActorPlacing
+from phalanx.control.actors import ActorTable
+from phalanx.control.groups import GroupTable
+from phalanx.control.nodes import HealthLimits, NodeDirectory, NodeRecord
+from phalanx.engines.embedded.head.actors import ActorShell
+from phalanx.engines.embedded.head.books import Books
+from phalanx.engines.embedded.head.groups import GroupShell
+from phalanx.engines.embedded.head.jobs import JobShell
+from phalanx.engines.embedded.head.requests import ControlRequests
+from phalanx.errors import StaleNodeError
+from phalanx.model.ids import PREFIX_BYTES
+from phalanx.protocol.cluster_messages import (
+    Acked,
+    ActorLost,
+    ActorPlaced,
+    ActorRefused,
+    Answer,
+    Ask,
+    BundlesGone,
+    Committed,
+    EnvironmentKnown,
+    JobKnown,
+    NodeDied,
+    NodeReport,
+    Prepared,
+    ProcessEnded,
+    Told,
+    Via,
+    View,
+    ViewRow,
+)
+from phalanx.protocol.frames import decode_body, encode_body
+from phalanx.protocol.messages import ActorFailed, ActorLeaving, ActorReady, ActorUnreferenced
+
+_ALONE = HealthLimits(period_s=1e9, misses=1)
+"""A node in the same process never dies alone."""
+
+Send = Callable[[bytes, Any], None]
+
+
+class ControlShell:
+    """One cluster's control store."""
+
+    def __init__(
+        self,
+        send: Send,
+        books: Books | None = None,
+        limits: HealthLimits | None = None,
+        is_alone: bool = False,
+    ) -> None:
+        """`books` keeps what must outlive the process; None: nothing must."""
+        self.send_raw = send
+        self.books = books or Books(None)
+        self.is_alone = is_alone
+        self.address = ""
+        """HOST:PORT where nodes find this control store."""
+        self.nodes = NodeDirectory(self, _ALONE if is_alone else limits)
+        self.jobs = JobShell(self)
+        self.groups = GroupShell(self)
+        self.group_table = GroupTable(self.nodes.cluster, self.groups)
+        rng = random.Random(secrets.randbits(64))
+        self.actors = ActorShell(self, ActorPlacing(self.nodes.cluster, self.group_table, rng))
+        self.actor_table = ActorTable(self.actors)
+        self._requests = ControlRequests(self)
+        self._connected: set[bytes] = set()
+        self._must_place = False
+        self.books.restore(self, time.monotonic())
+
+    # ---- sending -----------------------------------------------------------------------------
+
+    def send(self, prefix: bytes, message: Any) -> None:
+        """To a node; it is lost when the node is not connected, and said anew when it joins."""
+        if prefix in self._connected:
+            self.send_raw(prefix, message)
+
+    def reply(self, prefix: bytes, answer: Answer) -> None:
+        """To a node, once all that the answer speaks of is written."""
+        if answer.token:
+            self.books.when_written(lambda: self.send(prefix, answer))
+
+    def send_node(self, node_id: str, message: Any) -> None:
+        """To a node by its id."""
+        record = self.nodes.get(node_id)
+        if record is not None:
+            self.send(record.prefix, message)
+
+    def post(self, process: bytes, message: Any) -> None:
+        """To a process, through its node."""
+        self.send(process[:PREFIX_BYTES], Via(process, encode_body([message])))
+
+    def broadcast(self, message: Any, but: bytes = b"") -> None:
+        """To every node."""
+        for prefix in list(self._connected):
+            if prefix != but:
+                self.send_raw(prefix, message)
+
+    # ---- events ------------------------------------------------------------------------------
+
+    def join_alone(self, row: ViewRow) -> None:
+        """The only node, in this process, is there."""
+        self._connected.add(row.prefix)
+        self.nodes.join(time.monotonic(), _record(row, "", 0))
+
+    def on_lost(self, prefix: bytes) -> None:
+        """A node's connection has ended. It may come back."""
+        self._connected.discard(prefix)
+        self.nodes.disconnected(self._node_id(prefix), time.monotonic())
+
+    def on_tick(self, now: float) -> None:
+        """Time has passed."""
+        self.nodes.tick(now)
+        self.actor_table.tick(now)
+        self.group_table.tick(now)
+        if self._must_place:
+            self._must_place = False
+            self.group_table.resources_changed(now)
+            self.actors.look_again()
+
+    def on_message(self, prefix: bytes, message: Any) -> None:  # noqa: PLR0912
+        """A node says something."""
+        now = time.monotonic()
+        match message:
+            case Ask(method="join"):
+                self._join(prefix, message, now)
+            case Ask(method="leave"):
+                self.nodes.leave(self._node_id(prefix), message.args["reason"])
+            case Ask():
+                self._requests.answer(prefix, message)
+            case Told():
+                for inner in decode_body(message.body):
+                    self.on_message(prefix, inner)
+                self.books.when_written(lambda: self.send(prefix, Acked(message.token)))
+            case NodeReport():
+                self._report(prefix, message, now)
+            case Via():
+                for inner in decode_body(message.body):
+                    self._from_process(message.process, inner)
+            case ActorPlaced():
+                self.actors.placed(prefix, message)
+            case ActorLost():
+                self.actors.lost(message)
+            case ActorRefused():
+                self.actors.refused(prefix, message)
+            case ProcessEnded():
+                self.process_ended(message.process, message.is_driver, now)
+            case JobKnown():
+                self.jobs.known(message)
+            case EnvironmentKnown():
+                self.jobs.environments[message.key] = message
+            case Prepared():
+                node = self._node_id(prefix)
+                self.group_table.prepared(node, message.group, message.attempt, message.ok, now)
+            case Committed():
+                node = self._node_id(prefix)
+                self.group_table.committed(node, message.group, message.attempt, message.ok, now)
+            case BundlesGone():
+                self.group_table.returned(self._node_id(prefix), message.group, message.attempt)
+
+    def _from_process(self, process: bytes, message: Any) -> None:
+        match message:
+            case ActorReady():
+                self.actors.ready(process, message)
+            case ActorFailed():
+                self.actor_table.failed(message.actor, message.error)
+            case ActorLeaving():
+                self.actor_table.leaving(message.actor, message.reason)
+            case ActorUnreferenced():
+                self.actor_table.unreferenced(message.actor)
+
+    def _node_id(self, prefix: bytes) -> str:
+        record = self.nodes.of_prefix(prefix)
+        return "" if record is None else record.node_id
+
+    # ---- nodes -------------------------------------------------------------------------------
+
+    def _join(self, prefix: bytes, message: Ask, now: float) -> None:
+        import msgspec
+
+        args = message.args
+        row = msgspec.convert(args["row"], ViewRow)
+        try:
+            if row.prefix != prefix:
+                raise ValueError("a node joins under its own prefix")
+            record = self.nodes.join(now, _record(row, args["hostname"], args["epoch"]))
+        except (StaleNodeError, ValueError) as error:
+            self.send_raw(prefix, Answer(0, None, (type(error).__name__, str(error))))
+            return
+        self._connected.add(prefix)
+        version, rows = self.nodes.changes_since(0)
+        self.send_raw(prefix, Answer(0, {"epoch": record.epoch, "version": version}))
+        self.send_raw(prefix, View(rows))
+        self.jobs.node_joined(prefix)
+        self.actors.node_joined(record, args["actors"])
+        bundles = args["bundles"]
+        held = [(b["group"], b["index"], b["attempt"], b["is_committed"]) for b in bundles["held"]]
+        self.group_table.inventory(record.node_id, held, bundles["ended"], now)
+
+    def _report(self, prefix: bytes, message: NodeReport, now: float) -> None:
+        record = self.nodes.of_prefix(prefix)
+        if record is None:
+            return
+        total = message.total
+        if total == record.totals:
+            message.total = None
+        try:
+            changed = self.nodes.report(now, record.node_id, message)
+        except StaleNodeError as error:
+            self.send_raw(prefix, Answer(0, None, ("StaleNodeError", str(error))))
+            return
+        if message.total is not None:
+            self.node_changed(record)
+        if changed:
+            self._must_place = True
+
+    def node_changed(self, record: NodeRecord) -> None:
+        """A node joined, drains, or has other totals (effect of the directory)."""
+        self.books.put_node(record)
+        if not self.is_alone:
+            self.broadcast(View([self.nodes.row(record.node_id)]))
+        self._must_place = True
+
+    def node_dead(self, record: NodeRecord, reason: str) -> None:
+        """A node is given up: all that ran there is lost (effect of the directory)."""
+        now = time.monotonic()
+        self.books.put_node(record)
+        died = NodeDied(record.prefix, record.node_id, reason)
+        self.broadcast(died, but=record.prefix)
+        self.send(record.prefix, Answer(0, None, ("StaleNodeError", reason)))
+        self._connected.discard(record.prefix)
+        self.actors.node_died(record, reason)
+        self.jobs.node_died(record.prefix)
+        self.group_table.node_gone(record.node_id, now)
+
+    def process_ended(self, process: bytes, is_driver: bool, now: float) -> None:
+        """A driver or worker is gone: what it owned goes."""
+        self.actor_table.process_gone(process)
+        self.group_table.creator_gone(process, now)
+        if is_driver:
+            self.jobs.driver_gone(process)
+
+
+def _record(row: ViewRow, hostname: str, epoch: int) -> NodeRecord:
+    return NodeRecord(
+        node_id=row.node_id,
+        prefix=row.prefix,
+        host=row.host,
+        port=row.port,
+        hostname=hostname,
+        totals=row.total,
+        labels=row.labels,
+        epoch=epoch,
+    )

@@ -1,0 +1,50 @@
+"""What a node's process is started with."""
+
+from __future__ import annotations
+
+import msgspec
+
+from phalanx.engines.embedded import session as sessions
+from phalanx.node.options import SpillOptions
+
+
+class MemberConfig(msgspec.Struct, kw_only=True):
+    """How a node belongs to a cluster. Times are in seconds."""
+
+    head: tuple[str, int]
+    """Address of the head."""
+    host: str = "127.0.0.1"
+    """Where this node's own gateway listens."""
+    port: int = 0
+    token_file: str = ""
+    insecure: bool = False
+    patience_s: float = 60.0
+    """Without a head for so long, the node ends."""
+
+
+class NodeConfig(msgspec.Struct, kw_only=True):
+    """What a node is started with."""
+
+    session: sessions.Session
+    resources: dict[str, float]
+    labels: dict[str, str]
+    object_store_bytes: int
+    node_id: str
+    preload: list[str] = []
+    unit_resources: tuple[str, ...] = ("GPU",)
+    prestart: int = 0
+    memory_limit: float = 0.95
+    lives_with_driver: bool = True
+    topology: str = ""
+    """How the devices are wired, see `declared_topology`; empty: not known."""
+    spilling: SpillOptions = SpillOptions()
+    member: MemberConfig | None = None
+    """The cluster that it joins; None: it is a cluster of its own."""
+    address: str = ""
+    """HOST:PORT of the cluster's head; empty for a cluster of one."""
+    ready_fd: int = -1
+    """Where a daemon says that it has joined, or why it cannot."""
+    parent_fd: int = -1
+    """The node ends when the other end of this pipe closes."""
+    is_private: bool = False
+    """Whether `init(address="auto")` passes it over."""

@@ -1,0 +1,67 @@
+"""What a node knows of placement groups: their states, and on which nodes their bundles are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from phalanx.model.lifecycle import REMOVED
+from phalanx.node.bundle_table import BundleTable
+from phalanx.node.bundles import BundlePool
+from phalanx.protocol.cluster_messages import GroupKnown
+from phalanx.resources.sets import ResourceSet
+
+KEEP = 10_000
+
+
+class GroupPlaces:
+    """Groups that somebody on this node asked for. The control store tells of every change."""
+
+    def __init__(self, node_id: str, bundles: BundleTable) -> None:
+        self._node_id = node_id
+        self._bundles = bundles
+        self._known: dict[bytes, GroupKnown] = {}
+
+    def put(self, known: GroupKnown) -> None:
+        """Take over what the control store says of a group."""
+        self._known.pop(known.group, None)
+        self._known[known.group] = known
+        if len(self._known) > KEEP:
+            del self._known[next(iter(self._known))]
+
+    def is_known(self, group: bytes) -> bool:
+        """Whether the control store was asked about this group."""
+        return group in self._known
+
+    def nodes_of(self, place: tuple[bytes, int]) -> list[str]:
+        """The other nodes with a bundle that (group, index) may use; any of them for index -1."""
+        group, index = place
+        known = self._known.get(group)
+        if known is None:
+            return []
+        nodes = known.nodes if index < 0 else known.nodes[index : index + 1]
+        return sorted({node for node in nodes if node and node != self._node_id})
+
+    def pools(self, place: tuple[bytes, int]) -> Iterator[BundlePool]:
+        """This node's bundles that (group, index) may use."""
+        return self._bundles.pools(place)
+
+    def refusal(self, place: tuple[bytes, int], request: ResourceSet) -> tuple[str, str] | None:
+        """(reason, class of error or "" when they may wait) when tasks there cannot run."""
+        group_id, index = place
+        known = self._known.get(group_id)
+        if known is None:
+            return self._bundles.refusal(place, request)  # another node's owner asks
+        if known.state == REMOVED:
+            return ("its placement group was removed", "TaskPlacementGroupRemoved")
+        if not known.bundles:
+            return None  # the control store is about to tell
+        if index >= len(known.bundles):
+            count = len(known.bundles)
+            return (f"its placement group has {count} bundles and no number {index}", "ValueError")
+        bundles = [ResourceSet.from_mapping(b) for b in known.bundles]
+        chosen: Sequence[ResourceSet] = bundles if index < 0 else [bundles[index]]
+        if not any(request.is_subset(bundle) for bundle in chosen):
+            return (f"no bundle of the placement group holds {request.to_mapping()}", "ValueError")
+        if known.waits_for:
+            return (f"its placement group waits: {known.waits_for}", "")
+        return None

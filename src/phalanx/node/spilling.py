@@ -1,0 +1,262 @@
+"""Bottom-up scheduling, the upper half: what waits on this node is asked of others.
+
+Every node holds the cluster's view, as the control store tells it, and decides for what was
+submitted on it: each of these replicas is a global scheduler over the same state. Their choices
+are hints, for the node asked is the one that grants. A demand is asked of the nodes that have room
+for it; what no node has room for, and cannot ever run here, waits where it would wait least. Asked
+counts are set anew with each plan, so nothing asked for in vain lasts. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from phalanx.node.leases import Demand
+from phalanx.node.options import SpillOptions
+from phalanx.policies.affinity import NodeAffinity
+from phalanx.policies.entry import pick_node
+from phalanx.policies.entry import strategy as strategy_named
+from phalanx.policies.labels import ANY_NODE, LabelSelector, condition
+from phalanx.policies.node_table import NodeState
+from phalanx.policies.outcome import Placed
+from phalanx.policies.request_class import Request
+from phalanx.policies.strategy import Asking, Strategy
+from phalanx.resources.ports import RandomSource
+from phalanx.resources.sets import ResourceSet
+from phalanx.scheduling.cluster_nodes import ClusterNodes
+
+MOST_PICKS = 512
+"""Workers of one demand that one plan looks for; the next plan goes on."""
+
+DemandKey = tuple[bytes, int]
+
+
+class Asks(Protocol):
+    """What spilling asks of its shell."""
+
+    def ask(self, node_id: str, demand: Demand, count: int, seen: int) -> None:
+        """Tell a node how many workers this demand would use there, `seen` of which it gave."""
+        ...
+
+    def withdraw(self, node_id: str, owner: bytes, scheduling_class: int) -> None:
+        """Tell a node that this demand is met or gone."""
+        ...
+
+
+class Spilling:
+    """Which other nodes are asked for how many workers, for each demand of this node's owners."""
+
+    def __init__(
+        self,
+        me: str,
+        cluster: ClusterNodes,
+        effects: Asks,
+        rng: RandomSource,
+        options: SpillOptions,
+        is_mine: Callable[[bytes], bool],
+        nodes_of: Callable[[tuple[bytes, int]], list[str]],
+    ) -> None:
+        """`is_mine(owner)`: whether a process is of this node; others' demands never move on.
+        `nodes_of(place)`: the other nodes where bundles are that a demand may use."""
+        self._me = me
+        self._cluster = cluster
+        self.view = cluster.view
+        self._waiting = cluster.waiting
+        self._effects = effects
+        self._rng = rng
+        self._options = options
+        self._is_mine = is_mine
+        self._nodes_of = nodes_of
+        is_hybrid = options.global_scheduler == "hybrid"
+        self._default: Strategy = strategy_named("DEFAULT") if is_hybrid else self._waiting
+        self._spread: dict[DemandKey, Strategy] = {}
+        self._asked: dict[DemandKey, dict[str, int]] = {}
+        self._seen: dict[tuple[str, DemandKey], int] = {}
+
+    # ---- what is known of the others ---------------------------------------------------------
+
+    def remove(self, node_id: str) -> None:
+        """A node is gone."""
+        self._cluster.remove(node_id)
+        self.forget(node_id)
+
+    def forget(self, node_id: str) -> None:
+        """All that was asked of a node, and had from it, is void; the next plan may ask again."""
+        for entry in [e for e in self._seen if e[0] == node_id]:
+            del self._seen[entry]
+        for asked in self._asked.values():
+            asked.pop(node_id, None)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether there is no other node to ask."""
+        nodes = self.view.nodes
+        return len(nodes) == (self._me in nodes.row_of)
+
+    def has_node(self, node_id: str) -> bool:
+        """Whether this node is alive."""
+        return node_id in self.view.nodes.row_of
+
+    def is_feasible(self, demand: Demand) -> bool:
+        """Whether any node, busy or not, could run this."""
+        terms = terms_of(demand.strategy, demand.place)
+        outcome = pick_node(
+            self.view,
+            terms.request,
+            Asking(),
+            self._rng,
+            strategy=terms.strategy or self._waiting,
+            fallbacks=terms.fallbacks,
+        )
+        return isinstance(outcome, Placed)
+
+    # ---- planning ----------------------------------------------------------------------------
+
+    def plan(self, demands: Iterable[Demand]) -> None:
+        """Set anew what is asked of whom, and how much of each demand may run here."""
+        taken: dict[str, NodeState] = {}
+        wanted: dict[DemandKey, tuple[Demand, dict[str, int]]] = {}
+        for demand in demands:
+            if demand.actor or not self._is_mine(demand.owner):
+                continue
+            key = (demand.owner, demand.scheduling_class)
+            if demand.group is not None:
+                nodes = self._nodes_of(demand.group)
+                wanted[key] = (demand, dict.fromkeys(nodes, -(-demand.count // max(len(nodes), 1))))
+                continue
+            targets = self._targets(key, demand, taken)
+            demand.here = targets.pop(self._me, 0) if _is_planned(demand.strategy) else -1
+            wanted[key] = (demand, targets)
+        for state in taken.values():
+            self.view.nodes.put(state)
+        for key, (demand, targets) in wanted.items():
+            asked = self._asked.setdefault(key, {})
+            for node_id in sorted(targets.keys() | asked.keys()):
+                count = targets.get(node_id, 0)
+                if count != asked.get(node_id, 0):
+                    self._ask(key, demand, node_id, count)
+        for key in self._asked.keys() - wanted.keys():
+            self.withdraw(key)
+
+    def _ask(self, key: DemandKey, demand: Demand, node_id: str, count: int) -> None:
+        asked = self._asked.setdefault(key, {})
+        if count:
+            asked[node_id] = count
+            self._effects.ask(node_id, demand, count, self._seen.get((node_id, key), 0))
+        else:
+            asked.pop(node_id, None)
+            self._effects.withdraw(node_id, *key)
+
+    def withdraw(self, key: DemandKey) -> None:
+        """The demand is met or its owner gone: nobody is asked for it any more."""
+        for node_id in self._asked.pop(key, {}):
+            self._effects.withdraw(node_id, key[0], key[1])
+
+    def granted(self, node_id: str, owner: bytes, scheduling_class: int) -> None:
+        """A node lends a worker for this demand."""
+        key = (owner, scheduling_class)
+        self._seen[node_id, key] = self._seen.get((node_id, key), 0) + 1
+        asked = self._asked.get(key, {})
+        if asked.get(node_id, 0) > 1:
+            asked[node_id] -= 1
+        else:
+            asked.pop(node_id, None)
+
+    def owner_gone(self, owner: bytes) -> None:
+        """A process of this node ended."""
+        for key in [k for k in self._asked if k[0] == owner]:
+            self.withdraw(key)
+        for entry in [e for e in self._seen if e[1][0] == owner]:
+            del self._seen[entry]
+        for key in [k for k in self._spread if k[0] == owner]:
+            del self._spread[key]
+
+    def _targets(
+        self, key: DemandKey, demand: Demand, taken: dict[str, NodeState]
+    ) -> dict[str, int]:
+        terms = terms_of(demand.strategy, demand.place)
+        is_planned = _is_planned(demand.strategy)
+        strategy = terms.strategy
+        if demand.strategy.get("name") == "SPREAD":
+            strategy = self._spread.setdefault(key, strategy_named("SPREAD"))
+        elif strategy is None:
+            strategy = self._default
+        near: str | None = demand.strategy.get("near")
+        size: int = demand.strategy.get("bytes", 0)
+        asking = Asking(
+            local=self._me,
+            preferred=near or self._me,
+            require_available=True,
+            avoid_local=not is_planned,
+            argument_bytes=size,
+            held_bytes={near: size} if near else {},
+        )
+        count = demand.count if is_planned else max(demand.count - self._options.threshold, 0)
+        targets: dict[str, int] = {}
+        for _ in range(min(count, MOST_PICKS)):
+            outcome = pick_node(
+                self.view,
+                terms.request,
+                asking,
+                self._rng,
+                strategy=strategy,
+                fallbacks=terms.fallbacks,
+            )
+            if not isinstance(outcome, Placed) or not outcome.is_available:
+                break
+            targets[outcome.node] = targets.get(outcome.node, 0) + 1
+            row = self.view.nodes.row_of[outcome.node]
+            taken.setdefault(outcome.node, self.view.nodes.states[row])
+            self.view.nodes.take(outcome.node, terms.request.resources)
+        if not targets and demand.count and (is_planned or not demand.can_run_here):
+            # Nobody has room: all of it waits where it would wait least, or where it must run.
+            bound = strategy if isinstance(strategy, NodeAffinity) else self._waiting
+            patient = replace(asking, require_available=False)
+            outcome = pick_node(
+                self.view,
+                terms.request,
+                patient,
+                self._rng,
+                strategy=bound,
+                fallbacks=terms.fallbacks,
+            )
+            if isinstance(outcome, Placed):
+                targets[outcome.node] = demand.count
+        return targets
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """A strategy as it travels, as the policies take it. `strategy` None: the cluster's own."""
+
+    request: Request
+    strategy: Strategy | None
+    fallbacks: tuple[LabelSelector, ...]
+
+
+def terms_of(strategy: Mapping[str, Any], place: ResourceSet) -> Terms:
+    """What a request asks of a node, by the keys node_id, soft, spread and labels."""
+    selectors = [
+        LabelSelector(tuple(condition(*one) for one in conditions))
+        for conditions in strategy.get("labels") or ()
+    ]
+    request = Request(resources=place, selector=selectors[0] if selectors else ANY_NODE)
+    chosen: Strategy | None = None
+    if strategy.get("node_id"):
+        soft = bool(strategy.get("soft"))
+        chosen = NodeAffinity(
+            node=strategy["node_id"],
+            soft=soft,
+            spill_on_unavailable=soft and bool(strategy.get("spill_on_unavailable")),
+            fail_on_unavailable=not soft and bool(strategy.get("fail_on_unavailable")),
+        )
+    elif strategy.get("name") == "SPREAD":
+        chosen = strategy_named("SPREAD")
+    return Terms(request=request, strategy=chosen, fallbacks=tuple(selectors[1:]))
+
+
+def _is_planned(strategy: Mapping[str, Any]) -> bool:
+    """Whether the plan says how much may run here; else this node takes what it can, first."""
+    return any(strategy.get(name) for name in ("name", "near", "node_id", "labels"))

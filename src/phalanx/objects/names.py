@@ -1,0 +1,20 @@
+"""Names of objects' files: the hex of the writer's process id, a dash, a number."""
+
+from __future__ import annotations
+
+import os
+
+from phalanx.model.ids import PREFIX_BYTES
+
+
+def is_name(name: str) -> bool:
+    """Names come from other processes: none may lead out of the session's directories."""
+    return os.sep not in name and "\0" not in name and name not in ("", ".", "..")
+
+
+def prefix_of_name(name: str) -> bytes:
+    """The node where an object was written; empty for what is no name."""
+    try:
+        return bytes.fromhex(name[: 2 * PREFIX_BYTES])
+    except ValueError:
+        return b""
