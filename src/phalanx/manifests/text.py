@@ -65,12 +65,11 @@ class Text:
 def load(text: str | bytes, file: str = "") -> list[Text]:
     """The documents of a file, empty ones left out. Raises ManifestError."""
     try:
-        size = len(text) if isinstance(text, bytes) else len(text.encode())
+        raw = text if isinstance(text, bytes) else text.encode()
+        size, lines = len(raw), raw.count(b"\n")
         if size > MAX_BYTES:
-            raise _refusal(
-                "too_large", f"{size} bytes; a manifest has at most {MAX_BYTES}", 1, file
-            )
-        lines = text.count(b"\n" if isinstance(text, bytes) else "\n")
+            reason = f"this has {size} bytes; a manifest has at most {MAX_BYTES}"
+            raise _refusal("too_large", reason, 1, file)
         if lines > MAX_NODES:
             reason = f"this has {lines} lines; a manifest has at most {MAX_NODES}"
             raise _refusal("too_many_lines", reason, MAX_NODES, file)
