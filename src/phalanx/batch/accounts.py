@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from phalanx.batch import jobs as j
-from phalanx.batch.amounts import Amount, Dimensions, Vector
+from phalanx.batch.amounts import Amount, Counts, Dimensions, Vector
 from phalanx.batch.cluster import Cluster
 from phalanx.batch.jobs import Job
 
@@ -26,12 +26,29 @@ class QueueAccount:
 def queue_accounts(cluster: Cluster) -> dict[int, QueueAccount]:
     """The account of every queue that has a job."""
     accounts: dict[int, QueueAccount] = {}
+    running: dict[int, list[Counts]] = {}
     for job in cluster.jobs:
         account = accounts.get(job.queue)
         if account is None:
             account = accounts[job.queue] = QueueAccount(cluster.dims)
-        enter(cluster, account, job)
+            running[job.queue] = []
+        if job.counts[j.PENDING] or job.min_resources is not None:
+            enter(cluster, account, job)
+        elif job.holding_count():
+            running[job.queue].append(job.held)
+    for queue, held in running.items():
+        if held:
+            _enter_running(accounts[queue], held)
     return accounts
+
+
+def _enter_running(account: QueueAccount, held: list[Counts]) -> None:
+    """As `enter`, for many jobs at once that run whole and tell no minimum of resources."""
+    v: Vector = np.sum(held, axis=0).astype(np.float64)
+    amount = Amount(v, v > 0)
+    account.allocated.add(amount)
+    account.request.add(amount)
+    account.elastic.add(amount)
 
 
 def enter(cluster: Cluster, account: QueueAccount, job: Job) -> None:

@@ -7,6 +7,7 @@ All moves go through `place`, `unplace`, `evict` and `unevict`, each other's exa
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -68,6 +69,8 @@ class Cluster:
         self.version = 0
         self.changed_at = np.zeros(len(self.nodes), dtype=np.int64)
         """The version at which each node's books last changed: caches redo only newer ones."""
+        self.answers: dict[tuple[int, int], Any] = {}
+        """What the placer knows of classes and nodes, as far as it outlasts a cycle."""
 
     def _nodes(self, snapshot: Snapshot) -> None:
         dims = self.dims

@@ -93,7 +93,9 @@ def _plan(session: Session, rejections: Any, timings: list[Timing]) -> Plan:
     cluster = session.cluster
     uids, names = cluster.task_uid, cluster.node_names
     promised = [t for t, status in enumerate(cluster.status) if status == j.PIPELINED]
-    phases = {job.uid: phase_of(job, session.job_ready(job)) for job in cluster.jobs}
+    phases = {
+        job.uid: phase_of(job, job.is_ready() or session.job_ready(job)) for job in cluster.jobs
+    }
     phases.update({g.uid: g.phase for g in cluster.strays})
     return Plan(
         binds={uids[t]: names[n] for t, n in sorted(session.binds.items())},

@@ -70,6 +70,8 @@ class Placer:
             scopes = {x.scope for x in filters} | {x.scope for x in scorers}
             scope = next((s for s in ("task", "job", "queue") if s in scopes), "")
             self._rules = (filters, scorers, scope)
+            if not scope and all(f.lasting for f in filters) and all(s.lasting for s in scorers):
+                self._known = self._session.cluster.answers
         return self._rules
 
     def can_unroll(self, klass: Klass) -> bool:

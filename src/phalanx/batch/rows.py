@@ -100,7 +100,8 @@ class Filter:
 
     `reason` is the rejection's code; `curable` says whether evictions could help; `scope` names
     what the answer depends on besides the class: "", "queue", "job" or "task"; `frozen` that trying
-    evictions out does not change the answer.
+    evictions out does not change the answer; `lasting` that nothing but the class and the node's
+    books and description goes into it, so that a later cycle need not ask again.
     """
 
     reason: str
@@ -108,16 +109,18 @@ class Filter:
     changes: Callable[[Klass], int]
     curable: bool = False
     frozen: bool = False
+    lasting: bool = False
     scope: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scorer:
-    """Ranks nodes. `score` gives one number per row; higher is better."""
+    """Ranks nodes. `score` gives one number per row; higher is better. `lasting` as in Filter."""
 
     name: str
     score: Callable[[Rows, Ask], Vector]
     changes: Callable[[Klass], int]
+    lasting: bool = False
     scope: str = ""
 
 

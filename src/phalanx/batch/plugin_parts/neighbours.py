@@ -27,6 +27,8 @@ class Neighbours:
         found = [x.affinity for x in shapes if x.affinity is not None]
         self.any_required = any(a.pod_required or a.pod_anti_required for a in found)
         self._any_preferred = any(a.pod_preferred or a.pod_anti_preferred for a in found)
+        self.absent = not any(a.between_tasks for a in found) and not any(x.spread for x in shapes)
+        """True when no task cares about others, so that nothing here changes any answer."""
         self._domains: dict[str, list[str | None]] = {}
 
     def _domain(self, key: str) -> list[str | None]:

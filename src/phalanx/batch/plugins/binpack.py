@@ -74,4 +74,5 @@ class Binpack:
                 return np.zeros(len(rows))
             return np.where(fits, out * (100.0 * self.weight / total), 0.0)
 
-        session.add("scorer", self.name, Scorer(name=self.name, score=score, changes=touched))
+        rule = Scorer(name=self.name, score=score, changes=touched, lasting=True)
+        session.add("scorer", self.name, rule)

@@ -69,7 +69,8 @@ class NodeOrder:
             return out.astype(np.float64)
 
         if least or most or balanced:
-            session.add("scorer", self.name, Scorer(name="load", score=load, changes=touched))
+            rule = Scorer(name="load", score=load, changes=touched, lasting=True)
+            session.add("scorer", self.name, rule)
         self._wishes(session, cluster)
         here = [{_tagged(name): size for name, size in n.images} for n in cluster.nodes]
         if w["imagelocality"] and any(here):
@@ -81,6 +82,7 @@ class NodeOrder:
                     name="images",
                     score=lambda rows, ask: w["imagelocality"] * pulled.score(rows, ask),
                     changes=never,
+                    lasting=True,
                 ),
             )
         neighbours = Neighbours(session)
@@ -92,6 +94,7 @@ class NodeOrder:
                     name="podaffinity",
                     score=lambda rows, ask: w["podaffinity"] * neighbours.affinity(rows, ask),
                     changes=neighbours.affinity_changes,
+                    lasting=neighbours.absent,
                 ),
             )
         if w["podtopologyspread"]:
@@ -102,6 +105,7 @@ class NodeOrder:
                     name="podtopologyspread",
                     score=lambda rows, ask: w["podtopologyspread"] * neighbours.spread(rows, ask),
                     changes=neighbours.spread_changes,
+                    lasting=neighbours.absent,
                 ),
             )
 
@@ -132,7 +136,8 @@ class NodeOrder:
             return np.asarray((100 - 100 * bad // worst) * taints, dtype=np.float64)
 
         if near:
-            session.add("scorer", self.name, Scorer(name="affinity", score=affinity, changes=never))
+            rule = Scorer(name="affinity", score=affinity, changes=never, lasting=True)
+            session.add("scorer", self.name, rule)
         if taints:
             session.add(
                 "scorer",
@@ -141,6 +146,7 @@ class NodeOrder:
                     name="taints",
                     score=toleration,
                     changes=lambda _: ALWAYS if tainted else NEVER,
+                    lasting=not tainted,
                 ),
             )
 

@@ -93,19 +93,25 @@ class Predicates:
             changes: Callable[[Klass], int],
             curable: bool = False,
             frozen: bool = False,
+            lasting: bool = False,
         ) -> None:
             rule = Filter(
-                reason=reason, passes=passes, changes=changes, curable=curable, frozen=frozen
+                reason=reason,
+                passes=passes,
+                changes=changes,
+                curable=curable,
+                frozen=frozen,
+                lasting=lasting,
             )
             session.add("filter", self.name, rule)
 
-        add("slots", slots, touched, curable=True)
+        add("slots", slots, touched, curable=True, lasting=True)
         if shut.any():
-            add("unschedulable", schedulable, never)
+            add("unschedulable", schedulable, never, lasting=True)
         if self._on("NodeAffinity"):
-            add("labels", labelled, never)
+            add("labels", labelled, never, lasting=True)
         if self._on("TaintToleration") and tainted:
-            add("taints", tolerated, never)
+            add("taints", tolerated, never, lasting=True)
         neighbours = Neighbours(session)
         if self._on("NodePorts") and any(k.shape.ports for k in cluster.klasses):
             add(
