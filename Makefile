@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 .DEFAULT_GOAL := help
-.PHONY: help setup redis run test test-slow check fmt bench clean
+.PHONY: help setup redis run test test-slow check fmt bench reproduce clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -45,6 +45,9 @@ fmt: setup ## put the code into the house's format
 
 bench: setup ## every row of Ray's microbenchmark, placement, batch, store (PEER=ray: Ray beside)
 	@$(BIN)/phalanx bench --group all $(if $(PEER),--peer $(PEER))
+
+reproduce: setup ## the published fragmentation table beside ours, ten seeds (a few minutes)
+	@$(BIN)/python -m phalanx.sim.arrival.reproduce examples/traces
 
 clean: ## remove .venv and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

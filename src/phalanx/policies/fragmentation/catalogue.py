@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from phalanx.errors import PhalanxError
 from phalanx.policies.fragmentation import published, scarcity
@@ -11,7 +11,8 @@ from phalanx.policies.fragmentation.nodes import GpuNodes
 from phalanx.policies.fragmentation.placer import NodePolicy
 from phalanx.policies.fragmentation.shape import Shape
 
-Maker = Callable[[GpuNodes, Iterable[Shape], published.Draws], NodePolicy]
+Past = Iterable[Shape] | Mapping[Shape, int]
+Maker = Callable[[GpuNodes, Past, published.Draws], NodePolicy]
 """From the nodes, the pods seen in the past and a source of randomness."""
 
 POLICIES: dict[str, Maker] = {
@@ -25,6 +26,10 @@ POLICIES: dict[str, Maker] = {
     "firstfit": lambda nodes, past, draws: published.FirstFit(nodes),
 }
 """One line a policy."""
+
+
+RECOMMENDED = "scarcity"
+"""The policy where nobody names another."""
 
 
 class UnknownPolicyError(PhalanxError, ValueError):

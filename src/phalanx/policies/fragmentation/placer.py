@@ -22,8 +22,8 @@ class NodePolicy(Protocol):
     generation: int
     """Rises when scores given before are void on every node."""
 
-    def observe(self, shape: Shape) -> None:
-        """A pod of this shape arrived; it is about to be placed."""
+    def observe(self, shape: Shape, count: int = 1) -> None:
+        """So many pods of this shape arrived; they are about to be placed, or stand already."""
         ...
 
     def score(self, rows: Rows, shape: Shape) -> Floats:

@@ -37,7 +37,7 @@ class FirstFit:
     def __init__(self, nodes: GpuNodes) -> None:
         self.nodes = nodes
 
-    def observe(self, shape: Shape) -> None:
+    def observe(self, shape: Shape, count: int = 1) -> None:
         """Nothing is learned."""
 
     def score(self, rows: Rows, shape: Shape) -> Floats:

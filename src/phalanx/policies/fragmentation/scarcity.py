@@ -10,8 +10,8 @@ A node is worth
 (weights scaled to sum 1), and a pod goes where V falls least. d_m / U_m is the gradient of the sum
 of d_m log U_m: shapes that ask for a rare GPU model, for a whole node or for many cores per GPU
 grow heavy as what can host them runs out. f makes the last room for a shape on a node dearer than
-the first. Falls are counted in steps of 40 thousandths, and the first of equal nodes is taken: so
-nodes fill up one after another, which keeps whole nodes free.
+the first. Falls are counted in steps of 80 thousandths, and the first of equal nodes is taken, so
+that nodes fill up one after another where nothing speaks against it.
 
 Nothing is known beforehand: the mix is learned from arrivals, and weights are found anew when the
 number of arrivals has doubled or a tenth of the cluster's GPUs was asked for since the last time.
@@ -33,7 +33,7 @@ from phalanx.policies.fragmentation.shape import WHOLE, Shape
 POWER = 0.7
 REFERENCE_MILLI = 4 * WHOLE
 """Where f has slope 1."""
-STEP_MILLI = 40
+STEP_MILLI = 80
 """Falls of value within one such step are equal."""
 COVERED = 0.99
 """The share of GPU demand that the shapes looked at make up."""
@@ -58,43 +58,42 @@ class ScarcityDescent(FirstFit):
         self._next_milli = 0.0
         self._value: Potential | None = None
 
-    def observe(self, shape: Shape) -> None:
-        self._arrivals += 1
-        if shape.num_gpu:
-            self._demand[replace(shape, memory_mib=0)] += shape.milli
-        self._asked_milli += shape.milli
-        if not self._demand:
-            return
+    def observe(self, shape: Shape, count: int = 1) -> None:
+        self._arrivals += count
+        if shape.num_gpu and count:
+            self._demand[replace(shape, memory_mib=0)] += shape.milli * count
+            self._asked_milli += shape.milli * count
         if self._arrivals >= self._next_arrivals or self._asked_milli >= self._next_milli:
             self._next_arrivals = 2 * self._arrivals
             self._next_milli = self._asked_milli + RENEWED_AFTER * self.nodes.capacity_milli
-            self._value = self._learned()
+            self._value = None
             self.generation += 1
 
     def score(self, rows: Rows, shape: Shape) -> Floats:
-        if self._value is None:
+        if not self._demand:
             return super().score(rows, shape)
-        where, _, fall = self._value.falls(rows, shape)
+        where, _, fall = self._learned().falls(rows, shape)
         return best_of(where, _steps(fall), len(rows))
 
     def pick_devices(self, row: int, shape: Shape) -> tuple[int, ...]:
         if not shape.is_shared:
             return lowest_free(self.nodes, row, shape)
-        if self._value is None:
+        if not self._demand:
             return super().pick_devices(row, shape)
-        _, device, fall = self._value.falls(np.array([row], dtype=np.intp), shape)
+        _, device, fall = self._learned().falls(np.array([row], dtype=np.intp), shape)
         return (int(device[_steps(fall).argmax()]),)
 
     def _learned(self) -> Potential:
-        """The potential for the mix and the room there is now."""
-        mix = heaviest_mix(self._demand, COVERED)
-        rows = np.arange(len(self.nodes), dtype=np.intp)
-        usable = _Usable(mix)
-        room = Potential(self.nodes, mix, usable).room(rows)
-        total = usable.of(*room).sum(axis=0)
-        usable.weight = mix.share / np.maximum(total, LEAST_ROOM_MILLI)
-        usable.weight /= usable.weight.sum()
-        return Potential(self.nodes, mix, usable)
+        """The potential, made anew from the mix and the room of now where it is out of date."""
+        if self._value is None:
+            mix = heaviest_mix(self._demand, COVERED)
+            usable = _Usable(mix)
+            self._value = Potential(self.nodes, mix, usable)
+            room = self._value.room(np.arange(len(self.nodes), dtype=np.intp))
+            total = usable.of(*room).sum(axis=0)
+            weight = mix.share / np.maximum(total, LEAST_ROOM_MILLI)
+            usable.weight = weight / weight.sum()
+        return self._value
 
 
 class _Usable:
