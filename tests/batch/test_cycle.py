@@ -75,6 +75,28 @@ def test_a_node_that_refused_one_of_a_role_is_passed_over_by_the_others_in_volca
     assert run_cycle(snapshot_of(case)).binds == {"default/one": "a", "default/two": "b"}
 
 
+SURPLUS = """
+use gangpreempt | priority, gang | predicates
+case x
+node a 4c 4G
+queue q
+gang low q min=1 prio=1 phase=Running
+gang high q min=1 prio=9
+task x low 1c 1G @a x4
+task h high 1c 1G
+"""
+
+
+def test_all_that_is_safe_goes_as_one_in_volcano() -> None:
+    (case,) = cases(SURPLUS)
+    assert len(run_cycle(snapshot_of(case)).evicted) == 3
+    case["config"] = case["config"] | {"compat": "none"}
+    assert len(run_cycle(snapshot_of(case)).evicted) == 1
+    case["nodes"][0]["capacity"] |= {"cpu": 5.0, "memory": 5e9}
+    plan = run_cycle(snapshot_of(case))
+    assert (plan.evicted, plan.binds) == ((), {"default/h": "a"})
+
+
 def test_use_is_forgotten_by_halves() -> None:
     assert decayed(1.0, 0.0, 60, 60) == 0.5
     assert decayed(0.3, 0.3, 17, 60) == pytest.approx(0.3)

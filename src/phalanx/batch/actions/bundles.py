@@ -1,9 +1,11 @@
 """What a gang can give up: the tasks above its minimum, or all of it.
 
 Source: Volcano's gang-aware eviction. Of a job's tasks in a domain, as many as the job has above
-its minimum (and its roles') form a safe bundle; the rest, whose loss breaks the gang, a whole one.
-A job below its minimum anyway is safe to take. Bundles go by kind, then the order of jobs or
-queues, then by return: the needed resources freed here / freed everywhere if the gang breaks.
+its minimum (and its roles', and its subgroups') form a safe bundle; the rest, whose loss breaks the
+gang, a whole one. A subgroup may be broken while its policy has more of them ready than it needs;
+one that is broken already protects nobody. A job below its minimum anyway is safe to take. Bundles
+go by kind, then the order of jobs or queues, then by return: the needed resources freed here /
+freed everywhere if the gang breaks.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from dataclasses import dataclass
 from phalanx.batch import jobs as j
 from phalanx.batch.amounts import Vector
 from phalanx.batch.cluster import Cluster
-from phalanx.batch.jobs import Job
+from phalanx.batch.jobs import Job, SubJob
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,9 +35,10 @@ def bundles_of(cluster: Cluster, job: Job, local: Iterable[int]) -> list[Bundle]
     """The job's tasks in a domain, cut into a safe and a whole bundle."""
     tasks = sorted(local, key=lambda t: (cluster.tasks[t].priority, t))
     surplus = job.ready_count() - job.min_available
-    by_role: dict[str, int] | None = None
+    by_role: dict[str, int] = {}
     if job.roles_matter():
         by_role = {role: _ready(job, role) - n for role, n in job.role_min.items()}
+    parts = _Parts(job)
     safe: list[int] = []
     rest: list[int] = []
     if surplus < 0:
@@ -43,11 +46,10 @@ def bundles_of(cluster: Cluster, job: Job, local: Iterable[int]) -> list[Bundle]
     else:
         for t in tasks:
             role = cluster.klass[t].shape.role
-            spare = by_role is None or not job.role_min or by_role.get(role, 0) > 0
-            if surplus > 0 and spare:
+            if surplus > 0 and by_role.get(role, 1) > 0 and parts.spare(cluster.sub_of(t)):
                 safe.append(t)
                 surplus -= 1
-                if by_role is not None and role in by_role:
+                if role in by_role:
                     by_role[role] -= 1
             else:
                 rest.append(t)
@@ -61,6 +63,29 @@ def bundles_of(cluster: Cluster, job: Job, local: Iterable[int]) -> list[Bundle]
     return out
 
 
+class _Parts:
+    """What the subgroups of a job can still give up."""
+
+    def __init__(self, job: Job) -> None:
+        self._left = {sub.uid: sub.ready_count() for sub in job.subjobs.values()}
+        self._spare = {gid: -least for gid, least in job.min_subjobs.items()}
+        for sub in job.subjobs.values():
+            if sub.gid in self._spare:
+                self._spare[sub.gid] += sub.ready_count() >= sub.min_available
+
+    def spare(self, sub: SubJob | None) -> bool:
+        """Whether a part can lose one more task; if so, it has lost it."""
+        if sub is None or sub.gid not in self._spare:
+            return True
+        left = self._left[sub.uid]
+        if left == sub.min_available:
+            if self._spare[sub.gid] <= 0:
+                return False
+            self._spare[sub.gid] -= 1
+        self._left[sub.uid] = left - 1
+        return True
+
+
 def approved(cluster: Cluster, bundles: Sequence[Bundle], allowed: set[int]) -> list[Bundle]:
     """Bundles with only allowed tasks: a safe one loses the others, a whole one stands or falls."""
     out = []
@@ -71,6 +96,17 @@ def approved(cluster: Cluster, bundles: Sequence[Bundle], allowed: set[int]) -> 
                 out.append(b)
         elif kept:
             out.append(_bundle(cluster, b.job, kept, whole=False, elsewhere=b.elsewhere))
+    return out
+
+
+def one_by_one(cluster: Cluster, bundles: Iterable[Bundle]) -> list[Bundle]:
+    """Safe bundles cut into their tasks, so that no more of them go than must."""
+    out = []
+    for b in bundles:
+        cut = [b.tasks] if b.whole else [(t,) for t in b.tasks]
+        out += [
+            _bundle(cluster, b.job, tasks, whole=b.whole, elsewhere=b.elsewhere) for tasks in cut
+        ]
     return out
 
 

@@ -3,6 +3,8 @@
 Source: Volcano's gangpreempt and gangreclaim. Domains from the widest; bundles are added until what
 is idle and what they free could hold the gang; then the gang is placed dry, and if that pipelines
 it, the evictions and promises are kept and the nodes remembered for the next cycle's allocate.
+Volcano's quirks, off with compat "none": a safe bundle goes as one, though less of it would do, and
+something goes even where idle room would do (allocate stands before these actions).
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from phalanx.batch import jobs as j
-from phalanx.batch.actions.bundles import Bundle, approved, bundles_of, ordered
+from phalanx.batch.actions.bundles import Bundle, approved, bundles_of, one_by_one, ordered
 from phalanx.batch.actions.domains import EVICT, levels_for
 from phalanx.batch.actions.worksheet import Tasks, Worksheet, worksheet_of
 from phalanx.batch.amounts import Vector
@@ -82,9 +84,12 @@ class GangEviction:
             bundles = self._bundles(job, need, domain) if members else []
             room = (cluster.idle[members] + cluster.releasing[members]).sum(axis=0)
             victims: list[int] = []
-            for bundle in bundles:
-                victims += bundle.tasks
-                room = room + bundle.here
+            tries = [(b.tasks, b.here) for b in bundles]
+            if session.strict:
+                tries.insert(0, ((), need * 0.0))
+            for tasks, here in tries:
+                victims += tasks
+                room = room + here
                 if not bool((room >= need)[need > 0].all()):
                     continue
                 places = self._attempt(statement, job, domain, victims)
@@ -130,6 +135,8 @@ class GangEviction:
         ask = EvictionAsk(job=job, within_queue=self._within, domain=domain)
         allowed = set(session.voices.intersect("evictable", ask, candidates))
         kept = ordered(approved(cluster, bundles, allowed), need, compare)
+        if session.strict:
+            kept = one_by_one(cluster, kept)
         return [b for b in kept if self._whole or not b.whole]
 
     def _may_go(self, job: Job, t: int) -> bool:

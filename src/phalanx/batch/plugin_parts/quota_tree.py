@@ -10,18 +10,14 @@ from collections.abc import Mapping
 import numpy as np
 
 from phalanx.batch.accounts import QueueAccount
-from phalanx.batch.amounts import PODS, Amount, Vector, share
+from phalanx.batch.amounts import PODS, Amount
+from phalanx.batch.plugin_parts.quotas import Holding
 
 ROOT = "root"
 
 
-class QuotaNode:
+class QuotaNode(Holding):
     """One queue's quotas and account; `ancestors` are queue numbers, the root first."""
-
-    __slots__ = (
-        "_share", "account", "ancestors", "capability", "children", "deserved", "guarantee",
-        "name", "queue", "real_capability",
-    )  # fmt: skip
 
     def __init__(
         self,
@@ -33,34 +29,24 @@ class QuotaNode:
         deserved: Amount,
         guarantee: Amount,
     ) -> None:
-        self.queue = queue
+        super().__init__(
+            queue=queue,
+            account=account,
+            real_capability=capability,
+            deserved=deserved,
+            guarantee=guarantee,
+        )
         self.name = name
-        self.account = account
         self.capability = capability
-        self.real_capability = capability
-        self.deserved = deserved
-        self.guarantee = guarantee
         self.ancestors: list[int] = []
         self.children: list[int] = []
-        self._share: float | None = None
 
     def is_leaf(self) -> bool:
         return not self.children
 
     def share(self) -> float:
-        """max of allocated / deserved; 1 for a queue that deserves nothing."""
-        if self._share is None:
-            if self.deserved.is_empty():
-                self._share = 1.0
-            else:
-                held, deserved = self.account.allocated.v, self.deserved.v
-                of = self.deserved.named()
-                self._share = max(share(float(held[r]), float(deserved[r])) for r in of)
-        return self._share
-
-    def add(self, load: Vector) -> None:
-        self.account.allocated.v += load
-        self._share = None
+        """As of any holding; 1 for a queue that deserves nothing."""
+        return 1.0 if self.deserved.is_empty() else super().share()
 
 
 class QuotaTree:

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from phalanx.batch.accepted import FOREIGN, WHOLE, Accepted
-from phalanx.batch.accounts import QueueAccount, enter, limitless, queue_accounts
+from phalanx.batch.accounts import QueueAccount, enter, queue_accounts
 from phalanx.batch.amounts import (
     INFINITE,
     Amount,
@@ -37,6 +37,7 @@ from phalanx.batch.jobs import Job
 from phalanx.batch.klass import Klass
 from phalanx.batch.plan import Rejection
 from phalanx.batch.plugin_parts.quota_tree import ROOT, QuotaNode, QuotaTree
+from phalanx.batch.plugin_parts.quotas import kept_on_trial, let_in, real_capabilities
 from phalanx.batch.session import Session
 
 
@@ -125,26 +126,7 @@ class Capacity:
         if not self._usable(job.queue):
             self._session.refuse(job, Rejection(reason="queue-closed"))
             return REJECT
-        if job.min_resources is None:
-            return PERMIT
-        dims, least = self._cluster.dims, job.min_resources.v
-        for node in self._chain(job.queue):
-            account = node.account
-            used = least + account.allocated.v + account.inqueue.v - account.elastic.v
-            over = over_requested(dims, used, node.real_capability.v, least)
-            for r in over:
-                detail = {
-                    "queue": node.name,
-                    "resource": dims.names[r],
-                    "would_use": dims.written(r, float(used[r])),
-                    "limit": dims.written(r, float(node.real_capability.v[r])),
-                }
-                self._session.refuse(job, Rejection(reason="queue-capability", detail=detail))
-            if over:
-                return REJECT
-        for node in self._chain(job.queue):
-            node.account.inqueue.add(job.min_resources)
-        return PERMIT
+        return PERMIT if let_in(self._session, job, self._chain(job.queue)) else REJECT
 
     def _preemptive(self, queue: int, request: Vector) -> bool:
         if not self._tree.ready or self._cluster.queues[queue].state != "Open":
@@ -254,12 +236,12 @@ class Capacity:
     # -- books ----------------------------------------------------------------------------------
 
     def _dry_run(self, queue: int) -> bool:
-        """Trying evictions out reads a state that is kept only while the predicate hook is on."""
+        """With room asked for in a trial, its state must be kept, and there is room in leaves."""
         on = self._session.is_on
         if not (on(self.name, "allocatable") or on(self.name, "preemptable")):
             return True
         usable = not self._hierarchy or self._nodes[queue].is_leaf()
-        return self._tree.ready and usable and on(self.name, "predicate")
+        return self._tree.ready and usable and kept_on_trial(self._session, self.name)
 
     def _changed(
         self, job: Job, klass: Klass, tasks: Sequence[int], nodes: Sequence[int], sign: int
@@ -282,26 +264,18 @@ def _common_level(a: QuotaNode, b: QuotaNode) -> int:
 def _flat(cluster: Cluster) -> QuotaTree:
     dims = cluster.dims
     tree = QuotaTree()
-    guarantees = [dims.amount(q.guarantee) for q in cluster.queues]
-    promised = dims.empty()
-    for g in guarantees:
-        promised.add(g)
     accounts = queue_accounts(cluster)
-    for i, queue in enumerate(cluster.queues):
-        account = accounts.get(i) or QueueAccount(dims)
-        limit = cluster.total.excess_over(promised).add(guarantees[i])
-        if queue.capability:
-            limit.cap(limitless(dims.amount(queue.capability)), missing_is_zero=False)
+    for i, (limit, guarantee) in enumerate(real_capabilities(cluster)):
+        queue = cluster.queues[i]
         deserved = dims.amount(queue.deserved).cap(limit, missing_is_zero=False)
         tree.nodes[i] = QuotaNode(
             queue=i,
             name=queue.name,
-            account=account,
+            account=accounts.get(i) or QueueAccount(dims),
             capability=limit,
-            deserved=deserved.raise_to(guarantees[i]),
-            guarantee=guarantees[i],
+            deserved=deserved.raise_to(guarantee),
+            guarantee=guarantee,
         )
-        tree.nodes[i].real_capability = limit
     return tree
 
 

@@ -1,7 +1,7 @@
 """A task that just started is left alone for a while.
 
-Source: Volcano's cdp plugin. The annotation or label volcano.sh/cooldown-time (a duration) of a
-preemptable task shields it for so long after it started.
+Source: Volcano's cdp plugin. The label volcano.sh/cooldown-time (a duration) of a task, or the
+annotation where it has no such label, shields it for so long after it started.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Cooldown:
 
         def warm(t: int) -> bool:
             spec = tasks[t]
-            given = dict(spec.shape.annotations).get(KEY) or dict(spec.shape.labels).get(KEY)
-            wait = seconds(given)
+            labels, annotations = dict(spec.shape.labels), dict(spec.shape.annotations)
+            wait = seconds(labels.get(KEY, annotations.get(KEY)))
             started = spec.started if spec.started is not None else spec.created
             return wait is not None and started is not None and session.now < started + wait
 

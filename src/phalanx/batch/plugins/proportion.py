@@ -13,39 +13,16 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from phalanx.batch.accepted import Accepted
-from phalanx.batch.accounts import QueueAccount, limitless, queue_accounts
-from phalanx.batch.amounts import Amount, Vector, fits_how_often, over_requested, share
+from phalanx.batch.accounts import queue_accounts
+from phalanx.batch.amounts import Amount, Vector, fits_how_often, over_requested
 from phalanx.batch.arguments import Arguments
 from phalanx.batch.cluster import Cluster
 from phalanx.batch.hooks import PERMIT, REJECT
 from phalanx.batch.jobs import Job
 from phalanx.batch.klass import Klass
 from phalanx.batch.plan import Rejection
+from phalanx.batch.plugin_parts.quotas import Holding, kept_on_trial, let_in, real_capabilities
 from phalanx.batch.session import Session
-
-
-class Entry:
-    """A queue's account with what it deserves and may have."""
-
-    def __init__(self, queue: int, account: QueueAccount, limit: Amount, guarantee: Amount) -> None:
-        self.queue = queue
-        self.account = account
-        self.real_capability = limit
-        self.guarantee = guarantee
-        self.deserved = Amount(account.allocated.v * 0.0, limit.has & False)
-        self.deserved.has[:2] = True
-        self._share: float | None = None
-
-    def share(self) -> float:
-        if self._share is None:
-            held, deserved = self.account.allocated.v, self.deserved.v
-            of = self.deserved.named()
-            self._share = max((share(float(held[r]), float(deserved[r])) for r in of), default=0.0)
-        return self._share
-
-    def add(self, load: Vector) -> None:
-        self.account.allocated.v += load
-        self._share = None
 
 
 class Proportion:
@@ -118,34 +95,10 @@ class Proportion:
         if self._cluster.queues[job.queue].state != "Open":
             self._session.refuse(job, Rejection(reason="queue-closed"))
             return REJECT
-        if job.min_resources is None:
-            return PERMIT
-        entry = self.entries[job.queue]
-        account, dims, least = entry.account, self._cluster.dims, job.min_resources.v
-        used = least + account.allocated.v + account.inqueue.v - account.elastic.v
-        over = over_requested(dims, used, entry.real_capability.v, least)
-        for r in over:
-            self._session.refuse(
-                job,
-                Rejection(
-                    reason="queue-capability",
-                    detail={
-                        "resource": dims.names[r],
-                        "would_use": dims.written(r, float(used[r])),
-                        "limit": dims.written(r, float(entry.real_capability.v[r])),
-                    },
-                ),
-            )
-        if over:
-            return REJECT
-        account.inqueue.add(job.min_resources)
-        return PERMIT
+        return PERMIT if let_in(self._session, job, [self.entries[job.queue]]) else REJECT
 
     def _dry_run(self, _: int) -> bool:
-        """Trying evictions out reads a state that is kept only while the predicate hook is on."""
-        on = self._session.is_on
-        used = on(self.name, "allocatable") or on(self.name, "preemptable")
-        return on(self.name, "predicate") or not used
+        return kept_on_trial(self._session, self.name)
 
     def _changed(
         self, job: Job, klass: Klass, tasks: Sequence[int], nodes: Sequence[int], sign: int
@@ -153,23 +106,21 @@ class Proportion:
         self.entries[job.queue].add(klass.vector * (len(tasks) * sign))
 
 
-def _entries(cluster: Cluster) -> dict[int, Entry]:
-    dims = cluster.dims
-    guarantees = [dims.amount(q.guarantee) for q in cluster.queues]
-    promised = dims.empty()
-    for g in guarantees:
-        promised.add(g)
-    entries = {}
-    for queue, account in queue_accounts(cluster).items():
-        limit = cluster.total.excess_over(promised).add(guarantees[queue])
-        capability = cluster.queues[queue].capability
-        if capability:
-            limit.cap(limitless(dims.amount(capability)), missing_is_zero=False)
-        entries[queue] = Entry(queue, account, limit, guarantees[queue])
-    return entries
+def _entries(cluster: Cluster) -> dict[int, Holding]:
+    limits = real_capabilities(cluster)
+    return {
+        queue: Holding(
+            queue=queue,
+            account=account,
+            real_capability=limits[queue][0],
+            deserved=cluster.dims.empty(),
+            guarantee=limits[queue][1],
+        )
+        for queue, account in queue_accounts(cluster).items()
+    }
 
 
-def _fill(cluster: Cluster, entries: dict[int, Entry]) -> None:
+def _fill(cluster: Cluster, entries: dict[int, Holding]) -> None:
     """Hand out the cluster in rounds until nothing is left or nobody takes more."""
     remaining = cluster.total.copy()
     content: set[int] = set()

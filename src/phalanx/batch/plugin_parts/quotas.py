@@ -1,0 +1,96 @@
+"""What the quotas of queues have in common, whether parts are deserved by weight or by right.
+
+Source: Volcano's proportion and capacity plugins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from phalanx.batch.accounts import QueueAccount, limitless
+from phalanx.batch.amounts import Amount, Vector, over_requested, share
+from phalanx.batch.cluster import Cluster
+from phalanx.batch.jobs import Job
+from phalanx.batch.plan import Rejection
+from phalanx.batch.session import Session
+
+
+class Holding:
+    """A queue's account beside what it deserves and may have; its share is kept until it moves."""
+
+    def __init__(
+        self,
+        *,
+        queue: int,
+        account: QueueAccount,
+        real_capability: Amount,
+        deserved: Amount,
+        guarantee: Amount,
+    ) -> None:
+        self.queue = queue
+        self.account = account
+        self.real_capability = real_capability
+        self.deserved = deserved
+        self.guarantee = guarantee
+        self._share: float | None = None
+
+    def share(self) -> float:
+        """max of allocated / deserved, over what is deserved."""
+        if self._share is None:
+            held, deserved = self.account.allocated.v, self.deserved.v
+            of = self.deserved.named()
+            self._share = max((share(float(held[r]), float(deserved[r])) for r in of), default=0.0)
+        return self._share
+
+    def add(self, load: Vector) -> None:
+        self.account.allocated.v += load
+        self._share = None
+
+
+def real_capabilities(cluster: Cluster) -> list[tuple[Amount, Amount]]:
+    """(total - all guarantees + its own, at most its capability; its guarantee) of every queue."""
+    dims = cluster.dims
+    guarantees = [dims.amount(q.guarantee) for q in cluster.queues]
+    promised = dims.empty()
+    for guarantee in guarantees:
+        promised.add(guarantee)
+    out = []
+    for queue, guarantee in zip(cluster.queues, guarantees, strict=True):
+        limit = cluster.total.excess_over(promised).add(guarantee)
+        if queue.capability:
+            limit.cap(limitless(dims.amount(queue.capability)), missing_is_zero=False)
+        out.append((limit, guarantee))
+    return out
+
+
+def let_in(session: Session, job: Job, chain: Sequence[Holding]) -> bool:
+    """Promise the job's minimum to its queue and the queues above it, if every one of them may use
+    as much; else say by how much it is too much, and promise nothing."""
+    least = job.min_resources
+    if least is None:
+        return True
+    cluster = session.cluster
+    dims = cluster.dims
+    for node in chain:
+        account = node.account
+        used = least.v + account.allocated.v + account.inqueue.v - account.elastic.v
+        over = over_requested(dims, used, node.real_capability.v, least.v)
+        for r in over:
+            detail = {
+                "queue": cluster.queues[node.queue].name,
+                "resource": dims.names[r],
+                "would_use": dims.written(r, float(used[r])),
+                "limit": dims.written(r, float(node.real_capability.v[r])),
+            }
+            session.refuse(job, Rejection(reason="queue-capability", detail=detail))
+        if over:
+            return False
+    for node in chain:
+        node.account.inqueue.add(least)
+    return True
+
+
+def kept_on_trial(session: Session, plugin: str) -> bool:
+    """Trying evictions out reads a state that is kept only while the predicate hook is on."""
+    used = session.is_on(plugin, "allocatable") or session.is_on(plugin, "preemptable")
+    return session.is_on(plugin, "predicate") or not used
