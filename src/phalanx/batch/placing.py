@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _WIDTH, _DEPTH = 96, 48
 """Nodes, and tasks on each, that are unrolled at once."""
+_FEW = 16
+"""So many nodes, or fewer, are looked for one by one."""
 _OUT = -np.inf
 
 
@@ -233,17 +235,19 @@ class Placer:
                 out.append((node, listed[start:end]))
         return out
 
-    def capacity_for(self, ask: Ask, mask: Flags) -> int:
-        """How many tasks of the class the room that is or will be idle could hold at most."""
+    def can_hold(self, ask: Ask, mask: Flags, count: int) -> bool:
+        """Whether the room that is or will be idle could hold so many tasks of the class alone."""
         cluster = self._session.cluster
         nodes = np.flatnonzero(self.answers(ask).open & mask)
+        if len(nodes) >= count:
+            return True
         if len(nodes) == 0:
-            return 0
+            return False
         times: Vector | None = None
         for r in ask.klass.asked:
             each = cluster.future[nodes, r] // ask.klass.request[r]
             times = each if times is None else np.minimum(times, each)
-        return 1 << 30 if times is None else int(times.sum())
+        return times is None or int(times.sum()) >= count
 
     # -- for evictions ------------------------------------------------------------------------
 
@@ -306,6 +310,8 @@ class Placer:
 
 def _top(heads: Vector, count: int) -> Indexes:
     """Indexes of the `count` highest, lower index first among equals; fewer if the rest is out."""
+    if count <= _FEW:
+        return _few_top(heads, count)
     live = np.flatnonzero(heads > _OUT)
     if len(live) <= count:
         return live
@@ -314,3 +320,16 @@ def _top(heads: Vector, count: int) -> Indexes:
     above = live[values > cut]
     level = live[values == cut][: count - len(above)]
     return np.sort(np.concatenate((above, level)))
+
+
+def _few_top(heads: Vector, count: int) -> Indexes:
+    """As `_top`: looking a few times for the highest is less work than parting all of them."""
+    left = heads.copy()
+    chosen = []
+    for _ in range(count):
+        top = int(np.argmax(left))
+        if left[top] == _OUT:
+            break
+        chosen.append(top)
+        left[top] = _OUT
+    return np.array(sorted(chosen), dtype=np.intp)

@@ -74,7 +74,7 @@ class Fitting:
             return False
         if self._session.room(job, ask.klass, short) < short:
             return False
-        return self._session.placer.capacity_for(ask, mask) < min(short, len(tasks))
+        return not self._session.placer.can_hold(ask, mask, min(short, len(tasks)))
 
     def fail(self, job: Job, sub: SubJob, t: int, domain: str) -> None:
         """Remember that a task fitted nowhere in the domain."""
