@@ -10,7 +10,15 @@ import pytest
 from phalanx.sim.report.heat import heat_map
 from phalanx.sim.report.page import report_page
 from phalanx.sim.report.run import Curve, HeatNode, ReportRun
-from phalanx.sim.report.scales import Scale, bounds, decade_ticks, round_ticks, seconds
+from phalanx.sim.report.scales import (
+    Scale,
+    bounds,
+    decade_ticks,
+    round_ticks,
+    seconds,
+    time_decades,
+    time_ticks,
+)
 
 VOID = {"meta", "line", "path", "br"}
 
@@ -101,8 +109,11 @@ def test_scales_and_ticks() -> None:
     assert round_ticks(0, 100) == [0, 20, 40, 60, 80, 100]
     assert round_ticks(84.2, 95.4) == [86, 88, 90, 92, 94]
     assert decade_ticks(1, 5000) == [1, 10, 100, 1000]
+    assert time_ticks(0, 7200 * 3) == [0, 3600, 7200, 10800, 14400, 18000, 21600]
+    assert time_ticks(0, 100) == [0, 20, 40, 60, 80, 100]
+    assert time_decades(5, 4000) == [10, 60, 600, 3600]
     assert bounds([3.0, 3.0]) == (3.0, 4.0)
     assert bounds([]) == (0.0, 1.0)
     assert Scale(low=1, high=100, start=0, end=10, log=True).place(10) == pytest.approx(5)
     assert Scale(low=0, high=10, start=100, end=0).place(99) == 0
-    assert [seconds(v) for v in (0.5, 90, 7200, 172_800)] == ["0.5 s", "1.5 min", "2 h", "2 d"]
+    assert [seconds(v) for v in (0.5, 90, 7200, 172_800)] == ["0.5 s", "90 s", "2 h", "2 d"]

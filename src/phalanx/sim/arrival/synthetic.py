@@ -2,7 +2,8 @@
 
 The published experiment varies one property of the default trace at a time. Only what the names of
 its files say is known here, so these are not those files: pods are drawn from `default` with the
-property set by weights, and GPU types are asked for by the cluster's own share of each.
+property set by weights. Pods with a GPU type name one model, drawn by the square root of its number
+of GPUs: that comes near the published results of FirstFit (93.8) and FGD (87.8) for gpuspec33.
 """
 
 from __future__ import annotations
@@ -17,8 +18,6 @@ from phalanx.sim.traces.records import TraceJob, TraceNode
 
 ASKED_SHARE = 0.98
 """What a trace's pods ask for, as a share of the cluster's GPUs, as in `default`."""
-MODELS_OF_A_CHOICE = (1, 1, 1, 2, 2, 3)
-"""How many GPU models a pod with a choice of types names: one of these, each as likely."""
 
 FORMS = (
     *(f"cpu{percent:03}" for percent in (50, 100, 200, 250)),
@@ -52,7 +51,7 @@ def synthetic_jobs(
         for index in draws.choice(len(jobs), size=1024, p=weights):
             job = replace(jobs[index], name=f"{form}-{len(made):05}")
             if kind == "gpuspec" and job.num_gpu and draws.random() * 100 < percent:
-                job = replace(job, models=_some_models(draws, nodes, job))
+                job = replace(job, models=(_some_model(draws, nodes, job),))
             made.append(job)
             asked += job.shape.milli
             if asked >= wanted:
@@ -71,17 +70,12 @@ def _set_share(
     weights[others] = (1 - share) * gpu.sum() / others.sum()
 
 
-def _some_models(
-    draws: np.random.Generator, nodes: Sequence[TraceNode], job: TraceJob
-) -> tuple[str, ...]:
-    """GPU models by their share of the cluster's GPUs, among those that could ever host the job."""
+def _some_model(draws: np.random.Generator, nodes: Sequence[TraceNode], job: TraceJob) -> str:
+    """A GPU model among those that could ever host the job."""
     gpus: dict[str, int] = {}
     for node in nodes:
         if node.gpus >= job.num_gpu and node.cpu_milli >= job.cpu_milli:
             gpus[node.model] = gpus.get(node.model, 0) + node.gpus
     names = sorted(gpus)
-    share = np.array([gpus[name] for name in names], dtype=np.float64)
-    count = min(len(names), int(draws.choice(MODELS_OF_A_CHOICE)))
-    return tuple(
-        sorted(str(m) for m in draws.choice(names, count, replace=False, p=share / share.sum()))
-    )
+    weight = np.sqrt([gpus[name] for name in names])
+    return str(draws.choice(names, p=weight / weight.sum()))

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 
 from phalanx.sim.report.run import Curve
-from phalanx.sim.report.scales import Scale, bounds, decade_ticks, plain, round_ticks
+from phalanx.sim.report.scales import (
+    Scale,
+    bounds,
+    decade_ticks,
+    plain,
+    round_ticks,
+    seconds,
+    time_decades,
+    time_ticks,
+)
 
 WIDTH, HEIGHT = 560, 330
 LEFT, RIGHT, TOP, BOTTOM = 52, 14, 12, 44
@@ -16,10 +25,10 @@ MAX_POINTS = 600
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """An axis: its name, how its numbers read, and its ends where they are fixed."""
+    """An axis: its name, whether it shows times in seconds, and its ends where they are fixed."""
 
     title: str
-    label: Callable[[float], str] = plain
+    times: bool = False
     low: float | None = None
     high: float | None = None
     log: bool = False
@@ -31,8 +40,17 @@ class Axis:
         return Scale(low=low, high=max(high, low + 1e-9), start=start, end=end, log=self.log)
 
     def ticks(self, scale: Scale) -> list[float]:
-        ticks = decade_ticks(scale.low, scale.high) if self.log else []
-        return ticks if len(ticks) > 1 else round_ticks(scale.low, scale.high)
+        """The values that are written on it."""
+        if self.log:
+            decades = time_decades if self.times else decade_ticks
+            ticks = decades(scale.low, scale.high)
+            if len(ticks) > 1:
+                return ticks
+        return (time_ticks if self.times else round_ticks)(scale.low, scale.high)
+
+    def label(self, value: float) -> str:
+        """How a value reads."""
+        return seconds(value) if self.times else plain(value)
 
 
 def line_plot(curves: Mapping[str, Curve], colours: Mapping[str, int], x: Axis, y: Axis) -> str:

@@ -9,17 +9,18 @@ from itertools import pairwise
 from phalanx.sim.report.heat import heat_map
 from phalanx.sim.report.lines import Axis, line_plot
 from phalanx.sim.report.run import Curve, Figure, ReportRun
-from phalanx.sim.report.scales import seconds
 from phalanx.sim.report.style import COLOURS, STYLE
 
 ASKED = Axis(title="GPUs asked for so far, % of the cluster", low=0)
-TIME = Axis(title="time since the first submission", label=seconds, low=0)
+TIME = Axis(title="time since the first submission", times=True, low=0)
 GPUS = Axis(title="% of the cluster's GPUs", low=0)
+ALLOCATED = Axis(title=GPUS.title, low=0, high=100)
 TITLES = {
-    "alloc_pct_at_arrived_100": "allocated % at 100 % asked",
-    "alloc_pct_at_arrived_130": "allocated % at 130 % asked",
-    "frag_pct_capacity_at_50": "fragmented % at 50 % asked",
-    "frag_pct_capacity_at_100": "fragmented % at 100 % asked",
+    "alloc_pct_at_arrived_100": "allocated at 100 % asked for, % of the GPUs",
+    "alloc_pct_at_arrived_130": "allocated at 130 % asked for, % of the GPUs",
+    "frag_pct_capacity_at_50": "fragmented at 50 % asked for, % of the GPUs",
+    "frag_pct_capacity_at_100": "fragmented at 100 % asked for, % of the GPUs",
+    "pods": "pods that came",
     "failed_pods": "pods without room",
     "placements_per_s": "decisions a second",
 }
@@ -62,7 +63,7 @@ def _plots(runs: Sequence[ReportRun], colours: dict[str, int]) -> list[tuple[str
     if lines := curves("allocation"):
         plots.append((
             "Allocation over load", "What is in use, while pods arrive and stay.",
-            line_plot(lines, colours, ASKED, GPUS),
+            line_plot(lines, colours, ASKED, ALLOCATED),
         ))  # fmt: skip
         start = min(85.0, 0.9 * max(max(c.x) for c in lines.values()))
         near = [b for c in lines.values() for a, b in zip(c.x, c.y, strict=True) if a >= start]
@@ -79,7 +80,7 @@ def _plots(runs: Sequence[ReportRun], colours: dict[str, int]) -> list[tuple[str
         ))  # fmt: skip
     if lines := curves("over_time"):
         plots.append((
-            "Allocation over time", "What is in use.", line_plot(lines, colours, TIME, GPUS)
+            "Allocation over time", "What is in use.", line_plot(lines, colours, TIME, ALLOCATED)
         ))  # fmt: skip
     if lines := curves("waiting"):
         plots.append((
@@ -93,7 +94,7 @@ def _plots(runs: Sequence[ReportRun], colours: dict[str, int]) -> list[tuple[str
             "Job completion times", "The part of jobs that were through within a time.",
             line_plot(
                 times, colours,
-                Axis(title="from submission to end", label=seconds, low=least, log=True),
+                Axis(title="from submission to end", times=True, low=least, log=True),
                 Axis(title="% of jobs", low=0, high=100),
             ),
         ))  # fmt: skip
@@ -106,18 +107,21 @@ def _distribution(values: Sequence[float]) -> Curve:
 
 
 def _table(runs: Sequence[ReportRun]) -> str:
-    columns = list(dict.fromkeys(key for run in runs for key in run.figures))
-    head = "".join(f"<th>{escape(TITLES.get(c, c.replace('_', ' ')))}</th>" for c in columns)
-    best = {c: _best(c, [run.figures.get(c) for run in runs]) for c in columns}
+    """A row a figure, a column a run."""
+    figures = list(dict.fromkeys(key for run in runs for key in run.figures))
+    head = "".join(f"<th>{escape(run.name)}</th>" for run in runs)
     body = ""
-    for run in runs:
+    for figure in figures:
+        values = [run.figures.get(figure) for run in runs]
+        best = _best(figure, values)
         cells = "".join(
-            f"<td{' class=best' if best[c] is not None and run.figures.get(c) == best[c] else ''}>"
-            f"{escape(_shown(run.figures.get(c)))}</td>"
-            for c in columns
+            f"<td{' class=best' if best is not None and value == best else ''}>"
+            f"{escape(_shown(value))}</td>"
+            for value in values
         )
-        body += f"<tr><td>{escape(run.name)}</td>{cells}</tr>"
-    return f"<table><thead><tr><th>run</th>{head}</tr></thead><tbody>{body}</tbody></table>"
+        title = TITLES.get(figure, figure.replace("_", " "))
+        body += f"<tr><td>{escape(title)}</td>{cells}</tr>"
+    return f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _best(column: str, values: list[Figure]) -> float | None:
@@ -135,7 +139,9 @@ def _shown(value: Figure) -> str:
         return "–"
     if isinstance(value, str):
         return value
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.2f}"
 
 
 def _heats(runs: Sequence[ReportRun]) -> str:

@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-UNITS_S = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"))
+DAY_S = 86_400.0
+UNITS_S = ((DAY_S, "d"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +44,18 @@ def decade_ticks(low: float, high: float) -> list[float]:
     return [10.0**n for n in range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)]
 
 
+def time_ticks(low: float, high: float) -> list[float]:
+    """Round times within `low`..`high` seconds, in the largest unit of which it spans two."""
+    unit = next((size for size, _ in UNITS_S if high - low >= 2 * size), 1.0)
+    return [tick * unit for tick in round_ticks(low / unit, high / unit)]
+
+
+def time_decades(low: float, high: float) -> list[float]:
+    """One and ten of each unit within `low`..`high` seconds, and a hundred and a thousand days."""
+    units = [size * n for size, _ in reversed(UNITS_S) for n in (1, 10)]
+    return [t for t in (*units, 100 * DAY_S, 1000 * DAY_S) if low <= t <= high]
+
+
 def bounds(values: Iterable[float]) -> tuple[float, float]:
     """The least and the largest value, apart by something; 0 and 1 for none."""
     known = [v for v in values if math.isfinite(v)]
@@ -51,10 +64,10 @@ def bounds(values: Iterable[float]) -> tuple[float, float]:
 
 
 def seconds(value: float) -> str:
-    """A time in its largest fitting unit: 90 s is 1.5 min."""
+    """A time in the largest unit in which it is a whole number: 5400 s is 90 min."""
     for size, unit in UNITS_S:
-        if value >= size:
-            return f"{value / size:.3g} {unit}"
+        if value >= size and value % size == 0:
+            return f"{value / size:g} {unit}"
     return f"{value:.3g} s"
 
 

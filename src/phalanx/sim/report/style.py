@@ -23,8 +23,8 @@ margin-top:20px}
 .axis{fill:var(--fg);font-size:12.5px}.line{fill:none;stroke-width:2;stroke-linejoin:round}
 .legend{display:flex;flex-wrap:wrap;gap:4px 18px;margin:14px 0 0;padding:0;list-style:none}
 .legend i{display:inline-block;width:22px;height:3px;margin-right:7px;vertical-align:middle}
-.wide{overflow-x:auto}table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
-th,td{padding:6px 12px;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}
+.wide{overflow-x:auto}table{border-collapse:collapse;min-width:50%;font-variant-numeric:tabular-nums}
+th,td{padding:4px 14px;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}
 th{color:var(--dim);font-weight:500;font-size:13px;vertical-align:bottom;white-space:normal}
 th:first-child,td:first-child{text-align:left}td.best{font-weight:700}
 .heat{margin:12px 0 0}.heat figcaption{font-size:13px;color:var(--dim);margin-bottom:3px}
