@@ -40,6 +40,7 @@ class Shell:
         self.table = JobTable(self)
         self.now = 0.0
         self.queued = False
+        self.left = 0
         self.asked: list[str] = []
         self.ended: list[str] = []
         self.restarted: list[str] = []
@@ -55,6 +56,7 @@ class Shell:
 
     def leave_queue(self, job: JobRecord) -> None:
         self.queued = False
+        self.left += 1
 
     def want_members(self, job: JobRecord, members: list[MemberRecord]) -> None:
         assert self.queued, "members are wanted for a job that takes no part in scheduling"

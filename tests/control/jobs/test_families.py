@@ -209,6 +209,7 @@ def test_of_many_that_were_missed_the_last_is_made_good():
 def test_one_that_is_too_late_is_let_go():
     cron = Cron(starting_deadline_s=60.0)
     assert cron.at("10:02") == []
+    assert cron.ended("another", "Failed", "10:03") == []
     assert cron.at("11:01") == [f"make {name('11:00')}"]
     record = cron.table.get(C)
     assert record is not None
@@ -357,6 +358,8 @@ class Queues:
         ("close:lab open:lab", "oooo"),
         ("close:team close:lab open:lab", "occo"),
         ("close:team close:lab open:lab open:team", "oooo"),
+        ("close:lab close:team open:lab", "occo"),
+        ("close:lab close:team open:lab open:team", "oooo"),
     ],
 )
 def test_opening_and_closing(script, states):

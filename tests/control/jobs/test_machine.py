@@ -15,6 +15,7 @@ from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import KEEP_TRANSITIONS, JobCommandError, JobRecord, new_job
 
 TWO = "tasks: [{name: a, replicas: 2}]"
+THREE = "tasks: [{name: a, replicas: 2}, {name: b}]"
 
 SCRIPTS = {
     "Pending": "",
@@ -94,6 +95,13 @@ def test_a_life(name, spec, life):
     assert Shell(spec.strip()).play(script).story() == story
 
 
+def test_why_a_job_cannot_go_on_is_said():
+    shell = Shell("tasks: [{name: x}, {name: a}, {name: b, dependsOn: {name: [a]}}]")
+    assert shell.play("run x-0 ok x-0 fail a-0").job.reason == (
+        "what b waits for has ended without success"
+    )
+
+
 # ---- retries: what costs one, and how many there are ---------------------------------------------
 
 
@@ -140,6 +148,13 @@ def test_what_fails_during_a_restart_belongs_to_it():
     assert (shell.job.state, shell.job.retries) == (st.PENDING, 1)
 
 
+def test_another_task_that_fails_meanwhile_restarts_at_no_further_cost():
+    shell = Shell(f"{THREE}, maxRetry: 1, policies: [{{event: PodFailed, action: RestartTask}}]")
+    shell.play("run fail a-0 fail b-0")
+    assert (shell.job.state, shell.job.retries) == (st.RESTARTING, 1)
+    assert shell.play("gone").asked == ["a-0", "a-1", "b-0", "a-0", "a-1", "b-0"]
+
+
 def test_restarting_a_task_after_an_eviction_does_not_set_itself_off():
     shell = Shell(policies("{event: PodEvicted, action: RestartTask}")).play(
         "run lose a-0 lose a-1"
@@ -149,8 +164,6 @@ def test_restarting_a_task_after_an_eviction_does_not_set_itself_off():
 
 
 # ---- what a restart touches ----------------------------------------------------------------------
-
-THREE = "tasks: [{name: a, replicas: 2}, {name: b}]"
 
 
 @pytest.mark.parametrize(
@@ -162,7 +175,9 @@ THREE = "tasks: [{name: a, replicas: 2}, {name: b}]"
     ],
 )
 def test_a_restart_ends_what_it_is_about(command, ended):
+    """And only a restart of the whole job gives up its turn in the queue."""
     shell = Shell(THREE).play(f"run do {command}")
+    assert (shell.left, shell.queued) == (int(command == "RestartJob"), True)
     assert shell.ended == ended
     shell.asked.clear()
     assert shell.play("gone").asked == ended

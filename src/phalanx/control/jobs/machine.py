@@ -335,7 +335,6 @@ class JobTable:
             self._effects.enter_queue(job)
         elif action == st.RESTART_JOB:
             job.version += 1
-            job.due.clear()
             self._effects.leave_queue(job)
             self._effects.enter_queue(job)
         for name in {m.group for m in chosen} if action != st.RESTART_POD else ():

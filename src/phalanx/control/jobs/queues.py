@@ -155,13 +155,18 @@ class QueueTable:
         queue = self._need(name)
         if name == ROOT:
             raise JobCommandError("queue root cannot be closed; close the queues below it")
-        self._close(queue, "by command", now)
         queue.closed_by = ""
-        for below in self.tree().descendants(name):
+        self._close(queue, "by command", now)
+        tree = self.tree()
+        above = {q.name for q in tree.ancestors(queue.spec)}
+        for below in tree.descendants(name):
             record = self._queues[below.name]
             if record.state == st.OPEN:
                 record.closed_by = name
                 self._close(record, f"{name} was closed", now)
+            elif record.closed_by in above:  # the nearer one decides when it opens again
+                record.closed_by = name
+                self._effects.publish(record)
 
     def counted(self, name: str, podgroups: Mapping[str, int], members: int, now: float) -> None:
         """The queue's podgroups by phase (pending, inqueue, running, unknown, completed) now."""
