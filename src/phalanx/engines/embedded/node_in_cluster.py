@@ -68,13 +68,14 @@ class Member:
         self._gateway = GatewayChannel(start_gateway(config, self._shell.session))
         self._shell.loop.watch(self._gateway)
         book = AddressBook({CONTROL[:PREFIX_BYTES].hex(): self._config.head})
-        self._gateway.post(book)  # type: ignore[arg-type]
+        self._gateway.send(book)  # type: ignore[arg-type]  # before anybody can ask for a dial
 
     def know_addresses(self, rows: Iterable[ViewRow]) -> None:
         """See Membership."""
         book = {r.prefix.hex(): (r.host, r.port) for r in rows if r.prefix != self._shell.prefix}
         if book and self._gateway is not None:
-            self._gateway.post(AddressBook(book))  # type: ignore[arg-type]
+            # At once: whoever learns of the node next may ask the gate for it.
+            self._gateway.send(AddressBook(book))  # type: ignore[arg-type]
 
     def pull(self, name: str, size: int, nodes: list[bytes]) -> None:
         """See Membership."""

@@ -104,6 +104,7 @@ class Gateway:
             return
         ended = self._loop.create_future()
         self._loop.add_reader(self._channel.fileno, self._receive, ended)
+        self._receive(ended)  # the addresses that came before, ahead of the first dial
         ended_work = {asyncio.ensure_future(work) for work in serving}
         await asyncio.wait({ended, *ended_work}, return_when=asyncio.FIRST_COMPLETED)
         with contextlib.suppress(FileNotFoundError):
