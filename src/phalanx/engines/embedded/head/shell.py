@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from phalanx.control.actor_placing import ActorPlacing
 from phalanx.control.actors import ActorTable
 from phalanx.control.groups import GroupTable
@@ -23,6 +25,7 @@ from phalanx.engines.embedded.head.jobs import JobShell
 from phalanx.engines.embedded.head.requests import ControlRequests
 from phalanx.errors import StaleNodeError
 from phalanx.model.ids import PREFIX_BYTES
+from phalanx.node.bundle_table import Inventory
 from phalanx.protocol.cluster_messages import (
     Acked,
     ActorLost,
@@ -188,8 +191,6 @@ class ControlShell:
     # ---- nodes -------------------------------------------------------------------------------
 
     def _join(self, prefix: bytes, message: Ask, now: float) -> None:
-        import msgspec
-
         args = message.args
         row = msgspec.convert(args["row"], ViewRow)
         try:
@@ -205,9 +206,8 @@ class ControlShell:
         self.send_raw(prefix, View(rows))
         self.jobs.node_joined(prefix)
         self.actors.node_joined(record, args["actors"])
-        bundles = args["bundles"]
-        held = [(b["group"], b["index"], b["attempt"], b["is_committed"]) for b in bundles["held"]]
-        self.group_table.inventory(record.node_id, held, bundles["ended"], now)
+        bundles = msgspec.convert(args["bundles"], Inventory)
+        self.group_table.inventory(record.node_id, bundles.held, bundles.ended, now)
 
     def _report(self, prefix: bytes, message: NodeReport, now: float) -> None:
         record = self.nodes.of_prefix(prefix)
