@@ -12,9 +12,8 @@ from typing import Any
 
 import cloudpickle
 
+from phalanx.api.amounts import check_amounts, node_amounts
 from phalanx.api.logging_config import LoggingConfig
-from phalanx.engines.declared_topology import read_topology
-from phalanx.engines.detection import detect, shared_memory_bytes
 from phalanx.engines.embedded.daemons import local_nodes, split_address
 from phalanx.engines.embedded.engine import (
     EmbeddedEngine,
@@ -92,8 +91,9 @@ def init(
     `address` None or "local" starts a runtime that ends with this process; "auto" and HOST:PORT of
     a cluster's head find a node of it on this machine; PHALANX_ADDRESS stands in for None.
     Amounts default to what the machine has. `object_store_memory` is in bytes (default: 30 % of
-    free memory, and what shared memory holds). `topology` says how the GPUs are wired, so that several of one task are close: the name of a known machine such as
-    "dgx_h100", or the text of `nvidia-smi topo -m`; real GPUs are asked. Raises RuntimeError
+    free memory, and what shared memory holds). `topology` says how the GPUs are wired, so that
+    several of one task are close: the name of a known machine such as "dgx_h100", or the text of
+    `nvidia-smi topo -m`; real GPUs are asked. Raises RuntimeError
     when it is running already, unless `ignore_reinit_error`; ValueError and TypeError for
     arguments that cannot be.
     """
@@ -112,7 +112,8 @@ def init(
         if local_mode:
             raise RuntimeError("local_mode is not supported: use num_cpus=1 to go step by step.")
         found = find_node(address, options.get("_temp_dir"))
-        _check_amounts(num_cpus, num_gpus, resources, labels, object_store_memory, namespace)
+        check_amounts(num_cpus, num_gpus, resources, labels, object_store_memory)
+        _check_namespace(namespace)
         check_task_options({"runtime_env": runtime_env})
         hook = _hook(runtime_env, options.get("logging_config"))
         job = JobOptions(
@@ -122,28 +123,22 @@ def init(
             _check_connecting(num_cpus, num_gpus, resources, labels, object_store_memory)
             engine = EmbeddedEngine.connect(found, job, _print_log, _print_warning)
             return _begin(engine, runtime_env)
-        if topology:
-            read_topology(topology)
-        machine = detect()
-        total: dict[str, float] = {
-            "CPU": machine.cpus if num_cpus is None else num_cpus,
-            "GPU": len(machine.gpus) if num_gpus is None else num_gpus,
-            "memory": float(options.get("_memory") or 0.7 * machine.memory_bytes),
-            "object_store_memory": float(object_store_memory or shared_memory_bytes()),
-            "node:127.0.0.1": 1.0,
-            "node:__internal_head__": 1.0,
-            **(resources or {}),
-        }
-        if machine.gpus and total["GPU"]:
-            total[f"accelerator_type:{machine.gpus[0].model}"] = 1.0
-            topology = topology or "detect"
-        start = StartOptions(
-            resources={name: amount for name, amount in total.items() if amount},
-            labels=dict(labels or {}),
-            object_store_bytes=int(total["object_store_memory"]),
-            prestart=min(int(total["CPU"]), 8),
-            temp_dir=options.get("_temp_dir"),
+        amounts = node_amounts(
+            num_cpus,
+            num_gpus,
+            resources,
+            object_store_memory,
+            memory=options.get("_memory"),
             topology=topology or "",
+            is_first=True,
+        )
+        start = StartOptions(
+            resources=amounts.resources,
+            labels=dict(labels or {}),
+            object_store_bytes=amounts.object_store_bytes,
+            prestart=min(int(amounts.resources.get("CPU", 0)), 8),
+            temp_dir=options.get("_temp_dir"),
+            topology=amounts.topology,
         )
         engine = EmbeddedEngine.start(start, job, _print_log, _print_warning)
         return _begin(engine, runtime_env)
@@ -242,40 +237,7 @@ def _check_options(options: dict[str, Any]) -> None:
         raise RuntimeError(f"Unknown keyword argument(s) of init: {', '.join(unknown)}.")
 
 
-def _check_amounts(  # noqa: PLR0912  (one line an argument)
-    num_cpus: Any, num_gpus: Any, resources: Any, labels: Any, store: Any, namespace: Any
-) -> None:
-    for name, amount in (("num_cpus", num_cpus), ("num_gpus", num_gpus)):
-        if amount is None:
-            continue
-        if isinstance(amount, bool) or not isinstance(amount, int | float):
-            raise TypeError(f"{name} must be a number, got {amount!r}.")
-        if not amount >= 0 or amount == float("inf") or amount != int(amount):
-            raise ValueError(f"{name} must be a whole number of at least 0, got {amount!r}.")
-    if resources is not None:
-        if not isinstance(resources, dict):
-            raise TypeError(f"resources must be a dict, got {type(resources).__name__}.")
-        for key, amount in resources.items():
-            if key in ("CPU", "GPU", "memory", "object_store_memory"):
-                raise ValueError(
-                    f"resources may not name {key}: use num_cpus, num_gpus, _memory or "
-                    "object_store_memory."
-                )
-            if isinstance(amount, bool) or not isinstance(amount, int | float):
-                raise TypeError(f"resources[{key!r}] must be a number, got {amount!r}.")
-            if not amount >= 0 or amount == float("inf") or amount != int(amount):
-                raise ValueError(
-                    f"resources[{key!r}] must be a whole number of at least 0, got {amount!r}; "
-                    "requests may ask for shares of it."
-                )
-    if labels is not None and not isinstance(labels, dict):
-        raise TypeError(f"labels must be a dict, got {type(labels).__name__}.")
-    if store is not None and (isinstance(store, bool) or not isinstance(store, int | float)):
-        raise TypeError(f"object_store_memory must be a number of bytes, got {store!r}.")
-    if store is not None and store < 75 * 1024 * 1024:
-        raise ValueError(
-            f"object_store_memory must be at least 78643200 bytes (75 MiB), got {store!r}."
-        )
+def _check_namespace(namespace: Any) -> None:
     if namespace is not None and not isinstance(namespace, str):
         raise TypeError(f"namespace must be a string, got {namespace!r}.")
     if namespace == "":
