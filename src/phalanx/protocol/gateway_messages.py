@@ -53,6 +53,7 @@ class Unable(msgspec.Struct, array_like=True, tag=11):
     """The gateway cannot start, and ends. The sentence says what to change."""
 
     reason: str
+    is_about_token: bool = False
 
 
 class Pulled(msgspec.Struct, array_like=True, tag=12):

@@ -49,6 +49,7 @@ class Connection:
         "on_writable",
         "peer",
         "refusal",
+        "refusal_status",
         "sock",
         "tag",
     )
@@ -77,6 +78,8 @@ class Connection:
         """Whether another socket stands behind the descriptor since it was last registered."""
         self.refusal = ""
         """Why the gate could not reach the other process."""
+        self.refusal_status = 0
+        """Which kind of reason that is, a `Status`."""
 
     def post(self, message: Message) -> None:
         """Put a message into the outbox."""
@@ -174,6 +177,7 @@ class Connection:
         data, sockets = _receive_with_sockets(self.sock, _RECV_BYTES)
         if not sockets:
             self.refusal = data[1:].decode("utf-8", "replace") or "the gate is gone"
+            self.refusal_status = data[0] if data else 0
             return None
         self._switch(sockets[0])
         with self._lock:

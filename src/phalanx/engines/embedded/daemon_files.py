@@ -27,9 +27,16 @@ class Announcement(msgspec.Struct, kw_only=True):
     is_private: bool = False
 
 
-def announce(session: Session, ready_fd: int, what: Announcement | str) -> None:
+class Failure(msgspec.Struct):
+    """Why a daemon could not start, for people."""
+
+    reason: str
+    is_about_token: bool = False
+
+
+def announce(session: Session, ready_fd: int, what: Announcement | Failure) -> None:
     """Say that the daemon serves, or in a sentence why it cannot."""
-    ready = what if isinstance(what, str) else msgspec.to_builtins(what)
+    ready = msgspec.to_builtins(what)
     if isinstance(what, Announcement):
         path = os.path.join(session.directory, _NAME)
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

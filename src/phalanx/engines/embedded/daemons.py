@@ -16,9 +16,9 @@ import msgspec
 
 from phalanx.engines.embedded import cluster_token
 from phalanx.engines.embedded import session as sessions
-from phalanx.engines.embedded.daemon_files import Announcement, daemons, environment
+from phalanx.engines.embedded.daemon_files import Announcement, Failure, daemons, environment
 from phalanx.engines.embedded.session import Session
-from phalanx.errors import SystemFailureError
+from phalanx.errors import AuthenticationError, SystemFailureError
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 10.0
@@ -86,7 +86,10 @@ class Daemon:
 
 
 def start_head(options: HeadOptions, parent_fd: int = -1) -> Daemon:
-    """Start a head and wait until it serves. Raises SystemFailureError with its reason."""
+    """Start a head and wait until it serves.
+
+    Raises AuthenticationError for a token that cannot be used, else SystemFailureError.
+    """
     token_file = options.token_file or cluster_token.default_path()
     cluster_token.ensure(token_file)
     session = sessions.create(options.temp_dir)
@@ -104,7 +107,10 @@ def start_head(options: HeadOptions, parent_fd: int = -1) -> Daemon:
 
 
 def start_node(options: NodeOptions, parent_fd: int = -1) -> Daemon:
-    """Start a node and wait until it has joined. Raises SystemFailureError with its reason."""
+    """Start a node and wait until it has joined.
+
+    Raises AuthenticationError when the token is not the cluster's, else SystemFailureError.
+    """
     session = sessions.create(options.temp_dir)
     config = node_config(options, session)
     module = "phalanx.engines.embedded.node_process"
@@ -198,8 +204,11 @@ def _wait_ready(fd: int, log_path: str) -> Announcement:
             raise SystemFailureError(f"The daemon ended while starting: {_tail(log_path)}")
         data += chunk
     told = json.loads(data)
-    if isinstance(told, str):
-        raise SystemFailureError(told)
+    if "reason" in told:
+        failure = msgspec.convert(told, Failure)
+        raise (AuthenticationError if failure.is_about_token else SystemFailureError)(
+            failure.reason
+        )
     return msgspec.convert(told, Announcement)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from phalanx.engines.embedded.connection import Connection
-from phalanx.engines.embedded.daemon_files import Announcement, announce
+from phalanx.engines.embedded.daemon_files import Announcement, Failure, announce
 from phalanx.engines.embedded.gateway.channel import GatewayChannel
 from phalanx.engines.embedded.gateway.config import GatewayConfig
 from phalanx.engines.embedded.gateway.gate import request_dial
@@ -23,6 +23,7 @@ from phalanx.engines.embedded.session import started_at
 from phalanx.model.ids import CONTROL, PREFIX_BYTES, node_process_id
 from phalanx.protocol.cluster_messages import Acked, Answer, Ask, NodeReport, View, ViewRow
 from phalanx.protocol.gateway_messages import AddressBook, Listening, Pull, Pulled, Unable
+from phalanx.protocol.handshake import Status
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
 
 if TYPE_CHECKING:
@@ -98,7 +99,10 @@ class Member:
         self._is_viewing = False
         if connection.refusal and not self._is_announced:
             where = self._shell.config.address
-            self._refused(f"The head at {where} cannot be reached: {connection.refusal}")
+            self._refused(
+                f"The head at {where} cannot be reached: {connection.refusal.rstrip('.')}.",
+                connection.refusal_status == Status.WRONG_TOKEN,
+            )
         return True
 
     def on_message(self, connection: Connection, message: Any) -> None:
@@ -123,7 +127,7 @@ class Member:
                 self._address = (message.host, message.port)
                 self._dial()
             case Unable():
-                self._refused(message.reason)
+                self._refused(message.reason, message.is_about_token)
             case Pulled():
                 if message.ok and message.seconds > 0:
                     self._shell.bandwidth = self._shell.bandwidth.with_sample(
@@ -183,13 +187,13 @@ class Member:
             )
         )
 
-    def _refused(self, reason: str) -> None:
+    def _refused(self, reason: str, is_about_token: bool = False) -> None:
         """There is no place for this node in that cluster."""
-        self._announce(reason)
+        self._announce(Failure(reason, is_about_token))
         self._shell.note(reason)
         self._shell.stop()
 
-    def _announce(self, what: Announcement | str) -> None:
+    def _announce(self, what: Announcement | Failure) -> None:
         if not self._is_announced:
             self._is_announced = True
             announce(self._shell.session, self._shell.config.ready_fd, what)

@@ -99,7 +99,7 @@ class Gateway:
         try:
             serving = self._start()
         except (_CannotStart, AuthenticationError) as error:
-            self._channel.send(Unable(str(error)))
+            self._channel.send(Unable(str(error), isinstance(error, AuthenticationError)))
             self._channel.drain_all(1.0)
             return
         ended = self._loop.create_future()

@@ -17,7 +17,7 @@ import msgspec
 from phalanx.control.nodes import HealthLimits
 from phalanx.engines.embedded import session as sessions
 from phalanx.engines.embedded.connection import Connection, listen
-from phalanx.engines.embedded.daemon_files import Announcement, announce
+from phalanx.engines.embedded.daemon_files import Announcement, Failure, announce
 from phalanx.engines.embedded.gateway.channel import GatewayChannel
 from phalanx.engines.embedded.gateway.config import GatewayConfig
 from phalanx.engines.embedded.gateway.starting import start_gateway
@@ -119,7 +119,8 @@ class HeadProcess:
                     ),
                 )
             case Unable():
-                announce(self._config.session, self._config.ready_fd, message.reason)
+                failure = Failure(message.reason, message.is_about_token)
+                announce(self._config.session, self._config.ready_fd, failure)
                 self._stop()
             case AuthFailed():
                 print(
@@ -182,7 +183,7 @@ def main() -> NoReturn:
     except BaseException as error:
         traceback.print_exc()
         with contextlib.suppress(OSError):
-            announce(config.session, config.ready_fd, str(error))
+            announce(config.session, config.ready_fd, Failure(str(error)))
     finally:
         sessions.remove(config.session)
     os._exit(code)
