@@ -52,7 +52,7 @@ CODES = """
     capability_below_descendant children_guarantee_above_parent children_deserved_above_parent
     queue_protected has_children has_allocated_pods
     min_member_negative subgroup_name_invalid subgroup_size_invalid
-    flow_target_unknown flow_not_dag duplicate_flow_name no_flows
+    flow_target_unknown flow_not_dag no_flows
     schedule_missing schedule_invalid schedule_has_timezone timezone_unknown cron_name_too_long
     deadline_negative history_limit_negative
     no_members member_type_invalid not_one_selector regex_invalid regex_missing no_labels

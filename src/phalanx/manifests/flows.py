@@ -16,19 +16,21 @@ MAX_CRON_NAME = 52
 
 def read_flow(at: Fields, name: str, namespace: str) -> FlowSpec:
     """A flow; its templates are looked up when it runs."""
-    steps = tuple(_step(item) for item in at.items("flows"))
+    steps: dict[str, Step] = {}
+    for i, item in enumerate(at.items("flows")):
+        step = _step(item)
+        if step.name in steps:
+            reason = f"step {step.name!r} stands here twice, and runs once: the first is taken"
+            at.warn(("flows", i, "name"), "duplicate_flow_name", reason)
+        steps.setdefault(step.name, step)
     if not steps:
         at.error("flows", "no_flows", "a flow has at least one step")
-    names = [step.name for step in steps]
-    for i, step in enumerate(steps):
-        if step.name in names[:i]:
-            reason = f"two steps are called {step.name!r}; each would make the same job"
-            at.error(("flows", i, "name"), "duplicate_flow_name", reason)
+    for i, step in enumerate(steps.values()):
         for target in step.targets:
-            if target not in names:
-                reason = f"{target!r} is no step of this flow; there are {', '.join(names)}"
+            if target not in steps:
+                reason = f"{target!r} is no step of this flow; there are {', '.join(steps)}"
                 at.error(("flows", i, "dependsOn", "targets"), "flow_target_unknown", reason)
-    ring = find_cycle({step.name: step.targets for step in steps})
+    ring = find_cycle({name: step.targets for name, step in steps.items()})
     if ring:
         at.error("flows", "flow_not_dag", f"steps wait in a ring: {' -> '.join(ring)}")
     retain = at.choice("jobRetainPolicy", ("retain", "delete"), "retain")
@@ -36,7 +38,7 @@ def read_flow(at: Fields, name: str, namespace: str) -> FlowSpec:
     return FlowSpec(
         name=name,
         namespace=namespace,
-        steps=steps,
+        steps=tuple(steps.values()),
         retain="delete" if retain == "delete" else "retain",
     )
 

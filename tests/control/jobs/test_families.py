@@ -98,6 +98,15 @@ def test_a_flow_runs_each_step_when_those_before_it_are_done():
     assert flow.state == st.SUCCEED
 
 
+def test_a_step_that_stands_there_twice_runs_once():
+    text = "kind: JobFlow\nmetadata: {name: f}\nspec: {flows: [{name: a}, {name: a}]}"
+    manifests, warnings = read_checked(text)
+    assert [f.path for f in warnings if f.code == "duplicate_flow_name"] == ["spec.flows[1].name"]
+    spec = manifests[0].spec
+    assert isinstance(spec, FlowSpec)
+    assert [step.name for step in spec.steps] == ["a"]
+
+
 @pytest.mark.parametrize("state", ["Failed", "Terminated"])
 def test_a_flow_fails_with_any_of_its_jobs(state):
     flow = Flow(DIAMOND)

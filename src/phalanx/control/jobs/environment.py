@@ -9,9 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-import msgspec
-
-from phalanx.control.jobs.frameworks import framework_setup, local_ranks, ranked
+from phalanx.control.jobs.frameworks import framework_setup
 from phalanx.control.jobs.places import Gang, MemberSetup, PortNeed
 from phalanx.manifests.plugins import options
 from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup
@@ -52,48 +50,32 @@ def member_setup(gang: Gang, group: str, index: int) -> MemberSetup:
     if gang.job.plugin("env") is not None:
         env["VK_TASK_INDEX"] = str(index)
     env |= _rendezvous(gang, group, index)
-    setup = MemberSetup(env=env, files={})
+    files: dict[str, str] = {}
     if gang.job.plugin("svc") is not None:
-        setup = _with_hosts(setup, gang)
-    return framework_setup(setup, gang, group, index)
+        variables, lists = gang.hosts
+        env |= variables
+        files |= lists
+    return framework_setup(MemberSetup(env=env, files=files), gang, group, index)
 
 
 def _rendezvous(gang: Gang, group: str, index: int) -> dict[str, str]:
-    """What torch.distributed and its kin read. With the pytorch plugin, only its master and
-    workers have ranks, as in Volcano."""
+    """What torch.distributed and its kin read."""
+    ranks, me = gang.rendezvous, (group, index)
     arguments = gang.job.plugin("pytorch")
-    order = ranked(gang)
-    port = str(gang.ports[0]) if gang.ports else ""
-    if arguments is not None:
-        chosen = options("pytorch", arguments)
-        roles = (chosen["master"], chosen["worker"])
-        order = [key for role in roles for key in order if key[0] == role]
-        port = chosen["port"] or port
+    port = "" if arguments is None else options("pytorch", arguments)["port"]
+    if not port and gang.ports:
+        port = str(gang.ports[0])
     env: dict[str, str] = {}
-    if order:
-        env["MASTER_ADDR"] = gang.place(*order[0]).address
-        env["WORLD_SIZE"] = str(len(order))
+    if ranks.order:
+        env["MASTER_ADDR"] = gang.place(*ranks.order[0]).address
+        env["WORLD_SIZE"] = str(len(ranks.order))
     if port:
         env["MASTER_PORT"] = port
-    if (group, index) in order:
-        local = local_ranks(gang, order)
-        node = gang.place(group, index).node
-        env["RANK"] = str(order.index((group, index)))
-        env["LOCAL_RANK"] = str(local[group, index])
-        env["LOCAL_WORLD_SIZE"] = str(sum(1 for key in order if gang.place(*key).node == node))
+    if me in ranks.rank:
+        env["RANK"] = str(ranks.rank[me])
+        env["LOCAL_RANK"] = str(ranks.local[me])
+        env["LOCAL_WORLD_SIZE"] = str(ranks.on_node[gang.place(*me).node])
     return env
-
-
-def _with_hosts(setup: MemberSetup, gang: Gang) -> MemberSetup:
-    """Volcano's svc plugin: who is where, by group, as variables and as files."""
-    env, files = dict(setup.env), dict(setup.files)
-    for group in gang.job.groups:
-        hosts = gang.addresses(group.name)
-        word = group.name.replace("-", "_")
-        env[f"VC_{word.upper()}_HOSTS"] = ",".join(hosts)
-        env[f"VC_{word.upper()}_NUM"] = str(len(hosts))
-        files[f"{word}.host"] = "\n".join(hosts)
-    return msgspec.structs.replace(setup, env=env, files=files)
 
 
 def _port_labels(group: TaskGroup, gang: Gang) -> str:

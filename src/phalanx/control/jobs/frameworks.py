@@ -14,22 +14,6 @@ TENSORFLOW_PORT = 2222
 RAY_PORTS = {"port": 6379, "dashboardPort": 8265, "clientPort": 10001}
 
 
-def ranked(gang: Gang) -> list[Key]:
-    """The placed members in the order of their ranks: by group as in the manifest, then index."""
-    return [key for group in gang.job.groups for key in gang.members(group.name)]
-
-
-def local_ranks(gang: Gang, order: list[Key]) -> dict[Key, int]:
-    """How many members of lower rank are on the same node."""
-    seen: dict[str, int] = {}
-    out: dict[Key, int] = {}
-    for key in order:
-        node = gang.place(*key).node
-        out[key] = seen.get(node, 0)
-        seen[node] = out[key] + 1
-    return out
-
-
 def framework_setup(setup: MemberSetup, gang: Gang, group: str, index: int) -> MemberSetup:
     """The setup with what the job's plugins add to it."""
     env, files, command = dict(setup.env), dict(setup.files), setup.command
@@ -51,14 +35,12 @@ def framework_setup(setup: MemberSetup, gang: Gang, group: str, index: int) -> M
 
 
 def _tensorflow(gang: Gang, chosen: Options, group: str, index: int) -> str:
-    local = local_ranks(gang, ranked(gang))
-
     def endpoint(key: Key) -> str:
         place = gang.place(*key)
         if chosen["port"]:
             port = int(chosen["port"])
         else:
-            port = place.ports[0] if place.ports else TENSORFLOW_PORT + local[key]
+            port = place.ports[0] if place.ports else TENSORFLOW_PORT + gang.ranks.local[key]
         return f"{place.address}:{port}"
 
     cluster = {}

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 
 import msgspec
 
+from phalanx.manifests.plugins import options
 from phalanx.model.jobs.spec import JobSpec
 
 Key = tuple[str, int]
 """A member: its group and its index."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranks:
+    """Members in the order of their ranks; each one's rank, in all and on its node."""
+
+    order: list[Key]
+    rank: dict[Key, int]
+    local: dict[Key, int]
+    on_node: dict[str, int]
 
 
 class MemberPlace(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,9 +35,10 @@ class MemberPlace(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int = 1
 
 
-class Gang(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Gang:
     """A job whose members have places. `ports` are free on every node of it; files for a member
-    go into `directory`."""
+    go into `directory`. What all members share is found out once."""
 
     job: JobSpec
     places: Mapping[Key, MemberPlace]
@@ -34,13 +48,58 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True):
     def place(self, group: str, index: int) -> MemberPlace:
         return self.places[group, index]
 
+    @cached_property
+    def _by_group(self) -> dict[str, list[Key]]:
+        groups: dict[str, list[Key]] = {}
+        for key in sorted(self.places):
+            groups.setdefault(key[0], []).append(key)
+        return groups
+
     def members(self, group: str) -> list[Key]:
         """The placed members of a group, by index."""
-        return sorted(key for key in self.places if key[0] == group)
+        return self._by_group.get(group, [])
 
     def addresses(self, group: str) -> list[str]:
         """Where the placed members of a group are, by index; a node as often as it has some."""
         return [self.places[key].address for key in self.members(group)]
+
+    @cached_property
+    def ranks(self) -> Ranks:
+        """All placed members, by group as in the manifest, then by index."""
+        return self._ranked([group.name for group in self.job.groups])
+
+    @cached_property
+    def rendezvous(self) -> Ranks:
+        """Those that meet in torch.distributed: all, or with the pytorch plugin only its master
+        and its workers, the master first, as in Volcano."""
+        arguments = self.job.plugin("pytorch")
+        if arguments is None:
+            return self.ranks
+        chosen = options("pytorch", arguments)
+        return self._ranked([chosen["master"], chosen["worker"]])
+
+    def _ranked(self, groups: list[str]) -> Ranks:
+        order = [key for group in groups for key in self.members(group)]
+        on_node: dict[str, int] = {}
+        local = {}
+        for key in order:
+            node = self.places[key].node
+            local[key] = on_node.get(node, 0)
+            on_node[node] = local[key] + 1
+        rank = {key: number for number, key in enumerate(order)}
+        return Ranks(order=order, rank=rank, local=local, on_node=on_node)
+
+    @cached_property
+    def hosts(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Volcano's svc plugin: who is where, by group, as variables and as files."""
+        env, files = {}, {}
+        for group in self.job.groups:
+            hosts = self.addresses(group.name)
+            word = group.name.replace("-", "_")
+            env[f"VC_{word.upper()}_HOSTS"] = ",".join(hosts)
+            env[f"VC_{word.upper()}_NUM"] = str(len(hosts))
+            files[f"{word}.host"] = "\n".join(hosts)
+        return env, files
 
 
 class MemberSetup(msgspec.Struct, frozen=True, kw_only=True):
