@@ -23,6 +23,11 @@ class Membership(Protocol):
     """Why the head takes this node for dead; then it must come back as a new one."""
 
     @property
+    def is_blind(self) -> bool:
+        """Whether nothing is heard of other nodes, as there is no head."""
+        ...
+
+    @property
     def link(self) -> ControlLink:
         """The way to the control store."""
         ...
@@ -41,6 +46,10 @@ class Membership(Protocol):
 
     def round(self) -> None:
         """All messages that had come are handled."""
+        ...
+
+    def awaits_view(self, now: float) -> bool:
+        """Whether what is known of other nodes is old, and news are on their way."""
         ...
 
     def report_soon(self) -> None:
@@ -161,6 +170,15 @@ class Alone:
     def round(self) -> None:
         """See Membership."""
         self._mailbox.empty()
+
+    @property
+    def is_blind(self) -> bool:
+        """There is no other node."""
+        return False
+
+    def awaits_view(self, now: float) -> bool:
+        """There is no other node."""
+        return False
 
     def report_now(self) -> None:
         """See Membership."""
