@@ -63,9 +63,9 @@ def real_capabilities(cluster: Cluster) -> list[tuple[Amount, Amount]]:
     return out
 
 
-def let_in(session: Session, job: Job, chain: Sequence[Holding]) -> bool:
-    """Promise the job's minimum to its queue and the queues above it, if every one of them may use
-    as much; else say by how much it is too much, and promise nothing."""
+def may_enter(session: Session, job: Job, chain: Sequence[Holding]) -> bool:
+    """Whether its queue and the queues above it may all use as much as the job's minimum; else says
+    by how much it is too much."""
     least = job.min_resources
     if least is None:
         return True
@@ -85,9 +85,14 @@ def let_in(session: Session, job: Job, chain: Sequence[Holding]) -> bool:
             session.refuse(job, Rejection(reason="queue-capability", detail=detail))
         if over:
             return False
-    for node in chain:
-        node.account.inqueue.add(least)
     return True
+
+
+def set_aside(job: Job, chain: Sequence[Holding]) -> None:
+    """Count the minimum of a job that was let in, whoever let it, in its queue and those above."""
+    if job.min_resources is not None:
+        for node in chain:
+            node.account.inqueue.add(job.min_resources)
 
 
 def kept_on_trial(session: Session, plugin: str) -> bool:

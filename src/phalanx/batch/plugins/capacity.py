@@ -37,7 +37,7 @@ from phalanx.batch.jobs import Job
 from phalanx.batch.klass import Klass
 from phalanx.batch.plan import Rejection
 from phalanx.batch.plugin_parts.quota_tree import ROOT, QuotaNode, QuotaTree
-from phalanx.batch.plugin_parts.quotas import kept_on_trial, let_in, real_capabilities
+from phalanx.batch.plugin_parts.quotas import kept_on_trial, may_enter, real_capabilities, set_aside
 from phalanx.batch.session import Session
 
 
@@ -71,6 +71,7 @@ class Capacity:
             ("preemptive", self._preemptive),
             ("room", self._room),
             ("job_enqueueable", self._enqueueable),
+            ("job_enqueued", self._enqueued),
             ("dry_run", self._dry_run),
             ("changed", self._changed),
         ]
@@ -128,7 +129,10 @@ class Capacity:
         if not self._usable(job.queue):
             self._session.refuse(job, Rejection(reason="queue-closed"))
             return REJECT
-        return PERMIT if let_in(self._session, job, self._chain(job.queue)) else REJECT
+        return PERMIT if may_enter(self._session, job, self._chain(job.queue)) else REJECT
+
+    def _enqueued(self, job: Job) -> None:
+        set_aside(job, self._chain(job.queue))
 
     def _preemptive(self, queue: int, request: Vector) -> bool:
         if not self._tree.ready or self._cluster.queues[queue].state != "Open":

@@ -21,7 +21,13 @@ from phalanx.batch.hooks import PERMIT, REJECT
 from phalanx.batch.jobs import Job
 from phalanx.batch.klass import Klass
 from phalanx.batch.plan import Rejection
-from phalanx.batch.plugin_parts.quotas import Holding, kept_on_trial, let_in, real_capabilities
+from phalanx.batch.plugin_parts.quotas import (
+    Holding,
+    kept_on_trial,
+    may_enter,
+    real_capabilities,
+    set_aside,
+)
 from phalanx.batch.session import Session
 
 
@@ -46,6 +52,7 @@ class Proportion:
             ("room", self._room),
             ("preemptive", self._preemptive),
             ("job_enqueueable", self._enqueueable),
+            ("job_enqueued", self._enqueued),
             ("dry_run", self._dry_run),
             ("changed", self._changed),
         )
@@ -95,7 +102,10 @@ class Proportion:
         if self._cluster.queues[job.queue].state != "Open":
             self._session.refuse(job, Rejection(reason="queue-closed"))
             return REJECT
-        return PERMIT if let_in(self._session, job, [self.entries[job.queue]]) else REJECT
+        return PERMIT if may_enter(self._session, job, [self.entries[job.queue]]) else REJECT
+
+    def _enqueued(self, job: Job) -> None:
+        set_aside(job, [self.entries[job.queue]])
 
     def _dry_run(self, _: int) -> bool:
         return kept_on_trial(self._session, self.name)
