@@ -248,12 +248,6 @@ class Acked(msgspec.Struct, array_like=True, tag=96):
     token: int
 
 
-class Drain(msgspec.Struct, array_like=True, tag=91):
-    """Control to node: take no new work; end when what runs has ended."""
-
-    reason: str
-
-
 class CopyMade(msgspec.Struct, array_like=True, tag=92):
     """Node to node: the sender has a copy of this object, and is to be told when it goes."""
 
@@ -289,7 +283,6 @@ ClusterMessage = (
     | Committed
     | GiveBackBundles
     | GroupKnown
-    | Drain
     | CopyMade
     | Prefetch
     | BundlesGone

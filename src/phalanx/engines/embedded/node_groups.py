@@ -50,8 +50,11 @@ class NodeGroups:
     def prepare(self, message: PrepareBundles) -> None:
         """Set bundles aside, all or none."""
         bundles = {i: ResourceSet.from_mapping(b) for i, b in message.bundles.items()}
-        ok = self._shell.bundles.prepare(message.group, message.attempt, bundles, time.monotonic())
-        self._shell.control.tell(Prepared(message.group, message.attempt, ok))
+        shell = self._shell
+        ok = not shell.leases.is_draining and shell.bundles.prepare(
+            message.group, message.attempt, bundles, time.monotonic()
+        )
+        shell.control.tell(Prepared(message.group, message.attempt, ok))
 
     def commit(self, message: CommitBundles) -> None:
         """What was set aside may be used."""

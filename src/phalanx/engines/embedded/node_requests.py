@@ -44,6 +44,8 @@ FOR_CONTROL = frozenset(
     }
 )
 """What only the control store knows."""
+FOR_VISITORS = frozenset({"status", "drain_node"})
+"""What may be asked by who is no driver and no worker."""
 _NEEDS_REPORT = frozenset({"available_resources", "cluster_resources", "nodes", "create_group"})
 
 
