@@ -132,6 +132,7 @@ class Outlook:
             if session.room(job, ask.klass, len(alike)) < len(alike):
                 return None
             fits = np.where(session.placer.answers(ask).static, rooms(left, ask.klass), 0)
+            fits = np.minimum(fits, len(alike))
             if int(fits.sum()) < len(alike):
                 return None
             homes = np.repeat(np.argsort(-fits, kind="stable"), np.sort(fits)[::-1])

@@ -5,6 +5,9 @@ A job that does not fit is passed over, unless `strict`: then nobody of its queu
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+from phalanx.batch.accepted import FLAG, Accepted
 from phalanx.batch.arguments import Arguments, flag
 from phalanx.batch.jobs import PENDING, Job
 from phalanx.batch.klass import Klass
@@ -16,6 +19,7 @@ class FirstInFirstOut:
     """`strict` false."""
 
     name = "fifo"
+    accepts: ClassVar[Accepted] = {"strict": FLAG}
 
     def __init__(self, arguments: Arguments) -> None:
         self._strict = flag(arguments, "strict", False)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+from phalanx.batch.accepted import Accepted
 from phalanx.batch.arguments import Arguments
 from phalanx.batch.plugin_parts.service import Service, rank_jobs
 from phalanx.batch.session import Session
@@ -11,6 +14,7 @@ class ShortestJobFirst:
     """No arguments. Jobs that do not tell their `run_time_s` come last."""
 
     name = "sjf"
+    accepts: ClassVar[Accepted] = {}
 
     def __init__(self, arguments: Arguments) -> None:
         del arguments

@@ -5,6 +5,9 @@ A job of few GPUs comes before one as long of many; what is behind gives way.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+from phalanx.batch.accepted import Accepted
 from phalanx.batch.arguments import Arguments
 from phalanx.batch.jobs import Job
 from phalanx.batch.plugin_parts.service import Service, rank_jobs
@@ -16,6 +19,7 @@ class ShortestRemainingServiceFirst:
     one of one GPU."""
 
     name = "srsf"
+    accepts: ClassVar[Accepted] = {}
 
     def __init__(self, arguments: Arguments) -> None:
         del arguments

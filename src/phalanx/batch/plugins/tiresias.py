@@ -11,9 +11,12 @@ over keeps that in `ServiceQueues` and tells each podgroup's `turn`; without it 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, TypeGuard
 
+from phalanx.batch.accepted import Accepted, Kind
 from phalanx.batch.arguments import Arguments
 from phalanx.batch.jobs import Job
 from phalanx.batch.plugin_parts.service import Service, rank_jobs
@@ -25,10 +28,22 @@ CLOSE = 1e-6
 """GPU-seconds by which times that were added up may miss the limit that they are to reach."""
 
 
+def _rising(given: Any) -> TypeGuard[Sequence[float]]:
+    if not isinstance(given, list | tuple) or not given:
+        return False
+    if not all(isinstance(x, int | float) and not isinstance(x, bool) for x in given):
+        return False
+    return given[0] > 0 and all(a < b for a, b in itertools.pairwise(given))
+
+
+RISING = Kind(says="rising positive numbers", good=_rising)
+
+
 class Tiresias:
     """`limits` [3250, 7200]: GPU-seconds, one number fewer than there are queues."""
 
     name = "tiresias"
+    accepts: ClassVar[Accepted] = {"limits": RISING}
 
     def __init__(self, arguments: Arguments) -> None:
         self._limits = limits_of(arguments)
@@ -49,10 +64,7 @@ class Tiresias:
 def limits_of(arguments: Arguments) -> tuple[float, ...]:
     """The argument `limits` as rising numbers; anything else leaves the default."""
     given = arguments.get("limits")
-    if not isinstance(given, Sequence) or isinstance(given, str):
-        return LIMITS
-    limits = tuple(float(x) for x in given if isinstance(x, int | float) and x > 0)
-    return limits if limits and sorted(limits) == list(limits) else LIMITS
+    return tuple(float(x) for x in given) if _rising(given) else LIMITS
 
 
 class ServiceQueues:

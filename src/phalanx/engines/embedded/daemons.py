@@ -22,6 +22,7 @@ from phalanx.errors import AuthenticationError, SystemFailureError
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 10.0
+KEEP_LOGS = 50
 
 
 class HeadOptions(msgspec.Struct, kw_only=True):
@@ -69,6 +70,7 @@ class Daemon:
         self.process = process
         self.session = session
         self.told = told
+        self.log_path = _log_of(session)
 
     def kill(self) -> None:
         """End it at once, with all its helpers, as a machine that loses its power would."""
@@ -161,7 +163,7 @@ def _start(
 ) -> Daemon:
     ready_read, ready_write = os.pipe()
     config["ready_fd"], config["parent_fd"] = ready_write, parent_fd
-    log_path = os.path.join(session.logs, "daemon.log")
+    log_path = _log_of(session)
     log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         process = subprocess.Popen(
@@ -190,6 +192,20 @@ def _start(
     finally:
         os.close(ready_read)
     return Daemon(process, session, told)
+
+
+def _log_of(session: Session) -> str:
+    """A daemon's log, which outlives its session; those of the oldest go."""
+    directory = os.path.join(os.path.dirname(session.directory), "logs")
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(directory, 0o700)
+    logs = sorted(
+        (os.path.join(directory, name) for name in os.listdir(directory)), key=os.path.getmtime
+    )
+    for path in logs[: max(len(logs) - KEEP_LOGS, 0)]:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+    return os.path.join(directory, f"{session.name}.log")
 
 
 def _wait_ready(fd: int, log_path: str) -> Announcement:

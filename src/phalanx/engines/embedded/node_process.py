@@ -70,9 +70,6 @@ def come_back(config: NodeConfig) -> NoReturn:
     os.write(source, text)
     os.lseek(source, 0, os.SEEK_SET)
     os.dup2(source, 0)
-    log = os.open(os.path.join(session.logs, "daemon.log"), os.O_WRONLY | os.O_CREAT, 0o600)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
     if config.parent_fd >= 0:
         os.set_inheritable(config.parent_fd, True)
     os.execv(sys.executable, [sys.executable, "-m", __spec__.name, "-1"])

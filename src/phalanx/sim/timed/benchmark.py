@@ -1,7 +1,7 @@
 """How long a synthetic day takes, on clusters that grow: `run(clock)` gives a row for each.
 
-The configuration is that of Volcano's chart; a cycle runs every virtual minute in which something
-changed. Nothing here reads a clock: the caller hands in `clock` (seconds).
+The configuration is that of Volcano's chart; a cycle runs every two virtual minutes in which
+something changed. Nothing here reads a clock: the caller hands in `clock` (seconds).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from phalanx.sim.timed.workload import Rules
 
 SIZES = ((10_000, 100), (100_000, 1_000), (1_000_000, 10_000))
 """Tasks and machines."""
-RULES = Rules(period_s=60.0, sample_s=600.0)
+RULES = Rules(period_s=120.0, sample_s=600.0)
 SEED = 42
 
 

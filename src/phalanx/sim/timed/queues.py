@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from phalanx.batch.documents import Document, Place
 from phalanx.batch.reading import amounts_of, queue_of
 from phalanx.batch.specs import QueueSpec
@@ -48,8 +46,3 @@ def _object(at: Place) -> QueueSpec:
         reclaimable=spec.get("reclaimable").flag(True),
         parent=spec.get("parent").text(""),
     )
-
-
-def queues_for(names: Iterable[str]) -> tuple[QueueSpec, ...]:
-    """A queue of weight 1 for each of the names, where nobody wrote a file."""
-    return tuple(QueueSpec(name=name) for name in sorted(set(names)))

@@ -3,7 +3,7 @@
 Half of the machines have 64 cores, the other half 96 cores and 8 GPUs. Two of five tasks want 1, 2,
 4 or 8 GPUs, the others 1 to 8 cores; they come in gangs of 1 to 64 from twenty queues, twice as
 many at noon as at midnight. Run times are log-normal with a mean of about an hour for 100 tasks a
-machine, so that the GPUs are wanted to four fifths over the day and to more than all at noon.
+machine, so that the GPUs are wanted to seven tenths over the day and nearly all at noon.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ GPU_GANGS = 0.625
 GPUS = (1, 1, 1, 2, 2, 4, 8)
 SPREAD = 1.2
 """Standard deviation of the logarithm of run times."""
-LOAD = 0.8
+LOAD = 0.7
 """Part of the GPUs that the day's tasks want on average."""
 
 
