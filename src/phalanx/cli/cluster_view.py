@@ -13,14 +13,19 @@ SHORT = 12
 """Digits of a node's id that are shown; `phalanx drain` takes any beginning that is unique."""
 _BYTES = ("memory", "object_store_memory")
 _OWN_LABEL = "ray.io/node-id"
+_COLUMNS = (
+    *("NODE", "STATE", "ADDRESS", "CPU", "GPU", "MEMORY", "OBJECTS"),
+    *("RUNS", "WAITS", "LABELS", "REASON"),
+)
+"""Of each resource what is used, of how much; leases that run; workers that are waited for."""
 
 
-def as_data(status: dict[str, Any], address: str, version: str) -> dict[str, Any]:
+def as_data(status: dict[str, Any], version: str) -> dict[str, Any]:
     """The answer for machines; times in ISO 8601."""
     return {
         "format": "phalanx-status/1",
         "version": version,
-        "address": address,
+        "address": status["address"],
         "store": status["store"],
         "nodes": [node_data(row) for row in status["nodes"]],
         "resources": {
@@ -45,6 +50,7 @@ def node_data(row: dict[str, Any]) -> dict[str, Any]:
         "total": row["total"],
         "available": row["available"],
         "labels": row["labels"],
+        "running": row["running"],
         "waiting": row["queue_length"],
     }
 
@@ -62,11 +68,11 @@ def sums(rows: list[dict[str, Any]]) -> dict[str, tuple[float, float]]:
     return found
 
 
-def status_text(status: dict[str, Any], address: str, version: str) -> str:
+def status_text(status: dict[str, Any], version: str) -> str:
     """One screen."""
     states = Counter(row["state"] for row in status["nodes"])
     lines = [
-        f"Phalanx {version}, head at {address}, store {safe(status['store'])}",
+        f"Phalanx {version}, head at {status['address']}, store {safe(status['store'])}",
         f"nodes: {states[ALIVE]} alive, {states[DRAINING]} draining, {states[DEAD]} dead",
         "",
         nodes_text([row for row in status["nodes"] if row["state"] != DEAD]),
@@ -76,21 +82,18 @@ def status_text(status: dict[str, Any], address: str, version: str) -> str:
     for name, (used, total) in sums(status["nodes"]).items():
         if not name.startswith("node:"):
             lines.append(f"  {safe(name)} {_used(name, used, total)}")
+    actors = {state: count for state, count in status["actors"].items() if state != DEAD}
     lines += [
-        f"actors: {_counted(status['actors'])}",
+        f"actors: {_counted(actors)}",
         f"placement groups: {_counted(Counter(g['state'] for g in status['groups']))}",
         f"jobs: {len(status['jobs'])} running",
     ]
-    waiting = sum(row["queue_length"] for row in status["nodes"] if row["state"] != DEAD)
-    if waiting:
-        lines.append(f"waiting for resources: {waiting}")
     return "\n".join(lines)
 
 
 def nodes_text(rows: list[dict[str, Any]]) -> str:
     """One line a node."""
-    head = ("NODE", "STATE", "ADDRESS", "CPU", "GPU", "MEMORY", "OBJECTS", "LABELS", "REASON")
-    return table(head, [_node_line(row) for row in rows])
+    return table(_COLUMNS, [_node_line(row) for row in rows])
 
 
 def _node_line(row: dict[str, Any]) -> list[str]:
@@ -103,12 +106,14 @@ def _node_line(row: dict[str, Any]) -> list[str]:
     labels = {k: v for k, v in row["labels"].items() if k != _OWN_LABEL}
     return [
         row["node_id"][:SHORT],
-        row["state"],
+        row["state"].lower(),
         f"{row['host']}:{row['port']}",
         used("CPU"),
         used("GPU"),
         used("memory"),
         used("object_store_memory"),
+        str(row["running"]),
+        str(row["queue_length"]),
         ",".join(f"{k}={v}" for k, v in labels.items()) or "-",
         row["reason"] or "-",
     ]

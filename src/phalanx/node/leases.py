@@ -350,6 +350,12 @@ class LeaseMachine:
 
     # ---- leases ------------------------------------------------------------------------------
 
+    def set_totals(self, totals: Mapping[str, float], now: float) -> None:
+        """This node has so much of these from now on, if less than is in use: leases stay."""
+        for name, amount in totals.items():
+            self.resources.set_total(name, amount)
+        self.dispatch(now)
+
     def drain(self, now: float) -> None:
         """Begin nothing new: owners give their leases back after the task that runs."""
         self.is_draining = True

@@ -261,6 +261,12 @@ class Acked(msgspec.Struct, array_like=True, tag=96):
     token: int
 
 
+class SetTotals(msgspec.Struct, array_like=True, tag=91):
+    """Control to node: from now on it has so much of these resources."""
+
+    totals: dict[str, float]
+
+
 class CopyMade(msgspec.Struct, array_like=True, tag=92):
     """Node to node: the sender has a copy of this object, and is to be told when it goes."""
 
@@ -315,6 +321,7 @@ ClusterMessage = (
     | Committed
     | GiveBackBundles
     | GroupKnown
+    | SetTotals
     | CopyMade
     | Prefetch
     | BundlesGone

@@ -51,6 +51,7 @@ from phalanx.protocol.cluster_messages import (
     Prefetch,
     PrepareBundles,
     ProcessEnded,
+    SetTotals,
     TellEvents,
     Via,
     View,
@@ -339,6 +340,8 @@ class NodeShell:
                 self.groups.give_back(message)
             case GroupKnown():
                 self.groups.known(message)
+            case SetTotals():
+                self.leases.set_totals(message.totals, time.monotonic())
             case TellEvents():
                 self.control.report(EventsTold(message.number, self.happened.ring.rows()))
 
