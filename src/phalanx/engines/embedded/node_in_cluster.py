@@ -59,6 +59,11 @@ class Member:
         self._trouble = ""
         """Why the head is not there, as it was noted last."""
 
+    @property
+    def is_blind(self) -> bool:
+        """See Membership."""
+        return self.link.connection is None
+
     # ---- the gateway -------------------------------------------------------------------------
 
     def start(self) -> None:

@@ -23,6 +23,11 @@ class Membership(Protocol):
     """Why the head takes this node for dead; then it must come back as a new one."""
 
     @property
+    def is_blind(self) -> bool:
+        """Whether nothing is heard of other nodes, as there is no head."""
+        ...
+
+    @property
     def link(self) -> ControlLink:
         """The way to the control store."""
         ...
@@ -165,6 +170,11 @@ class Alone:
     def round(self) -> None:
         """See Membership."""
         self._mailbox.empty()
+
+    @property
+    def is_blind(self) -> bool:
+        """There is no other node."""
+        return False
 
     def awaits_view(self, now: float) -> bool:
         """There is no other node."""

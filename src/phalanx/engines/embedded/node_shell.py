@@ -227,7 +227,7 @@ class NodeShell:
                 demand.here = -1
         elif not self.member.awaits_view(now):  # the view that comes has it planned again
             self.cluster.put(self.member.own_row())
-            self.spilling.plan(self.leases.demands())
+            self.spilling.plan(self.leases.demands(), self.member.is_blind)
         self.leases.dispatch(now)
 
     # ---- messages ----------------------------------------------------------------------------
