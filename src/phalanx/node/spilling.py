@@ -102,9 +102,13 @@ class Spilling:
         """Whether nothing may start here before it was looked at what other nodes have."""
         return _is_planned(strategy) and not self.is_alone
 
-    def has_node(self, node_id: str) -> bool:
-        """Whether this node is alive."""
-        return node_id in self.view.nodes.row_of
+    def why_closed(self, node_id: str) -> str:
+        """Why this node takes nothing new; empty when it does."""
+        nodes = self.view.nodes
+        row = nodes.row_of.get(node_id)
+        if row is None:
+            return "does not exist or is not alive"
+        return "" if nodes.states[row].is_schedulable else "drains"
 
     def is_feasible(self, demand: Demand) -> bool:
         """Whether any node, busy or not, could run this."""

@@ -121,7 +121,7 @@ def row_of(shell: NodeShell) -> ViewRow:
         prefix=shell.prefix,
         host="",
         port=0,
-        state=DRAINING if shell.is_draining else ALIVE,
+        state=DRAINING if shell.leases.is_draining else ALIVE,
         total=report.total or {},
         available=report.available,
         labels=shell.config.labels,
