@@ -86,7 +86,7 @@ class ControlShell:
         self.actor_table = ActorTable(self.actors)
         self.events = EventGathering(self)
         self.batch_if_used: BatchShell | None = None
-        self._requests = ControlRequests(self)
+        self.requests = ControlRequests(self)
         self._connected: set[bytes] = set()
         self._must_place = False
         self.books.restore(self, time.monotonic())
@@ -169,7 +169,7 @@ class ControlShell:
             case Ask(method="leave"):
                 self.nodes.leave(self._node_id(prefix), message.args["reason"])
             case Ask():
-                self._requests.answer(prefix, message)
+                self.requests.answer(prefix, message)
             case Told():
                 for inner in decode_body(message.body):
                     self.on_message(prefix, inner)
