@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from phalanx.model.ids import CONTROL
@@ -35,7 +34,7 @@ class NodeActors:
         self._orders[order.actor] = order
         group = order.strategy.get("group")
         self._shell.want(
-            time.monotonic(),
+            self._shell.clock(),
             owner=CONTROL,
             scheduling_class=0,
             actor=order.actor,
@@ -66,7 +65,7 @@ class NodeActors:
         worker = lease.worker
         connection = self._shell.peers.get(worker.worker_id)
         if order is None or connection is None:
-            self._shell.leases.returned(lease.number, True, time.monotonic())
+            self._shell.leases.returned(lease.number, True, self._shell.clock())
             return
         group = lease.demand.group
         self._shell.control.tell(

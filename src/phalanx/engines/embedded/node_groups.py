@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from phalanx.model.lifecycle import PENDING, REMOVED
@@ -44,20 +43,20 @@ class NodeGroups:
     def known(self, message: GroupKnown) -> None:
         """A group's state or places have changed."""
         self._shell.leases.groups.put(message)
-        self._shell.leases.dispatch(time.monotonic())
+        self._shell.leases.dispatch(self._shell.clock())
         self._shell.plan_soon()
 
     def prepare(self, message: PrepareBundles) -> None:
         """Set bundles aside, all or none."""
         bundles = {i: ResourceSet.from_mapping(b) for i, b in message.bundles.items()}
-        ok = self._shell.bundles.prepare(message.group, message.attempt, bundles, time.monotonic())
+        ok = self._shell.bundles.prepare(message.group, message.attempt, bundles, self._shell.clock())
         self._shell.control.tell(Prepared(message.group, message.attempt, ok))
 
     def commit(self, message: CommitBundles) -> None:
         """What was set aside may be used."""
         ok = self._shell.bundles.commit(message.group, message.attempt)
         self._shell.control.tell(Committed(message.group, message.attempt, ok))
-        self._shell.leases.dispatch(time.monotonic())
+        self._shell.leases.dispatch(self._shell.clock())
 
     def give_back(self, message: GiveBackBundles) -> None:
         """End what runs in these bundles; when it has, others may have their resources."""
@@ -74,4 +73,4 @@ class NodeGroups:
             self._shell.control.tell(BundlesGone(group, attempt))
         if settled:
             self._shell.report_soon()
-            self._shell.leases.dispatch(time.monotonic())
+            self._shell.leases.dispatch(self._shell.clock())

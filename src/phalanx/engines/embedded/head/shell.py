@@ -48,6 +48,7 @@ from phalanx.protocol.cluster_messages import (
 )
 from phalanx.protocol.frames import decode_body, encode_body
 from phalanx.protocol.messages import ActorFailed, ActorLeaving, ActorReady, ActorUnreferenced
+from phalanx.resources.ports import RandomSource
 
 _ALONE = HealthLimits(period_s=1e9, misses=1)
 """A node in the same process never dies alone."""
@@ -64,9 +65,13 @@ class ControlShell:
         books: Books | None = None,
         limits: HealthLimits | None = None,
         is_alone: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+        rng: RandomSource | None = None,
     ) -> None:
-        """`books` keeps what must outlive the process; None: nothing must."""
+        """`books` keeps what must outlive the process; None: nothing must. `rng`: None for one that
+        nobody foresees."""
         self.send_raw = send
+        self.clock = clock
         self.books = books or Books(None)
         self.is_alone = is_alone
         self.address = ""
@@ -75,13 +80,13 @@ class ControlShell:
         self.jobs = JobShell(self)
         self.groups = GroupShell(self)
         self.group_table = GroupTable(self.nodes.cluster, self.groups)
-        rng = random.Random(secrets.randbits(64))
+        rng = rng or random.Random(secrets.randbits(64))
         self.actors = ActorShell(self, ActorPlacing(self.nodes.cluster, self.group_table, rng))
         self.actor_table = ActorTable(self.actors)
         self._requests = ControlRequests(self)
-        self._connected: set[bytes] = set()
+        self._connected: dict[bytes, None] = {}
         self._must_place = False
-        self.books.restore(self, time.monotonic())
+        self.books.restore(self, self.clock())
 
     # ---- sending -----------------------------------------------------------------------------
 
@@ -115,13 +120,13 @@ class ControlShell:
 
     def join_alone(self, row: ViewRow) -> None:
         """The only node, in this process, is there."""
-        self._connected.add(row.prefix)
-        self.nodes.join(time.monotonic(), _record(row, "", 0))
+        self._connected[row.prefix] = None
+        self.nodes.join(self.clock(), _record(row, "", 0))
 
     def on_lost(self, prefix: bytes) -> None:
         """A node's connection has ended. It may come back."""
-        self._connected.discard(prefix)
-        self.nodes.disconnected(self._node_id(prefix), time.monotonic())
+        self._connected.pop(prefix, None)
+        self.nodes.disconnected(self._node_id(prefix), self.clock())
 
     def on_tick(self, now: float) -> None:
         """Time has passed."""
@@ -135,7 +140,7 @@ class ControlShell:
 
     def on_message(self, prefix: bytes, message: Any) -> None:  # noqa: PLR0912
         """A node says something."""
-        now = time.monotonic()
+        now = self.clock()
         match message:
             case Ask(method="join"):
                 self._join(prefix, message, now)
@@ -200,7 +205,7 @@ class ControlShell:
         except (StaleNodeError, ValueError) as error:
             self.send_raw(prefix, Answer(0, None, (type(error).__name__, str(error))))
             return
-        self._connected.add(prefix)
+        self._connected[prefix] = None
         version, rows = self.nodes.changes_since(0)
         self.send_raw(prefix, Answer(0, {"epoch": record.epoch, "version": version}))
         self.send_raw(prefix, View(rows))
@@ -235,12 +240,12 @@ class ControlShell:
 
     def node_dead(self, record: NodeRecord, reason: str) -> None:
         """A node is given up: all that ran there is lost (effect of the directory)."""
-        now = time.monotonic()
+        now = self.clock()
         self.books.put_node(record)
         died = NodeDied(record.prefix, record.node_id, reason)
         self.broadcast(died, but=record.prefix)
         self.send(record.prefix, Answer(0, None, ("StaleNodeError", reason)))
-        self._connected.discard(record.prefix)
+        self._connected.pop(record.prefix, None)
         self.actors.node_died(record, reason)
         self.jobs.node_died(record.prefix)
         self.group_table.node_gone(record.node_id, now)
