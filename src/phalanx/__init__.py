@@ -9,7 +9,13 @@ import cloudpickle
 
 from phalanx import actor, exceptions, runtime_context, runtime_env, util
 from phalanx.api.actors import ActorClass, ActorHandle, method
-from phalanx.api.cluster import available_resources, cluster_resources, nodes, timeline
+from phalanx.api.cluster import (
+    available_resources,
+    cluster_events,
+    cluster_resources,
+    nodes,
+    timeline,
+)
 from phalanx.api.decorator import remote
 from phalanx.api.logging_config import LoggingConfig
 from phalanx.api.objects import cancel, get, get_actor, kill, put, wait
@@ -51,6 +57,7 @@ __all__ = [
     "available_resources",
     "cancel",
     "cloudpickle",
+    "cluster_events",
     "cluster_resources",
     "exceptions",
     "get",

@@ -202,7 +202,10 @@ class Cluster:
             time.sleep(0.02)
 
     def connect(self, namespace: str | None = None) -> None:
-        """Make this process a driver of the cluster, on its first node."""
+        """Make this process a driver of the cluster, on its first node. Raises RuntimeError when
+        there is none yet."""
+        if self.head_node is None:
+            raise RuntimeError("The cluster has no node yet: add_node() starts one.")
         init(address=self._address, namespace=namespace, _temp_dir=self.temp_dir)
 
     def shutdown(self) -> None:

@@ -93,11 +93,12 @@ class NodeDirectory:
         """Version of each node's last change; the latest stands last."""
         self._dead: deque[str] = deque()
 
-    def join(self, now: float, record: NodeRecord) -> NodeRecord:
+    def join(self, now: float, record: NodeRecord, report: NodeReport | None = None) -> NodeRecord:
         """A node is there, for the first time or again. The record as the cluster has it now.
 
-        What it reported before stands until it reports anew. Raises StaleNodeError for one that
-        was declared dead or is not known any more, and for a prefix that another node has.
+        Without a `report`, what it reported before stands until it reports anew. Raises
+        StaleNodeError for one that was declared dead or is not known any more, and for a prefix
+        that another node has.
         """
         known = self._records.get(record.node_id)
         self._check(record, known)
@@ -106,6 +107,8 @@ class NodeDirectory:
             joined.epoch = known.epoch + 1
             joined.state, joined.reason = known.state, known.reason
         self._silent_until[joined.node_id] = now + self._limits.silence_s + self._limits.joining_s
+        if report is not None:
+            self._reports[joined.node_id] = report
         self._add(joined)
         self._effects.node_changed(joined)
         return joined

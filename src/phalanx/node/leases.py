@@ -37,6 +37,10 @@ class Effects(Protocol):
         """End the process (at once when `force`); `worker_gone` follows."""
         ...
 
+    def warn_worker(self, worker: WorkerRecord) -> None:
+        """Ask the process to end by SIGTERM: it is preempted; `worker_gone` follows."""
+        ...
+
     def granted(self, lease: Lease) -> None:
         """Tell the owner, or let the actor be made, that `lease.worker` is its own."""
         ...
@@ -102,6 +106,8 @@ class Demand(msgspec.Struct, kw_only=True, eq=False):
     warned: bool = False
     here: int = -1
     """How many of `count` this node may place itself; -1: as many as it can."""
+    is_forwarded: bool = False
+    """Whether another node was asked for it."""
     can_run_here: bool = True
     """Whether this node, empty, could run it."""
 
@@ -457,6 +463,13 @@ class LeaseMachine:
             lease.worker.is_leaving = True  # it serves nobody else while its end is on its way
             self._effects.stop_worker(lease.worker, "its owner died", True)
         return mine
+
+    def warn_in(self, pools: Sequence[NodeResources | BundlePool]) -> None:
+        """What runs in these bundles is preempted: it ends soon, and may prepare for that."""
+        for lease in list(self.leases.values()):
+            if any(lease.pool is pool for pool in pools):
+                lease.worker.is_leaving = True
+                self._effects.warn_worker(lease.worker)
 
     def end_in(self, pools: Sequence[NodeResources | BundlePool], reason: str) -> None:
         """End what runs in these bundles."""

@@ -95,6 +95,10 @@ class Spilling:
         nodes = self.view.nodes
         return len(nodes) == (self._me in nodes.row_of)
 
+    def must_plan(self, strategy: Mapping[str, Any]) -> bool:
+        """Whether nothing may start here before it was looked at what other nodes have."""
+        return _is_planned(strategy) and not self.is_alone
+
     def has_node(self, node_id: str) -> bool:
         """Whether this node is alive."""
         return node_id in self.view.nodes.row_of
@@ -177,7 +181,7 @@ class Spilling:
         self, key: DemandKey, demand: Demand, taken: dict[str, NodeState]
     ) -> dict[str, int]:
         terms = terms_of(demand.strategy, demand.place)
-        is_planned = _is_planned(demand.strategy)
+        must_plan = _is_planned(demand.strategy)
         strategy = terms.strategy
         if demand.strategy.get("name") == "SPREAD":
             strategy = self._spread.setdefault(key, strategy_named("SPREAD"))
@@ -189,11 +193,11 @@ class Spilling:
             local=self._me,
             preferred=near or self._me,
             require_available=True,
-            avoid_local=not is_planned,
+            avoid_local=not must_plan,
             argument_bytes=size,
             held_bytes={near: size} if near else {},
         )
-        count = demand.count if is_planned else max(demand.count - self._options.threshold, 0)
+        count = demand.count if must_plan else max(demand.count - self._options.threshold, 0)
         targets: dict[str, int] = {}
         for _ in range(min(count, MOST_PICKS)):
             outcome = pick_node(
@@ -210,7 +214,7 @@ class Spilling:
             row = self.view.nodes.row_of[outcome.node]
             taken.setdefault(outcome.node, self.view.nodes.states[row])
             self.view.nodes.take(outcome.node, terms.request.resources)
-        if not targets and demand.count and (is_planned or not demand.can_run_here):
+        if not targets and demand.count and (must_plan or not demand.can_run_here):
             # Nobody has room: all of it waits where it would wait least, or where it must run.
             bound = strategy if isinstance(strategy, NodeAffinity) else self._waiting
             patient = replace(asking, require_available=False)

@@ -189,18 +189,18 @@ class TaskMachine:
             self._effects.requeued(task, reason)
             task.worker = None
             self.pending[task.number] = task
-            scheduling_class = self.class_of(task.template.key)
+            scheduling_class = self.class_of(task.key)
             scheduling_class.queue.appendleft(task)
             self.dirty.add(scheduling_class.number)
 
     def withdraw(self, task: PendingTask) -> bool:
         """Take a task out of its queue. False when it is not in one."""
         try:
-            self.class_of(task.template.key).queue.remove(task)
+            self.class_of(task.key).queue.remove(task)
         except ValueError:
             return False
         self.pending.pop(task.number, None)
-        self.dirty.add(self.class_of(task.template.key).number)
+        self.dirty.add(self.class_of(task.key).number)
         return True
 
     # ---- workers -----------------------------------------------------------------------------
@@ -294,7 +294,7 @@ class TaskMachine:
         head, rest = tasks[0], tasks[1:]
         self._take_back(rest)
         head.worker = None
-        if kind == "lost":  # the lease ended before the task could start
+        if kind in ("lost", "preempted"):  # the lease ended before it could start, or for others
             self._requeue([head], reason)
             return
         head.template.function.failed = True

@@ -76,6 +76,7 @@ class PendingTask:
         "cancelled",
         "deadline",
         "inputs",
+        "key",
         "missing",
         "number",
         "on_ready",
@@ -99,6 +100,8 @@ class PendingTask:
     ) -> None:
         self.number = number
         self.template = template
+        self.key = template.key
+        """Its scheduling class: the template's, or a narrower one near its arguments."""
         self.args = args
         self.inputs = inputs
         """Top-level references among the arguments: their values go with the task."""

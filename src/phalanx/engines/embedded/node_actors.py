@@ -83,6 +83,7 @@ class NodeActors:
                 order.namespace,
                 None if group is None else group[0],
                 bool(order.strategy.get("capture")),
+                self._shell.groups.gang_of(lease.pool),
             )
         )
 

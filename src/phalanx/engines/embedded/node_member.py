@@ -43,6 +43,10 @@ class Membership(Protocol):
         """All messages that had come are handled."""
         ...
 
+    def awaits_view(self, now: float) -> bool:
+        """Whether what is known of other nodes is old, and news are on their way."""
+        ...
+
     def report_soon(self) -> None:
         """What is free here has changed."""
         ...
@@ -161,6 +165,10 @@ class Alone:
     def round(self) -> None:
         """See Membership."""
         self._mailbox.empty()
+
+    def awaits_view(self, now: float) -> bool:
+        """There is no other node."""
+        return False
 
     def report_now(self) -> None:
         """See Membership."""

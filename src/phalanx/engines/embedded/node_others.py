@@ -87,6 +87,10 @@ class OtherNodes:
         """Stands for a process of another node."""
         return RemotePeer(self, process)
 
+    def node_id(self, prefix: str) -> str:
+        """The id that begins with these hex digits; empty for a node that is not known."""
+        return self._ids.get(bytes.fromhex(prefix), "")
+
     def view(self, message: View) -> None:
         """The control store says how nodes are."""
         for row in message.rows:
@@ -216,6 +220,7 @@ class OtherNodes:
                         message.worker,
                         message.resources,
                         message.devices,
+                        message.gang,
                     )
                 )
             case LeaseDue():

@@ -135,7 +135,7 @@ class NodeRequests:
         return LATER
 
     def _events(self, connection: Any, token: int) -> list[tuple[Any, ...]]:
-        return self._shell.events
+        return list(self._shell.happened.runs)
 
     def _store(self, connection: Any, token: int) -> dict[str, int]:
         return self._shell.store.ledger.counts()

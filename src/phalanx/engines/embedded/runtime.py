@@ -29,7 +29,8 @@ from phalanx.model.ids import INDEX_BITS, PREFIX_BYTES
 from phalanx.objects.reference import ObjectRef, forget_process, process
 from phalanx.objects.shared_memory import SharedStore
 from phalanx.objects.streams import Stream
-from phalanx.protocol.cluster_messages import NodeDied
+from phalanx.observe.cluster_events import EventRing
+from phalanx.protocol.cluster_messages import Happened, NodeDied
 from phalanx.protocol.messages import (
     PROTOCOL_VERSION,
     ActorUpdate,
@@ -151,6 +152,8 @@ class Runtime:
         )
         self.values = Values(self, self.store)
         self.abandoned: deque[Stream] = deque()
+        self.events = EventRing()
+        """What concerns other nodes and was not told to this one yet."""
         self.tasks = Submission(self)
         self.calls = Calls(self)
         self.closed = False
@@ -352,8 +355,14 @@ class Runtime:
             runs = self.tasks.journal.drain_runs() if self.kind == "worker" else []
         if runs:
             self.post(self.node, Events([tuple(run) for run in runs]))
+        self.tell_events()
         self.flush()
         return _BUSY_TICK_S if is_busy else _IDLE_TICK_S
+
+    def tell_events(self) -> None:
+        """Let the node keep what this process recorded."""
+        if self.events and not self.closed:
+            self.post(self.node, Happened(self.events.drain()))
 
     # ---- messages ----------------------------------------------------------------------------
 

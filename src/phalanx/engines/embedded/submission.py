@@ -14,6 +14,7 @@ import msgspec
 
 from phalanx import errors
 from phalanx.engines.embedded.cancelling import Cancelling
+from phalanx.engines.embedded.locality import Locality
 from phalanx.engines.embedded.task_streams import begin_stream, end_stream, stream_item
 from phalanx.errors import (
     OutOfMemoryError,
@@ -32,6 +33,7 @@ from phalanx.owner.leases import TaskMachine
 from phalanx.owner.tasks import LeasedWorker, PendingTask, SchedulingClass, Template
 from phalanx.protocol.messages import (
     FAILED,
+    SHARED,
     Done,
     Failed,
     Function,
@@ -62,6 +64,7 @@ class Submission:
         self._runtime = runtime
         self.machine = TaskMachine(self)
         self.cancelling = Cancelling(runtime, self)
+        self.locality = Locality(runtime)
         self._sent_functions: dict[Connection, set[bytes]] = {}
         self._by_connection: dict[Connection, list[LeasedWorker]] = {}
         self._warned: set[str] = set()
@@ -121,7 +124,7 @@ class Submission:
             if not self._inputs_there(task, task.inputs):
                 return
             self.journal.move(task, PENDING_NODE, time.time())
-        self.machine.enqueue(task, self.machine.class_of(task.template.key))
+        self.machine.enqueue(task, self.machine.class_of(task.key))
 
     def _add_child(self, parent: tuple[bytes, int], sequence: int) -> None:
         children = self.children.setdefault(parent, [])
@@ -147,16 +150,23 @@ class Submission:
         if task.number not in self.machine.pending or self._fail_with_input(task):
             return
         self.journal.move(task, PENDING_NODE, time.time())
-        self.machine.enqueue(task, self.machine.class_of(task.template.key))
+        self.machine.enqueue(task, self.machine.class_of(task.key))
 
     def _fail_with_input(self, task: PendingTask) -> bool:
-        """A failed argument is the task's own failure: it does not run."""
+        """A failed argument is the task's own failure: it does not run. Else large ones say where
+        it should run."""
+        has_large = False
         for ref in task.inputs or ():
             value = ref._value
-            if type(value) is Value and value.kind == FAILED:
+            if type(value) is not Value:
+                continue
+            if value.kind == FAILED:
                 self.machine.pending.pop(task.number, None)
                 self._complete_all(task, value)
                 return True
+            has_large = has_large or value.kind == SHARED
+        if has_large:
+            self.locality.place(task)
         return False
 
     # ---- effects of the machine --------------------------------------------------------------
@@ -234,7 +244,7 @@ class Submission:
         if kind == "oom":
             error = OutOfMemoryError(f"Task {name} was ended because {reason}.")
         elif kind == "refused":
-            wanted = self._refusal_errors.get(self.machine.class_of(task.template.key).number, "")
+            wanted = self._refusal_errors.get(self.machine.class_of(task.key).number, "")
             cls = getattr(errors, wanted, errors.TaskUnschedulableError)
             error = cls(f"Task {name} cannot be scheduled: {reason}.")
         elif kind == "timeout":
@@ -278,6 +288,7 @@ class Submission:
                 message.devices,
                 None if group is None else bytes.fromhex(group),
                 bool(strategy.get("capture")),
+                message.gang,
             )
         )
         self.machine.pump(worker.scheduling_class)

@@ -142,7 +142,9 @@ class ActorShell:
         """Its worker ended."""
         self._pids.pop(message.worker, None)
         self._placing.gone(message.actor)
-        self._shell.actor_table.worker_died(message.actor, message.worker, message.reason)
+        self._shell.actor_table.worker_died(
+            message.actor, message.worker, message.reason, message.preempted
+        )
         for action in self._exit_waiters.pop(message.worker, ()):
             action()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from phalanx.control.give_backs import Ending
 from phalanx.control.group_record import Group
 from phalanx.model.lifecycle import CREATED, REMOVED
 from phalanx.protocol.cluster_messages import (
@@ -41,9 +42,12 @@ class GroupShell:
         """See GroupEffects."""
         self._shell.send_node(node_id, CommitBundles(group, attempt))
 
-    def give_back(self, node_id: str, group: bytes, attempt: int, indexes: list[int]) -> None:
+    def give_back(
+        self, node_id: str, group: bytes, attempt: int, indexes: list[int], ending: Ending
+    ) -> None:
         """See GroupEffects."""
-        self._shell.send_node(node_id, GiveBackBundles(group, attempt, indexes))
+        message = GiveBackBundles(group, attempt, indexes, ending.warn, ending.grace_s)
+        self._shell.send_node(node_id, message)
 
     def changed(self, group: Group) -> None:
         """See GroupEffects."""
@@ -53,6 +57,9 @@ class GroupShell:
             for prefix, token in self._waiters.pop(group.group, ()):
                 self._shell.reply(prefix, Answer(token, created))
         self._tell(group)
+
+    def refused(self, group: Group) -> None:
+        """See GroupEffects: nobody pins groups here yet."""
 
     def _tell(self, group: Group) -> None:
         watchers = self._watchers.get(group.group)

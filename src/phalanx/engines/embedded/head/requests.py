@@ -53,6 +53,7 @@ class ControlRequests:
             "named_group": self._named_group,
             "drain_node": self._drain_node,
             "status": self._status,
+            "cluster_events": self._cluster_events,
         }
 
     def answer(self, prefix: bytes, ask: Ask) -> None:
@@ -118,6 +119,10 @@ class ControlRequests:
 
     def _drain_node(self, prefix: bytes, ask: Ask, node_id: str, reason: str) -> bool:
         return self._shell.nodes.drain(node_id, reason)
+
+    def _cluster_events(self, prefix: bytes, ask: Ask) -> _Later:
+        self._shell.gather_events(prefix, ask.token)
+        return LATER
 
     def _status(self, prefix: bytes, ask: Ask) -> dict[str, Any]:
         nodes = self._shell.nodes

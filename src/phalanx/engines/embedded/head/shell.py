@@ -20,12 +20,14 @@ from phalanx.control.groups import GroupTable
 from phalanx.control.nodes import HealthLimits, NodeDirectory, NodeRecord
 from phalanx.engines.embedded.head.actors import ActorShell
 from phalanx.engines.embedded.head.books import Books
+from phalanx.engines.embedded.head.events import EventGathering
 from phalanx.engines.embedded.head.groups import GroupShell
 from phalanx.engines.embedded.head.jobs import JobShell
 from phalanx.engines.embedded.head.requests import ControlRequests
 from phalanx.errors import StaleNodeError
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.node.bundle_table import Inventory
+from phalanx.observe import cluster_events
 from phalanx.protocol.cluster_messages import (
     Acked,
     ActorLost,
@@ -36,6 +38,7 @@ from phalanx.protocol.cluster_messages import (
     BundlesGone,
     Committed,
     EnvironmentKnown,
+    EventsTold,
     JobKnown,
     NodeDied,
     NodeReport,
@@ -83,6 +86,7 @@ class ControlShell:
         rng = rng or random.Random(secrets.randbits(64))
         self.actors = ActorShell(self, ActorPlacing(self.nodes.cluster, self.group_table, rng))
         self.actor_table = ActorTable(self.actors)
+        self.events = EventGathering(self)
         self._requests = ControlRequests(self)
         self._connected: dict[bytes, None] = {}
         self._must_place = False
@@ -126,11 +130,13 @@ class ControlShell:
     def on_lost(self, prefix: bytes) -> None:
         """A node's connection has ended. It may come back."""
         self._connected.pop(prefix, None)
+        self.events.node_gone(prefix)
         self.nodes.disconnected(self._node_id(prefix), self.clock())
 
     def on_tick(self, now: float) -> None:
         """Time has passed."""
         self.nodes.tick(now)
+        self.events.tick(now)
         self.actor_table.tick(now)
         self.group_table.tick(now)
         if self._must_place:
@@ -175,6 +181,8 @@ class ControlShell:
             case Committed():
                 node = self._node_id(prefix)
                 self.group_table.committed(node, message.group, message.attempt, message.ok, now)
+            case EventsTold():
+                self.events.told(prefix, message)
             case BundlesGone():
                 self.group_table.returned(self._node_id(prefix), message.group, message.attempt)
 
@@ -193,6 +201,10 @@ class ControlShell:
         record = self.nodes.of_prefix(prefix)
         return "" if record is None else record.node_id
 
+    def gather_events(self, prefix: bytes, token: int) -> None:
+        """Answer with what all nodes recorded."""
+        self.events.gather(prefix, token, self._connected)
+
     # ---- nodes -------------------------------------------------------------------------------
 
     def _join(self, prefix: bytes, message: Ask, now: float) -> None:
@@ -201,11 +213,20 @@ class ControlShell:
         try:
             if row.prefix != prefix:
                 raise ValueError("a node joins under its own prefix")
-            record = self.nodes.join(now, _record(row, args["hostname"], args["epoch"]))
+            report = NodeReport(available=row.available, devices=row.devices)
+            record = self.nodes.join(now, _record(row, args["hostname"], args["epoch"]), report)
         except (StaleNodeError, ValueError) as error:
             self.send_raw(prefix, Answer(0, None, (type(error).__name__, str(error))))
             return
         self._connected[prefix] = None
+        self.events.record(
+            cluster_events.NodeJoined(
+                at=time.time(),
+                node=prefix.hex(),
+                hostname=record.hostname,
+                epoch=record.epoch,
+            )
+        )
         version, rows = self.nodes.changes_since(0)
         self.send_raw(prefix, Answer(0, {"epoch": record.epoch, "version": version}))
         self.send_raw(prefix, View(rows))
@@ -246,6 +267,10 @@ class ControlShell:
         self.broadcast(died, but=record.prefix)
         self.send(record.prefix, Answer(0, None, ("StaleNodeError", reason)))
         self._connected.pop(record.prefix, None)
+        self.events.node_gone(record.prefix)
+        self.events.record(
+            cluster_events.NodeDied(at=time.time(), node=record.prefix.hex(), reason=reason)
+        )
         self.actors.node_died(record, reason)
         self.jobs.node_died(record.prefix)
         self.group_table.node_gone(record.node_id, now)
