@@ -168,7 +168,8 @@ class OtherNodes:
         if prefix in self._ids:
             forget = self._shell.spilling.remove if is_dead else self._shell.spilling.forget
             forget(self._ids[prefix])
-        self._shell.plan_soon()
+        if is_dead:  # else the next tick asks again: at once, it would dial a dead node in a loop
+            self._shell.plan_soon()
 
     # ---- messages ----------------------------------------------------------------------------
 
