@@ -82,6 +82,8 @@ class Calls:
         self._clients: dict[bytes, ActorClient] = {}
         self._by_number: dict[int, PendingCall] = {}
         self._updates: dict[bytes, ActorUpdate] = {}
+        self._unreached: dict[bytes, None] = {}
+        """Actors on other nodes to which the connection broke: where they are is asked again."""
         self.released: deque[bytes] = deque()
 
     # ---- making actors -----------------------------------------------------------------------
@@ -427,6 +429,9 @@ class Calls:
         client.reason = message.reason
         client.error = message.error
         if message.state == ALIVE:
+            self._updates.pop(client.actor, None)
+            if client.connection is None or client.worker != message.worker:
+                client.interrupted()  # what was under way was lost with an earlier connection
             client.state = ALIVE
             client.worker = message.worker
             client.connection = self._runtime.peer(message.worker)
@@ -450,6 +455,15 @@ class Calls:
                 update = self._updates.pop(client.actor, None)
                 if update is not None:
                     self._apply(client, update)
+                else:  # its process has ended, or the network broke and it lives
+                    self._unreached[client.actor] = None
+
+    def tick(self) -> None:
+        """Time has passed: ask for actors that could not be reached, so that calls go on."""
+        while self._unreached:
+            actor, _ = self._unreached.popitem()
+            if actor in self._clients:
+                self._runtime.tell("watch_actor", actor=actor)
 
     def node_lost(self) -> None:
         """The node's process is gone: no call will ever be answered."""

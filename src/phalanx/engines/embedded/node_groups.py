@@ -40,7 +40,14 @@ class NodeGroups:
         if places.is_known(group):
             return
         places.put(GroupKnown(group, PENDING, [], []))
+        self._watch(group)
 
+    def joined(self) -> None:
+        """The control store may be another one, and may have told what did not arrive here."""
+        for group in self._shell.leases.groups.watched():
+            self._watch(group)
+
+    def _watch(self, group: bytes) -> None:
         def answered(answer: Answer) -> None:
             if answer.result is None:
                 self.known(GroupKnown(group, REMOVED, [], []))

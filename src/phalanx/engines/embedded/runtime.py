@@ -313,7 +313,8 @@ class Runtime:
         if not peer or self._peers.get(peer) is not connection:
             return
         del self._peers[peer]
-        self._dead.add(peer)
+        if peer[:PREFIX_BYTES] == self.process_id[:PREFIX_BYTES]:
+            self._dead.add(peer)  # a process of another node may live on behind a broken network
         with self.lock:
             self.tasks.peer_lost(connection)
             self.calls.peer_lost(connection)
@@ -352,6 +353,7 @@ class Runtime:
     def _tick(self, now: float) -> float:
         with self.lock:
             is_busy = self.tasks.tick(now)
+            self.calls.tick()
             runs = self.tasks.journal.drain_runs() if self.kind == "worker" else []
         if runs:
             self.post(self.node, Events([tuple(run) for run in runs]))

@@ -24,6 +24,7 @@ class SimCalls:
         self.clients: dict[bytes, ActorClient] = {}
         self._by_number: dict[int, PendingCall] = {}
         self._updates: dict[bytes, ActorUpdate] = {}
+        self._unreached: dict[bytes, None] = {}
 
     def create(self, actor: bytes, **fields: Any) -> ActorClient:
         """Have an actor made."""
@@ -107,6 +108,9 @@ class SimCalls:
         client.reason = message.reason
         client.error = message.error
         if message.state == ALIVE:
+            self._updates.pop(client.actor, None)
+            if client.connection is None or client.worker != message.worker:
+                client.interrupted()
             client.state = ALIVE
             client.worker = message.worker
             client.connection = self._driver.peer(message.worker)
@@ -117,6 +121,7 @@ class SimCalls:
             client.interrupted()
         elif message.state == DEAD:
             client.dead()
+            self.clients.pop(client.actor, None)
             self._driver.world.promises.actor_dead(self._driver, client)
         else:
             client.state = message.state
@@ -129,3 +134,12 @@ class SimCalls:
                 update = self._updates.pop(client.actor, None)
                 if update is not None:
                     self._apply(client, update)
+                else:
+                    self._unreached[client.actor] = None
+
+    def tick(self) -> None:
+        """Time has passed: ask for actors that could not be reached."""
+        while self._unreached:
+            actor, _ = self._unreached.popitem()
+            if actor in self.clients:
+                self._driver.tell("watch_actor", actor=actor)

@@ -122,7 +122,8 @@ class SimDriver:
         if self._peers.get(end.peer) is not end:
             return
         del self._peers[end.peer]
-        self._dead.add(end.peer)
+        if end.peer[:PREFIX_BYTES] == self.node.prefix:
+            self._dead.add(end.peer)
         self.tasks.peer_lost(end)
         self.calls.peer_lost(end)
 
@@ -141,6 +142,7 @@ class SimDriver:
 
     def _work(self) -> None:
         self.tasks.machine.tick(self.host.clock())
+        self.calls.tick()
         self.tasks.machine.pump_dirty()
 
     def on_end(self, end: End) -> None:

@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from phalanx.sim.chaos.network import End, Message
 
 
+_READS_S = 0.001
+
+
 class Process(Protocol):
     """What runs on a host and hears of its connections."""
 
@@ -62,10 +65,19 @@ class Host:
         self._frozen_until = max(self._frozen_until, self.kernel.now + seconds)
 
     def every(self, period_s: float, action: Action) -> None:
-        """Do this again and again, as long as the machine is up."""
+        """Do this again and again, as long as the machine is up.
+
+        A machine that moves again reads what came first, as a loop over sockets does.
+        """
 
         def again() -> None:
-            self.later(period_s, again)
+            self.kernel.after(period_s, due)
             action()
 
-        self.later(period_s, again)
+        def due() -> None:
+            if self.kernel.now < self._frozen_until:
+                self.kernel.at(self._frozen_until + _READS_S, due)
+            else:
+                self.do(again)
+
+        self.kernel.after(period_s, due)

@@ -90,6 +90,7 @@ class SimMember:
         self._epoch = answer.result["epoch"]
         self.is_joined = True
         self.link.connected(cast(Any, self._head))
+        self._node.groups.joined()
         self._last_report = None
 
     def tick(self, now: float) -> None:

@@ -177,7 +177,9 @@ class Network:
 
     def _finish(self, end: End) -> None:
         end.is_open = False
-        self._ends.pop(end.number, None)
+        if not end.other.is_open:
+            self._ends.pop(end.number, None)
+            self._ends.pop(end.other.number, None)
 
     def _pump_later(self, end: End, delay_s: float) -> None:
         """Deliver what was held up, in order, after so long."""
@@ -239,7 +241,7 @@ class Network:
     def host_down(self, host: Host, is_noticed: bool) -> None:
         """A machine is gone. Noticed at once, as when processes end, or only by its silence."""
         for end in list(self._ends.values()):
-            if end.host is not host:
+            if end.host is not host or not end.is_open:
                 continue
             far = end.other
             self._finish(end)
@@ -276,8 +278,9 @@ class Network:
 
     def process_gone(self, host: Host, process: Process) -> None:
         """A process has ended: all that it sent arrives, then its connections end."""
-        for end in [e for e in self._ends.values() if e.host is host and e.process is process]:
-            self.close(end)
+        for end in list(self._ends.values()):
+            if end.process is process and end.host is host:
+                self.close(end)
 
 
 def _pair(one: Host, other: Host) -> Pair:

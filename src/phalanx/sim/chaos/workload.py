@@ -89,7 +89,8 @@ class Program:
         if draw < 0.2:
             strategy = {"name": "SPREAD"}
         elif draw < 0.3:
-            nodes = self._world.living_nodes()
+            view = self._driver.node.spilling
+            nodes = [n for n in self._world.living_nodes() if view.has_node(n.config.node_id)]
             soft = rng.random() < 0.5
             strategy = {"node_id": rng.choice(nodes).config.node_id, "soft": soft} if nodes else {}
         burst = rng.choice((1, 1, 1, 5, 20))
@@ -150,8 +151,7 @@ class Program:
             delay_s = rng.uniform(0.0, HOLD_S)
             last_s = max(last_s, delay_s)
             self._later(delay_s, partial(self._call, client))
-        if rng.random() < 0.8:
-            self._later(last_s + rng.uniform(0.0, HOLD_S), partial(self._end_actor, client))
+        self._later(last_s + rng.uniform(0.0, HOLD_S), partial(self._end_actor, client))
 
     def _call(self, client: ActorClient) -> None:
         work = self._work(self._options.task_s)

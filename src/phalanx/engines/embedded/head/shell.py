@@ -150,6 +150,10 @@ class ControlShell:
         match message:
             case Ask(method="join"):
                 self._join(prefix, message, now)
+            case NodeReport():
+                self._report(prefix, message, now)
+            case _ if prefix not in self._connected:
+                return  # it was given up: what it said before it knew that is void, as it is
             case Ask(method="leave"):
                 self.nodes.leave(self._node_id(prefix), message.args["reason"])
             case Ask():
@@ -158,8 +162,6 @@ class ControlShell:
                 for inner in decode_body(message.body):
                     self.on_message(prefix, inner)
                 self.books.when_written(lambda: self.send(prefix, Acked(message.token)))
-            case NodeReport():
-                self._report(prefix, message, now)
             case Via():
                 for inner in decode_body(message.body):
                     self._from_process(message.process, inner)
