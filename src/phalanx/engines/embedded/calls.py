@@ -27,6 +27,7 @@ from phalanx.objects.reference import ObjectRef, make_ref
 from phalanx.objects.streams import Stream
 from phalanx.observe.task_journal import Run
 from phalanx.owner.actors import ActorClient, PendingCall
+from phalanx.owner.reaching import Reaching
 from phalanx.protocol.messages import (
     FAILED,
     ActorUnreferenced,
@@ -82,8 +83,7 @@ class Calls:
         self._clients: dict[bytes, ActorClient] = {}
         self._by_number: dict[int, PendingCall] = {}
         self._updates: dict[bytes, ActorUpdate] = {}
-        self._unreached: dict[bytes, None] = {}
-        """Actors on other nodes to which the connection broke: where they are is asked again."""
+        self._reaching = Reaching(lambda actor: runtime.tell("watch_actor", actor=actor))
         self.released: deque[bytes] = deque()
 
     # ---- making actors -----------------------------------------------------------------------
@@ -455,15 +455,12 @@ class Calls:
                 update = self._updates.pop(client.actor, None)
                 if update is not None:
                     self._apply(client, update)
-                else:  # its process has ended, or the network broke and it lives
-                    self._unreached[client.actor] = None
+                else:
+                    self._reaching.lost(client.actor)
 
-    def tick(self) -> None:
-        """Time has passed: ask for actors that could not be reached, so that calls go on."""
-        while self._unreached:
-            actor, _ = self._unreached.popitem()
-            if actor in self._clients:
-                self._runtime.tell("watch_actor", actor=actor)
+    def tick(self, now: float) -> None:
+        """Time has passed."""
+        self._reaching.tick(now, self._clients)
 
     def node_lost(self) -> None:
         """The node's process is gone: no call will ever be answered."""

@@ -93,6 +93,11 @@ class OtherNodes:
 
     def view(self, message: View) -> None:
         """The control store says how nodes are."""
+        if message.is_whole:  # a head that restarted may not know of all that the last one told
+            known = {row.prefix for row in message.rows}
+            for prefix in [p for p in self._ids if p not in known]:
+                self._cut(prefix, "the head knows nothing of its node", is_dead=True)
+                del self._ids[prefix]
         for row in message.rows:
             self._ids[row.prefix] = row.node_id
             if row.prefix != self._shell.prefix:

@@ -8,6 +8,7 @@ import msgspec
 
 from phalanx.model.lifecycle import ALIVE, DEAD, RESTARTING
 from phalanx.owner.actors import ActorClient, PendingCall
+from phalanx.owner.reaching import Reaching
 from phalanx.protocol.messages import ActorUpdate, Call, Done, Failed, Reply
 from phalanx.sim.chaos.worker import Work
 
@@ -24,7 +25,7 @@ class SimCalls:
         self.clients: dict[bytes, ActorClient] = {}
         self._by_number: dict[int, PendingCall] = {}
         self._updates: dict[bytes, ActorUpdate] = {}
-        self._unreached: dict[bytes, None] = {}
+        self._reaching = Reaching(lambda actor: driver.tell("watch_actor", actor=actor))
 
     def create(self, actor: bytes, **fields: Any) -> ActorClient:
         """Have an actor made."""
@@ -135,11 +136,8 @@ class SimCalls:
                 if update is not None:
                     self._apply(client, update)
                 else:
-                    self._unreached[client.actor] = None
+                    self._reaching.lost(client.actor)
 
-    def tick(self) -> None:
-        """Time has passed: ask for actors that could not be reached."""
-        while self._unreached:
-            actor, _ = self._unreached.popitem()
-            if actor in self.clients:
-                self._driver.tell("watch_actor", actor=actor)
+    def tick(self, now: float) -> None:
+        """Time has passed."""
+        self._reaching.tick(now, self.clients)

@@ -141,8 +141,9 @@ class SimDriver:
             self.world.guard(self.host, self._work)
 
     def _work(self) -> None:
-        self.tasks.machine.tick(self.host.clock())
-        self.calls.tick()
+        now = self.host.clock()
+        self.tasks.machine.tick(now)
+        self.calls.tick(now)
         self.tasks.machine.pump_dirty()
 
     def on_end(self, end: End) -> None:

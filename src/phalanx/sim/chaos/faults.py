@@ -32,6 +32,7 @@ class Faults:
     def _strike(self) -> None:
         kind = self._rng.choice(self._kinds)
         self.counts[kind] = self.counts.get(kind, 0) + 1
+        self._world.had_faults = True
         getattr(self, f"_{kind}")()
         self._plan_next()
 

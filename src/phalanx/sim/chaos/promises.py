@@ -121,8 +121,9 @@ class Promises:
         if kind == "raised":
             is_true = promise.work.ends == "raises"
         elif kind in _LOST_WORKER:
+            was_disturbed = promise.ran_on or self._world.had_faults
             is_true = 0 <= promise.retries <= task.attempt and bool(
-                promise.ran_on or self._world.had_faults
+                was_disturbed or promise.group in self._world.removed_groups
             )
         elif kind == "TaskPlacementGroupRemoved":
             is_true = promise.group in self._world.removed_groups

@@ -189,7 +189,6 @@ class World:
         node = next((n for n in self.nodes.values() if n.host is host), None)
         if node is None or not host.is_up:
             return None
-        self.had_faults = True
         self.kernel.tell(host.name, f"{how}; {'noticed at once' if is_noticed else 'silently'}")
         self._end_processes(node)
         host.is_up = False

@@ -231,7 +231,7 @@ class ControlShell:
         )
         version, rows = self.nodes.changes_since(0)
         self.send_raw(prefix, Answer(0, {"epoch": record.epoch, "version": version}))
-        self.send_raw(prefix, View(rows))
+        self.send_raw(prefix, View(rows, is_whole=True))
         self.jobs.node_joined(prefix)
         self.actors.node_joined(record, args["actors"])
         bundles = msgspec.convert(args["bundles"], Inventory)
