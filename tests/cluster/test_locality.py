@@ -27,32 +27,10 @@ def where(*arrays):
     return phalanx.get_runtime_context().get_node_id()
 
 
-@phalanx.remote(num_cpus=1)
-def hold(gate):
-    phalanx.get(gate.opened.remote())
-
-
-@phalanx.remote(num_cpus=0)
-class Gate:
-    def __init__(self):
-        import asyncio
-
-        self.event = asyncio.Event()
-        self.come = asyncio.Condition()
-        self.count = 0
-
-    async def opened(self):
-        async with self.come:
-            self.count += 1
-            self.come.notify_all()
-        await self.event.wait()
-
-    async def have_come(self, count):
-        async with self.come:
-            await self.come.wait_for(lambda: self.count >= count)
-
-    async def open(self):
-        self.event.set()
+@phalanx.remote
+class Occupant:
+    def ready(self):
+        return True
 
 
 @pytest.fixture
@@ -92,13 +70,10 @@ def test_where_most_bytes_are(two, get, arguments, goes):
 def test_elsewhere_when_that_node_is_full_and_the_copy_counts_then(two, get):
     here, _there, made = two
     array = made(LARGE, "there")
-    gate = Gate.remote()
-    holding = [hold.options(resources={"there": 1}).remote(gate) for _ in range(8)]
-    get(gate.have_come.remote(8))
-    waiting = where.remote(array)
-    assert get(waiting) == here
-    get(gate.open.remote())
-    get(holding)
+    occupant = Occupant.options(num_cpus=8, resources={"there": 1}).remote()
+    get(occupant.ready.remote())
+    assert get(where.remote(array)) == here
+    phalanx.kill(occupant)
     assert get(where.remote(array)) == here
 
 

@@ -376,6 +376,25 @@ def test_removing_a_group_ends_what_runs_in_it_and_then_frees_its_bundles():
     assert node.free() == 1
 
 
+def test_a_draining_node_asks_for_its_leases_back_and_begins_nothing_new():
+    node = Node(ready=False, CPU=3)
+    make_group(node, {"CPU": 1})
+    node.want("a")
+    node.all_ready()
+    node.want("b")  # its worker is on its way
+    node.machine.drain(node.now)
+    node.all_ready()
+    assert node.log == ["grant a", "due a", "grant b", "due b"]
+    node.give_back(node.leases("a")[0])
+    node.want("c")
+    assert node.log[4:] == ["refuse c now: this node drains, and no other can ever run it"]
+    node.want("d", strategy={"node_id": "n1"})
+    assert node.log[5:] == ["refuse d TaskUnschedulableError: node n1 drains"]
+    node.want("e", group=(b"g", 0))
+    node.all_ready()
+    assert node.log[6:] == ["grant e"]
+
+
 class AnyOrder(RuleBasedStateMachine):
     """Whatever comes in whatever order: no resource is given twice, none is lost."""
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from phalanx.batch import jobs as j
+from phalanx.batch.arguments import count
 from phalanx.batch.cluster import Cluster
 from phalanx.batch.config import Configuration
 from phalanx.batch.hooks import Voices
@@ -178,8 +179,8 @@ class Session:
         known = self._tie_breaks.get(t)
         if known is None:
             parts = self.cluster.tasks[t].name.split("-")
-            good = len(parts) >= 3 and parts[-1].isdigit()
-            known = self._tie_breaks[t] = int(parts[-1]) if good else -1
+            index = count(parts[-1]) if len(parts) >= 3 else None
+            known = self._tie_breaks[t] = -1 if index is None else index
         return known if known >= 0 else None
 
     def sort_victims(self, victims: Sequence[int], preemptor: int) -> list[int]:

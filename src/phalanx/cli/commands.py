@@ -8,7 +8,9 @@ from typing import Annotated
 
 import typer
 
+from phalanx.cli.cluster import drain, nodes, set_resource, status
 from phalanx.cli.simulate import simulate
+from phalanx.cli.start import start, stop
 from phalanx.cli.validate import validate
 
 app = typer.Typer(
@@ -102,6 +104,9 @@ def placement_cases(
     raise typer.Exit(check([str(file)]))
 
 
+for command in (start, stop, status, nodes, drain):
+    app.command()(command)
+app.command("set-resource")(set_resource)
 app.command()(simulate)
 app.command()(validate)
 

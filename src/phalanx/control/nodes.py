@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 import msgspec
@@ -180,6 +180,24 @@ class NodeDirectory:
         self._effects.node_changed(record)
         return True
 
+    def totals(self, node_id: str, wanted: Mapping[str, float]) -> dict[str, float]:
+        """What the node is to be told to have of each resource; less than is in use is allowed.
+
+        Raises ValueError for a node that is not alive, for what is no amount, and for part of a
+        numbered device.
+        """
+        if node_id not in self._silent_until:
+            raise ValueError(f"node {node_id} does not exist or is not alive")
+        numbered = self._reports[node_id].devices
+        for name, amount in wanted.items():
+            if not 0 <= amount < float("inf"):
+                raise ValueError(f"{name}: an amount is a number of at least 0, not {amount:g}")
+            if name == "object_store_memory":
+                raise ValueError(f"{name} stays as it is while the node runs")
+            if name in numbered and amount != int(amount):
+                raise ValueError(f"{name}: a node has a whole number of devices, not {amount:g}")
+        return dict(wanted)
+
     def leave(self, node_id: str, reason: str) -> None:
         """The node ends, by its own will or because its process was seen to end."""
         if node_id in self._silent_until:
@@ -232,6 +250,10 @@ class NodeDirectory:
             run_s=report.run_s,
             bandwidth=report.bandwidth,
         )
+
+    def running(self, node_id: str) -> int:
+        """How many leases it had given out when it reported last."""
+        return self._reports[node_id].running
 
     def changes_since(self, version: int) -> tuple[int, list[ViewRow]]:
         """(this version, rows that changed after `version`), the oldest change first.

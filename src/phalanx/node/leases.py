@@ -14,6 +14,7 @@ import msgspec
 
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.bundles import BundlePool
+from phalanx.node.elsewhere import Elsewhere, Nobody
 from phalanx.node.group_places import GroupPlaces
 from phalanx.node.workers import WorkerPool, WorkerRecord
 from phalanx.policies.labels import condition
@@ -52,37 +53,6 @@ class Effects(Protocol):
     def refused(self, demand: Demand, reason: str, error: str) -> None:
         """This demand cannot be met. `error` names a class when its tasks are to fail."""
         ...
-
-
-class Elsewhere(Protocol):
-    """What the machine asks about the other nodes."""
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether there is none."""
-        ...
-
-    def has_node(self, node_id: str) -> bool:
-        """Whether this node is alive."""
-        ...
-
-    def is_feasible(self, demand: Demand) -> bool:
-        """Whether any node could ever run this."""
-        ...
-
-
-class Nobody:
-    """There are no other nodes."""
-
-    is_alone = True
-
-    def has_node(self, node_id: str) -> bool:
-        """No."""
-        return False
-
-    def is_feasible(self, demand: Demand) -> bool:
-        """Nowhere."""
-        return False
 
 
 class Demand(msgspec.Struct, kw_only=True, eq=False):
@@ -168,6 +138,8 @@ class LeaseMachine:
         self._order = 0
         self._is_dispatching = False
         self._is_stale = False
+        self.is_draining = False
+        """Whether nothing new may begin here, but in bundles that were promised."""
 
     # ---- demands -----------------------------------------------------------------------------
 
@@ -274,18 +246,17 @@ class LeaseMachine:
         strategy = demand.strategy
         target: str | None = strategy.get("node_id")
         is_bound = target is not None and not strategy.get("soft")
-        if (
-            target
-            and is_bound
-            and not (target == self._node_id or self._elsewhere.has_node(target))
-        ):
+        if target and is_bound and (closed := self._why_closed(target)):
             kind = "ActorUnschedulableError" if demand.actor else "TaskUnschedulableError"
-            return (f"node {target} does not exist or is not alive", kind)
+            return (f"node {target} {closed}", kind)
         labels = strategy.get("labels")
         is_labelled = labels is None or any(_holds(self.labels, s) for s in labels)
         can_ever = self.resources.can_ever(demand.place)
         demand.can_run_here = (
-            can_ever and is_labelled and not (is_bound and target != self._node_id)
+            can_ever
+            and is_labelled
+            and not self.is_draining
+            and not (is_bound and target != self._node_id)
         )
         if demand.can_run_here or (
             not self._elsewhere.is_alone and self._elsewhere.is_feasible(demand)
@@ -293,12 +264,19 @@ class LeaseMachine:
             return None
         if not is_labelled:
             return (f"no node has labels that match {labels}", "")
+        if self.is_draining:
+            return ("this node drains, and no other can ever run it", "")
         asked = demand.place.to_mapping()
         total = self.resources.total()
         lacking = {k: v for k, v in asked.items() if v > total.get(k, 0)}
         has = {k: total.get(k, 0) for k in lacking}
         where = "the largest node" if self._elsewhere.is_alone else "this node"
         return (f"it asks for {lacking} and {where} has {has}", "")
+
+    def _why_closed(self, node_id: str) -> str:
+        if node_id == self._node_id:
+            return "drains" if self.is_draining else ""
+        return self._elsewhere.why_closed(node_id)
 
     def _pools(self, demand: Demand) -> Iterator[NodeResources | BundlePool]:
         if demand.group is None:
@@ -372,6 +350,26 @@ class LeaseMachine:
 
     # ---- leases ------------------------------------------------------------------------------
 
+    def set_totals(self, totals: Mapping[str, float], now: float) -> None:
+        """This node has so much of these from now on, if less than is in use: leases stay."""
+        for name, amount in totals.items():
+            self.resources.set_total(name, amount)
+        self.dispatch(now)
+
+    def drain(self, now: float) -> None:
+        """Begin nothing new: owners give their leases back after the task that runs."""
+        self.is_draining = True
+        for lease in list(self.leases.values()):
+            if lease.is_granted:
+                self._make_due_if_drained(lease)
+        self.dispatch(now)
+
+    def _make_due_if_drained(self, lease: Lease) -> None:
+        demand = lease.demand
+        if self.is_draining and not (demand.actor or demand.group or lease.is_due):
+            lease.is_due = True
+            self._effects.due(lease)
+
     def returned(self, number: int, reusable: bool, now: float) -> None:
         """The owner gives a lease back."""
         lease = self.leases.get(number)
@@ -433,6 +431,7 @@ class LeaseMachine:
         lease.is_granted = True
         lease.since = now
         self._effects.granted(lease)
+        self._make_due_if_drained(lease)
 
     def worker_gone(self, worker_id: bytes, now: float) -> Lease | None:
         """The process ended; its lease, if it had one."""

@@ -262,10 +262,10 @@ class Acked(msgspec.Struct, array_like=True, tag=96):
     token: int
 
 
-class Drain(msgspec.Struct, array_like=True, tag=91):
-    """Control to node: take no new work; end when what runs has ended."""
+class SetTotals(msgspec.Struct, array_like=True, tag=91):
+    """Control to node: from now on it has so much of these resources."""
 
-    reason: str
+    totals: dict[str, float]
 
 
 class CopyMade(msgspec.Struct, array_like=True, tag=92):
@@ -322,7 +322,7 @@ ClusterMessage = (
     | Committed
     | GiveBackBundles
     | GroupKnown
-    | Drain
+    | SetTotals
     | CopyMade
     | Prefetch
     | BundlesGone

@@ -63,6 +63,8 @@ class Capacity:
         else:
             self._tree = _flat(session.cluster)
         self._nodes = self._tree.nodes
+        depth = max((len(n.ancestors) for n in self._nodes.values()), default=0)
+        self._level = min(self._level, depth)
         hooks: list[tuple[str, Any]] = [
             ("reclaimable", self._reclaimable),
             ("evictable", self._evictable),

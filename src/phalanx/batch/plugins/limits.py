@@ -20,7 +20,8 @@ from phalanx.batch.session import Session
 
 
 class Limits:
-    """`users: {name: {cpu: 4, ...}}` and `groups: ...`; the name `*` is everyone not named."""
+    """`users: {name: {cpu: 4, ...}}` and `groups: ...`; the name `*` is everyone not named. A
+    limit without a number is none."""
 
     name = "limits"
     accepts: ClassVar[Accepted] = {"users": {"*": {"*": NUMBER}}, "groups": {"*": {"*": NUMBER}}}
@@ -100,4 +101,8 @@ class Limits:
 def _tables(given: Any) -> dict[str, Mapping[str, Any]]:
     if not isinstance(given, dict):
         return {}
-    return {str(who): limit for who, limit in given.items() if isinstance(limit, dict)}
+    return {
+        str(who): {name: most for name, most in limit.items() if most is not None}
+        for who, limit in given.items()
+        if isinstance(limit, dict)
+    }

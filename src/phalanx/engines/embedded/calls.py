@@ -276,9 +276,10 @@ class Calls:
         error: PhalanxError
         actor_hex = actor.actor.hex()
         if actor.state != DEAD:
-            text = f"The actor {actor.name} is unavailable: its process ended and is restarted. "
             error = ActorUnavailableError(
-                f"{text}Call {call.method} may or may not have run. ({actor.reason})", actor_hex
+                f"The actor {actor.name} is unavailable for now: {actor.reason}. Call "
+                f"{call.method} may or may not have run.",
+                actor_hex,
             )
         elif actor.error in (b"ActorUnschedulableError", b"TaskUnschedulableError"):
             error = ActorUnschedulableError(actor.reason)
@@ -426,12 +427,15 @@ class Calls:
 
     def _apply(self, client: ActorClient, message: ActorUpdate) -> None:
         client.incarnation = message.incarnation
+        if message.state == ALIVE and (
+            client.connection is None or client.worker != message.worker
+        ):
+            client.state, client.reason = RESTARTING, "the connection to it was lost"
+            client.interrupted()
         client.reason = message.reason
         client.error = message.error
         if message.state == ALIVE:
             self._updates.pop(client.actor, None)
-            if client.connection is None or client.worker != message.worker:
-                client.interrupted()  # what was under way was lost with an earlier connection
             client.state = ALIVE
             client.worker = message.worker
             client.connection = self._runtime.peer(message.worker)
@@ -455,7 +459,7 @@ class Calls:
                 update = self._updates.pop(client.actor, None)
                 if update is not None:
                     self._apply(client, update)
-                else:
+                elif not self._runtime.is_here(client.worker):
                     self._reaching.lost(client.actor)
 
     def tick(self, now: float) -> None:

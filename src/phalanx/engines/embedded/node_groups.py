@@ -63,13 +63,14 @@ class NodeGroups:
     def prepare(self, message: PrepareBundles) -> None:
         """Set bundles aside, all or none."""
         bundles = {i: ResourceSet.from_mapping(b) for i, b in message.bundles.items()}
-        table = self._shell.bundles
+        shell = self._shell
+        table = shell.bundles
         busy = [port for port in message.ports if not _is_free(port)]
-        ok = not busy and table.prepare(
-            message.group, message.attempt, bundles, self._shell.clock()
+        ok = not (busy or shell.leases.is_draining) and table.prepare(
+            message.group, message.attempt, bundles, shell.clock()
         )
         held = table.devices(message.group, bundles) if ok else {}
-        self._shell.control.tell(Prepared(message.group, message.attempt, ok, held, busy))
+        shell.control.tell(Prepared(message.group, message.attempt, ok, held, busy))
 
     def commit(self, message: CommitBundles) -> None:
         """What was set aside may be used."""

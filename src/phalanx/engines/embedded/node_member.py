@@ -23,6 +23,11 @@ class Membership(Protocol):
     """Why the head takes this node for dead; then it must come back as a new one."""
 
     @property
+    def is_blind(self) -> bool:
+        """Whether nothing is heard of other nodes, as there is no head."""
+        ...
+
+    @property
     def link(self) -> ControlLink:
         """The way to the control store."""
         ...
@@ -116,7 +121,7 @@ def row_of(shell: NodeShell) -> ViewRow:
         prefix=shell.prefix,
         host="",
         port=0,
-        state=DRAINING if shell.is_draining else ALIVE,
+        state=DRAINING if shell.leases.is_draining else ALIVE,
         total=report.total or {},
         available=report.available,
         labels=shell.config.labels,
@@ -165,6 +170,11 @@ class Alone:
     def round(self) -> None:
         """See Membership."""
         self._mailbox.empty()
+
+    @property
+    def is_blind(self) -> bool:
+        """There is no other node."""
+        return False
 
     def awaits_view(self, now: float) -> bool:
         """There is no other node."""

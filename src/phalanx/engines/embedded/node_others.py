@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from phalanx.engines.embedded.connection import Connection
 from phalanx.model.ids import PREFIX_BYTES, node_process_id
+from phalanx.model.lifecycle import DRAINING
 from phalanx.node.leases import Demand
 from phalanx.protocol.cluster_messages import (
     CopyMade,
@@ -102,6 +103,8 @@ class OtherNodes:
             self._ids[row.prefix] = row.node_id
             if row.prefix != self._shell.prefix:
                 self._shell.cluster.put(row)
+            elif row.state == DRAINING and not self._shell.leases.is_draining:
+                self._shell.leases.drain(self._shell.clock())
         self._shell.member.know_addresses(message.rows)
         self._shell.plan_soon()
 

@@ -26,7 +26,7 @@ from phalanx.engines.embedded.node_jobs import NodeJobs
 from phalanx.engines.embedded.node_loop import NodeLoop
 from phalanx.engines.embedded.node_member import Membership, membership
 from phalanx.engines.embedded.node_others import OtherNodes
-from phalanx.engines.embedded.node_requests import NodeRequests
+from phalanx.engines.embedded.node_requests import FOR_VISITORS, NodeRequests
 from phalanx.engines.embedded.node_store import NodeStore
 from phalanx.model.ids import PREFIX_BYTES, node_prefix
 from phalanx.node.bundle_table import BundleTable
@@ -38,7 +38,6 @@ from phalanx.objects.names import prefix_of_name
 from phalanx.policies.waiting_time import Average
 from phalanx.protocol.cluster_messages import (
     CommitBundles,
-    Drain,
     EndActor,
     EnvironmentKnown,
     EventsTold,
@@ -52,6 +51,7 @@ from phalanx.protocol.cluster_messages import (
     Prefetch,
     PrepareBundles,
     ProcessEnded,
+    SetTotals,
     TellEvents,
     Via,
     View,
@@ -137,7 +137,6 @@ class NodeShell:
         self.happened = NodeEvents(self)
         self._requests = NodeRequests(self)
         self._must_plan = False
-        self.is_draining = ""
         self.run_s = Average()
         """Of leases, in seconds."""
         self.bandwidth = Average()
@@ -229,7 +228,7 @@ class NodeShell:
                 demand.here = -1
         elif not self.member.awaits_view(now):  # the view that comes has it planned again
             self.cluster.put(self.member.own_row())
-            self.spilling.plan(self.leases.demands())
+            self.spilling.plan(self.leases.demands(), self.member.is_blind)
         self.leases.dispatch(now)
 
     # ---- messages ----------------------------------------------------------------------------
@@ -342,10 +341,10 @@ class NodeShell:
                 self.groups.give_back(message)
             case GroupKnown():
                 self.groups.known(message)
+            case SetTotals():
+                self.leases.set_totals(message.totals, time.monotonic())
             case TellEvents():
                 self.control.report(EventsTold(message.number, self.happened.ring.rows()))
-            case Drain():
-                self.is_draining = message.reason
 
     def _hello(self, connection: Connection, message: Hello, now: float) -> None:
         if message.version != PROTOCOL_VERSION or message.process in self.peers:
@@ -494,5 +493,6 @@ class NodeShell:
 
 def _introduces(message: Any) -> bool:
     """Whether a stranger may begin with this message."""
-    is_driver = isinstance(message, Request) and message.method == "register_driver"
-    return is_driver or isinstance(message, Hello)
+    if isinstance(message, Request):
+        return message.method == "register_driver" or message.method in FOR_VISITORS
+    return isinstance(message, Hello)

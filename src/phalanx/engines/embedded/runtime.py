@@ -247,13 +247,17 @@ class Runtime:
 
     def _connect(self, process_id: bytes) -> Connection:
         prefix = process_id[:PREFIX_BYTES]
-        if prefix == self.process_id[:PREFIX_BYTES]:
+        if self.is_here(process_id):
             return connect(self.session.socket_of(process_id))
         if prefix in self._dead_nodes:
             raise ConnectionRefusedError(f"node {prefix.hex()} is dead")
         from phalanx.engines.embedded.gateway.gate import request_dial
 
         return Connection(request_dial(self.session, process_id), is_dialling=True)
+
+    def is_here(self, process_id: bytes) -> bool:
+        """Whether a process is of this node: then the end of its connection is its own end."""
+        return process_id[:PREFIX_BYTES] == self.process_id[:PREFIX_BYTES]
 
     def connections(self) -> list[Connection]:
         """Every open connection to another process."""
@@ -313,8 +317,8 @@ class Runtime:
         if not peer or self._peers.get(peer) is not connection:
             return
         del self._peers[peer]
-        if peer[:PREFIX_BYTES] == self.process_id[:PREFIX_BYTES]:
-            self._dead.add(peer)  # a process of another node may live on behind a broken network
+        if self.is_here(peer):
+            self._dead.add(peer)
         with self.lock:
             self.tasks.peer_lost(connection)
             self.calls.peer_lost(connection)

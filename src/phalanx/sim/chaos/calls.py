@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from phalanx.model.ids import PREFIX_BYTES
 from phalanx.model.lifecycle import ALIVE, DEAD, RESTARTING
 from phalanx.owner.actors import ActorClient, PendingCall
 from phalanx.owner.reaching import Reaching
@@ -106,12 +107,15 @@ class SimCalls:
 
     def _apply(self, client: ActorClient, message: ActorUpdate) -> None:
         client.incarnation = message.incarnation
+        if message.state == ALIVE and (
+            client.connection is None or client.worker != message.worker
+        ):
+            client.state, client.reason = RESTARTING, "the connection to it was lost"
+            client.interrupted()
         client.reason = message.reason
         client.error = message.error
         if message.state == ALIVE:
             self._updates.pop(client.actor, None)
-            if client.connection is None or client.worker != message.worker:
-                client.interrupted()
             client.state = ALIVE
             client.worker = message.worker
             client.connection = self._driver.peer(message.worker)
@@ -135,7 +139,7 @@ class SimCalls:
                 update = self._updates.pop(client.actor, None)
                 if update is not None:
                     self._apply(client, update)
-                else:
+                elif client.worker[:PREFIX_BYTES] != self._driver.node.prefix:
                     self._reaching.lost(client.actor)
 
     def tick(self, now: float) -> None:

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from phalanx.sim.chaos.hosts import Host
     from phalanx.sim.chaos.world import World
 
-_MESSAGES = frozenset({"lose", "twice", "late"})
+MESSAGE_FAULTS = frozenset({"lose", "twice", "late"})
 """Faults of single messages, which the head's shell meets all the time."""
 
 
@@ -18,7 +18,7 @@ class Faults:
     def __init__(self, world: World) -> None:
         self._world = world
         self._rng = world.kernel.rng("faults")
-        self._kinds = [kind for kind in world.options.faults if kind not in _MESSAGES]
+        self._kinds = [kind for kind in world.options.faults if kind not in MESSAGE_FAULTS]
         self.counts: dict[str, int] = {}
         if self._kinds:
             self._plan_next()

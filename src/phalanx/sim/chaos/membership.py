@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 REPORT_EVERY_S = 1.0
 AT_MOST_EVERY_S = 0.1
+VIEW_OLD_AFTER_S = 0.5
 RETRY_S = 0.2
 
 
@@ -82,6 +83,8 @@ class SimMember:
                 self._node.on_control(message)
 
     def _joined(self, answer: Answer) -> None:
+        if self.is_stale:
+            return
         if answer.error is not None:
             self.is_stale = answer.error[1]
             self._node.stop(f"the head refuses it: {self.is_stale}")
@@ -105,11 +108,22 @@ class SimMember:
             report = report_of(self._node.as_shell)
             if report != self._last_report or now - self._reported_at >= REPORT_EVERY_S:
                 self._send_report(report)
-        self._view(now)
+        if self._node.leases.has_demands and now - self._viewed_at >= AT_MOST_EVERY_S:
+            self._ask_view(now)
 
-    def _view(self, now: float) -> None:
-        waits = self._node.leases.has_demands
-        if not waits or self._is_viewing or now - self._viewed_at < AT_MOST_EVERY_S:
+    @property
+    def is_blind(self) -> bool:
+        """Whether nothing is heard of other nodes, as there is no head."""
+        return self.link.connection is None
+
+    def awaits_view(self, now: float) -> bool:
+        """Whether a fresh view is on its way, which is to be waited for."""
+        if self.link.connection is not None and now - self._viewed_at >= VIEW_OLD_AFTER_S:
+            self._ask_view(now)
+        return self._is_viewing
+
+    def _ask_view(self, now: float) -> None:
+        if self._is_viewing:
             return
         self._is_viewing, self._viewed_at = True, now
 

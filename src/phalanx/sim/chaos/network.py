@@ -199,7 +199,9 @@ class Network:
         pair = _pair(one, other)
         if pair not in self._latency:
             self._latency[pair] = self._rng.uniform(*self._options.latency_s)
-        jitter = self._rng.expovariate(1.0) * self._options.jitter_s if self._options.jitter_s else 0
+        jitter = (
+            self._rng.expovariate(1.0) * self._options.jitter_s if self._options.jitter_s else 0
+        )
         return (self._latency[pair] + jitter) * one.slowness * other.slowness
 
     def is_blocked(self, one: Host, other: Host) -> bool:

@@ -23,7 +23,6 @@ from phalanx.policies.waiting_time import Average
 from phalanx.protocol.cluster_messages import (
     Answer,
     CommitBundles,
-    Drain,
     EndActor,
     EnvironmentKnown,
     GiveBackBundles,
@@ -34,6 +33,7 @@ from phalanx.protocol.cluster_messages import (
     PlaceActor,
     PrepareBundles,
     ProcessEnded,
+    SetTotals,
     Via,
     View,
     WithdrawActor,
@@ -165,11 +165,8 @@ class SimNode:
             places.nodes_of,
         )
         pool = WorkerPool(max(1, int(total.get("CPU", 1))), self.jobs.new_process)
-        self.leases = LeaseMachine(
-            self.resources, self, pool, node_id, {}, places, self.spilling
-        )
+        self.leases = LeaseMachine(self.resources, self, pool, node_id, {}, places, self.spilling)
         self._must_plan = False
-        self.is_draining = ""
         self.run_s = Average()
         self.bandwidth = Average()
         self.member = SimMember(self)
@@ -209,13 +206,14 @@ class SimNode:
         self.world.look(self)
 
     def _plan(self) -> None:
+        now = self.clock()
         if self.spilling.is_alone:
             for demand in self.leases.demands():
                 demand.here = -1
-        else:
+        elif not self.member.awaits_view(now):  # the view that comes has it planned again
             self.cluster.put(self.member.own_row())
-            self.spilling.plan(self.leases.demands())
-        self.leases.dispatch(self.clock())
+            self.spilling.plan(self.leases.demands(), self.member.is_blind)
+        self.leases.dispatch(now)
 
     def on_end(self, end: End) -> None:
         """See Process."""
@@ -256,7 +254,7 @@ class SimNode:
             self.on_process_message(end, message)
         self._round()
 
-    def on_process_message(self, end: Any, message: Message) -> None:  # noqa: PLR0912
+    def on_process_message(self, end: Any, message: Message) -> None:
         """A driver or worker says something; those of other nodes through theirs."""
         now = self.clock()
         peer: bytes = end.peer
@@ -334,8 +332,8 @@ class SimNode:
                 self.groups.give_back(message)
             case GroupKnown():
                 self.groups.known(message)
-            case Drain():
-                self.is_draining = message.reason
+            case SetTotals():
+                self.leases.set_totals(message.totals, self.clock())
 
     def _hello(self, end: End, message: Hello, now: float) -> None:
         if message.kind == "node":

@@ -72,7 +72,6 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     groups: int
     task_s: float
     """Mean run time of a task."""
-    plan: float = 0.0
 
 
 def draw(rng: random.Random) -> Options:

@@ -13,6 +13,7 @@ import msgspec
 from phalanx.owner.actors import ActorClient, PendingCall
 from phalanx.owner.tasks import PendingTask
 from phalanx.protocol.messages import Call, CreateActor, Lease, Task
+from phalanx.sim.chaos.broken import Broken
 from phalanx.sim.chaos.usage import Usage
 from phalanx.sim.chaos.worker import Work
 
@@ -24,15 +25,6 @@ if TYPE_CHECKING:
 Key = tuple[str, int]
 """(driver's name, number of its task or call)."""
 _LOST_WORKER = frozenset({"crashed", "node", "exited", "oom", "killed"})
-
-
-class Broken(Exception):
-    """A promise did not hold. `sentence` says which; `involved`: names whose story tells how."""
-
-    def __init__(self, sentence: str, involved: list[str]) -> None:
-        super().__init__(sentence)
-        self.sentence = sentence
-        self.involved = involved
 
 
 class Promise(msgspec.Struct, kw_only=True):
@@ -92,9 +84,7 @@ class Promises:
         promise = self._started(worker, owner, task.number)
         if lease is None:
             if promise is not None:
-                raise Broken(
-                    f"{worker.name} runs {promise.what} without a lease", [worker.name]
-                )
+                raise Broken(f"{worker.name} runs {promise.what} without a lease", [worker.name])
             return
         in_bundle = lease.placement_group is not None
         self.usage.occupy(worker, lease.resources, lease.devices, in_bundle)

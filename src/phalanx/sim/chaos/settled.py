@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from phalanx.model.lifecycle import DEAD, REMOVED
-from phalanx.sim.chaos.promises import Broken
+from phalanx.sim.chaos.broken import Broken
 
 if TYPE_CHECKING:
     from phalanx.sim.chaos.world import World
@@ -54,5 +54,5 @@ def check(world: World) -> None:
         raise Broken(
             f"{len(left)} things are left when nobody wants anything any more: "
             f"{'; '.join(left[:4])}",
-            [name for name in ("head", *(n.name for n in world.running_nodes()))],
+            ["head", *(node.name for node in world.running_nodes())],
         )

@@ -24,7 +24,7 @@ def told(events: Iterable[Event], involved: Sequence[str], count: int) -> list[s
     chosen = [
         event
         for event in events
-        if (event.to in names or event.by in names or event.to in hosts and not event.by)
+        if (event.to in names or event.by in names or (event.to in hosts and not event.by))
         and not isinstance(event.what, _CHATTER)
         and not _is_view(event.what)
     ]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from phalanx.model.ids import PREFIX_BYTES
 from phalanx.owner.leases import TaskMachine
 from phalanx.owner.tasks import LeasedWorker, PendingTask, SchedulingClass, Template
 from phalanx.protocol.messages import (
@@ -16,6 +17,7 @@ from phalanx.protocol.messages import (
     Failed,
     Function,
     Granted,
+    KillWorker,
     Lease,
     LeaseReturned,
     LeaseWanted,
@@ -67,9 +69,7 @@ class SimSubmission:
                 sent.add(function.key)
                 end.post(Function(function.key, b"", function.name))
             end.post(
-                Task(
-                    task.number, function.key, task.args, [], 1, template.name, task.attempt, -1
-                )
+                Task(task.number, function.key, task.args, [], 1, template.name, task.attempt, -1)
             )
 
     def recall(self, worker: LeasedWorker) -> None:
@@ -195,6 +195,8 @@ class SimSubmission:
         """A connection's end: all results of that worker are in."""
         for worker in list(self._by_connection.get(end, ())):
             worker.ended = True
+            if worker.died is None and end.peer[:PREFIX_BYTES] != self._driver.node.prefix:
+                self._driver.node_end.post(KillWorker(worker.lease))
             self._bury(worker)
         self._sent_functions.pop(end, None)
 

@@ -9,6 +9,7 @@ import msgspec
 
 from phalanx.protocol.cluster_messages import CommitBundles, PrepareBundles
 from phalanx.resources.quantities import SCALE, to_units
+from phalanx.sim.chaos.broken import Broken
 
 if TYPE_CHECKING:
     from phalanx.sim.chaos.node import SimNode
@@ -74,7 +75,7 @@ class Usage:
             _add(used, self._amounts[group, attempt, index])
         for name, units in used.items():
             if units > to_units(node.total.get(name, 0.0)):
-                raise self._world.broken(
+                raise Broken(
                     f"{node.name} has {node.total.get(name, 0):g} {name} and {units / SCALE:g} are "
                     f"in use or kept for groups: by {', '.join(held)}",
                     [node.name, *held],
@@ -82,7 +83,7 @@ class Usage:
         for (name, number), units in devices.items():
             if units > SCALE:
                 users = [w for w, one in held.items() if number in one.devices.get(name, ())]
-                raise self._world.broken(
+                raise Broken(
                     f"{name} {number} of {node.name} is in use {units / SCALE:g} times: by "
                     f"{', '.join(users)}",
                     [node.name, *users],
@@ -124,7 +125,7 @@ class Usage:
             if at == life and prefix not in self._prepared.get(key, set())
         ]
         if lacking:
-            raise self._world.broken(
+            raise Broken(
                 f"group {message.group.decode()} begins on {node.name} while "
                 f"{', '.join(map(self._world.name_of_node, lacking))} never set its bundles aside",
                 [node.name, "head"],
@@ -137,7 +138,7 @@ class Usage:
                 continue
             for group, index, _, is_committed in other.bundles.inventory().held:
                 if is_committed and (group, index) in kept:
-                    raise self._world.broken(
+                    raise Broken(
                         f"bundle {index} of group {group.decode()} is kept by {node.name} and by "
                         f"{other.name}",
                         [node.name, other.name, "head"],

@@ -32,7 +32,6 @@ class Program:
         self._functions = [
             FunctionRecord(b"f%d" % i, f"f{i}", b"") for i in range(rng.randint(1, 4))
         ]
-        self._largest = _largest(world.options.nodes)
         self._groups: list[bytes] = []
         self._actors: list[ActorClient] = []
         self.is_over = False
@@ -90,7 +89,7 @@ class Program:
             strategy = {"name": "SPREAD"}
         elif draw < 0.3:
             view = self._driver.node.spilling
-            nodes = [n for n in self._world.living_nodes() if view.has_node(n.config.node_id)]
+            nodes = [n for n in self._world.living_nodes() if not view.why_closed(n.config.node_id)]
             soft = rng.random() < 0.5
             strategy = {"node_id": rng.choice(nodes).config.node_id, "soft": soft} if nodes else {}
         burst = rng.choice((1, 1, 1, 5, 20))
@@ -211,7 +210,3 @@ class Program:
             self._driver.tell("kill_actor", actor=client.actor, no_restart=True)
         for group in list(self._groups):
             self._end_group(group)
-
-
-def _largest(nodes: tuple[dict[str, float], ...]) -> dict[str, float]:
-    return max(nodes, key=lambda node: (len(node), sorted(node.items())))

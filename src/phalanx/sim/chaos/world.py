@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from phalanx.model.ids import CONTROL, PREFIX_BYTES
 from phalanx.model.lifecycle import ALIVE, DEAD
 from phalanx.sim.chaos import settled
+from phalanx.sim.chaos.broken import Broken
 from phalanx.sim.chaos.driver import SimDriver
 from phalanx.sim.chaos.faults import Faults
 from phalanx.sim.chaos.head import SimHead
@@ -15,7 +17,7 @@ from phalanx.sim.chaos.kernel import Action, Kernel
 from phalanx.sim.chaos.network import Network
 from phalanx.sim.chaos.node import SimNode
 from phalanx.sim.chaos.options import Options, draw
-from phalanx.sim.chaos.promises import Broken, Promises
+from phalanx.sim.chaos.promises import Promises
 from phalanx.sim.chaos.workload import Program
 from phalanx.storage.memory import MemoryDisk
 
@@ -59,7 +61,7 @@ class World:
         for total in self.options.nodes:
             self.add_node(total)
         for number in range(self.options.drivers):
-            self.kernel.at(self._rng.uniform(0.0, 2.0), lambda n=number: self._start_driver(n))
+            self.kernel.at(self._rng.uniform(0.0, 2.0), partial(self._start_driver, number))
         self.faults = Faults(self)
 
     # ---- running -----------------------------------------------------------------------------
@@ -106,10 +108,6 @@ class World:
         except Exception as error:
             what = f"{type(error).__name__}: {error}"
             raise Broken(f"a machine on {host.name} raised {what}", [host.name]) from error
-
-    def broken(self, sentence: str, involved: list[str]) -> Broken:
-        """The error to raise when a promise does not hold."""
-        return Broken(sentence, involved)
 
     def look(self, at: SimNode | SimHead) -> None:
         """A node or the head has done a step: what does it say now?"""

@@ -87,7 +87,7 @@ class ControlShell:
         self.actors = ActorShell(self, ActorPlacing(self.nodes.cluster, self.group_table, rng))
         self.actor_table = ActorTable(self.actors)
         self.events = EventGathering(self)
-        self._requests = ControlRequests(self)
+        self.requests = ControlRequests(self)
         self._connected: dict[bytes, None] = {}
         self._must_place = False
         self.books.restore(self, self.clock())
@@ -157,7 +157,7 @@ class ControlShell:
             case Ask(method="leave"):
                 self.nodes.leave(self._node_id(prefix), message.args["reason"])
             case Ask():
-                self._requests.answer(prefix, message)
+                self.requests.answer(prefix, message)
             case Told():
                 for inner in decode_body(message.body):
                     self.on_message(prefix, inner)
