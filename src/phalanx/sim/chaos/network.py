@@ -82,6 +82,7 @@ class Network:
                 self._kernel.after(self._travel_s(far_host, host), partial(self.kernel_end, near))
             else:
                 far.process = found
+                self._pump_later(near, 0.0)
 
         if to is None:
             near.refusal = "nobody knows where that is"
@@ -142,11 +143,8 @@ class Network:
     def _pump(self, end: End) -> None:
         """Deliver what has arrived from this end, in order."""
         far = end.other
-        if self.is_blocked(end.host, far.host) or not far.is_open:
-            return
-        if far.process is None:  # its dial is still on its way
-            self._kernel.after(LOCAL_S, partial(self._pump, end))
-            return
+        if far.process is None or not far.is_open or self.is_blocked(end.host, far.host):
+            return  # its dial is on its way, or nothing gets through: looked at again after that
         if end.queue and end.queue[0][0] <= self._kernel.now:
             far.host.do(lambda: self._deliver(end))
 

@@ -68,6 +68,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     fault_every_s: float
     drivers: int
     tasks: int
+    """How often a driver asks for tasks: for one, five or twelve at a time."""
     actors: int
     groups: int
     task_s: float
@@ -82,8 +83,9 @@ def draw(rng: random.Random) -> Options:
 
     chosen = [fault for fault in FAULTS if rng.random() < 0.4]
     period_s = pick(0.3, 0.6, 1.0)
+    tasks = pick(0, 10, 30, 60)
     return Options(
-        nodes=tuple(_node(rng) for _ in range(pick(1, 2, 3, 3, 4, 5))),
+        nodes=tuple(_node(rng) for _ in range(pick(1, 2, 3, 4, 5, 6))),
         network=NetworkOptions(
             latency_s=rng.choice(((0.0005, 0.002), (0.001, 0.03), (0.01, 0.2))),
             jitter_s=pick(0.0, 0.001, 0.05),
@@ -106,14 +108,14 @@ def draw(rng: random.Random) -> Options:
         start_s=rng.choice(((0.01, 0.05), (0.1, 0.8))),
         skew_s=pick(0.0, 5.0, 1e6),
         drift=pick(0.0, 0.0, 0.02),
-        chaos_s=pick(6.0, 12.0, 20.0),
+        chaos_s=pick(6.0, 12.0, 18.0),
         faults=tuple(chosen),
         fault_every_s=pick(0.5, 1.5, 4.0),
         drivers=pick(1, 1, 2, 3),
-        tasks=pick(0, 20, 40, 80),
+        tasks=tasks,
         actors=pick(0, 2, 5),
-        groups=pick(0, 2, 6),
-        task_s=pick(0.02, 0.2, 1.0),
+        groups=pick(0, 4, 10),
+        task_s=pick(0.02, 0.2, 1.0) if tasks < 30 else pick(0.02, 0.2),
     )
 
 

@@ -8,6 +8,8 @@ from phalanx.model.lifecycle import DEAD, REMOVED
 from phalanx.sim.chaos.broken import Broken
 
 if TYPE_CHECKING:
+    from phalanx.control.group_record import Group
+    from phalanx.engines.embedded.head.shell import ControlShell
     from phalanx.sim.chaos.world import World
 
 
@@ -45,6 +47,17 @@ def leftovers(world: World) -> list[str]:
         if not head.control.nodes.is_alive(node.config.node_id):
             left.append(f"the head does not know that {node.name} is there")
     return left
+
+
+def check_group(control: ControlShell, group: Group) -> None:
+    """Raise Broken when a group that is said to be there has a bundle on no living node."""
+    gone = [node for node in group.nodes if not control.nodes.is_alive(node)]
+    if gone:
+        raise Broken(
+            f"group {group.group.decode().strip()} is said to be created, and its bundles are on "
+            f"{', '.join(node[:12] or 'no node' for node in gone)}, which is not there",
+            ["head"],
+        )
 
 
 def check(world: World) -> None:

@@ -32,7 +32,8 @@ class Program:
         self._functions = [
             FunctionRecord(b"f%d" % i, f"f{i}", b"") for i in range(rng.randint(1, 4))
         ]
-        self._groups: list[bytes] = []
+        self.groups: list[bytes] = []
+        """Those that it has not removed."""
         self._actors: list[ActorClient] = []
         self.is_over = False
         self._planned = 0
@@ -92,7 +93,7 @@ class Program:
             nodes = [n for n in self._world.living_nodes() if not view.why_closed(n.config.node_id)]
             soft = rng.random() < 0.5
             strategy = {"node_id": rng.choice(nodes).config.node_id, "soft": soft} if nodes else {}
-        burst = rng.choice((1, 1, 1, 5, 20))
+        burst = rng.choice((1, 1, 1, 5, 12))
         self._submit(strategy, self._resources(), burst)
 
     def _submit(
@@ -170,11 +171,11 @@ class Program:
         group = f"{driver.name}.g{next(driver.sequence)}".encode().ljust(18, b" ")
         strategy = rng.choice(("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"))
         bundles = [dict(self._resources()) or {"CPU": 1.0} for _ in range(rng.randint(1, 3))]
-        self._groups.append(group)
+        self.groups.append(group)
 
         def created(reply: Reply) -> None:
             if reply.error is not None:
-                self._groups.remove(group)
+                self.groups.remove(group)
                 return
             for index, bundle in enumerate(bundles):
                 if rng.random() < 0.7:
@@ -196,8 +197,8 @@ class Program:
         )
 
     def _end_group(self, group: bytes) -> None:
-        if group in self._groups:
-            self._groups.remove(group)
+        if group in self.groups:
+            self.groups.remove(group)
             self._world.removed_groups.add(group)
             self._driver.ask("remove_group", lambda _: None, group=group)
 
@@ -208,5 +209,5 @@ class Program:
         self.is_over = True
         for client in self._actors:
             self._driver.tell("kill_actor", actor=client.actor, no_restart=True)
-        for group in list(self._groups):
+        for group in list(self.groups):
             self._end_group(group)

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from phalanx.model.ids import CONTROL, PREFIX_BYTES
-from phalanx.model.lifecycle import ALIVE, DEAD
+from phalanx.model.lifecycle import ALIVE, CREATED, DEAD
 from phalanx.sim.chaos import settled
 from phalanx.sim.chaos.broken import Broken
 from phalanx.sim.chaos.driver import SimDriver
@@ -122,6 +122,10 @@ class World:
         for node in at.control.nodes.all():
             if node.state == DEAD:
                 self.dead_nodes.add(node.node_id)
+        for group_id in [group for program in self.programs for group in program.groups]:
+            group = at.control.group_table.get(group_id)
+            if group is not None and group.state == CREATED:
+                settled.check_group(at.control, group)
 
     # ---- who is there ------------------------------------------------------------------------
 
