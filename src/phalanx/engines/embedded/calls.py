@@ -83,6 +83,8 @@ class Calls:
         self._by_number: dict[int, PendingCall] = {}
         self._updates: dict[bytes, ActorUpdate] = {}
         self.released: deque[bytes] = deque()
+        self._astray: set[bytes] = set()
+        """Actors of other nodes to which the way ended, and of which no news came yet."""
 
     # ---- making actors -----------------------------------------------------------------------
 
@@ -274,9 +276,10 @@ class Calls:
         error: PhalanxError
         actor_hex = actor.actor.hex()
         if actor.state != DEAD:
-            text = f"The actor {actor.name} is unavailable: its process ended and is restarted. "
             error = ActorUnavailableError(
-                f"{text}Call {call.method} may or may not have run. ({actor.reason})", actor_hex
+                f"The actor {actor.name} is unavailable for now: {actor.reason}. Call "
+                f"{call.method} may or may not have run.",
+                actor_hex,
             )
         elif actor.error in (b"ActorUnschedulableError", b"TaskUnschedulableError"):
             error = ActorUnschedulableError(actor.reason)
@@ -424,6 +427,11 @@ class Calls:
 
     def _apply(self, client: ActorClient, message: ActorUpdate) -> None:
         client.incarnation = message.incarnation
+        if message.actor in self._astray:
+            self._astray.discard(message.actor)
+            if message.state == ALIVE:
+                client.state, client.reason = RESTARTING, "the connection to it was lost"
+                client.interrupted()
         client.reason = message.reason
         client.error = message.error
         if message.state == ALIVE:
@@ -450,6 +458,14 @@ class Calls:
                 update = self._updates.pop(client.actor, None)
                 if update is not None:
                     self._apply(client, update)
+                elif client.state == ALIVE and not self._runtime.is_here(client.worker):
+                    self._astray.add(client.actor)
+
+    def tick(self) -> None:
+        """Ask what became of actors to which the way ended: they may be there still."""
+        self._astray &= self._clients.keys()
+        for actor in self._astray:
+            self._runtime.tell("watch_actor", actor=actor)
 
     def node_lost(self) -> None:
         """The node's process is gone: no call will ever be answered."""

@@ -177,6 +177,8 @@ class Member:
         return Ask(0, b"", "join", inventory)
 
     def _joined(self, answer: Answer) -> None:
+        if self.is_stale:
+            return
         if answer.error is not None:
             kind, text = answer.error
             self._refused(f"The head at {self._shell.config.address} refuses this node: {text}")

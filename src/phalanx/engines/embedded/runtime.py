@@ -247,13 +247,17 @@ class Runtime:
 
     def _connect(self, process_id: bytes) -> Connection:
         prefix = process_id[:PREFIX_BYTES]
-        if prefix == self.process_id[:PREFIX_BYTES]:
+        if self.is_here(process_id):
             return connect(self.session.socket_of(process_id))
         if prefix in self._dead_nodes:
             raise ConnectionRefusedError(f"node {prefix.hex()} is dead")
         from phalanx.engines.embedded.gateway.gate import request_dial
 
         return Connection(request_dial(self.session, process_id), is_dialling=True)
+
+    def is_here(self, process_id: bytes) -> bool:
+        """Whether a process is of this node: then the end of its connection is its own end."""
+        return process_id[:PREFIX_BYTES] == self.process_id[:PREFIX_BYTES]
 
     def connections(self) -> list[Connection]:
         """Every open connection to another process."""
@@ -313,7 +317,8 @@ class Runtime:
         if not peer or self._peers.get(peer) is not connection:
             return
         del self._peers[peer]
-        self._dead.add(peer)
+        if self.is_here(peer):
+            self._dead.add(peer)
         with self.lock:
             self.tasks.peer_lost(connection)
             self.calls.peer_lost(connection)
@@ -352,6 +357,7 @@ class Runtime:
     def _tick(self, now: float) -> float:
         with self.lock:
             is_busy = self.tasks.tick(now)
+            self.calls.tick()
             runs = self.tasks.journal.drain_runs() if self.kind == "worker" else []
         if runs:
             self.post(self.node, Events([tuple(run) for run in runs]))

@@ -39,6 +39,7 @@ from phalanx.protocol.messages import (
     Function,
     Granted,
     Item,
+    KillWorker,
     Lease,
     LeaseReturned,
     LeaseWanted,
@@ -426,6 +427,9 @@ class Submission:
             worker.ended = True
             if self._runtime.closed:
                 worker.died = worker.died or ("the node is gone", "crashed")
+            elif worker.died is None and not self._runtime.is_here(connection.peer):
+                # Perhaps only the way to it has ended: it must, too, before others do its work.
+                self._runtime.post(self._runtime.node, KillWorker(worker.lease))
             self._bury(worker)
         self._sent_functions.pop(connection, None)
 
