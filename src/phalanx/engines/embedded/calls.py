@@ -428,10 +428,12 @@ class Calls:
     def _apply(self, client: ActorClient, message: ActorUpdate) -> None:
         client.incarnation = message.incarnation
         if message.actor in self._astray:
+            if message.state == ALIVE and message.worker == client.worker:
+                self._runtime.peer(message.worker)  # `tick` looks whether that leads anywhere
+                return
             self._astray.discard(message.actor)
             if message.state == ALIVE:
-                client.state, client.reason = RESTARTING, "the connection to it was lost"
-                client.interrupted()
+                self._interrupt(client, "it was restarted")
         client.reason = message.reason
         client.error = message.error
         if message.state == ALIVE:
@@ -464,8 +466,21 @@ class Calls:
     def tick(self) -> None:
         """Ask what became of actors to which the way ended: they may be there still."""
         self._astray &= self._clients.keys()
-        for actor in self._astray:
-            self._runtime.tell("watch_actor", actor=actor)
+        for actor in list(self._astray):
+            client = self._clients[actor]
+            connection = self._runtime.known_peer(client.worker)
+            if connection is None:
+                self._runtime.tell("watch_actor", actor=actor)
+            elif not connection.is_dialling:
+                self._astray.discard(actor)
+                self._interrupt(client, "the connection to it was lost")
+                client.state, client.connection = ALIVE, connection
+                client.pump()
+
+    def _interrupt(self, client: ActorClient, reason: str) -> None:
+        """What was under way may have run or not."""
+        client.state, client.reason = RESTARTING, reason
+        client.interrupted()
 
     def node_lost(self) -> None:
         """The node's process is gone: no call will ever be answered."""
