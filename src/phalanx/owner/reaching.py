@@ -11,26 +11,17 @@ ASK_AGAIN_S = 5.0
 
 
 class Reaching:
-    """Actors that this process calls and is not connected to."""
+    """Actors that this process has calls for and is not connected to."""
 
     def __init__(self, ask: Callable[[bytes], None]) -> None:
         """`ask` has the control store tell where an actor is."""
         self._ask = ask
-        self._lost: list[bytes] = []
         self._waiting: frozenset[bytes] = frozenset()
-        """Those that had calls and no connection at the last look."""
+        """Those of the last look."""
         self._look_at = 0.0
 
-    def lost(self, actor: bytes) -> None:
-        """The connection ended without news: its process has, or the network broke and it lives."""
-        self._lost.append(actor)
-
     def tick(self, now: float, clients: Mapping[bytes, ActorClient]) -> None:
-        """Time has passed. What is lost again meanwhile waits for the next tick."""
-        lost, self._lost = self._lost, []
-        for actor in lost:
-            if actor in clients:
-                self._ask(actor)
+        """Time has passed: ask for those that were not reached since the last look either."""
         if now < self._look_at:
             return
         self._look_at = now + ASK_AGAIN_S

@@ -85,6 +85,8 @@ class Calls:
         self._updates: dict[bytes, ActorUpdate] = {}
         self._reaching = Reaching(lambda actor: runtime.tell("watch_actor", actor=actor))
         self.released: deque[bytes] = deque()
+        self._astray: set[bytes] = set()
+        """Actors of other nodes to which the way ended, and of which no news came yet."""
 
     # ---- making actors -----------------------------------------------------------------------
 
@@ -427,15 +429,19 @@ class Calls:
 
     def _apply(self, client: ActorClient, message: ActorUpdate) -> None:
         client.incarnation = message.incarnation
-        if message.state == ALIVE and (
-            client.connection is None or client.worker != message.worker
-        ):
-            client.state, client.reason = RESTARTING, "the connection to it was lost"
-            client.interrupted()
+        if message.actor in self._astray:
+            if message.state == ALIVE and message.worker == client.worker:
+                self._runtime.peer(message.worker)  # `tick` looks whether that leads anywhere
+                return
+            self._astray.discard(message.actor)
+            if message.state == ALIVE:
+                self._interrupt(client, "it was restarted")
         client.reason = message.reason
         client.error = message.error
         if message.state == ALIVE:
             self._updates.pop(client.actor, None)
+            if client.connection is not None and client.worker != message.worker:
+                self._interrupt(client, "it was restarted")  # its old process's end is not seen yet
             client.state = ALIVE
             client.worker = message.worker
             client.connection = self._runtime.peer(message.worker)
@@ -459,12 +465,28 @@ class Calls:
                 update = self._updates.pop(client.actor, None)
                 if update is not None:
                     self._apply(client, update)
-                elif not self._runtime.is_here(client.worker):
-                    self._reaching.lost(client.actor)
+                elif client.state == ALIVE and not self._runtime.is_here(client.worker):
+                    self._astray.add(client.actor)
 
     def tick(self, now: float) -> None:
-        """Time has passed."""
+        """Ask what became of actors to which the way ended: they may be there still."""
         self._reaching.tick(now, self._clients)
+        self._astray &= self._clients.keys()
+        for actor in list(self._astray):
+            client = self._clients[actor]
+            connection = self._runtime.known_peer(client.worker)
+            if connection is None:
+                self._runtime.tell("watch_actor", actor=actor)
+            elif not connection.is_dialling:
+                self._astray.discard(actor)
+                self._interrupt(client, "the connection to it was lost")
+                client.state, client.connection = ALIVE, connection
+                client.pump()
+
+    def _interrupt(self, client: ActorClient, reason: str) -> None:
+        """What was under way may have run or not."""
+        client.state, client.reason = RESTARTING, reason
+        client.interrupted()
 
     def node_lost(self) -> None:
         """The node's process is gone: no call will ever be answered."""

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from phalanx.model.ids import PREFIX_BYTES
 from phalanx.model.lifecycle import ALIVE, DEAD, RESTARTING
 from phalanx.owner.actors import ActorClient, PendingCall
 from phalanx.owner.reaching import Reaching
@@ -26,6 +25,7 @@ class SimCalls:
         self.clients: dict[bytes, ActorClient] = {}
         self._by_number: dict[int, PendingCall] = {}
         self._updates: dict[bytes, ActorUpdate] = {}
+        self._astray: dict[bytes, None] = {}
         self._reaching = Reaching(lambda actor: driver.tell("watch_actor", actor=actor))
 
     def create(self, actor: bytes, **fields: Any) -> ActorClient:
@@ -107,15 +107,19 @@ class SimCalls:
 
     def _apply(self, client: ActorClient, message: ActorUpdate) -> None:
         client.incarnation = message.incarnation
-        if message.state == ALIVE and (
-            client.connection is None or client.worker != message.worker
-        ):
-            client.state, client.reason = RESTARTING, "the connection to it was lost"
-            client.interrupted()
+        if message.actor in self._astray:
+            if message.state == ALIVE and message.worker == client.worker:
+                self._driver.peer(message.worker)
+                return
+            self._astray.pop(message.actor)
+            if message.state == ALIVE:
+                self._interrupt(client, "it was restarted")
         client.reason = message.reason
         client.error = message.error
         if message.state == ALIVE:
             self._updates.pop(client.actor, None)
+            if client.connection is not None and client.worker != message.worker:
+                self._interrupt(client, "it was restarted")
             client.state = ALIVE
             client.worker = message.worker
             client.connection = self._driver.peer(message.worker)
@@ -139,9 +143,26 @@ class SimCalls:
                 update = self._updates.pop(client.actor, None)
                 if update is not None:
                     self._apply(client, update)
-                elif client.worker[:PREFIX_BYTES] != self._driver.node.prefix:
-                    self._reaching.lost(client.actor)
+                elif client.state == ALIVE and not self._driver.is_here(client.worker):
+                    self._astray[client.actor] = None
 
     def tick(self, now: float) -> None:
-        """Time has passed."""
+        """Ask what became of actors to which the way ended: they may be there still."""
         self._reaching.tick(now, self.clients)
+        for actor in list(self._astray):
+            client = self.clients.get(actor)
+            if client is None:
+                self._astray.pop(actor)
+                continue
+            end = self._driver.known_peer(client.worker)
+            if end is None:
+                self._driver.tell("watch_actor", actor=actor)
+            elif not end.is_dialling:
+                self._astray.pop(actor)
+                self._interrupt(client, "the connection to it was lost")
+                client.state, client.connection = ALIVE, end
+                client.pump()
+
+    def _interrupt(self, client: ActorClient, reason: str) -> None:
+        client.state, client.reason = RESTARTING, reason
+        client.interrupted()

@@ -118,11 +118,19 @@ class SimDriver:
         end.post(Hello(PROTOCOL_VERSION, self.process_id, "driver", 0))
         return end
 
+    def known_peer(self, process: bytes) -> End | None:
+        """The connection to a process if there is one."""
+        return self._peers.get(process)
+
+    def is_here(self, process: bytes) -> bool:
+        """Whether a process is of this node: then the end of its connection is its own end."""
+        return process[:PREFIX_BYTES] == self.node.prefix
+
     def _lost(self, end: End) -> None:
         if self._peers.get(end.peer) is not end:
             return
         del self._peers[end.peer]
-        if end.peer[:PREFIX_BYTES] == self.node.prefix:
+        if self.is_here(end.peer):
             self._dead.add(end.peer)
         self.tasks.peer_lost(end)
         self.calls.peer_lost(end)

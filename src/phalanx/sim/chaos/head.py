@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _REPEATABLE = (PrepareBundles, CommitBundles, GiveBackBundles)
 """What the control store says again until it is answered: it may be lost, late, and come twice."""
+LEAST_ROUND_S = 0.001
 _LATE_S = 3.0
 _TROUBLE = 0.2
 """How often such a message meets each of the faults that may happen to it."""
@@ -39,12 +40,14 @@ class SimHead:
         self._rng = world.kernel.rng(f"head {life}")
         self._nodes: dict[bytes, End] = {}
         self._journal: SimJournal | None = None
+        self._woken_at = 0.0
         storage = Storage([MemoryShard(disk)])
         self.control = ControlShell(
             self._send,
             Books(storage, open_journal=self._open_journal),  # type: ignore[arg-type]
             world.options.limits,
             clock=host.clock,
+            wall=host.clock,
             rng=self._rng,
         )
         host.processes[CONTROL] = self
@@ -87,8 +90,19 @@ class SimHead:
         self._round()
 
     def _round(self) -> None:
+        wake_at = self.control.on_round(self._host.clock())
+        if wake_at < float("inf"):
+            self._wake_in(max(wake_at - self._host.clock(), LEAST_ROUND_S))
         self.control.books.flush()
         self._world.look(self)
+
+    def _wake_in(self, delay_s: float) -> None:
+        """Look again then, unless a look before that is planned."""
+        at = self._world.kernel.now + delay_s
+        if at >= self._woken_at > self._world.kernel.now:
+            return
+        self._woken_at = at
+        self._host.later(delay_s, partial(self._world.guard, self._host, self._round))
 
     def on_message(self, end: End, message: Message) -> None:
         """See Process."""

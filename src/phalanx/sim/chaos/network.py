@@ -34,6 +34,7 @@ class End:
         self.tag = ""
         self.refusal = ""
         self.is_open = True
+        self.is_dialling = False
         self.other: End = self
         self.queue: deque[tuple[float, bytes | None]] = deque()
         """On its way to the other end, with the time of arrival; None: this end was closed."""
@@ -73,7 +74,7 @@ class Network:
         near, far = self._end(host), self._end(far_host)
         near.other, far.other = far, near
         near.process = process
-        near.peer = far.peer = b""
+        near.is_dialling = True
 
         def arrive() -> None:
             found = far_host.processes.get(target) if far_host.is_up else None
@@ -82,6 +83,7 @@ class Network:
                 self._kernel.after(self._travel_s(far_host, host), partial(self.kernel_end, near))
             else:
                 far.process = found
+                near.is_dialling = False
                 self._pump_later(near, 0.0)
 
         if to is None:
@@ -108,6 +110,7 @@ class Network:
             if near.other.process is None:
                 self._finish(near.other)
                 self.kernel_end(near)
+            near.is_dialling = False
             self._pump_later(near, 0.0)
 
         self._kernel.after(0.25, look)

@@ -167,7 +167,6 @@ class SimNode:
         pool = WorkerPool(max(1, int(total.get("CPU", 1))), self.jobs.new_process)
         self.leases = LeaseMachine(self.resources, self, pool, node_id, {}, places, self.spilling)
         self._must_plan = False
-        self.run_s = Average()
         self.bandwidth = Average()
         self.member = SimMember(self)
         self.control = self.member.link
@@ -288,7 +287,7 @@ class SimNode:
         if request.method == "register_driver":
             self.jobs.register(cast(Any, end), request.token, request.args)
             return
-        assert request.method in FOR_CONTROL, request.method
+        assert request.method in FOR_CONTROL or request.method.startswith("batch.")
         if request.method == "create_group":
             self.member.report_now()
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from phalanx.model.ids import PREFIX_BYTES
 from phalanx.owner.leases import TaskMachine
 from phalanx.owner.tasks import LeasedWorker, PendingTask, SchedulingClass, Template
 from phalanx.protocol.messages import (
@@ -195,7 +194,7 @@ class SimSubmission:
         """A connection's end: all results of that worker are in."""
         for worker in list(self._by_connection.get(end, ())):
             worker.ended = True
-            if worker.died is None and end.peer[:PREFIX_BYTES] != self._driver.node.prefix:
+            if worker.died is None and not self._driver.is_here(end.peer):
                 self._driver.node_end.post(KillWorker(worker.lease))
             self._bury(worker)
         self._sent_functions.pop(end, None)

@@ -10,7 +10,7 @@ import random
 import secrets
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -53,6 +53,9 @@ from phalanx.protocol.frames import decode_body, encode_body
 from phalanx.protocol.messages import ActorFailed, ActorLeaving, ActorReady, ActorUnreferenced
 from phalanx.resources.ports import RandomSource
 
+if TYPE_CHECKING:
+    from phalanx.engines.embedded.head.batch.shell import BatchShell
+
 _ALONE = HealthLimits(period_s=1e9, misses=1)
 """A node in the same process never dies alone."""
 
@@ -69,12 +72,14 @@ class ControlShell:
         limits: HealthLimits | None = None,
         is_alone: bool = False,
         clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
         rng: RandomSource | None = None,
     ) -> None:
-        """`books` keeps what must outlive the process; None: nothing must. `rng`: None for one that
-        nobody foresees."""
+        """`books` keeps what must outlive the process; None: nothing must. `wall` is the time of
+        day, in seconds since the epoch. `rng`: None for one that nobody foresees."""
         self.send_raw = send
         self.clock = clock
+        self.wall = wall
         self.books = books or Books(None)
         self.is_alone = is_alone
         self.address = ""
@@ -83,14 +88,25 @@ class ControlShell:
         self.jobs = JobShell(self)
         self.groups = GroupShell(self)
         self.group_table = GroupTable(self.nodes.cluster, self.groups)
-        rng = rng or random.Random(secrets.randbits(64))
-        self.actors = ActorShell(self, ActorPlacing(self.nodes.cluster, self.group_table, rng))
+        self.rng: RandomSource = rng or random.Random(secrets.randbits(64))
+        placing = ActorPlacing(self.nodes.cluster, self.group_table, self.rng)
+        self.actors = ActorShell(self, placing)
         self.actor_table = ActorTable(self.actors)
         self.events = EventGathering(self)
+        self.batch_if_used: BatchShell | None = None
         self.requests = ControlRequests(self)
         self._connected: dict[bytes, None] = {}
         self._must_place = False
         self.books.restore(self, self.clock())
+
+    @property
+    def batch(self) -> BatchShell:
+        """Queues and gangs; imported when somebody first asks for any."""
+        if self.batch_if_used is None:
+            from phalanx.engines.embedded.head.batch.shell import BatchShell
+
+            self.batch_if_used = BatchShell(self)
+        return self.batch_if_used
 
     # ---- sending -----------------------------------------------------------------------------
 
@@ -144,6 +160,14 @@ class ControlShell:
             self.group_table.resources_changed(now)
             self.actors.look_again()
 
+    def on_round(self, now: float) -> float:
+        """All messages that had come are handled. When to call again, if nothing comes."""
+        batch = self.batch_if_used
+        if batch is None:
+            return float("inf")
+        batch.cycles.round(now)
+        return batch.cycles.wake_at
+
     def on_message(self, prefix: bytes, message: Any) -> None:  # noqa: PLR0912
         """A node says something."""
         now = self.clock()
@@ -179,6 +203,8 @@ class ControlShell:
                 self.jobs.environments[message.key] = message
             case Prepared():
                 node = self._node_id(prefix)
+                if self.batch_if_used is not None:
+                    self.batch_if_used.placing.prepared(message)
                 self.group_table.prepared(node, message.group, message.attempt, message.ok, now)
             case Committed():
                 node = self._node_id(prefix)
@@ -253,6 +279,8 @@ class ControlShell:
             self.node_changed(record)
         if changed:
             self._must_place = True
+            if self.batch_if_used is not None:
+                self.batch_if_used.cycles.resources_changed()
 
     def node_changed(self, record: NodeRecord) -> None:
         """A node joined, drains, or has other totals (effect of the directory)."""
@@ -260,6 +288,8 @@ class ControlShell:
         if not self.is_alone:
             self.broadcast(View([self.nodes.row(record.node_id)]))
         self._must_place = True
+        if self.batch_if_used is not None:
+            self.batch_if_used.cycles.nodes_changed()
 
     def node_dead(self, record: NodeRecord, reason: str) -> None:
         """A node is given up: all that ran there is lost (effect of the directory)."""
@@ -276,6 +306,8 @@ class ControlShell:
         self.actors.node_died(record, reason)
         self.jobs.node_died(record.prefix)
         self.group_table.node_gone(record.node_id, now)
+        if self.batch_if_used is not None:
+            self.batch_if_used.cycles.nodes_changed()
 
     def process_ended(self, process: bytes, is_driver: bool, now: float) -> None:
         """A driver or worker is gone: what it owned goes."""
