@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -107,7 +108,7 @@ def report_of(shell: NodeShell) -> NodeReport:
         devices=shell.resources.devices_left(),
         queued=[(d.place.to_mapping(), d.count) for d in demands],
         running=len(shell.leases.leases),
-        run_s=shell.run_s.value,
+        run_s=shell.leases.run_s.value,
         bandwidth=shell.bandwidth.value,
         total=shell.resources.total(),
     )
@@ -169,6 +170,8 @@ class Alone:
 
     def round(self) -> None:
         """See Membership."""
+        self._mailbox.empty()
+        self._shell.loop.wake_at = self._control.on_round(time.monotonic())
         self._mailbox.empty()
 
     @property

@@ -136,8 +136,6 @@ class NodeShell:
         self.happened = NodeEvents(self)
         self._requests = NodeRequests(self)
         self._must_plan = False
-        self.run_s = Average()
-        """Of leases, in seconds."""
         self.bandwidth = Average()
         """Of objects that came from other nodes, in bytes a second."""
         self.member: Membership = membership(self)
