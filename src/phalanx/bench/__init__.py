@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-GROUPS = ("engine", "placement", "batch", "cluster", "store", "transfer", "simulator", "all")
+GROUPS = (
+    "engine",
+    "placement",
+    "batch",
+    "cluster",
+    "scheduling",
+    "store",
+    "transfer",
+    "simulator",
+    "all",
+)
 
 
 def run(

@@ -8,16 +8,17 @@ holds more than a fair share. Pure: workers are started and ended, and messages 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.bundles import BundlePool
-from phalanx.node.elsewhere import Elsewhere, Nobody
 from phalanx.node.group_places import GroupPlaces
+from phalanx.node.surroundings import Effects, Elsewhere, Nobody
 from phalanx.node.workers import WorkerPool, WorkerRecord
 from phalanx.policies.labels import condition
+from phalanx.policies.waiting_time import Average
 from phalanx.resources.instances import Allocation, NodeResources
 from phalanx.resources.sets import ResourceSet
 
@@ -25,34 +26,6 @@ LEAST_HOLD_S = 0.01
 LONGEST_HOLD_S = 0.5
 """After this long an equal may ask for a lease, whatever each holds: one task of the asker's that
 never ends may be all that its share is used for."""
-
-
-class Effects(Protocol):
-    """What the machine asks of its shell."""
-
-    def start_worker(self, worker: WorkerRecord) -> None:
-        """Fork a process under this record's id; `worker_ready` follows."""
-        ...
-
-    def stop_worker(self, worker: WorkerRecord, reason: str, force: bool) -> None:
-        """End the process (at once when `force`); `worker_gone` follows."""
-        ...
-
-    def warn_worker(self, worker: WorkerRecord) -> None:
-        """Ask the process to end by SIGTERM: it is preempted; `worker_gone` follows."""
-        ...
-
-    def granted(self, lease: Lease) -> None:
-        """Tell the owner, or let the actor be made, that `lease.worker` is its own."""
-        ...
-
-    def due(self, lease: Lease) -> None:
-        """Ask the owner to give the lease back soon."""
-        ...
-
-    def refused(self, demand: Demand, reason: str, error: str) -> None:
-        """This demand cannot be met. `error` names a class when its tasks are to fail."""
-        ...
 
 
 class Demand(msgspec.Struct, kw_only=True, eq=False):
@@ -138,6 +111,8 @@ class LeaseMachine:
         self._order = 0
         self._is_dispatching = False
         self._is_stale = False
+        self.run_s = Average()
+        """How long leases for tasks are held, in seconds."""
         self.is_draining = False
         """Whether nothing new may begin here, but in bundles that were promised."""
 
@@ -375,7 +350,7 @@ class LeaseMachine:
         lease = self.leases.get(number)
         if lease is None:
             return
-        self._end(lease)
+        self._end(lease, now)
         worker = lease.worker
         if reusable:
             self.workers.put_back(worker, now)
@@ -404,8 +379,10 @@ class LeaseMachine:
         worker = self.workers.get(worker_id)
         return None if worker is None else self.leases.get(worker.lease)
 
-    def _end(self, lease: Lease) -> None:
+    def _end(self, lease: Lease, now: float) -> None:
         del self.leases[lease.number]
+        if lease.is_granted and not lease.demand.actor:
+            self.run_s = self.run_s.with_sample(max(now - lease.since, 0))
         key = (lease.demand.owner, lease.demand.scheduling_class)
         self._held[key] -= 1
         if not self._held[key]:
@@ -440,7 +417,7 @@ class LeaseMachine:
             return None
         lease = self.leases.get(worker.lease)
         if lease is not None:
-            self._end(lease)
+            self._end(lease, now)
             if not lease.is_granted:
                 # It died before anybody could use it: the demand stands again.
                 made = (lease.demand.owner, lease.demand.scheduling_class)

@@ -108,7 +108,7 @@ def report_of(shell: NodeShell) -> NodeReport:
         devices=shell.resources.devices_left(),
         queued=[(d.place.to_mapping(), d.count) for d in demands],
         running=len(shell.leases.leases),
-        run_s=shell.run_s.value,
+        run_s=shell.leases.run_s.value,
         bandwidth=shell.bandwidth.value,
         total=shell.resources.total(),
     )

@@ -7,7 +7,6 @@ import os
 import secrets
 import shutil
 import signal
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -108,7 +107,7 @@ class NodeMembers:
             return
         member = _Member(order=order, pool=pool, held=held, log=log, waiting=list(order.before))
         if order.time_limit_s:
-            member.limit_at = time.monotonic() + order.time_limit_s
+            member.limit_at = self._shell.clock() + order.time_limit_s
         self._members[key] = member
         self._go_on(member)
         self._tell(member)
@@ -211,7 +210,7 @@ class NodeMembers:
         return True
 
     def _end(self, member: _Member, grace_s: float) -> None:
-        member.kill_at = min(member.kill_at, time.monotonic() + grace_s)
+        member.kill_at = min(member.kill_at, self._shell.clock() + grace_s)
         if not member.is_ending:
             member.is_ending = True
             member.waiting = []

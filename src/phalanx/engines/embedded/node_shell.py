@@ -94,6 +94,7 @@ class NodeShell:
 
     def __init__(self, config: NodeConfig, zygote_sock: socket.socket) -> None:
         self.config = config
+        self.clock = time.monotonic
         self.session = config.session
         self.prefix = node_prefix(config.node_id)
         self.peers: dict[bytes, Any] = {}
@@ -134,8 +135,6 @@ class NodeShell:
         self.happened = NodeEvents(self)
         self._requests = NodeRequests(self)
         self._must_plan = False
-        self.run_s = Average()
-        """Of leases, in seconds."""
         self.bandwidth = Average()
         """Of objects that came from other nodes, in bytes a second."""
         self.member: Membership = membership(self)

@@ -5,7 +5,6 @@ Cycles run when something changed and something waits, and take no more than a p
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -70,7 +69,7 @@ class Cycles:
 
     def soon(self, within_s: float = 0.0) -> None:
         """Something changed: a cycle is due."""
-        self._next = min(self._next, time.monotonic() + within_s)
+        self._next = min(self._next, self._shell.clock() + within_s)
 
     def resources_changed(self) -> None:
         """Nodes report that something is free, or not."""
@@ -111,17 +110,17 @@ class Cycles:
         if len(waiting) > len(resting):
             self._wake_rested(waiting, now)
             self._run(waiting, now)
-        took_s = time.monotonic() - now
+        took_s = self._shell.clock() - now
         self._not_before = now + took_s + max(LEAST_PAUSE_S, PAUSE * took_s)
 
     def _run(self, waiting: Iterable[Gang], now: float) -> None:
         self._share_out()
         may_evict = self._may_evict(waiting)
         evicts = may_evict and now >= self._no_eviction_before
-        plan = self.ledger.columns.decide(time.time(), self._taken(), evicts=evicts)
+        plan = self.ledger.columns.decide(self._shell.wall(), self._taken(), evicts=evicts)
         self._apply(plan)
         if evicts:
-            done = time.monotonic()
+            done = self._shell.clock()
             pause_s = max(LEAST_EVICTION_PAUSE_S, EVICTION_PAUSE * (done - now))
             self._no_eviction_before = done + pause_s
         elif may_evict:
@@ -162,7 +161,7 @@ class Cycles:
 
     def truth(self) -> Snapshot:
         """What cycles look at, for reading it anew."""
-        now = time.monotonic()
+        now = self._shell.clock()
         gangs = self.ledger.line.seen.values()
         return self._snapshot([g for g in gangs if not g.is_over and g.retry_at <= now])
 
@@ -211,5 +210,5 @@ class Cycles:
             queues=tuple(self._queue_specs()),
             podgroups=tuple(groups),
             tasks=tuple(tasks),
-            now=time.time(),
+            now=self._shell.wall(),
         )

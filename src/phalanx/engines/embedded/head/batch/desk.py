@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -199,7 +198,7 @@ class Desk:
         ]
 
     def _row(self, job: JobRecord) -> dict[str, Any]:
-        return job_row(job, self._priorities.of(job.spec), time.time())
+        return job_row(job, self._priorities.of(job.spec), self._shell.wall())
 
     def need(self, name: str) -> JobRecord:
         """The job of that name. Raises JobNotFoundError."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +83,7 @@ class Flows:
         for record in records:
             for step in record.spec.steps:
                 self._know(record, step.name)
-        self.table.restore(records, time.time())
+        self.table.restore(records, self._jobs.wall())
         self._jobs.work_off()
 
     def job_changed(self, job: JobRecord) -> None:
@@ -97,7 +96,7 @@ class Flows:
             )
 
     def _handle(self, event: flows.Event) -> None:
-        self.table.handle(event, time.time())
+        self.table.handle(event, self._jobs.wall())
         self._jobs.work_off()
 
     def _know(self, flow: FlowRecord, step: str) -> str:
@@ -153,19 +152,19 @@ class Crons:
 
     def handle(self, event: crons.Event) -> None:
         """A cron job is new, suspended or deleted."""
-        self.table.handle(event, time.time())
+        self.table.handle(event, self._jobs.wall())
         self._jobs.work_off()
 
     def tick(self) -> None:
         """Time has passed."""
         alarm = self.table.next_alarm()
-        if alarm is not None and alarm <= time.time():
-            self.table.tick(time.time())
+        if alarm is not None and alarm <= self._jobs.wall():
+            self.table.tick(self._jobs.wall())
             self._jobs.work_off()
 
     def restore(self, records: list[CronRecord]) -> None:
         """Know them again; the jobs are restored before."""
-        self.table.restore(records, time.time())
+        self.table.restore(records, self._jobs.wall())
         self._jobs.work_off()
 
     def job_changed(self, job: JobRecord) -> None:
@@ -186,7 +185,7 @@ class Crons:
             is_news = job.spec.name in cron.active or not state
             if is_mine and is_news:
                 event = crons.CronJobEnded(cron=cron.spec.uid, job=job.spec.name, state=state)
-                self.table.handle(event, time.time())
+                self.table.handle(event, self._jobs.wall())
 
     # ---- effects -----------------------------------------------------------------------------
 
@@ -199,7 +198,7 @@ class Crons:
             self._submit(job)
         except (PhalanxError, ValueError):
             event = crons.CronJobEnded(cron=cron.spec.uid, job=job.name, state="Failed")
-            self.table.handle(event, time.time())
+            self.table.handle(event, self._jobs.wall())
 
     def delete_job(self, cron: CronRecord, name: str) -> None:
         """See CronEffects."""

@@ -6,8 +6,6 @@ a place; members that nobody wants yet, or any more, are absent from it.
 
 from __future__ import annotations
 
-import secrets
-import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -80,8 +78,12 @@ class Jobs:
     def handle(self, event: ev.Event) -> None:
         """Take an event in and do what follows. Raises JobCommandError for a command that does
         not fit."""
-        self.table.handle(event, time.time())
+        self.table.handle(event, self._shell.wall())
         self.work_off()
+
+    def wall(self) -> float:
+        """The time of day in seconds since the epoch."""
+        return self._shell.wall()
 
     def work_off(self) -> None:
         """Do what effects have asked for."""
@@ -97,13 +99,13 @@ class Jobs:
     def tick(self) -> None:
         """Time has passed."""
         alarm = self.table.next_alarm()
-        if alarm is not None and alarm <= time.time():
-            self.table.tick(time.time())
+        if alarm is not None and alarm <= self._shell.wall():
+            self.table.tick(self._shell.wall())
         self.work_off()
 
     def later(self, event: ev.Event) -> None:
         """Take an event in after what is being done now."""
-        self._todo.append(lambda: self.table.handle(event, time.time()))
+        self._todo.append(lambda: self.table.handle(event, self._shell.wall()))
 
     def after(self, action: Callable[[], None]) -> None:
         """Do something after what is being done now."""
@@ -181,7 +183,7 @@ class Jobs:
         groups = {group.name: group for group in spec.groups}
         need = ports_needed(spec)
         gang = Gang(
-            group=secrets.token_bytes(18),
+            group=bytes(self._shell.rng.randrange(256) for _ in range(18)),
             name=spec.name,
             namespace=spec.namespace,
             queue=spec.queue,
