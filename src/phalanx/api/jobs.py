@@ -14,9 +14,6 @@ import msgspec
 
 from phalanx.api.session import engine_or_start
 from phalanx.errors import GetTimeoutError
-from phalanx.manifests.findings import ManifestError
-from phalanx.manifests.names import label_fault
-from phalanx.manifests.reading import Manifest, read_manifests
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.spec import DEFAULT_GRACE_S, JobSpec, Policy, Process, TaskGroup, Template
 from phalanx.model.options import required_resources
@@ -56,6 +53,8 @@ def Job(
     `grace_s` lies between SIGTERM and SIGKILL; `ttl_s` after its end the job is forgotten. Raises
     ValueError for what cannot be.
     """
+    from phalanx.manifests.names import label_fault
+
     words = ("sh", "-c", command) if isinstance(command, str) else tuple(map(str, command))
     if not words or not words[-1]:
         raise ValueError("a job needs a command")
@@ -68,8 +67,8 @@ def Job(
     options = {"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, "resources": resources}
     needs = required_resources(options, default_cpus=1)
     process = Process(
-        command=words,
-        env=tuple((env or {}).items()),
+        command=tuple(map(_literal, words)),
+        env=tuple((variable, _literal(value)) for variable, value in (env or {}).items()),
         working_dir=os.getcwd() if working_dir is None else working_dir,
         requests=tuple(sorted(needs.items())),
     )
@@ -91,6 +90,11 @@ def Job(
         ttl_s=ttl_s,
         priority=priority,
     )
+
+
+def _literal(text: str) -> str:
+    """The text as manifests write it, where $$ stands for $ and $(NAME) for a variable."""
+    return text.replace("$", "$$")
 
 
 def _name_for(words: Sequence[str]) -> str:
@@ -199,6 +203,9 @@ def manifest_objects(
 
     Raises ManifestError with all that is wrong.
     """
+    from phalanx.manifests.findings import ManifestError
+    from phalanx.manifests.reading import read_manifests
+
     manifests, report = read_manifests(text, file)
     if not report.ok:
         raise ManifestError(report.errors, file)
@@ -208,14 +215,10 @@ def manifest_objects(
             warnings.append(f"{manifest.object}: nothing is made of it")
     chosen = [m for m in manifests if m.kind in APPLIED]
     ordered = sorted(chosen, key=lambda m: _ORDER.get(m.kind, len(_ORDER)))
-    return [(m.kind, _encoded(m)) for m in ordered], warnings
+    return [(m.kind, msgspec.msgpack.encode(m.spec)) for m in ordered], warnings
 
 
 _ORDER = {"PriorityClass": 0, "Queue": 1, "JobTemplate": 2}
-
-
-def _encoded(manifest: Manifest) -> bytes:
-    return msgspec.msgpack.encode(manifest.spec)
 
 
 def read_log(ask: Any, job: str, member: str, attempt: int, offset: int = 0) -> Iterator[bytes]:

@@ -9,7 +9,7 @@ from phalanx.cli.table import amount, safe, table
 
 _HEAD = (
     "NAME", "QUEUE", "STATE", "KIND", "AGE", "REPLICAS", "MIN", "PENDING", "RUNNING", "SUCCEEDED",
-    "FAILED", "RETRIES", "REASON",
+    "FAILED", "RETRIES", "POSITION", "REASON",
 )  # fmt: skip
 _QUEUES = (
     "NAME", "PARENT", "WEIGHT", "STATE", "PENDING", "RUNNING", "MEMBERS", "GUARANTEE", "DESERVED",
@@ -30,6 +30,7 @@ def jobs_text(rows: list[dict[str, Any]]) -> str:
             row["kind"],
             age(row["age_s"]),
             *(str(row[column]) for column in columns),
+            "" if row["position"] is None else str(row["position"]),
             row["reason"],
         ]
         for row in rows

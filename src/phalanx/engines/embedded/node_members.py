@@ -87,8 +87,10 @@ class NodeMembers:
             self._tell(known)
             return
         pool = next(self._shell.bundles.pools(key), None)
-        held = None if pool is None or known is not None else pool.acquire(pool.resources)
-        if pool is None or held is None:
+        if pool is None:
+            return  # it is being taken away again: who does that knows
+        held = None if known is not None else pool.acquire(pool.resources)
+        if held is None:
             self._shell.control.tell(
                 MemberNews(
                     order.group, order.index, order.attempt, NOT_STARTED, "its place is taken"

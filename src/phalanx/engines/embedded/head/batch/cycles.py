@@ -101,8 +101,7 @@ class Cycles:
             return
         self._next = NEVER
         ledger = self.ledger
-        for gang in ledger.line.next():
-            ledger.columns.admit(ledger.scheduled.podgroup(gang), ledger.scheduled.tasks(gang, []))
+        self._admit()
         waiting = [gang for gang in ledger.line.seen.values() if gang.waits]
         resting = [gang.retry_at for gang in waiting if gang.retry_at > now]
         if resting:
@@ -112,6 +111,13 @@ class Cycles:
             self._run(waiting, now)
         took_s = self._shell.clock() - now
         self._not_before = now + took_s + max(LEAST_PAUSE_S, PAUSE * took_s)
+
+    def _admit(self) -> None:
+        """Look at those gangs from now on whose turn it is."""
+        ledger = self.ledger
+        for gang in ledger.line.next():
+            group, tasks = ledger.scheduled.podgroup(gang), ledger.scheduled.tasks(gang, [])
+            ledger.columns.admit(group, tasks)
 
     def _run(self, waiting: Iterable[Gang], now: float) -> None:
         self._share_out()
@@ -168,6 +174,7 @@ class Cycles:
     def picture(self, also: Gang | None = None, *, whole: bool = False) -> Snapshot:
         """The same with what others take of nodes, for people; with one more gang, or with all,
         also those that no cycle looks at yet."""
+        self._admit()
         ledger = self.ledger
         gangs = ledger.gangs if whole else ledger.line.seen
         chosen = [gang for gang in gangs.values() if not gang.is_over]

@@ -10,12 +10,13 @@ import msgspec
 from phalanx.batch.specs import QueueSpec
 from phalanx.control.jobs import crons
 from phalanx.control.jobs import events as ev
-from phalanx.control.jobs.gang_size import most_members, why_none
+from phalanx.engines.embedded.head.batch.admission import check_size
+from phalanx.engines.embedded.head.batch.asking import Asking
 from phalanx.engines.embedded.head.batch.families import Crons, Flows, Priorities
 from phalanx.engines.embedded.head.batch.jobs import Jobs
 from phalanx.engines.embedded.head.batch.queues import Queues
 from phalanx.engines.embedded.head.batch.rows import job_row, job_story
-from phalanx.errors import GangInfeasibleError, JobCommandError, JobNotFoundError
+from phalanx.errors import JobCommandError, JobNotFoundError
 from phalanx.manifests.job_rules import update_faults
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord
@@ -38,8 +39,16 @@ COMMANDS = {"suspend": st.ABORT_JOB, "resume": st.RESUME_JOB, "cancel": st.TERMI
 class Desk:
     """Answers questions about jobs and their kin."""
 
-    def __init__(self, shell: ControlShell, queues: Queues, jobs: Jobs, priorities: Priorities):
+    def __init__(
+        self,
+        shell: ControlShell,
+        queues: Queues,
+        jobs: Jobs,
+        priorities: Priorities,
+        asking: Asking,
+    ) -> None:
         self._shell = shell
+        self._asking = asking
         self._queues = queues
         self._jobs = jobs
         self._priorities = priorities
@@ -109,13 +118,7 @@ class Desk:
             least = min(group.min_available, spec.min_available)
             if not needs or not least:
                 continue
-            most = most_members([needs] * least, nodes, limits)
-            if most < least:
-                why = why_none(needs, nodes) or "there is no room for more side by side"
-                raise GangInfeasibleError(
-                    f"job {spec.name}: task {group.name} needs {least} members at once and could "
-                    f"never have more than {most} here: {why}."
-                )
+            check_size(f"job {spec.name}", spec.queue, [needs] * least, limits, nodes)
 
     def resize(self, data: bytes) -> None:
         """A job's size or priority changes; nothing else of it may."""
@@ -155,12 +158,18 @@ class Desk:
 
     def rows(self, queue: str | None = None, state: str | None = None) -> list[dict[str, Any]]:
         """Jobs for people, oldest first."""
-        found = self._jobs.table.all()
-        return [
+        rows = [
             self._row(job)
-            for job in found
+            for job in self._jobs.table.all()
             if queue in (None, job.spec.queue) and state in (None, job.state)
         ]
+        if any(row["pending"] for row in rows):
+            reasons = self._asking.reasons()
+            for row in rows:
+                reason, position = reasons.get(f"{row['namespace']}/{row['name']}", ("", None))
+                row["reason"] = reason or row["reason"]
+                row["position"] = position
+        return rows
 
     def story(self, name: str) -> dict[str, Any]:
         """All about one job."""

@@ -30,6 +30,7 @@ from phalanx.engines.embedded.head.batch.starting import Starter
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord, MemberRecord
 from phalanx.model.jobs.spec import JobSpec
+from phalanx.model.lifecycle import REMOVED
 from phalanx.protocol.cluster_messages import EndMember, ForgetJob, MemberNews
 
 if TYPE_CHECKING:
@@ -163,6 +164,9 @@ class Jobs:
             if wanted:
                 self._new_gang(job, wanted)
             return
+        group = self._shell.group_table.get(gang.group)
+        if group is None or group.state == REMOVED:
+            return  # they are asked for again when it is over
         for index, key in enumerate(gang.members):
             state = gang.states[index]
             if key not in wanted:
@@ -235,7 +239,8 @@ class Jobs:
                 order = EndMember(gang.group, index, gang.attempts[index])
                 self._shell.send_node(nodes[index], order)
                 continue
-            over.append(index)
+            if gang is not None and gang.states[index] not in (ABSENT, DONE):
+                over.append(index)
             self.later(
                 ev.MemberLost(
                     job=job.uid, group=group, index=number, attempt=attempt, reason="not started"

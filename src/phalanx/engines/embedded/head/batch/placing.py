@@ -241,8 +241,9 @@ class Placing:
             self._listener.arrived(gang, [i for i in arrived if gang.states[i] == HELD])
         if lost:
             self._listener.lost(gang, lost)
-        self.let_go(gang)
-        self._ledger.keep(gang)
+        if gang.group in self._ledger.gangs:  # else who was told has ended it
+            self.let_go(gang)
+            self._ledger.keep(gang)
 
     def group_refused(self, group: Group) -> None:
         """A gang could not be placed where it was to go."""
@@ -272,6 +273,8 @@ class Placing:
         if left:
             self._ledger.keep(gang)
             self._listener.lost(gang, left)
+        if gang.group not in self._ledger.gangs:
+            return  # who was told has ended it
         if gang.is_over:
             self._ledger.remove(gang)
             self._rendezvous.free_ports(gang)

@@ -32,6 +32,7 @@ def job_row(job: JobRecord, priority: int, now: float) -> dict[str, Any]:
         "failed": job.count(st.FAILED),
         "retries": job.retries,
         "priority": priority,
+        "position": None,
         "submitted": job.submitted,
         "started": job.started,
         "finished": job.finished,

@@ -39,7 +39,7 @@ class BatchShell:
         self.jobs = Jobs(shell, self.ledger, self.placing, self.cycles.soon, self.priorities.of)
         self.logs = Logs(shell, self.jobs)
         self.asking = Asking(self.cycles)
-        self.desk = Desk(shell, self.queues, self.jobs, self.priorities)
+        self.desk = Desk(shell, self.queues, self.jobs, self.priorities, self.asking)
         self._methods: dict[str, Callable[..., Any]] = {
             **self.desk.methods(),
             "create_queue": lambda ask, name, fields: self.queues.create(name, fields),
