@@ -85,6 +85,18 @@ def test_silence_is_death(directory, effects):
     assert not directory.is_alive("a")
 
 
+def test_a_node_whose_connection_ended_is_awaited_and_then_dead(directory, effects):
+    directory.join(0.0, node("a"))
+    assert directory.reason("a") == ""
+    directory.disconnected("a", 1.0)
+    assert directory.reason("a") == "its connection ended: it is awaited"
+    directory.join(1.5, node("a", epoch=1))
+    assert directory.reason("a") == ""
+    directory.disconnected("a", 2.0)
+    directory.tick(10.0)
+    assert effects.dead == [("a", "its connection ended, and it did not come back in time")]
+
+
 def test_the_dead_must_come_back_as_another(directory):
     directory.join(0.0, node("a"))
     directory.tick(9.0)
