@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from phalanx.api.arguments import arity_of, pack_arguments
+from phalanx.api.gangs import DEFAULT_GRACE_S, GangedFunction, GangOptions
 from phalanx.api.placement import encode_strategy, environment_of, strategy_of
 from phalanx.api.session import engine_or_start
 from phalanx.engines.embedded import engine as engines
@@ -79,6 +80,35 @@ class RemoteFunction(Generic[P, R]):
         check_task_options(options, in_options=True)
         _check_returns(self._function, options)
         return OptionedFunction(self, options)
+
+    def gang(
+        self,
+        members: int,
+        *,
+        min_members: int | None = None,
+        queue: str | None = None,
+        priority: int | None = None,
+        topology: str | None = None,
+        ports: int = 1,
+        grace_s: float = DEFAULT_GRACE_S,
+    ) -> GangedFunction:
+        """A gang of this function's tasks: `f.gang(4).remote(...)` starts all of them or none.
+
+        `min_members` (default: all) must have places for any to start. `topology` "node" (or
+        "nvlink") puts all on one node, "rack" on nodes with one value of the label `rack`.
+        `ports`: so many are free on every node of the gang. `grace_s`: seconds between SIGTERM
+        and the end when it is preempted.
+        """
+        gang = GangOptions(
+            members=members,
+            min_members=min_members,
+            queue=queue,
+            priority=priority,
+            topology=topology,
+            ports=ports,
+            grace_s=grace_s,
+        )
+        return GangedFunction(self, self._options, gang)
 
     def bind(self, *args: Any, **kwargs: Any) -> Any:
         """Not there: task graphs are built by passing references."""
@@ -200,6 +230,11 @@ class OptionedFunction:
             template = self._remote_function._resolve(engine, self._options)
             self._template, self._engine = template, engine
         return self._remote_function._submit(engine, template, args, kwargs)
+
+    def gang(self, members: int, **options: Any) -> GangedFunction:
+        """See RemoteFunction.gang."""
+        gang = GangOptions(members=members, **options)
+        return GangedFunction(self._remote_function, self._options, gang)
 
     def bind(self, *args: Any, **kwargs: Any) -> Any:
         """See RemoteFunction.bind."""

@@ -50,7 +50,7 @@ class GroupEffects(Protocol):
         ...
 
     def freed(self, group: bytes) -> None:
-        """Nothing of a removed group is taken any more."""
+        """All that a removed or pinned group was told to give back is free."""
         ...
 
     def refused(self, group: Group) -> None:
@@ -474,7 +474,7 @@ class GroupTable:
 
     def _tell_freed(self, group_id: bytes) -> None:
         group = self._groups.get(group_id)
-        if group is None or group.state == REMOVED:
+        if group is None or group.state == REMOVED or group.is_pinned:
             self._effects.freed(group_id)
 
     def _move(self, group: Group, state: str) -> None:

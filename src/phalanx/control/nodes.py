@@ -241,6 +241,10 @@ class NodeDirectory:
         """Every node, in the order of joining."""
         return list(self._records.values())
 
+    def living(self) -> list[NodeRecord]:
+        """Every node that is not dead, draining ones included."""
+        return [record for record in self._records.values() if record.state != DEAD]
+
     def row(self, node_id: str) -> ViewRow:
         """A node and its last report, as others are told."""
         record, report = self._records[node_id], self._reports[node_id]

@@ -59,6 +59,8 @@ class TaskMachine:
         self._effects = effects
         self.classes: dict[ClassKey, SchedulingClass] = {}
         self._numbered: dict[int, SchedulingClass] = {}
+        self._unused: list[tuple[int, int]] = []
+        """(number, grants so far) of classes that are forgotten."""
         self._by_lease: dict[int, LeasedWorker] = {}
         self.pending: dict[int, PendingTask] = {}
         self.dirty: set[int] = set()
@@ -70,9 +72,21 @@ class TaskMachine:
         """The scheduling class with this key."""
         found = self.classes.get(key)
         if found is None:
-            found = SchedulingClass(len(self.classes) + 1, key)
+            found = SchedulingClass(len(self.classes) + len(self._unused) + 1, key)
+            if self._unused:
+                found.number, found.granted = self._unused.pop()
             self.classes[key] = self._numbered[found.number] = found
         return found
+
+    def forget(self, key: ClassKey) -> None:
+        """No task of this class will come any more. Its number serves another, which goes on
+        counting grants where it stopped, since the node does too."""
+        found = self.classes.get(key)
+        if found is None or found.queue or found.workers or found.announced:
+            return
+        del self.classes[key], self._numbered[found.number]
+        self.dirty.discard(found.number)
+        self._unused.append((found.number, found.granted))
 
     def enqueue(self, task: PendingTask, scheduling_class: SchedulingClass) -> None:
         """The task's inputs are there: it may run. Sent at once only if a worker is idle."""
@@ -175,7 +189,7 @@ class TaskMachine:
         worker.recalled = False
         scheduling_class = worker.scheduling_class
         if not worker.inflight:
-            if _stopping(worker):
+            if _stopping(worker) or (scheduling_class.key.once and not scheduling_class.queue):
                 self._give_back(worker)
                 return
             worker.idle_since = now

@@ -51,6 +51,8 @@ class ClassKey(msgspec.Struct, frozen=True):
     priority: int
     single: bool
     """One task in flight per worker: its function must not be mixed or must be timed."""
+    once: bool = False
+    """Its workers go back as soon as nothing of it is left: nobody waits for more."""
 
 
 class Template(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -169,6 +170,8 @@ class Alone:
 
     def round(self) -> None:
         """See Membership."""
+        self._mailbox.empty()
+        self._shell.loop.wake_at = self._control.on_round(time.monotonic())
         self._mailbox.empty()
 
     @property

@@ -70,7 +70,7 @@ class NodeRequests:
 
     def answer(self, connection: Any, request: Request) -> None:
         """Reply to one request; errors travel as class name and text."""
-        if request.method in FOR_CONTROL:
+        if request.method in FOR_CONTROL or request.method.startswith("batch."):
             self._pass_on(connection, request)
             return
         method = self._methods.get(request.method)

@@ -134,7 +134,7 @@ class Runtime:
         self._dead_nodes: set[bytes] = set()
         self._unsettled: set[bytes] = set()
         """Workers that died and whose last messages are still to be read."""
-        self._replies: dict[int, tuple[Waiter, list[Reply]]] = {}
+        self._replies: dict[int, tuple[Waiter | _Answered, list[Reply]]] = {}
         self.reactor = Reactor(self._handle, self._lost, self._accepted, self._tick, self.flush)
         self.node: Connection
         self.node_id = ""
@@ -500,6 +500,13 @@ class Runtime:
             raise remote_error(*reply.error)
         return reply.result
 
+    def ask(self, method: str, answered: Callable[[Reply], None], **args: Any) -> None:
+        """Ask the node without waiting; `answered` is called with the answer, the lock held."""
+        token = next(self._tokens)
+        box: list[Reply] = []
+        self._replies[token] = (_Answered(box, answered), box)
+        self.post(self.node, Request(token, method, args))
+
     def tell(self, method: str, **args: Any) -> None:
         """Ask the node without waiting; its answer is dropped."""
         self.post(self.node, Request(0, method, args))
@@ -546,6 +553,18 @@ class Runtime:
     def value_of(self, ref: ObjectRef[Any]) -> Any:
         """The value of a ready reference; raises its error, or Vanished."""
         return self.values.read(ref)
+
+
+class _Answered:
+    """Stands for who waits for an answer, where nobody does."""
+
+    def __init__(self, box: list[Reply], answered: Callable[[Reply], None]) -> None:
+        self._box = box
+        self._answered = answered
+
+    def finish(self) -> None:
+        """The answer is there."""
+        self._answered(self._box[0])
 
 
 def _may_say(connection: Connection, message: Message) -> bool:

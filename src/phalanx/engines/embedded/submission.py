@@ -14,6 +14,7 @@ import msgspec
 
 from phalanx import errors
 from phalanx.engines.embedded.cancelling import Cancelling
+from phalanx.engines.embedded.gangs import OwnedGangs
 from phalanx.engines.embedded.locality import Locality
 from phalanx.engines.embedded.task_streams import begin_stream, end_stream, stream_item
 from phalanx.errors import (
@@ -69,6 +70,7 @@ class Submission:
         self._sent_functions: dict[Connection, set[bytes]] = {}
         self._by_connection: dict[Connection, list[LeasedWorker]] = {}
         self._warned: set[str] = set()
+        self.gangs = OwnedGangs(runtime, self)
         self._refusal_errors: dict[int, str] = {}
         self.children: dict[tuple[bytes, int], list[int]] = {}
         self.journal = TaskJournal()
@@ -104,7 +106,7 @@ class Submission:
             self.journal.begin(task, time.time())
             if parent is not None:
                 self._add_child(parent, sequence)
-            self._start(task)
+            self.start(task)
         if self.machine.dirty:
             runtime.reactor.kick()
         return refs
@@ -112,10 +114,10 @@ class Submission:
     def submit_again(self, task: PendingTask) -> None:
         """Run a task that finished once more, because a result of it is lost."""
         self.journal.begin(task, time.time())
-        self._start(task)
+        self.start(task)
         self._runtime.reactor.kick()
 
-    def _start(self, task: PendingTask) -> None:
+    def start(self, task: PendingTask) -> None:
         """Queue the task once its inputs are there."""
         self.machine.pending[task.number] = task
         if self._runtime.closed:
@@ -163,7 +165,7 @@ class Submission:
                 continue
             if value.kind == FAILED:
                 self.machine.pending.pop(task.number, None)
-                self._complete_all(task, value)
+                self.complete_all(task, value)
                 return True
             has_large = has_large or value.kind == SHARED
         if has_large:
@@ -257,7 +259,7 @@ class Submission:
                 f"The worker died while it ran task {name} (attempt {task.attempt + 1}): "
                 f"{reason}. It is not tried again: max_retries={task.template.max_retries}."
             )
-        self._complete_all(task, failures.failed(error))
+        self.complete_all(task, failures.failed(error))
 
     def requeued(self, task: PendingTask, reason: str) -> None:
         """Recorded; all else is the machine's."""
@@ -369,14 +371,14 @@ class Submission:
                 self.fail(task, "timeout", task.cancelled[8:])
             else:
                 error = TaskCancelledError(self._task_hex(task), None)
-                self._complete_all(task, failures.failed(error))
+                self.complete_all(task, failures.failed(error))
             return
         if task.retries != 0 and failures.is_retriable(template.retry_exceptions, message.error):
             if task.retries > 0:
                 task.retries -= 1
             self.machine.retry(task, "it raised an exception that retry_exceptions names")
             return
-        self._complete_all(task, Value(FAILED, message.error))
+        self.complete_all(task, Value(FAILED, message.error))
 
     def _inputs_lost(self, task: PendingTask, message: Failed) -> None:
         """The worker did not find values of the task's arguments: it waits for them again."""
@@ -384,10 +386,10 @@ class Submission:
             task, message.error.decode().split()
         )
         if error is not None:
-            self._complete_all(task, error)
+            self.complete_all(task, error)
             return
         self.journal.move(task, PENDING_ARGS, time.time(), "an argument was lost")
-        self._start(task)
+        self.start(task)
 
     def item(self, connection: Connection, message: Item) -> None:
         """A generator gave a value."""
@@ -452,18 +454,20 @@ class Submission:
         error = failures.failed(errors.LocalNodeDiedError("The node process is gone."))
         pending, self.machine.pending = self.machine.pending, {}
         for task in pending.values():
-            self._complete_all(task, error)
+            self.complete_all(task, error)
 
     def tick(self, now: float) -> bool:
         """Time passes: idle leases go back, tasks past their deadline end. Whether there is
         anything to look after."""
         self.machine.tick(now)
         self.cancelling.tick(now)
+        self.gangs.tick(now)
         return bool(self._by_connection)
 
     # ---- ends --------------------------------------------------------------------------------
 
-    def _complete_all(self, task: PendingTask, value: Value) -> None:
+    def complete_all(self, task: PendingTask, value: Value) -> None:
+        """The task is over: all that it was to give is `value`, a failure."""
         self._ending.append((task, value))
         if len(self._ending) > 1:
             return  # a failure of another's input: chains of tasks may be long

@@ -113,6 +113,9 @@ class ActorShell:
         )
         for watcher in watchers:
             self._shell.post(watcher, update)
+        batch = self._shell.batch_if_used
+        if record.state == DEAD and batch is not None and record.strategy.get("group"):
+            batch.actor_ended(bytes.fromhex(record.strategy["group"]), record.strategy["bundle"])
 
     # ---- what nodes say ----------------------------------------------------------------------
 

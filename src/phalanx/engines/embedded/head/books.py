@@ -1,7 +1,7 @@
 """What the control store writes down, and reads again when the head restarts.
 
-Tables: `nodes`, `actors`, `groups`, `jobs`, and `counters`. Values are msgpack. An answer, or a
-confirmation of what a node told, leaves only when all that it speaks of is written.
+Tables: `nodes`, `actors`, `groups`, `jobs`, `queues`, `gangs`, and `counters`. Values are msgpack.
+An answer, or a confirmation of what a node told, leaves only when all that it speaks of is written.
 """
 
 from __future__ import annotations
@@ -51,6 +51,11 @@ class Books:
         self.journal = Journal(storage)
         shell.group_table.restore(groups, now)
         shell.actor_table.restore(actors, now)
+        queues, gangs = list(storage.load("queues")), list(storage.load("gangs"))
+        if queues or gangs:
+            from phalanx.engines.embedded.head.batch.kept import restore
+
+            restore(shell.batch, [value for _, value in queues], [value for _, value in gangs])
 
     def when_written(self, action: Callable[[], None]) -> None:
         """Do something once all that was put so far is durable."""
@@ -82,6 +87,14 @@ class Books:
     def drop_job(self, job: bytes) -> None:
         """Nothing of the job is left."""
         self._put("jobs", job, None)
+
+    def put_queue(self, name: str, row: Any) -> None:
+        """A queue is new or has changed; None: it is deleted."""
+        self._put("queues", name.encode(), row)
+
+    def put_gang(self, group: bytes, row: Any) -> None:
+        """A gang is new or has changed; None: it is over."""
+        self._put("gangs", group, row)
 
     def put_job_count(self, count: int) -> None:
         """So many jobs were begun."""

@@ -36,11 +36,15 @@ class GroupShell:
     ) -> None:
         """See GroupEffects."""
         amounts = {i: bundle.to_mapping() for i, bundle in bundles.items()}
-        self._shell.send_node(node_id, PrepareBundles(group, attempt, amounts))
+        batch = self._shell.batch_if_used
+        ports = [] if batch is None else batch.placing.ports_on(group)
+        self._shell.send_node(node_id, PrepareBundles(group, attempt, amounts, ports))
 
     def commit(self, node_id: str, group: bytes, attempt: int) -> None:
         """See GroupEffects."""
-        self._shell.send_node(node_id, CommitBundles(group, attempt))
+        batch = self._shell.batch_if_used
+        gangs = {} if batch is None else batch.placing.told(group, node_id)
+        self._shell.send_node(node_id, CommitBundles(group, attempt, gangs))
 
     def give_back(
         self, node_id: str, group: bytes, attempt: int, indexes: list[int], ending: Ending
@@ -57,9 +61,15 @@ class GroupShell:
             for prefix, token in self._waiters.pop(group.group, ()):
                 self._shell.reply(prefix, Answer(token, created))
         self._tell(group)
+        batch = self._shell.batch_if_used
+        if group.is_pinned and batch is not None:
+            batch.placing.group_changed(group)
 
     def refused(self, group: Group) -> None:
-        """See GroupEffects: nobody pins groups here yet."""
+        """See GroupEffects."""
+        batch = self._shell.batch_if_used
+        if batch is not None:
+            batch.placing.group_refused(group)
 
     def _tell(self, group: Group) -> None:
         watchers = self._watchers.get(group.group)
@@ -74,6 +84,9 @@ class GroupShell:
         """See GroupEffects."""
         for prefix, token in self._freed_waiters.pop(group, ()):
             self._shell.reply(prefix, Answer(token))
+        batch = self._shell.batch_if_used
+        if batch is not None:
+            batch.placing.group_freed(group)
 
     # ---- who waits ---------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import sys
+import time
 import traceback
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -148,6 +149,7 @@ class HeadProcess:
 
     def on_round(self) -> None:
         """See Handler."""
+        self._loop.wake_at = self._control.on_round(time.monotonic())
         self._control.books.flush()
 
 

@@ -27,6 +27,8 @@ class _Later:
 
 
 LATER = _Later()
+BATCH = "batch."
+"""Questions that begin so are about queues and gangs."""
 
 
 class ControlRequests:
@@ -64,6 +66,8 @@ class ControlRequests:
     def answer(self, prefix: bytes, ask: Ask) -> None:
         """Answer one question; errors travel as class name and text."""
         method = self._methods.get(ask.method)
+        if ask.method.startswith(BATCH):
+            method = self._batch
         if method is None:
             error = ("ValueError", f"the control store knows no request {ask.method!r}")
             self._shell.reply(prefix, Answer(ask.token, None, error))
@@ -76,6 +80,9 @@ class ControlRequests:
             return
         if result is not LATER:
             self._shell.reply(prefix, Answer(ask.token, result))
+
+    def _batch(self, prefix: bytes, ask: Ask, **args: Any) -> Any:
+        return self._shell.batch.answer(ask)
 
     def answer_visitor(self, connection: Connection, request: Request) -> None:
         """Answer who is no node, as the command line is on the head's machine."""

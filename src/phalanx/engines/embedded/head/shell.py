@@ -10,7 +10,7 @@ import random
 import secrets
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -52,6 +52,9 @@ from phalanx.protocol.cluster_messages import (
 from phalanx.protocol.frames import decode_body, encode_body
 from phalanx.protocol.messages import ActorFailed, ActorLeaving, ActorReady, ActorUnreferenced
 
+if TYPE_CHECKING:
+    from phalanx.engines.embedded.head.batch.shell import BatchShell
+
 _ALONE = HealthLimits(period_s=1e9, misses=1)
 """A node in the same process never dies alone."""
 
@@ -82,10 +85,20 @@ class ControlShell:
         self.actors = ActorShell(self, ActorPlacing(self.nodes.cluster, self.group_table, rng))
         self.actor_table = ActorTable(self.actors)
         self.events = EventGathering(self)
+        self.batch_if_used: BatchShell | None = None
         self.requests = ControlRequests(self)
         self._connected: set[bytes] = set()
         self._must_place = False
         self.books.restore(self, time.monotonic())
+
+    @property
+    def batch(self) -> BatchShell:
+        """Queues and gangs; imported when somebody first asks for any."""
+        if self.batch_if_used is None:
+            from phalanx.engines.embedded.head.batch.shell import BatchShell
+
+            self.batch_if_used = BatchShell(self)
+        return self.batch_if_used
 
     # ---- sending -----------------------------------------------------------------------------
 
@@ -139,6 +152,14 @@ class ControlShell:
             self.group_table.resources_changed(now)
             self.actors.look_again()
 
+    def on_round(self, now: float) -> float:
+        """All messages that had come are handled. When to call again, if nothing comes."""
+        batch = self.batch_if_used
+        if batch is None:
+            return float("inf")
+        batch.cycles.round(now)
+        return batch.cycles.wake_at
+
     def on_message(self, prefix: bytes, message: Any) -> None:  # noqa: PLR0912
         """A node says something."""
         now = time.monotonic()
@@ -172,6 +193,8 @@ class ControlShell:
                 self.jobs.environments[message.key] = message
             case Prepared():
                 node = self._node_id(prefix)
+                if self.batch_if_used is not None:
+                    self.batch_if_used.placing.prepared(message)
                 self.group_table.prepared(node, message.group, message.attempt, message.ok, now)
             case Committed():
                 node = self._node_id(prefix)
@@ -246,6 +269,8 @@ class ControlShell:
             self.node_changed(record)
         if changed:
             self._must_place = True
+            if self.batch_if_used is not None:
+                self.batch_if_used.cycles.resources_changed()
 
     def node_changed(self, record: NodeRecord) -> None:
         """A node joined, drains, or has other totals (effect of the directory)."""
@@ -253,6 +278,8 @@ class ControlShell:
         if not self.is_alone:
             self.broadcast(View([self.nodes.row(record.node_id)]))
         self._must_place = True
+        if self.batch_if_used is not None:
+            self.batch_if_used.cycles.nodes_changed()
 
     def node_dead(self, record: NodeRecord, reason: str) -> None:
         """A node is given up: all that ran there is lost (effect of the directory)."""
@@ -269,6 +296,8 @@ class ControlShell:
         self.actors.node_died(record, reason)
         self.jobs.node_died(record.prefix)
         self.group_table.node_gone(record.node_id, now)
+        if self.batch_if_used is not None:
+            self.batch_if_used.cycles.nodes_changed()
 
     def process_ended(self, process: bytes, is_driver: bool, now: float) -> None:
         """A driver or worker is gone: what it owned goes."""
