@@ -162,6 +162,7 @@ class RemoteFunction(Generic[P, R]):
             queue=options.get("queue") or "",
             priority=options.get("priority") or 0,
             single=timeout_s is not None or record.max_calls > 0,
+            each=strategy.get("name") == "SPREAD",
         )
         return Template(
             function=record,

@@ -248,8 +248,8 @@ class ActorTable:
     def ready(self, actor: bytes, worker: bytes, pid: int) -> None:
         """Its constructor returned."""
         record = self._actors.get(actor)
-        if record is None or record.worker != worker or record.state == DEAD:
-            return
+        if record is None or record.worker != worker or record.state in (ALIVE, DEAD):
+            return  # told twice, for one
         record.pid = pid
         self._move(record, ALIVE)
 

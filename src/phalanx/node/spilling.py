@@ -155,7 +155,7 @@ class Spilling:
                 count = targets.get(node_id, 0)
                 if count != asked.get(node_id, 0):
                     self._ask(key, demand, node_id, count)
-        for key in self._asked.keys() - wanted.keys():
+        for key in [k for k in self._asked if k not in wanted]:
             self.withdraw(key)
 
     def _ask(self, key: DemandKey, demand: Demand, node_id: str, count: int) -> None:

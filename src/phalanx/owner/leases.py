@@ -115,7 +115,7 @@ class TaskMachine:
                 if _stopping(worker):
                     continue
                 self._give(worker, 1, urgent=True)
-            if queue and not scheduling_class.key.single:
+            if queue and not (scheduling_class.key.single or scheduling_class.key.each):
                 self._send_ahead(scheduling_class)
         self._announce(scheduling_class)
 
@@ -165,7 +165,9 @@ class TaskMachine:
         if count:
             mean = queue[0].template.function.mean_s
             moving = [w for w in scheduling_class.workers if not (w.recalled or _stopping(w))]
-            if mean is not None and moving:  # else nobody will come to them soon
+            if (
+                mean is not None and moving and not scheduling_class.key.each
+            ):  # else nobody will come to them soon
                 count = min(count, int(count * mean / WORTH_A_WORKER_S))
         announced = scheduling_class.announced
         is_fewer = announced >= FEWER_TOLD_FROM and count <= announced // 2
@@ -189,7 +191,8 @@ class TaskMachine:
         worker.recalled = False
         scheduling_class = worker.scheduling_class
         if not worker.inflight:
-            if _stopping(worker) or (scheduling_class.key.once and not scheduling_class.queue):
+            key = scheduling_class.key
+            if _stopping(worker) or key.each or (key.once and not scheduling_class.queue):
                 self._give_back(worker)
                 return
             worker.idle_since = now

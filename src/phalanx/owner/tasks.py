@@ -53,6 +53,8 @@ class ClassKey(msgspec.Struct, frozen=True):
     """One task in flight per worker: its function must not be mixed or must be timed."""
     once: bool = False
     """Its workers go back as soon as nothing of it is left: nobody waits for more."""
+    each: bool = False
+    """A worker for each task: what is to be spread must not pile up where one came first."""
 
 
 class Template(msgspec.Struct, frozen=True, kw_only=True):

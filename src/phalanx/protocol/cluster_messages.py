@@ -74,9 +74,10 @@ class ViewRow(msgspec.Struct, array_like=True):
 
 
 class View(msgspec.Struct, array_like=True, tag=74):
-    """Control to nodes: the rows that changed."""
+    """Control to nodes: the rows that changed; or all there are, and other nodes are forgotten."""
 
     rows: list[ViewRow]
+    is_whole: bool = False
 
 
 class NodeDied(msgspec.Struct, array_like=True, tag=75):

@@ -27,6 +27,7 @@ from phalanx.objects.reference import ObjectRef, make_ref
 from phalanx.objects.streams import Stream
 from phalanx.observe.task_journal import Run
 from phalanx.owner.actors import ActorClient, PendingCall
+from phalanx.owner.reaching import Reaching
 from phalanx.protocol.messages import (
     FAILED,
     ActorUnreferenced,
@@ -82,6 +83,7 @@ class Calls:
         self._clients: dict[bytes, ActorClient] = {}
         self._by_number: dict[int, PendingCall] = {}
         self._updates: dict[bytes, ActorUpdate] = {}
+        self._reaching = Reaching(lambda actor: runtime.tell("watch_actor", actor=actor))
         self.released: deque[bytes] = deque()
         self._astray: set[bytes] = set()
         """Actors of other nodes to which the way ended, and of which no news came yet."""
@@ -437,6 +439,9 @@ class Calls:
         client.reason = message.reason
         client.error = message.error
         if message.state == ALIVE:
+            self._updates.pop(client.actor, None)
+            if client.connection is not None and client.worker != message.worker:
+                self._interrupt(client, "it was restarted")  # its old process's end is not seen yet
             client.state = ALIVE
             client.worker = message.worker
             client.connection = self._runtime.peer(message.worker)
@@ -463,8 +468,9 @@ class Calls:
                 elif client.state == ALIVE and not self._runtime.is_here(client.worker):
                     self._astray.add(client.actor)
 
-    def tick(self) -> None:
+    def tick(self, now: float) -> None:
         """Ask what became of actors to which the way ended: they may be there still."""
+        self._reaching.tick(now, self._clients)
         self._astray &= self._clients.keys()
         for actor in list(self._astray):
             client = self._clients[actor]

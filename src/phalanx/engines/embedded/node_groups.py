@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 from typing import TYPE_CHECKING
 
 from phalanx.model.lifecycle import PENDING, REMOVED
@@ -41,7 +40,14 @@ class NodeGroups:
         if places.is_known(group):
             return
         places.put(GroupKnown(group, PENDING, [], []))
+        self._watch(group)
 
+    def joined(self) -> None:
+        """The control store may be another one, and may have told what did not arrive here."""
+        for group in self._shell.leases.groups.watched():
+            self._watch(group)
+
+    def _watch(self, group: bytes) -> None:
         def answered(answer: Answer) -> None:
             if answer.result is None:
                 self.known(GroupKnown(group, REMOVED, [], []))
@@ -51,7 +57,7 @@ class NodeGroups:
     def known(self, message: GroupKnown) -> None:
         """A group's state or places have changed."""
         self._shell.leases.groups.put(message)
-        self._shell.leases.dispatch(time.monotonic())
+        self._shell.leases.dispatch(self._shell.clock())
         self._shell.plan_soon()
 
     def prepare(self, message: PrepareBundles) -> None:
@@ -61,7 +67,7 @@ class NodeGroups:
         table = shell.bundles
         busy = [port for port in message.ports if not _is_free(port)]
         ok = not (busy or shell.leases.is_draining) and table.prepare(
-            message.group, message.attempt, bundles, time.monotonic()
+            message.group, message.attempt, bundles, shell.clock()
         )
         held = table.devices(message.group, bundles) if ok else {}
         shell.control.tell(Prepared(message.group, message.attempt, ok, held, busy))
@@ -73,7 +79,7 @@ class NodeGroups:
             for pool in self._shell.bundles.pools((message.group, index)):
                 self._gangs[pool] = gang
         self._shell.control.tell(Committed(message.group, message.attempt, ok))
-        self._shell.leases.dispatch(time.monotonic())
+        self._shell.leases.dispatch(self._shell.clock())
 
     def give_back(self, message: GiveBackBundles) -> None:
         """End what runs in these bundles; when it has, others may have their resources."""
@@ -82,7 +88,7 @@ class NodeGroups:
         for pool in pools:
             self._gangs.pop(pool, None)
         if pools and message.grace_s:
-            self._ending.append((time.monotonic() + message.grace_s, pools))
+            self._ending.append((self._shell.clock() + message.grace_s, pools))
             if message.warn:
                 shell.leases.warn_in(pools)
         elif pools:
@@ -106,7 +112,7 @@ class NodeGroups:
             self._shell.control.tell(BundlesGone(group, attempt))
         if settled:
             self._shell.report_soon()
-            self._shell.leases.dispatch(time.monotonic())
+            self._shell.leases.dispatch(self._shell.clock())
 
 
 def _is_free(port: int) -> bool:

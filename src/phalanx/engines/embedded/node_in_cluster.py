@@ -187,6 +187,7 @@ class Member:
         assert self._head is not None
         self._epoch = answer.result["epoch"]
         self.link.connected(self._head)
+        self._shell.groups.joined()
         self._last_report = None
         if self._trouble:
             self._trouble = ""

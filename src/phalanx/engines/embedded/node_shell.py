@@ -97,6 +97,7 @@ class NodeShell:
 
     def __init__(self, config: NodeConfig, zygote_sock: socket.socket) -> None:
         self.config = config
+        self.clock = time.monotonic
         self.session = config.session
         self.prefix = node_prefix(config.node_id)
         self.peers: dict[bytes, Any] = {}

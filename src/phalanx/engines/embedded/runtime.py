@@ -357,7 +357,7 @@ class Runtime:
     def _tick(self, now: float) -> float:
         with self.lock:
             is_busy = self.tasks.tick(now)
-            self.calls.tick()
+            self.calls.tick(now)
             runs = self.tasks.journal.drain_runs() if self.kind == "worker" else []
         if runs:
             self.post(self.node, Events([tuple(run) for run in runs]))

@@ -16,10 +16,10 @@ from phalanx.control.group_record import Group, GroupRow
 from phalanx.control.nodes import NodeRecord
 from phalanx.model.lifecycle import DEAD, REMOVED
 from phalanx.protocol.cluster_messages import JobKnown
+from phalanx.storage.journal import Journal
 
 if TYPE_CHECKING:
     from phalanx.engines.embedded.head.shell import ControlShell
-    from phalanx.storage.journal import Journal
     from phalanx.storage.storage import Storage
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -28,8 +28,14 @@ _encode = msgspec.msgpack.Encoder().encode
 class Books:
     """Records changes in a journal; without a storage, nothing is kept and all is written."""
 
-    def __init__(self, storage: Storage | None, address: str = "memory") -> None:
+    def __init__(
+        self,
+        storage: Storage | None,
+        address: str = "memory",
+        open_journal: Callable[[Storage], Journal] = Journal,
+    ) -> None:
         self._storage = storage
+        self._open_journal = open_journal
         self.address = address
         """What the store is, for people."""
         self.journal: Journal | None = None
@@ -39,8 +45,6 @@ class Books:
         storage = self._storage
         if storage is None:
             return
-        from phalanx.storage.journal import Journal
-
         nodes = [msgspec.msgpack.decode(v, type=NodeRecord) for _, v in storage.load("nodes")]
         shell.nodes.restore(nodes, now)
         jobs = [msgspec.msgpack.decode(v, type=JobKnown) for _, v in storage.load("jobs")]
@@ -48,7 +52,7 @@ class Books:
         shell.jobs.restore(int.from_bytes(count or b"", "big"), jobs)
         groups = [msgspec.msgpack.decode(v, type=GroupRow) for _, v in storage.load("groups")]
         actors = [msgspec.msgpack.decode(v, type=ActorRecord) for _, v in storage.load("actors")]
-        self.journal = Journal(storage)
+        self.journal = self._open_journal(storage)
         shell.group_table.restore(groups, now)
         shell.actor_table.restore(actors, now)
         queues, gangs = list(storage.load("queues")), list(storage.load("gangs"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -39,10 +39,10 @@ class EventGathering:
         """Something happened to a node."""
         self._own.record(event)
 
-    def gather(self, prefix: bytes, token: int, nodes: set[bytes]) -> None:
+    def gather(self, prefix: bytes, token: int, nodes: Iterable[bytes]) -> None:
         """Ask these nodes, and answer the one that asks once all have said what they know."""
         number = next(self._numbers)
-        until = time.monotonic() + _PATIENCE_S
+        until = self._shell.clock() + _PATIENCE_S
         self._rounds[number] = _Round(prefix, token, set(nodes), self._own.rows(), until)
         self._shell.broadcast(TellEvents(number))
         self._look(number)

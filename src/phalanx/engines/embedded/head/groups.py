@@ -25,7 +25,7 @@ class GroupShell:
 
     def __init__(self, shell: ControlShell) -> None:
         self._shell = shell
-        self._watchers: dict[bytes, set[bytes]] = {}
+        self._watchers: dict[bytes, dict[bytes, None]] = {}
         self._waiters: dict[bytes, list[tuple[bytes, int]]] = {}
         self._freed_waiters: dict[bytes, list[tuple[bytes, int]]] = {}
 
@@ -93,7 +93,7 @@ class GroupShell:
     def watch(self, group: Group, prefix: bytes) -> None:
         """A node wants to know all about a group, now and whenever it changes."""
         if group.state != REMOVED:
-            self._watchers.setdefault(group.group, set()).add(prefix)
+            self._watchers.setdefault(group.group, {})[prefix] = None
         self._shell.send(prefix, _known(group))
 
     def wait(self, group: Group | None, prefix: bytes, token: int) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -203,7 +202,7 @@ class ControlRequests:
         return {"actor": record.actor, "handle": record.handle}
 
     def _watch_actor(self, prefix: bytes, ask: Ask, actor: bytes) -> None:
-        self._shell.actor_table.watch(actor, ask.origin, time.monotonic())
+        self._shell.actor_table.watch(actor, ask.origin, self._shell.clock())
 
     def _kill_actor(self, prefix: bytes, ask: Ask, actor: bytes, no_restart: bool) -> _Later:
         record = self._shell.actor_table.get(actor)
@@ -271,7 +270,7 @@ class ControlRequests:
                 selectors=selectors,
                 soft_target=soft_target,
             ),
-            time.monotonic(),
+            self._shell.clock(),
         )
 
     def _watch_group(self, prefix: bytes, ask: Ask, group: bytes) -> bool | None:
@@ -288,7 +287,7 @@ class ControlRequests:
 
     def _remove_group(self, prefix: bytes, ask: Ask, group: bytes) -> _Later:
         self._shell.groups.when_freed(group, prefix, ask.token)
-        if self._shell.group_table.remove(group, time.monotonic()) is None:
+        if self._shell.group_table.remove(group, self._shell.clock()) is None:
             self._shell.groups.freed(group)
         return LATER
 

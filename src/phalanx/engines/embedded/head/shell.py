@@ -51,6 +51,7 @@ from phalanx.protocol.cluster_messages import (
 )
 from phalanx.protocol.frames import decode_body, encode_body
 from phalanx.protocol.messages import ActorFailed, ActorLeaving, ActorReady, ActorUnreferenced
+from phalanx.resources.ports import RandomSource
 
 if TYPE_CHECKING:
     from phalanx.engines.embedded.head.batch.shell import BatchShell
@@ -70,9 +71,15 @@ class ControlShell:
         books: Books | None = None,
         limits: HealthLimits | None = None,
         is_alone: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+        rng: RandomSource | None = None,
     ) -> None:
-        """`books` keeps what must outlive the process; None: nothing must."""
+        """`books` keeps what must outlive the process; None: nothing must. `wall` is the time of
+        day, in seconds since the epoch. `rng`: None for one that nobody foresees."""
         self.send_raw = send
+        self.clock = clock
+        self.wall = wall
         self.books = books or Books(None)
         self.is_alone = is_alone
         self.address = ""
@@ -81,15 +88,16 @@ class ControlShell:
         self.jobs = JobShell(self)
         self.groups = GroupShell(self)
         self.group_table = GroupTable(self.nodes.cluster, self.groups)
-        rng = random.Random(secrets.randbits(64))
-        self.actors = ActorShell(self, ActorPlacing(self.nodes.cluster, self.group_table, rng))
+        self.rng: RandomSource = rng or random.Random(secrets.randbits(64))
+        placing = ActorPlacing(self.nodes.cluster, self.group_table, self.rng)
+        self.actors = ActorShell(self, placing)
         self.actor_table = ActorTable(self.actors)
         self.events = EventGathering(self)
         self.batch_if_used: BatchShell | None = None
         self.requests = ControlRequests(self)
-        self._connected: set[bytes] = set()
+        self._connected: dict[bytes, None] = {}
         self._must_place = False
-        self.books.restore(self, time.monotonic())
+        self.books.restore(self, self.clock())
 
     @property
     def batch(self) -> BatchShell:
@@ -132,14 +140,14 @@ class ControlShell:
 
     def join_alone(self, row: ViewRow) -> None:
         """The only node, in this process, is there."""
-        self._connected.add(row.prefix)
-        self.nodes.join(time.monotonic(), _record(row, "", 0))
+        self._connected[row.prefix] = None
+        self.nodes.join(self.clock(), _record(row, "", 0))
 
     def on_lost(self, prefix: bytes) -> None:
         """A node's connection has ended. It may come back."""
-        self._connected.discard(prefix)
+        self._connected.pop(prefix, None)
         self.events.node_gone(prefix)
-        self.nodes.disconnected(self._node_id(prefix), time.monotonic())
+        self.nodes.disconnected(self._node_id(prefix), self.clock())
 
     def on_tick(self, now: float) -> None:
         """Time has passed."""
@@ -162,10 +170,14 @@ class ControlShell:
 
     def on_message(self, prefix: bytes, message: Any) -> None:  # noqa: PLR0912
         """A node says something."""
-        now = time.monotonic()
+        now = self.clock()
         match message:
             case Ask(method="join"):
                 self._join(prefix, message, now)
+            case NodeReport():
+                self._report(prefix, message, now)
+            case _ if prefix not in self._connected:
+                return  # it was given up: what it said before it knew that is void, as it is
             case Ask(method="leave"):
                 self.nodes.leave(self._node_id(prefix), message.args["reason"])
             case Ask():
@@ -174,8 +186,6 @@ class ControlShell:
                 for inner in decode_body(message.body):
                     self.on_message(prefix, inner)
                 self.books.when_written(lambda: self.send(prefix, Acked(message.token)))
-            case NodeReport():
-                self._report(prefix, message, now)
             case Via():
                 for inner in decode_body(message.body):
                     self._from_process(message.process, inner)
@@ -236,7 +246,7 @@ class ControlShell:
         except (StaleNodeError, ValueError) as error:
             self.send_raw(prefix, Answer(0, None, (type(error).__name__, str(error))))
             return
-        self._connected.add(prefix)
+        self._connected[prefix] = None
         self.events.record(
             cluster_events.NodeJoined(
                 at=time.time(),
@@ -247,7 +257,7 @@ class ControlShell:
         )
         version, rows = self.nodes.changes_since(0)
         self.send_raw(prefix, Answer(0, {"epoch": record.epoch, "version": version}))
-        self.send_raw(prefix, View(rows))
+        self.send_raw(prefix, View(rows, is_whole=True))
         self.jobs.node_joined(prefix)
         self.actors.node_joined(record, args["actors"])
         bundles = msgspec.convert(args["bundles"], Inventory)
@@ -283,12 +293,12 @@ class ControlShell:
 
     def node_dead(self, record: NodeRecord, reason: str) -> None:
         """A node is given up: all that ran there is lost (effect of the directory)."""
-        now = time.monotonic()
+        now = self.clock()
         self.books.put_node(record)
         died = NodeDied(record.prefix, record.node_id, reason)
         self.broadcast(died, but=record.prefix)
         self.send(record.prefix, Answer(0, None, ("StaleNodeError", reason)))
-        self._connected.discard(record.prefix)
+        self._connected.pop(record.prefix, None)
         self.events.node_gone(record.prefix)
         self.events.record(
             cluster_events.NodeDied(at=time.time(), node=record.prefix.hex(), reason=reason)

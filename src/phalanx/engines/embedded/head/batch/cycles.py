@@ -5,7 +5,6 @@ Cycles run when something changed and something waits, and take no more than a p
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -66,7 +65,7 @@ class Cycles:
 
     def soon(self, within_s: float = 0.0) -> None:
         """Something changed: a cycle is due."""
-        self._next = min(self._next, time.monotonic() + within_s)
+        self._next = min(self._next, self._shell.clock() + within_s)
 
     def resources_changed(self) -> None:
         """Nodes report that something is free, or not."""
@@ -107,7 +106,7 @@ class Cycles:
         if len(waiting) > len(resting):
             self._wake_rested(waiting, now)
             self._run(waiting, now)
-        took_s = time.monotonic() - now
+        took_s = self._shell.clock() - now
         self._not_before = now + took_s + max(LEAST_PAUSE_S, PAUSE * took_s)
 
     def _run(self, waiting: Iterable[Gang], now: float) -> None:
@@ -116,9 +115,9 @@ class Cycles:
         evicts = may_evict and now >= self._no_eviction_before
         rows = [self._shell.nodes.row(r.node_id) for r in self._shell.nodes.living()]
         taken = taken_by_others(rows, self.ledger.held())
-        self._apply(self.ledger.columns.decide(time.time(), taken, evicts=evicts))
+        self._apply(self.ledger.columns.decide(self._shell.wall(), taken, evicts=evicts))
         if evicts:
-            done = time.monotonic()
+            done = self._shell.clock()
             pause_s = max(LEAST_EVICTION_PAUSE_S, EVICTION_PAUSE * (done - now))
             self._no_eviction_before = done + pause_s
         elif may_evict:
@@ -159,7 +158,7 @@ class Cycles:
 
     def truth(self, whole: bool = False) -> Snapshot:
         """Everything, for reading it anew; `whole`: with gangs that no cycle looks at yet."""
-        now = time.monotonic()
+        now = self._shell.clock()
         ledger = self.ledger
         of = ledger.gangs if whole else ledger.line.seen
         gangs = [g for g in of.values() if not g.is_over and (whole or g.retry_at <= now)]
@@ -178,5 +177,5 @@ class Cycles:
             queues=tuple(self._queue_specs()),
             podgroups=tuple(gang.podgroup() for gang in gangs),
             tasks=tuple(tasks),
-            now=time.time(),
+            now=self._shell.wall(),
         )

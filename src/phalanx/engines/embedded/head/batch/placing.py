@@ -5,9 +5,6 @@ All goes through the table of placement groups, whose news come back here.
 
 from __future__ import annotations
 
-import random
-import secrets
-import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
@@ -66,8 +63,7 @@ class Placing:
         self._ledger = ledger
         self._soon = soon
         self._listener = listener
-        rng = random.Random(secrets.randbits(64))
-        self._rendezvous = Rendezvous(rng, self._address_of)
+        self._rendezvous = Rendezvous(shell.rng, self._address_of)
 
     # ---- coming and going --------------------------------------------------------------------
 
@@ -83,7 +79,7 @@ class Placing:
                 detached=not gang.creator,
                 is_pinned=True,
             ),
-            time.monotonic(),
+            self._shell.clock(),
         )
         self._ledger.add(gang)
         self._soon()
@@ -108,7 +104,7 @@ class Placing:
         """These members are over: their places go back; with the last one, the gang."""
         over = {i for i in indexes if gang.states[i] not in (ENDING, DONE)}
         if all(state in (ENDING, DONE) or i in over for i, state in enumerate(gang.states)):
-            self._shell.group_table.remove(gang.group, time.monotonic())
+            self._shell.group_table.remove(gang.group, self._shell.clock())
             return
         waited = [i for i in over if gang.states[i] == WAITING]
         gang.set(over, ENDING)
@@ -139,14 +135,14 @@ class Placing:
         if not gang.ports:
             self._rendezvous.choose_ports(gang)
         self._ledger.active[gang.group] = gang
-        if not self._shell.group_table.place(gang.group, choice, time.monotonic()):
+        if not self._shell.group_table.place(gang.group, choice, self._shell.clock()):
             self._not_placed(gang, choice)  # others of it are on their way
 
     def _not_placed(self, gang: Gang, indexes: Iterable[int]) -> None:
         """There was no room, or the table was busy with the gang: these wait again."""
         gang.set(indexes, WAITING)
         gang.backoff_s = min(gang.backoff_s * BACKOFF_FACTOR, LONGEST_BACKOFF_S) or FIRST_BACKOFF_S
-        gang.retry_at = time.monotonic() + gang.backoff_s
+        gang.retry_at = self._shell.clock() + gang.backoff_s
         self._ledger.columns.forget()  # it takes no part until then
         self._soon(gang.backoff_s)
 
@@ -171,7 +167,7 @@ class Placing:
         for state, ending in ((LEAVING, warned), (ENDING, AT_ONCE)):
             there = [index for index in gang.among(state) if group.nodes[index]]
             if there:
-                table.release(gang.group, there, time.monotonic(), ending)
+                table.release(gang.group, there, self._shell.clock(), ending)
 
     # ---- what nodes are told and say ---------------------------------------------------------
 
@@ -228,7 +224,7 @@ class Placing:
         gang.set(arrived, HELD)
         if arrived:
             gang.backoff_s = 0.0
-            gang.started = time.time()
+            gang.started = self._shell.wall()
         if lost:
             gang.set(lost, WAITING)
             self._ledger.columns.withdraw(gang.tasks(lost))

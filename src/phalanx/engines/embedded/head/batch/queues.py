@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +27,16 @@ Counts = Callable[[str], tuple[dict[str, int], int]]
 class Queues:
     """All queues, and their quotas as scheduling sees them."""
 
-    def __init__(self, books: Books, changed: Callable[[bool], None], counts: Counts) -> None:
-        """`changed(anew)`: quotas are others; `anew` when there are other queues than before."""
+    def __init__(
+        self,
+        books: Books,
+        changed: Callable[[bool], None],
+        counts: Counts,
+        wall: Callable[[], float],
+    ) -> None:
+        """`changed(anew)`: quotas are others; `anew` when there are other queues than before.
+        `wall`: the time of day in seconds."""
+        self._wall = wall
         self.table = QueueTable(self)
         self._books = books
         self._changed = changed
@@ -50,7 +57,7 @@ class Queues:
     def create(self, name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         """A new queue."""
         self._count_all()
-        record = self.table.create(_with(QueueSpec(name=name), fields), time.time())
+        record = self.table.create(_with(QueueSpec(name=name), fields), self._wall())
         self._changed(True)
         return self._row(record)
 
@@ -58,14 +65,14 @@ class Queues:
         """Other quotas; what is not named stays."""
         self._count_all()
         known = self._need(name)
-        record = self.table.update(_with(known.spec, fields), time.time())
+        record = self.table.update(_with(known.spec, fields), self._wall())
         self._changed(known.spec.parent != record.spec.parent)
         return self._row(record)
 
     def open(self, name: str) -> dict[str, Any]:
         """Let work in."""
         self._need(name)
-        self.table.open(name, time.time())
+        self.table.open(name, self._wall())
         self._changed(False)
         return self._row(self._need(name))
 
@@ -73,14 +80,14 @@ class Queues:
         """Let no more work in."""
         self._need(name)
         self._count_all()
-        self.table.close(name, time.time())
+        self.table.close(name, self._wall())
         return self._row(self._need(name))
 
     def delete(self, name: str) -> None:
         """Forget it."""
         self._need(name)
         self._count_all()
-        self.table.delete(name, time.time())
+        self.table.delete(name, self._wall())
         self._changed(True)
 
     def rows(self, name: str | None = None) -> list[dict[str, Any]]:
@@ -134,7 +141,7 @@ class Queues:
 
     def _count(self, record: QueueRecord) -> None:
         podgroups, members = self._counts(record.name)
-        self.table.counted(record.name, podgroups, members, time.time())
+        self.table.counted(record.name, podgroups, members, self._wall())
 
     def _row(self, record: QueueRecord) -> dict[str, Any]:
         spec = record.spec

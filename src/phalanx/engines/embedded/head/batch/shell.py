@@ -6,7 +6,6 @@ A gang is a pinned placement group with a bundle a member: `cycles` decides wher
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +26,7 @@ class BatchShell:
 
     def __init__(self, shell: ControlShell) -> None:
         self._shell = shell
-        self.queues = Queues(shell.books, self._queues_changed, self._counts)
+        self.queues = Queues(shell.books, self._queues_changed, self._counts, shell.wall)
         self.cycles = Cycles(shell, self.queues, self._apply)
         self.ledger = self.cycles.ledger
         self.placing = Placing(shell, self.ledger, self.cycles.soon, self)
@@ -60,7 +59,7 @@ class BatchShell:
             gang = admitted(
                 group=group,
                 creator=ask.origin,
-                created=time.time(),
+                created=self._shell.wall(),
                 limits=self.queues.capability(queue.name),
                 nodes=[record.totals for record in self._shell.nodes.living()],
                 **fields,
