@@ -58,7 +58,10 @@ class _Class(NamedTuple):
 
 
 def run(clock: Clock, nodes: int = NODES, tasks: int = TASKS) -> list[Row]:
-    """A row for each load and choice: waiting times, the makespan, and what planning cost."""
+    """A row for each load and choice: waiting times, the makespan, and what planning cost.
+
+    A choice is one worker that a node asks another one for.
+    """
     return [
         _World(clock, nodes, name, threshold).run(tasks, load)
         for load in LOADS
