@@ -18,6 +18,7 @@ from phalanx.sim.arrival.reproduce import MEASURES, PUBLISHED, differences, tabl
 from phalanx.sim.arrival.synthetic import FORMS, synthetic_jobs
 from phalanx.sim.arrival.workload import draw_workload
 from phalanx.sim.benchmark import run as run_benchmark
+from phalanx.sim.over_time import interval_means
 from phalanx.sim.traces.reading import read_jobs, read_nodes
 from phalanx.sim.traces.records import TraceJob, TraceNode
 
@@ -222,6 +223,24 @@ def test_jobs_at_their_own_times(tmp_path: Path, policy: str, jct_mean_s: float)
     text = page.read_text()
     for head in ("Waiting over time", "Fragmentation over time", "Queue by queue"):
         assert head in text
+
+
+@pytest.mark.parametrize(
+    ("times", "values", "means"),
+    [
+        ((10.0, 250.0), (4.0, 0.0), [4.0] * 240),
+        ((0.0, 120.0, 240.0), (1.0, 3.0, 9.0), [1.0] * 120 + [3.0] * 120),
+        ((0.0, 0.5, 240.0), (2.0, 0.0, 0.0), [1.0] + [0.0] * 239),
+        ((5.0,), (2.0,), [2.0]),
+        ((), (), []),
+    ],
+)
+def test_lines_over_time_are_means_of_intervals(
+    times: tuple[float, ...], values: tuple[float, ...], means: list[float]
+) -> None:
+    curve = interval_means(times, values)
+    assert curve.y == pytest.approx(means)
+    assert len(curve.x) == len(means)
 
 
 def test_pods_that_never_ran_are_left_out_of_time(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from phalanx.batch.config import Configuration, parse_volcano
 from phalanx.batch.registry import known_plugins
 from phalanx.batch.specs import QueueSpec
@@ -26,6 +28,9 @@ from phalanx.sim.timed import (
     simulate,
 )
 from phalanx.sim.traces.records import TraceJob, TraceNode
+
+INTERVALS = 240
+"""Points of a line over time."""
 
 
 class UnknownTimedPolicyError(PhalanxError, ValueError):
@@ -99,20 +104,32 @@ def _text(file: str) -> str:
 
 def _shown(result: Result) -> ReportRun:
     measures, series = result.measures, result.series
-    begin = series.time_s[0] if series.time_s else 0.0
-    x = [t - begin for t in series.time_s]
     per = 100 / measures.capacity if measures.capacity else 0.0
     return ReportRun(
         name=result.name,
         figures=_fields(measures),
         curves={
-            "over_time": Curve(x=x, y=[v * per for v in series.allocated]),
-            "fragmented": Curve(x=x, y=series.fragmented_pct),
-            "waiting": Curve(x=x, y=[float(v) for v in series.waiting_jobs]),
+            "over_time": interval_means(series.time_s, [v * per for v in series.allocated]),
+            "fragmented": interval_means(series.time_s, series.fragmented_pct),
+            "waiting": interval_means(series.time_s, series.waiting_jobs),
         },
         queues=[_fields(queue) for queue in result.queues],
         jct_s=[job.jct_s for job in result.jobs if job.jct_s is not None],
     )
+
+
+def interval_means(times: Sequence[float], values: Sequence[float]) -> Curve:
+    """The mean of a series in each of `INTERVALS` equal intervals, at their middles, from the first
+    time on; each value of the series holds until the next time.
+    """
+    if len(times) < 2 or times[-1] == times[0]:
+        return Curve(x=[0.0] * len(values), y=[float(v) for v in values])
+    at = np.array(times) - times[0]
+    held = np.array(values, dtype=np.float64)
+    area = np.concatenate(([0.0], np.cumsum(held[:-1] * np.diff(at))))
+    edges = np.linspace(0.0, at[-1], INTERVALS + 1)
+    means = np.diff(np.interp(edges, at, area)) / np.diff(edges)
+    return Curve(x=((edges[:-1] + edges[1:]) / 2).tolist(), y=means.tolist())
 
 
 def _fields(measures: Measures | QueueMeasures) -> dict[str, Figure]:

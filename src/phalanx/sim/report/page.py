@@ -69,7 +69,8 @@ def _plots(runs: Sequence[ReportRun], colours: dict[str, int]) -> list[tuple[str
         ))  # fmt: skip
     if lines := curves("over_time"):
         plots.append((
-            "Allocation over time", "What is in use.", line_plot(lines, colours, TIME, ALLOCATED)
+            "Allocation over time", "What is in use, as the mean of each interval.",
+            line_plot(lines, colours, TIME, ALLOCATED),
         ))  # fmt: skip
     if lines := curves("fragmented"):
         plots.append((
