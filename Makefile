@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 .DEFAULT_GOAL := help
-.PHONY: help setup redis run test test-slow check fmt bench reproduce clean
+.PHONY: help setup redis run test test-slow check fmt bench reproduce explore clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -48,6 +48,10 @@ bench: setup ## every row of Ray's microbenchmark, placement, batch, store (PEER
 
 reproduce: setup ## the published fragmentation table beside ours, ten seeds (a few minutes)
 	@$(BIN)/python -m phalanx.sim.arrival.reproduce examples/traces
+
+explore: setup ## simulated clusters under faults from random seeds, for SECONDS (60)
+	@$(BIN)/python -m phalanx.sim.chaos.explore --seconds $(or $(SECONDS),60) \
+	  --found tests/sim/chaos/seeds.txt
 
 clean: ## remove .venv and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

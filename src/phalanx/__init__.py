@@ -9,10 +9,24 @@ import cloudpickle
 
 from phalanx import actor, exceptions, runtime_context, runtime_env, util
 from phalanx.api.actors import ActorClass, ActorHandle, method
-from phalanx.api.cluster import available_resources, cluster_resources, nodes, timeline
+from phalanx.api.cluster import (
+    available_resources,
+    cluster_events,
+    cluster_resources,
+    nodes,
+    timeline,
+)
 from phalanx.api.decorator import remote
 from phalanx.api.logging_config import LoggingConfig
 from phalanx.api.objects import cancel, get, get_actor, kill, put, wait
+from phalanx.api.queues import (
+    close_queue,
+    create_queue,
+    delete_queue,
+    open_queue,
+    queues,
+    update_queue,
+)
 from phalanx.api.runtime_context import get_gpu_ids, get_runtime_context
 from phalanx.api.session import init, is_initialized, shutdown
 from phalanx.model.ids import (
@@ -50,8 +64,12 @@ __all__ = [
     "actor",
     "available_resources",
     "cancel",
+    "close_queue",
     "cloudpickle",
+    "cluster_events",
     "cluster_resources",
+    "create_queue",
+    "delete_queue",
     "exceptions",
     "get",
     "get_actor",
@@ -62,12 +80,15 @@ __all__ = [
     "kill",
     "method",
     "nodes",
+    "open_queue",
     "put",
+    "queues",
     "remote",
     "runtime_context",
     "runtime_env",
     "shutdown",
     "timeline",
+    "update_queue",
     "util",
     "wait",
 ]

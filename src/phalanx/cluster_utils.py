@@ -25,6 +25,7 @@ from phalanx.engines.embedded.daemons import (
 STORE_BYTES = 200 * 2**20
 """Of each node's object store, unless it is given."""
 _CPUS = 1
+_HOST = "127.0.0.1"
 
 
 class ClusterNode:
@@ -98,7 +99,7 @@ class Cluster:
 
     def start_head(self) -> None:
         """Start the head alone, or again after `kill_head`, under the same address."""
-        host, port = ("127.0.0.1", 0)
+        host, port = (_HOST, 0)
         if self._address:
             port = int(self._address.rpartition(":")[2])
         options = HeadOptions(
@@ -142,6 +143,7 @@ class Cluster:
             "GPU": float(num_gpus),
             "memory": float(options.pop("memory", 2**30)),
             "object_store_memory": float(object_store_memory),
+            f"node:{_HOST}": 1.0,
             **(resources or {}),
         }
         if self.head_node is None:
@@ -202,7 +204,10 @@ class Cluster:
             time.sleep(0.02)
 
     def connect(self, namespace: str | None = None) -> None:
-        """Make this process a driver of the cluster, on its first node."""
+        """Make this process a driver of the cluster, on its first node. Raises RuntimeError when
+        there is none yet."""
+        if self.head_node is None:
+            raise RuntimeError("The cluster has no node yet: add_node() starts one.")
         init(address=self._address, namespace=namespace, _temp_dir=self.temp_dir)
 
     def shutdown(self) -> None:

@@ -342,6 +342,24 @@ class WorkerExit(SystemExit):
     """Raised by `exit_actor` in the actor's thread; ends the actor without a restart."""
 
 
+class JobCommandError(PhalanxError, ValueError):
+    """A command does not fit the job or queue as it is; says why, and what would."""
+
+
+class JobNotFoundError(PhalanxError, KeyError):
+    """There is no job of that name."""
+
+    __str__ = Exception.__str__
+
+
+class QueueUnavailableError(PhalanxError, ValueError):
+    """There is no such queue, or it takes no jobs now."""
+
+
+class GangInfeasibleError(PhalanxError, ValueError):
+    """No node or no cluster of this size holds the gang, ever; says how large it could be."""
+
+
 class BatchFileError(PhalanxError, ValueError):
     """A configuration or snapshot cannot be used; says in which file and line, and why."""
 

@@ -10,6 +10,7 @@
     quota NAMESPACE 4c,4G
     now SECONDS
     binds task:node ...    bound N    evicts task ...    evicted N    promised gang:node,node
+    scores task node:value ...    what all scorers give (only in scores.txt)
     phase gang:Phase ...    domains 2 2 (tasks bound per lowest domain)    hold gang:2 ...
 
 Names of gangs and tasks may have a namespace (`ns/name`). `x3` makes three tasks NAME-0 to NAME-2.
@@ -268,6 +269,9 @@ EXPECTED: dict[str, Any] = {
     "phase": lambda e, w: e.update(phases=_pairs(w)),
     "hold": lambda e, w: e.update(
         allocated_per_podgroup={k: int(v) for k, v in _pairs(w).items()}
+    ),
+    "scores": lambda e, w: e.setdefault("scores", {}).update(
+        {_full(w[0]): {k: float(v) for k, v in (x.rsplit(":", 1) for x in w[1:])}}
     ),
     "domains": lambda e, w: e.update(binds_per_lowest_hypernode_sorted=[int(x) for x in w]),
 }  # fmt: skip

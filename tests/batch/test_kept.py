@@ -71,10 +71,15 @@ def gang(i: int, size: int, least: int, shape: int, priority: int, queue: str) -
     return group, tasks
 
 
-def assert_same(kept: KeptCluster) -> None:
+BOOKS = ("idle", "future", "used", "releasing", "promised")
+SCORED = ("asked", "weighed", "seats")
+"""Columns from which evicted tasks are gone at once; who reads a snapshot counts them."""
+
+
+def assert_same(kept: KeptCluster, columns: tuple[str, ...] = (*BOOKS, *SCORED)) -> None:
     """Column by column; names give the places, since what came later stands later."""
     read = Cluster(kept.snapshot_now(whole=True))
-    for name in ("idle", "future", "used", "releasing", "promised", "asked", "weighed", "seats"):
+    for name in columns:
         assert np.array_equal(getattr(kept, name), getattr(read, name)), name
     for column in ("status", "node_of"):
         mine = dict(zip(kept.task_uid, getattr(kept, column), strict=True))
@@ -120,6 +125,65 @@ def test_stays_as_read(nodes: int, steps: list[Any], data: st.DataObject) -> Non
         assert plan.pipelined == again.pipelined
         kept.settle(plan, float(now))
         assert_same(kept)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(STEP, min_size=1, max_size=8), st.data())
+def test_evicted_tasks_leave_until_they_are_released(steps: list[Any], data: st.DataObject) -> None:
+    kept = KeptCluster(start(2))
+    leaving: list[str] = []
+    for made, (size, least, shape, priority, queue) in enumerate(steps):
+        size = max(size, 1)
+        group, tasks = gang(made, size, min(least, size), shape, priority, queue)
+        kept.admit([group], tasks)
+        plan = run_cycle(Snapshot(config=CONFIG), cluster=kept, explains=False)
+        assert not plan.rejections
+        kept.settle(plan, float(made), at_once=False)
+        leaving += plan.evicted
+        assert_same(kept, BOOKS)
+        left = [uid for uid in leaving if data.draw(st.booleans())]
+        kept.released(left)
+        leaving = [uid for uid in leaving if uid not in left]
+        assert_same(kept, BOOKS if leaving else (*BOOKS, *SCORED))
+
+
+def test_what_others_take_is_not_free_until_they_take_less() -> None:
+    kept = KeptCluster(start(1))
+    at = kept.dims.index["cpu"]
+    kept.occupy("n0", (("cpu", 3.0), ("memory", 5.0)))
+    assert (kept.idle[0, at], kept.future[0, at], kept.used[0, at]) == (1000, 1000, 3000)
+    kept.occupy("n0", (("cpu", 1.0),))
+    assert kept.idle[0, at] == 3000
+    group, tasks = gang(0, 4, 1, 0, 0, "a")
+    kept.admit([group], tasks)
+    plan = run_cycle(Snapshot(config=CONFIG), cluster=kept)
+    assert len(plan.binds) == 3
+    kept.settle(plan, 0.0)
+    kept.end(plan.binds)
+    kept.occupy("n0", ())
+    assert_same(kept)
+
+
+def test_what_others_take_outlasts_reading_it_anew() -> None:
+    kept = KeptCluster(start(8))
+    kept.occupy("n0", (("cpu", 4.0),))
+    for i in range(150):
+        group, tasks = gang(i, 2, 2, 0, 0, "a")
+        kept.admit([group], tasks)
+        plan = run_cycle(Snapshot(config=CONFIG), cluster=kept)
+        kept.settle(plan, 0.0)
+        kept.end(plan.binds)
+        assert "n0" not in plan.binds.values()
+    assert len(kept.jobs) < 150
+
+
+def test_quotas_of_a_known_queue_change() -> None:
+    kept = KeptCluster(start(1))
+    kept.set_queue(QueueSpec(name="a", weight=7, capability=(("cpu", 1.0),)))
+    assert [q.weight for q in kept.queues] == [7, 3]
+    assert {q.name: q.weight for q in kept.snapshot_now().queues} == {"a": 7, "b": 3}
+    with pytest.raises(ValueError, match="gpu, which nothing here has"):
+        kept.set_queue(QueueSpec(name="a", deserved=(("gpu", 1.0),)))
 
 
 def test_forgets_what_is_over() -> None:

@@ -6,6 +6,7 @@ import copy
 import json
 import random
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,9 @@ def test_cycles_go_on_from_what_the_last_left(tmp_path: Path) -> None:
     assert "default/a" in both["rejections"]
 
 
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{after}: &{after} [{', '.join([f'*{one}'] * 10)}]\n" for one, after in pairwise("abcdefg")
+)
 BAD = [
     ("config: {actions: [fly]}", "there is no action 'fly'", 1),
     ("config: {actions: [allocate]}\nnods: []", "no key 'nods'", 2),
@@ -97,6 +101,29 @@ BAD = [
     ("config: {actions: [allocate]}\nnodes:\n- {name: a}\n- {name: a}", "holds 'a' twice", 4),
     ("config: {actions: [allocate]}\nnodes:\n- {name: a, capacity: {cpu: -1}}", "from 0 to", 3),
     ("config: {actions: [allocate]}\nnodes:\n- {name: a, capacity: {cpu: x}}", "number", 3),
+    ("config: {actions: [allocate]}\nnodes:\n- {name: a, capacity: {cpu: 1.0e+14}}", "to 1e+13", 3),
+    ("config: {actions: [allocate]}\nqueues:\n- {name: a, weight: -1}", "0 or more", 3),
+    ("config: {actions: [allocate]}\nnow: 1.0e+19", "from -1e+18 to 1e+18", 2),
+    ("config: {actions: [allocate]}\nseed: " + "9" * 30, "from -1e+18 to 1e+18", 2),
+    (
+        "config: {actions: [allocate]}\nhypernodes:\n- {name: a, tier: 1, parent: b}\n"
+        "- {name: b, tier: 2, parent: a}",
+        "'a' lies within",
+        3,
+    ),
+    (
+        "config: {actions: [allocate]}\nqueues:\n- {name: a, hierarchy_path: " + "a/" * 101 + "}",
+        "at most 100 steps",
+        3,
+    ),
+    (
+        "config: {actions: [allocate]}\nnodes:\n"
+        + "".join(f"- {{name: n{i}, capacity: {{memory: 9.0e+15}}}}\n" for i in range(500)),
+        "more than 4e+18 of memory",
+        447,
+    ),
+    (BOMB, "aliases", 2),
+    ("a: &a [*a]", "aliases", 1),
     ("config: {actions: [allocate]}\ntasks:\n- {name: t, podgroup: g, node: b}", "not listed", 3),
     ("config: {actions: [allocate]}\nformat: other", "phalanx-snapshot/1", 2),
     ("config: {actions: [allocate]\n", "", 2),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import yaml
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from phalanx.batch.accepted import Accepted, Kind
@@ -29,7 +29,7 @@ def arguments_for(accepted: Accepted) -> st.SearchStrategy[dict[str, Any]]:
     members: dict[str, st.SearchStrategy[Any]] = {}
     for name, kind in accepted.items():
         key = name.replace("*", "cpu")
-        if name == "[]":
+        if name == "[]" or (key != name and key in accepted):
             continue
         if isinstance(kind, Kind):
             members[key] = st.sampled_from([v for v in VALUES if v is None or kind.good(v)])
@@ -61,7 +61,7 @@ def configs(draw: st.DrawFn) -> dict[str, Any]:
 
 AMOUNTS = st.dictionaries(
     st.sampled_from(["cpu", "memory", "gpu", "pods", "x.com/a", "rdma", "volcano.sh/vgpu-memory"]),
-    st.sampled_from([0, 0.1, 1, 2, 5, 1e9, 1e15]),
+    st.sampled_from([0, 0.1, 1, 2, 5, 1e9, 1e13]),
     max_size=4,
 )
 NAMES = st.sampled_from("abc")
@@ -184,7 +184,11 @@ def snapshots(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=250, deadline=None)
+BRIEF = (Phase.explicit, Phase.reuse, Phase.generate)
+"""To shrink a case of this size takes minutes; its seed finds it again."""
+
+
+@settings(max_examples=150, deadline=None, phases=BRIEF)
 @given(snapshots())
 def test_a_cycle_ends(case: dict[str, Any]) -> None:
     text = yaml.safe_dump(case, sort_keys=False)

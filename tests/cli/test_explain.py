@@ -68,8 +68,8 @@ def test_a_quota(file: Path) -> None:
     code, out = run(file, "default/s")
     assert code == 0
     assert out.splitlines()[0] == "task default/s waits"
-    assert "its queue has room for 0 more tasks like this" in out
-    assert "raise what it may use" in out
+    assert "queue r may hold 1 of cpu, and would hold 2" in out
+    assert "raise what it may hold" in out
 
 
 def test_a_task_that_runs(file: Path) -> None:

@@ -117,18 +117,15 @@ def test_what_a_group_lost_with_a_node_is_placed_anew(new_cluster, get):
     cluster = new_cluster(1, 1)
     group = placement_group([{"CPU": 1}, {"CPU": 1}], strategy="STRICT_SPREAD")
     assert group.wait(60)
-    doomed = cluster.list_all_nodes()[1]
+    survivor, doomed = cluster.list_all_nodes()
     cluster.remove_node(doomed, allow_graceful=False)
     heir = cluster.add_node(num_cpus=1)
+    nodes = placement_group_table(group)["bundles_to_node_id"]
+    (lost,) = (index for index, node in nodes.items() if node != survivor.node_id)
     where = Counter.options(
         num_cpus=1,
         scheduling_strategy=PlacementGroupSchedulingStrategy(
-            group, placement_group_bundle_index=_index_of(placement_group_table, group, doomed)
+            group, placement_group_bundle_index=lost
         ),
     ).remote()
     assert get(where.node.remote()) == heir.node_id
-
-
-def _index_of(table, group, node):
-    nodes = table(group)["bundles_to_node_id"]
-    return next(i for i, n in nodes.items() if n in (node.node_id, ""))

@@ -1,6 +1,7 @@
 """Runs each behaviour on every installed engine, most of them on one shared runtime.
 
-`pytest tests/contract --engine ray` runs the same list on Ray alone, as the reference.
+`pytest tests/contract --engine ray` runs the same list on Ray alone, as the reference, and
+`--engine cluster` on Phalanx where everything runs on another node than the driver's.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ import pytest
 
 HERE = Path(__file__).parent
 ENGINES = ("phalanx", "ray")
+CLUSTER = "cluster"
 SHARED = {"num_cpus": 4, "num_gpus": 2, "resources": {"custom": 2}, "include_dashboard": False}
 TIMEOUT_S = 30
 
 
 def pytest_addoption(parser):
-    parser.addoption("--engine", choices=ENGINES, help="run the contract on this engine only")
+    parser.addoption(
+        "--engine", choices=(*ENGINES, CLUSTER), help="run the contract on this engine only"
+    )
 
 
 def pytest_configure(config):
@@ -42,12 +46,15 @@ def pytest_collection_modifyitems(items):
 
     def turn(item):
         engine = item.callspec.params.get("engine") if hasattr(item, "callspec") else None
-        return (ENGINES.index(engine) if engine else -1, "fresh" in item.fixturenames)
+        return (ENGINES.index(engine) if engine in ENGINES else -1, "fresh" in item.fixturenames)
 
     first = items.index(ours[0])
     others = [item for item in items if HERE not in item.path.parents]
     items[:] = [*others[:first], *sorted(ours, key=turn), *others[first:]]
     for item in ours:
+        is_on_cluster = hasattr(item, "callspec") and item.callspec.params.get("engine") == CLUSTER
+        if is_on_cluster and "fresh" in item.fixturenames:
+            item.add_marker(pytest.mark.skip(reason="it starts a runtime of its own"))
         if turn(item)[0] == ENGINES.index("ray"):
             item.add_marker(pytest.mark.filterwarnings("ignore"))
             if mark := item.get_closest_marker("phalanx_only"):
@@ -57,17 +64,38 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="package")
 def module(engine):
     """The module under test, shut down before tests outside the contract run."""
-    under_test = importlib.import_module(engine)
+    under_test = importlib.import_module("phalanx" if engine == CLUSTER else engine)
     yield under_test
     under_test.shutdown()
 
 
+@pytest.fixture(scope="package")
+def start(engine, module):
+    """Starts the shared runtime."""
+    if engine != CLUSTER:
+        yield lambda: module.init(**SHARED)
+        return
+    from phalanx.cluster_utils import Cluster
+
+    cluster = Cluster(head_node_args={"num_cpus": 0}, initialize_head=True)
+    cluster.add_node(num_cpus=4, num_gpus=2, resources={"custom": 2})
+    yield cluster.connect
+    cluster.shutdown()
+
+
 @pytest.fixture
-def ray(module):
+def ray(module, start):
     """The module under test with the shared runtime: 4 CPUs, 2 GPUs, 2 of "custom"."""
     if not module.is_initialized():
-        module.init(**SHARED)
+        start()
     return module
+
+
+@pytest.fixture
+def home(ray):
+    """The id of the one node that has CPUs."""
+    (node,) = (row for row in ray.nodes() if row["Resources"].get("CPU"))
+    return node["NodeID"]
 
 
 @pytest.fixture
@@ -79,9 +107,9 @@ def fresh(module):
 
 
 @pytest.fixture
-def part(engine):
+def part(module):
     """Imports a submodule of the module under test: `part("util.queue")`."""
-    return lambda name: importlib.import_module(f"{engine}.{name}")
+    return lambda name: importlib.import_module(f"{module.__name__}.{name}")
 
 
 @pytest.fixture

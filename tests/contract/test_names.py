@@ -11,11 +11,11 @@ NAMES = """
 """
 
 
-def test_public_names(engine):
+def test_public_names(module):
     """In a process of its own, where no test has imported a submodule yet."""
     import subprocess
     import sys
 
-    program = f"import {engine} as ray\nprint(*dir(ray))"
+    program = f"import {module.__name__} as ray\nprint(*dir(ray))"
     shown = subprocess.check_output([sys.executable, "-c", program], text=True)
     assert set(NAMES.split()) - set(shown.split()) == set()

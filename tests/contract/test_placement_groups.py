@@ -220,7 +220,7 @@ def test_a_group_can_be_passed_to_a_task(ray, get, group, inside, where):
     assert get(use.remote(one)) == one.id.hex()
 
 
-def test_the_table_of_one_group(ray, group, pgs):
+def test_the_table_of_one_group(home, group, pgs):
     one = group([{"CPU": 1}, {"GPU": 1}], strategy="SPREAD", name="tabled")
     one.wait(30)
     row = pgs.placement_group_table(one)
@@ -229,7 +229,7 @@ def test_the_table_of_one_group(ray, group, pgs):
     assert row["strategy"] == "SPREAD"
     assert row["state"] == "CREATED"
     assert row["bundles"] == {0: {"CPU": 1}, 1: {"GPU": 1}}
-    assert set(row["bundles_to_node_id"].values()) == {ray.get_runtime_context().get_node_id()}
+    assert set(row["bundles_to_node_id"].values()) == {home}
 
 
 def test_the_table_of_all_groups(group, pgs):

@@ -46,9 +46,9 @@ def test_the_driver_runs_no_task_and_no_actor(context):
     assert context.get_placement_group_id() is None
 
 
-def test_a_task_shares_job_and_node_with_the_driver(context, ask):
+def test_a_task_shares_the_job_with_the_driver_and_knows_its_node(context, ask, home):
     assert ask("get_job_id") == context.get_job_id()
-    assert ask("get_node_id") == context.get_node_id()
+    assert ask("get_node_id") == home
 
 
 def test_a_task_has_its_own_worker(context, ask):

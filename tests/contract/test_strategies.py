@@ -11,8 +11,8 @@ def strategies(part):
 
 
 @pytest.fixture
-def here(ray):
-    return ray.get_runtime_context().get_node_id()
+def here(home):
+    return home
 
 
 @pytest.fixture

@@ -111,7 +111,7 @@ class World:
     def commit(self, node, group, attempt):
         self.send("node", node, "commit", (group, attempt))
 
-    def give_back(self, node, group, attempt, indexes):
+    def give_back(self, node, group, attempt, indexes, ending):
         self.send("node", node, "give_back", (group, attempt, indexes))
 
     def changed(self, group):
@@ -123,6 +123,9 @@ class World:
 
     def freed(self, group):
         self.was_freed.append(group)
+
+    def refused(self, group):
+        self.told.append((group.name, "refused"))
 
     def send(self, to, node, name, arguments):
         self.counts[name] += 1

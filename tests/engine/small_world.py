@@ -108,6 +108,9 @@ class Owner:
     def next_sequence(self):
         return next(self._sequence)
 
+    def is_here(self, worker_id):
+        return True
+
     def peer(self, worker_id):
         return self.world.connect(self, worker_id)
 

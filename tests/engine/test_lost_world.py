@@ -7,12 +7,14 @@ whoever dies, each result that can be made again is read in the end, and nothing
 from __future__ import annotations
 
 from collections import deque
+from types import SimpleNamespace
 
 import pytest
 from tests.engine.small_world import Owner, World, template
 
 from phalanx.engines.embedded.values import Values
 from phalanx.objects import failures
+from phalanx.observe.cluster_events import EventRing
 from phalanx.protocol.messages import FAILED, INLINE, SHARED, Done, Failed, Recall, Value
 
 
@@ -34,6 +36,8 @@ class ObjectOwner(Owner):
     def __init__(self, world, process_id):
         super().__init__(world, process_id)
         self.store = Files(world.files)
+        self.events = EventRing()
+        self.session = SimpleNamespace(shared="/nowhere")
         self.values = Values(self, self.store)
 
     def begin(self, kind, inputs):

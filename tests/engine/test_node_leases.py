@@ -376,6 +376,44 @@ def test_removing_a_group_ends_what_runs_in_it_and_then_frees_its_bundles():
     assert node.free() == 1
 
 
+def test_how_long_leases_are_held_is_averaged():
+    node = Node(CPU=2)
+    node.want("a", 2)
+    node.all_ready()
+    first, second = node.leases("a")
+    node.now += 3
+    node.give_back(first)
+    assert node.machine.run_s.value == 3
+    node.now += 3
+    node.give_back(second)
+    assert node.machine.run_s.value == pytest.approx(3 + 0.2 * (6 - 3))
+    node.want("b", actor=b"x")
+    node.all_ready()
+    (actor,) = node.machine.leases.values()
+    node.now += 100
+    node.give_back(actor)
+    assert node.machine.run_s.value == pytest.approx(3.6), "an actor's life is no task's"
+
+
+def test_a_draining_node_asks_for_its_leases_back_and_begins_nothing_new():
+    node = Node(ready=False, CPU=3)
+    make_group(node, {"CPU": 1})
+    node.want("a")
+    node.all_ready()
+    node.want("b")  # its worker is on its way
+    node.machine.drain(node.now)
+    node.all_ready()
+    assert node.log == ["grant a", "due a", "grant b", "due b"]
+    node.give_back(node.leases("a")[0])
+    node.want("c")
+    assert node.log[4:] == ["refuse c now: this node drains, and no other can ever run it"]
+    node.want("d", strategy={"node_id": "n1"})
+    assert node.log[5:] == ["refuse d TaskUnschedulableError: node n1 drains"]
+    node.want("e", group=(b"g", 0))
+    node.all_ready()
+    assert node.log[6:] == ["grant e"]
+
+
 class AnyOrder(RuleBasedStateMachine):
     """Whatever comes in whatever order: no resource is given twice, none is lost."""
 

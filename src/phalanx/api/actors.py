@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from phalanx.api.arguments import Arity, arity_of, pack_arguments
+from phalanx.api.gangs import DEFAULT_GRACE_S, GangedActorClass, GangOptions
 from phalanx.api.placement import environment_of, strategy_of
 from phalanx.api.session import engine_or_start
 from phalanx.engines.embedded.calls import Creation
@@ -121,6 +122,35 @@ class ActorClass(Generic[T]):
         check_actor_options(options | _together(merged, options), in_options=True)
         return OptionedActorClass(self, merged)
 
+    def gang(
+        self,
+        members: int,
+        *,
+        min_members: int | None = None,
+        queue: str | None = None,
+        priority: int | None = None,
+        topology: str | None = None,
+        ports: int = 1,
+        grace_s: float = DEFAULT_GRACE_S,
+    ) -> GangedActorClass:
+        """A gang of these actors: `A.gang(4).remote(...)` makes all of them or none.
+
+        `min_members` (default: all) must have places for any to start. `topology` "node" (or
+        "nvlink") puts all on one node, "rack" on nodes with one value of the label `rack`.
+        `ports`: so many are free on every node of the gang. `grace_s`: seconds between SIGTERM
+        and the end when it is preempted.
+        """
+        gang = GangOptions(
+            members=members,
+            min_members=min_members,
+            queue=queue,
+            priority=priority,
+            topology=topology,
+            ports=ports,
+            grace_s=grace_s,
+        )
+        return GangedActorClass(self, self._options, gang)
+
     def bind(self, *args: Any, **kwargs: Any) -> Any:
         """Not there: see RemoteFunction.bind."""
         raise NotImplementedError("bind() belongs to compiled graphs, which Phalanx does not have.")
@@ -218,6 +248,11 @@ class OptionedActorClass(Generic[T]):
     def remote(self, *args: Any, **kwargs: Any) -> ActorHandle[T]:
         """Start an actor with these options."""
         return self._actor_class._create(self._options, args, kwargs)
+
+    def gang(self, members: int, **options: Any) -> GangedActorClass:
+        """See ActorClass.gang."""
+        gang = GangOptions(members=members, **options)
+        return GangedActorClass(self._actor_class, self._options, gang)
 
     def bind(self, *args: Any, **kwargs: Any) -> Any:
         """See RemoteFunction.bind."""

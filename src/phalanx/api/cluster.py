@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
+
 from phalanx.api.session import running_engine
+from phalanx.model.ids import PREFIX_BYTES, task_id_bytes
+from phalanx.observe.cluster_events import Executed
 
 
 def nodes() -> list[dict[str, Any]]:
@@ -24,6 +28,33 @@ def available_resources() -> dict[str, float]:
     """What is free now; a resource that is used up is not named."""
     found: dict[str, float] = running_engine().request("available_resources")
     return found
+
+
+def cluster_events() -> list[dict[str, Any]]:
+    """What passed between nodes lately: a dict an event, oldest first by its time `at`.
+
+    `event` names the type, one of `phalanx.observe.cluster_events`, which says what its fields
+    mean. What stays on one node leaves no event. Tasks of this program that ran on other nodes
+    are among them as `Executed`, at the time when they ended.
+    """
+    engine = running_engine()
+    rows = engine.cluster_events()
+    me = engine.runtime.process_id
+    for run in engine.runtime.tasks.journal.runs():
+        if run.worker[:PREFIX_BYTES] == me[:PREFIX_BYTES]:
+            continue
+        ran = Executed(
+            at=run.ended,
+            node=run.worker[:PREFIX_BYTES].hex(),
+            task=task_id_bytes(me, run.number).hex(),
+            name=run.name,
+            state=run.state,
+            worker=run.worker.hex(),
+            started=run.started,
+        )
+        rows.append(msgspec.to_builtins(ran))
+    rows.sort(key=lambda row: float(row["at"]))
+    return rows
 
 
 def timeline(filename: str | None = None) -> list[dict[str, Any]] | None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from phalanx.api.arguments import arity_of, pack_arguments
+from phalanx.api.gangs import DEFAULT_GRACE_S, GangedFunction, GangOptions
 from phalanx.api.placement import encode_strategy, environment_of, strategy_of
 from phalanx.api.session import engine_or_start
 from phalanx.engines.embedded import engine as engines
@@ -80,6 +81,35 @@ class RemoteFunction(Generic[P, R]):
         _check_returns(self._function, options)
         return OptionedFunction(self, options)
 
+    def gang(
+        self,
+        members: int,
+        *,
+        min_members: int | None = None,
+        queue: str | None = None,
+        priority: int | None = None,
+        topology: str | None = None,
+        ports: int = 1,
+        grace_s: float = DEFAULT_GRACE_S,
+    ) -> GangedFunction:
+        """A gang of this function's tasks: `f.gang(4).remote(...)` starts all of them or none.
+
+        `min_members` (default: all) must have places for any to start. `topology` "node" (or
+        "nvlink") puts all on one node, "rack" on nodes with one value of the label `rack`.
+        `ports`: so many are free on every node of the gang. `grace_s`: seconds between SIGTERM
+        and the end when it is preempted.
+        """
+        gang = GangOptions(
+            members=members,
+            min_members=min_members,
+            queue=queue,
+            priority=priority,
+            topology=topology,
+            ports=ports,
+            grace_s=grace_s,
+        )
+        return GangedFunction(self, self._options, gang)
+
     def bind(self, *args: Any, **kwargs: Any) -> Any:
         """Not there: task graphs are built by passing references."""
         raise NotImplementedError(
@@ -132,6 +162,7 @@ class RemoteFunction(Generic[P, R]):
             queue=options.get("queue") or "",
             priority=options.get("priority") or 0,
             single=timeout_s is not None or record.max_calls > 0,
+            each=strategy.get("name") == "SPREAD",
         )
         return Template(
             function=record,
@@ -200,6 +231,11 @@ class OptionedFunction:
             template = self._remote_function._resolve(engine, self._options)
             self._template, self._engine = template, engine
         return self._remote_function._submit(engine, template, args, kwargs)
+
+    def gang(self, members: int, **options: Any) -> GangedFunction:
+        """See RemoteFunction.gang."""
+        gang = GangOptions(members=members, **options)
+        return GangedFunction(self._remote_function, self._options, gang)
 
     def bind(self, *args: Any, **kwargs: Any) -> Any:
         """See RemoteFunction.bind."""

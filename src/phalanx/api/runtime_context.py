@@ -9,6 +9,7 @@ from phalanx.api.session import engine_or_start
 from phalanx.engines.embedded.engine import EmbeddedEngine
 from phalanx.engines.embedded.executor import WorkerExecutor
 from phalanx.model.ids import ActorID, JobID, NodeID, PlacementGroupID, TaskID, task_id_bytes
+from phalanx.model.jobs.gang_view import GangView
 from phalanx.worker.context import TaskContext, current
 
 
@@ -117,6 +118,13 @@ class RuntimeContext:
     def namespace(self) -> str:
         """The job's namespace."""
         return self._engine.namespace
+
+    @property
+    def gang(self) -> GangView | None:
+        """The gang that the task or actor is a member of, as it was when the member was placed:
+        rank, local_rank, world_size, address, ports, devices, members. None outside gangs."""
+        task = self._task
+        return None if task is None else task.lease.gang
 
     def get_placement_group_id(self) -> str | None:
         """The placement group that the task or actor runs in."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import socket
 import sys
 import threading
 import uuid
@@ -14,7 +15,7 @@ import cloudpickle
 
 from phalanx.api.amounts import check_amounts, node_amounts
 from phalanx.api.logging_config import LoggingConfig
-from phalanx.engines.embedded.daemons import local_nodes, split_address
+from phalanx.engines.embedded.daemons import local_nodes, numeric_address, split_address
 from phalanx.engines.embedded.engine import (
     EmbeddedEngine,
     JobOptions,
@@ -29,6 +30,7 @@ from phalanx.objects.reference import forget_process
 from phalanx.protocol.messages import LogLine
 
 _lock = threading.RLock()
+_PROBE_S = 2.0
 
 
 class RuntimeHandle(Mapping[str, Any]):
@@ -86,10 +88,12 @@ def init(
     topology: str | None = None,
     **options: Any,
 ) -> RuntimeHandle:
-    """Start Phalanx on this machine.
+    """Connect to a cluster that runs on this machine, or start Phalanx here.
 
-    `address` None or "local" starts a runtime that ends with this process; "auto" and HOST:PORT of
-    a cluster's head find a node of it on this machine; PHALANX_ADDRESS stands in for None.
+    `address` HOST:PORT of a cluster's head finds a node of it on this machine. None takes what
+    PHALANX_ADDRESS names, else the cluster that was started here last, else starts a runtime that
+    ends with this process; "auto" must find one, "local" always starts one. Raises ConnectionError
+    when there is none, and ValueError when amounts are given and one is found.
     Amounts default to what the machine has. `object_store_memory` is in bytes (default: 30 % of
     free memory, and what shared memory holds). `topology` says how the GPUs are wired, so that
     several of one task are close: the name of a known machine such as "dgx_h100", or the text of
@@ -153,30 +157,57 @@ def _begin(engine: EmbeddedEngine, runtime_env: dict[str, Any] | None) -> Runtim
 def find_node(address: str | None, temp_dir: str | None) -> Session | None:
     """The node on this machine that a driver is to use; None: it starts one of its own.
 
-    `address` None takes PHALANX_ADDRESS, or else starts one. Raises ConnectionError when there
-    is no such node, and ValueError for what is no address.
+    As Ray looks for RAY_ADDRESS: a concrete address is meant as it is; None and "auto" take
+    PHALANX_ADDRESS, else the cluster that was started last on this machine; without any, "auto"
+    raises ConnectionError. So does an address of which no node runs here. "local" starts one.
+    Raises ValueError for what is no address.
     """
-    address = address or os.environ.get("PHALANX_ADDRESS") or "local"
+    if address in (None, "", "auto"):
+        named = os.environ.get("PHALANX_ADDRESS") or "auto"
+        address = named if named not in ("auto", "local") else address
+        if named == "local" and address != "auto":
+            return None
     if address == "local":
         return None
+    if address not in (None, "", "auto"):
+        return _node_of(numeric_address(str(address)), temp_dir)
+    nodes = local_nodes(None, temp_dir)
+    if nodes:
+        last = nodes[-1][1].address
+        return next(session for session, one in nodes if one.address == last)
     if address != "auto":
-        split_address(address)
-    nodes = local_nodes(None if address == "auto" else address, temp_dir)
-    if not nodes:
-        told = "is running" if address == "auto" else f"of the cluster at {address} is running"
+        return None
+    raise ConnectionError(
+        "No running Phalanx was found on this machine. Start one with `phalanx start --head`, name "
+        "one with `address` or PHALANX_ADDRESS, or leave `address` out to start one in this "
+        "process."
+    )
+
+
+def _node_of(address: str, temp_dir: str | None) -> Session:
+    nodes = local_nodes(address, temp_dir)
+    if nodes:
+        return nodes[0][0]
+    try:
+        socket.create_connection(split_address(address), timeout=_PROBE_S).close()
+    except OSError as error:
+        reason = (error.strerror or "no answer").lower()
         raise ConnectionError(
-            f"No running Phalanx was found: no node {told} on this machine. Start one with "
-            "`phalanx start --head`, or `phalanx start --address HOST:PORT` to join a cluster; "
-            "or leave `address` out to start one in this process."
-        )
-    return nodes[0][0]
+            f"Nothing listens at {address} ({reason}): `phalanx start --head` starts a cluster "
+            "there, and `phalanx status` on its machine shows where it is."
+        ) from None
+    raise ConnectionError(
+        f"No node of the cluster at {address} runs on this machine under this user: `phalanx start "
+        f"--address {address}` joins it. A driver needs a node beside it."
+    )
 
 
 def _check_connecting(*amounts: Any) -> None:
     if any(amount is not None for amount in amounts):
         raise ValueError(
             "num_cpus, num_gpus, resources, labels and object_store_memory belong to nodes: they "
-            "cannot be given when connecting to a running cluster."
+            "cannot be given when connecting to a running cluster. "
+            'address="local" starts a runtime of its own.'
         )
 
 

@@ -7,13 +7,12 @@ no meaning here, is told of in a warning of the plan.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from phalanx.batch.arguments import clock_minutes, quantity, seconds
-from phalanx.batch.documents import Place
+from phalanx.batch.documents import MOST, Place
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +32,7 @@ def _number(value: Any) -> bool:
     if isinstance(value, bool):
         return False
     try:
-        return math.isfinite(float(value))
+        return abs(float(value)) <= MOST
     except (TypeError, ValueError, OverflowError):
         return False
 

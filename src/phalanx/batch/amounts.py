@@ -1,8 +1,9 @@
 """Amounts of resources as vectors, and the comparisons that quotas are made of.
 
-Nodes and tasks count in whole thousandths (milli-cores, milli-devices) and bytes, so that taking
-and giving back is exact. Quotas may be fractions (a third of the cluster), so they are doubles.
-A quota that does not name a resource differs from one that says zero, hence `has` beside `v`.
+Nodes and tasks count in whole thousandths (milli-cores, milli-devices), bytes and slots, so that
+taking and giving back is exact. Quotas may be fractions (a third of the cluster), so they are
+doubles. A quota that does not name a resource differs from one that says zero, hence `has` beside
+`v`.
 """
 
 from __future__ import annotations
@@ -22,10 +23,20 @@ INFINITE = 1e300
 Vector = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
-LARGEST = 1e15
-"""No amount that is read is larger, so that sums over a cluster stay exact in 64 bits."""
+MOST_OF_ONE = 10**16
+"""No node has, and no task asks for, more of a resource, counted in its smallest unit: a hundred
+times as much still fits 64 bits."""
+MOST_IN_ALL = 4 * 10**18
+"""No quota is larger, and the nodes (or the tasks) have no more together."""
 
 ALIASES = {"gpu": "nvidia.com/gpu"}
+
+
+def units(name: str) -> float:
+    """How many of the smallest unit that is counted make one: bytes and pod slots are not divided,
+    of all else thousandths are counted."""
+    plain = name in ("memory", "pods", "ephemeral-storage") or name.startswith("hugepages-")
+    return 1.0 if plain else 1000.0
 
 
 def is_counted(name: str) -> bool:
@@ -46,8 +57,7 @@ class Dimensions:
         self.names = ("cpu", "memory", "pods", *sorted(others - {"cpu", "memory", "pods"}))
         self.index = {n: i for i, n in enumerate(self.names)}
         self.index.update({a: self.index[n] for a, n in ALIASES.items() if n in self.index})
-        plain = ("memory", "pods")
-        self.scale = tuple(1.0 if n in plain else 1000.0 for n in self.names)
+        self.scale = tuple(units(n) for n in self.names)
         self.scalar = np.array([i >= PODS for i in range(len(self.names))])
         self.weighed = np.array([i != PODS for i in range(len(self.names))])
         """False for `pods`: every task takes one, so most rules leave it out."""
@@ -56,12 +66,13 @@ class Dimensions:
         return len(self.names)
 
     def counts(self, amounts: Amounts) -> Counts:
-        """Whole thousandths of `amounts`; what is not counted is left out."""
+        """`amounts` in smallest units; what is not counted is left out, and what is beyond
+        MOST_IN_ALL counts as that."""
         out = np.zeros(len(self.names), dtype=np.int64)
         for name, x in amounts:
             i = self.index.get(name)
             if i is not None:
-                out[i] += round(x * self.scale[i])
+                out[i] += round(min(max(x * self.scale[i], -MOST_IN_ALL), MOST_IN_ALL))
         return out
 
     def amount(self, amounts: Amounts) -> Amount:

@@ -69,7 +69,7 @@ def seconds(written: Any) -> float | None:
     if not isinstance(written, str) or not written:
         return None
     written = written.replace("\u00b5s", "us").replace("\u03bcs", "us")
-    parts = re.findall(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ms|us|ns|h|m|s)", written)
+    parts = re.findall(r"([0-9]{1,15}\.?[0-9]*|\.[0-9]+)(ms|us|ns|h|m|s)", written)
     if "".join(n + u for n, u in parts) != written:
         return None
     total = sum(float(n) * _UNITS[u] for n, u in parts)
@@ -78,7 +78,9 @@ def seconds(written: Any) -> float | None:
 
 def quantity(written: str | float) -> float | None:
     """Kubernetes' "500m", "8Gi" or a plain number; None if it is none of those."""
-    found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)([mk]|[KMGTPE]i?)?", str(written).strip())
+    found = re.fullmatch(
+        r"([0-9]{1,18}(?:\.[0-9]*)?|\.[0-9]+)([mk]|[KMGTPE]i?)?", str(written).strip()
+    )
     return float(found[1]) * _POWERS[found[2] or ""] if found else None
 
 
@@ -91,9 +93,14 @@ def clock_minutes(written: str) -> int | None:
     return hours * 60 + minutes if hours < 24 and minutes < 60 else None
 
 
+def count(written: str) -> int | None:
+    """The number that plain digits write; None for any other text."""
+    return int(written) if re.fullmatch(r"[0-9]{1,15}", written) else None
+
+
 def part_of(written: str, whole_count: int) -> int:
     """ "3" as 3, "40%" as that part of `whole_count`, rounded up; 0 if it is neither."""
-    found = re.fullmatch(r"(\d+)(%?)", written.strip())
+    found = re.fullmatch(r"([0-9]{1,15})(%?)", written.strip())
     if not found:
         return 0
     n = int(found[1])

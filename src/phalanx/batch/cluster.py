@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from phalanx.batch import jobs as j
-from phalanx.batch.amounts import PODS, Amount, Counts, Dimensions, Flags
+from phalanx.batch.amounts import CPU, MEMORY, PODS, Amount, Counts, Dimensions, Flags
 from phalanx.batch.hypernodes import HyperNodes
 from phalanx.batch.jobs import Counted, Job, SubJob
 from phalanx.batch.klass import Klass, column_sums, sums_by_node
 from phalanx.batch.matching import meets
 from phalanx.batch.parts import bound_and_settle, part_for
-from phalanx.batch.specs import Match, QueueSpec, Shape, Snapshot, TaskSpec
+from phalanx.batch.specs import Amounts, Match, QueueSpec, Shape, Snapshot, TaskSpec
 
 SHARED_DEVICES = ("volcano.sh/gpu-", "volcano.sh/vgpu-")
 """Resources that are parts of devices: the deviceshare plugin counts them by device instead."""
@@ -67,6 +67,8 @@ class Cluster:
         self.hypernodes = HyperNodes(snapshot.hypernodes, self.node_index)
         bound_and_settle(self.jobs, self.hypernodes, self.node_of, self.status)
         self.version = 0
+        self._others: dict[str, Counts] = {}
+        """What others take of nodes (see `occupy`)."""
         self.changed_at = np.zeros(len(self.nodes), dtype=np.int64)
         """The version at which each node's books last changed: caches redo only newer ones."""
         self.answers: dict[tuple[int, int], Any] = {}
@@ -360,6 +362,22 @@ class Cluster:
         self.asked[at] += load
         self.weighed[at] += weight
         self.seats[at] += seats
+        self.version += 1
+        self.changed_at[at] = self.version
+
+    def occupy(self, node: str, amounts: Amounts) -> None:
+        """What others than the tasks here take of a node, from now on; what is free is less."""
+        at = self.node_index[node]
+        load = self.dims.counts(amounts)
+        more = load - self._others.get(node, 0)
+        if not more.any():
+            return
+        self._others[node] = load
+        self.idle[at] -= more
+        self.used[at] += more
+        self.future[at] -= more
+        self.asked[at] += more
+        self.weighed[at] += more[[CPU, MEMORY]]
         self.version += 1
         self.changed_at[at] = self.version
 

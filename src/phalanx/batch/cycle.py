@@ -28,11 +28,13 @@ def run_cycle(
     clock: Clock | None = None,
     shells: Mapping[str, Any] | None = None,
     cluster: Cluster | None = None,
+    explains: bool = True,
 ) -> Plan:
     """Decide once. `clock` (seconds) times the parts; `shells` lends the outside to plugins that
     need it (the extender's sender); `cluster` is the state where it was kept from an earlier cycle
-    (see `kept`), so that the snapshot's own is not read. Same snapshot, same plan."""
-    return decide(snapshot, clock=clock, shells=shells, cluster=cluster)[1]
+    (see `kept`), so that the snapshot's own is not read; unless it `explains`, the plan does not
+    say why the rest must wait. Same snapshot, same plan."""
+    return decide(snapshot, clock=clock, shells=shells, cluster=cluster, explains=explains)[1]
 
 
 def decide(
@@ -41,12 +43,13 @@ def decide(
     clock: Clock | None = None,
     shells: Mapping[str, Any] | None = None,
     cluster: Cluster | None = None,
+    explains: bool = True,
 ) -> tuple[Session, Plan]:
     """As `run_cycle`, with the session for those who ask further."""
     collecting = gc.isenabled()
     gc.disable()  # a cycle makes no garbage in circles worth a pass over all tasks
     try:
-        return _decide(snapshot, clock, shells, cluster)
+        return _decide(snapshot, clock, shells, cluster, explains)
     finally:
         if collecting:
             gc.enable()
@@ -57,6 +60,7 @@ def _decide(
     clock: Clock | None,
     shells: Mapping[str, Any] | None,
     cluster: Cluster | None,
+    explains: bool,
 ) -> tuple[Session, Plan]:
     timings: list[Timing] = []
     read = clock or (lambda: 0.0)
@@ -78,7 +82,9 @@ def _decide(
         action = import_module(f"phalanx.batch.actions.{name}")
         timed("action", name, partial(action.run, session))
     session.voices.tell("closing")
-    rejections = timed("session", "explain", lambda: explain.rejections(session))
+    rejections: Any = {}
+    if explains:
+        rejections = timed("session", "explain", lambda: explain.rejections(session))
     return session, _plan(session, rejections, timings if clock else [])
 
 

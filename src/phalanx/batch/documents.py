@@ -11,6 +11,11 @@ import yaml
 
 from phalanx.errors import BatchFileError
 
+MOST = 10**18
+"""Numbers beyond this mean nothing here, and sums of them would be no numbers."""
+MOST_VALUES = 10_000_000
+"""So many values a file may hold whose aliases say things again: few lines could stand for more
+than any memory holds."""
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -30,6 +35,9 @@ class Document:
             raise BatchFileError(f"this is not YAML: {e.problem or e}", file, line) from e
         except (yaml.YAMLError, ValueError, RecursionError) as e:
             raise BatchFileError(f"this is neither YAML nor JSON: {e}", file, 1) from e
+        if "*" in text and "&" in text and _values_beyond(self.value, MOST_VALUES):
+            reason = f"with what its aliases stand for, this is more than {MOST_VALUES} values"
+            raise BatchFileError(reason, file, _first_alias(text))
 
     @property
     def root(self) -> Place:
@@ -67,6 +75,23 @@ def _load(text: str) -> Any:
             return super().construct_mapping(node, deep)
 
     return yaml.load(text, Loader=Unique)  # noqa: S506 -- derives from the safe loader
+
+
+def _values_beyond(value: Any, most: int) -> bool:
+    """Whether the value holds more than `most` others, those counted again that an alias repeats;
+    a circle of aliases has no end."""
+    waiting = [value] if isinstance(value, dict | list) else []
+    while waiting and most >= 0:
+        found = waiting.pop()
+        most -= len(found) + 1
+        members = found.values() if type(found) is dict else found
+        waiting += [m for m in members if type(m) is dict or type(m) is list]
+    return most < 0
+
+
+def _first_alias(text: str) -> int:
+    tokens = yaml.scan(text, Loader=_LOADER)
+    return next((t.start_mark.line for t in tokens if isinstance(t, yaml.AliasToken)), 0) + 1
 
 
 def _strict_json(text: str) -> Any:
@@ -150,6 +175,7 @@ class Place:
             return default
         if isinstance(self.value, bool) or not isinstance(self.value, int):
             self.fail(f"{self._name()} is a whole number, not {_kind(self.value)}")
+        self._bounded()
         return self.value
 
     def number(self, default: float | None = None) -> float:
@@ -158,7 +184,12 @@ class Place:
         good = isinstance(self.value, int | float) and not isinstance(self.value, bool)
         if not good or not math.isfinite(self.value):
             self.fail(f"{self._name()} is a number, not {_kind(self.value)}")
+        self._bounded()
         return float(self.value)
+
+    def _bounded(self) -> None:
+        if abs(self.value) > MOST:
+            self.fail(f"{self._name()} is a number from -{MOST:g} to {MOST:g}, not larger")
 
     def texts(self) -> tuple[str, ...]:
         return tuple(p.text() for p in self.items())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,11 +19,20 @@ REASONS: dict[str, str] = {
     "gang-role-short": "a role of the gang has fewer tasks than its minimum {minimums}",
     "gang-subgroups-short": "the gang has fewer subgroups than its minimum {minimums}",
     "gang-not-whole": "{placed} of {minimum} tasks would find room, so none starts",
+    "gang-member": "task {task} of the gang was the first without room",
+    "gang-role": "role {role} lacks room for {count} of the tasks that it needs",
+    "gang-subgroup": "subgroups {policy} lack room for {count} of those needed",
+    "gang-promised": "{count} of {minimum} tasks are promised room, once evictions end",
+    "not-tried": "no action tried to place it in this cycle",
     "not-let-in": "the podgroup has not been let into its queue",
     "behind": "{count} podgroups of queue {queue} are ahead of it",
+    "podgroup-missing": "there is no podgroup {podgroup}",
     "queue-missing": "there is no queue {queue}",
-    "queue-closed": "its queue is not open",
-    "queue-quota": "its queue has room for {room} more tasks like this",
+    "queue-closed": "queue {queue} is not open",
+    "queue-not-leaf": "queue {queue} has queues below it, and only those start work",
+    "queue-tree": "the queues' parents are missing, go round in a circle, or hold work themselves",
+    "queue-quota": "queue {queue} may hold {limit:g} of {resource}, and would hold {would_use:g}",
+    "queue-full": "its queue admits no more tasks like this",
     "queue-overused": "its queue holds all it deserves",
     "queue-capability": "its queue may use {limit:g} of {resource}, and would use {would_use:g}",
     "cluster-overcommitted": "the cluster can promise {left:g} more of {resource}, {asked:g} asked",
@@ -31,7 +40,7 @@ REASONS: dict[str, str] = {
     "user-limit": "{who} may use {limit:g} of {resource}, and would use {would_use:g}",
     "resource": "{count} nodes lack {resource} (needs {asked:g}, most free {most:g})",
     "never-fits": "no node, even empty, has {asked:g} of {resource} (largest {most:g})",
-    "no-single-node": "each resource is free somewhere, but not all on one of {count} nodes",
+    "no-single-node": "none of {count} nodes has all of that at once",
     "slots": "{count} nodes have no slot for another task",
     "unschedulable": "{count} nodes are closed to new tasks",
     "labels": "{count} nodes lack the labels asked for",
@@ -54,6 +63,7 @@ REASONS: dict[str, str] = {
     "no-nodes": "there are no nodes",
     "waiting-for-release": "promised node {node}, once evictions there end",
     "waiting-for-gang": "could run on {node}, once the rest of its gang has room",
+    "fits-alone": "{count} nodes have room for it alone: what it waits for is said of its podgroup",
 }
 """Reason -> the sentence, filled with `count` and the detail."""
 
@@ -63,10 +73,15 @@ def rejections(session: Session) -> dict[str, tuple[Rejection, ...]]:
     job share one answer, and so do the counts of nodes for one class."""
     out: dict[str, tuple[Rejection, ...]] = {}
     cluster = session.cluster
-    nodes: dict[tuple[int, int], tuple[Rejection, ...]] = {}
+    nodes: dict[tuple[int, int], _Nodes] = {}
     ahead: dict[int, int] = {}
     for group in cluster.strays:
         out[group.uid] = (Rejection(reason="queue-missing", detail={"queue": group.queue}),)
+    for t, index in enumerate(cluster.job_of):
+        if index < 0 and cluster.status[t] == j.PENDING:
+            uid = f"{cluster.tasks[t].namespace}/{cluster.tasks[t].podgroup}"
+            lost = Rejection(reason="podgroup-missing", detail={"podgroup": uid})
+            out[cluster.task_uid[t]] = out.get(uid, (lost,))
     for job in sorted(filter(_waits, cluster.jobs), key=session.job_key):
         own = list(session.refusals.get(job.uid, ()))
         position = ahead.get(job.queue, 0)
@@ -100,15 +115,37 @@ def _of_job(session: Session, job: Job, position: int) -> list[Rejection]:
     if job.is_pending():
         out.append(Rejection(reason="not-let-in"))
     elif not session.job_ready(job) and job.min_available > 0:
-        placed = job.ready_count() + job.counts[j.PIPELINED]
-        detail = {"placed": placed, "minimum": job.min_available}
-        out.append(Rejection(reason="gang-not-whole", count=job.shortfall(), detail=detail))
-        if job.is_hard() and job.has_topology():
-            out.append(Rejection(reason="topology"))
+        out += _of_gang(session, job)
     if position:
         queue = session.cluster.queues[job.queue].name
         out.append(Rejection(reason="behind", count=position, detail={"queue": queue}))
     return out
+
+
+def _of_gang(session: Session, job: Job) -> list[Rejection]:
+    """How far the gang came when it was tried, and which member came no further."""
+    if job.counts[j.PIPELINED] and session.job_pipelined(job):
+        detail = {"minimum": job.min_available}
+        return [Rejection(reason="gang-promised", count=job.counts[j.PIPELINED], detail=detail)]
+    attempt = session.attempts.get(job.uid)
+    if attempt is None:
+        return [] if job.uid in session.refusals else [Rejection(reason="not-tried")]
+    out = []
+    bound = job.is_hard() and job.has_topology()
+    if attempt.placed < job.min_available and (attempt.failed >= 0 or not bound):
+        detail = {"placed": attempt.placed, "minimum": job.min_available}
+        short = job.min_available - attempt.placed
+        out.append(Rejection(reason="gang-not-whole", count=short, detail=detail))
+    for role, lack in attempt.roles.items():
+        out.append(Rejection(reason="gang-role", count=lack, detail={"role": role}))
+    for policy, lack in attempt.subgroups.items():
+        out.append(Rejection(reason="gang-subgroup", count=lack, detail={"policy": policy}))
+    if attempt.failed >= 0 and len(job.tasks) > 1:
+        task = session.cluster.task_uid[attempt.failed]
+        out.append(Rejection(reason="gang-member", detail={"task": task}))
+    if bound:
+        out.append(Rejection(reason="topology"))
+    return [*out, *attempt.why]
 
 
 def _of_class(
@@ -116,30 +153,39 @@ def _of_class(
     job: Job,
     t: int,
     klass: Klass,
-    nodes: dict[tuple[int, int], tuple[Rejection, ...]],
+    nodes: dict[tuple[int, int], _Nodes],
 ) -> tuple[Rejection, ...]:
     out = []
-    if session.cluster.queues[job.queue].state != "Open":
-        out.append(Rejection(reason="queue-closed"))
+    queue = session.cluster.queues[job.queue]
+    if queue.state != "Open":
+        out.append(Rejection(reason="queue-closed", detail={"queue": queue.name}))
     elif session.overused(job.queue):
         out.append(Rejection(reason="queue-overused"))
-    room = session.room(job, klass, job.counts[j.PENDING])
-    if room < 1:
-        out.append(Rejection(reason="queue-quota", detail={"room": room}))
+    if session.room(job, klass, 1) < 1:
+        out += [r for r in session.shortages(job, klass) if r not in out]
     scope = session.placer.rules()[2]
     key = (klass.index, {"": -1, "queue": job.queue}.get(scope, job.index + 1_000_000))
     found = nodes.get(key)
     if found is None:
-        found = nodes[key] = tuple(_of_nodes(session, session.placer.ask(t)))
-    return (*out, *found)
+        found = nodes[key] = _of_nodes(session, session.placer.ask(t))
+    if found.room and not out:
+        return (*found.away, Rejection(reason="fits-alone", count=found.room))
+    return (*out, *found.away)
 
 
-def _of_nodes(session: Session, ask: Ask) -> list[Rejection]:
+class _Nodes(NamedTuple):
+    """What turned nodes away, and how many have room."""
+
+    away: tuple[Rejection, ...]
+    room: int = 0
+
+
+def _of_nodes(session: Session, ask: Ask) -> _Nodes:
     """Each filter with the nodes that it alone would turn away, then each resource that lacks."""
     cluster = session.cluster
     n = len(cluster.nodes)
     if n == 0:
-        return [Rejection(reason="no-nodes")]
+        return _Nodes((Rejection(reason="no-nodes"),))
     rows = Rows(cluster, np.arange(n))
     out = []
     left = np.ones(n, dtype=np.bool_)
@@ -155,9 +201,10 @@ def _of_nodes(session: Session, ask: Ask) -> list[Rejection]:
         short |= lacks
         if lacks.any() and cluster.dims.names[r] != "pods":
             out.append(_lack(session, ask, r, int(lacks.sum())))
-    if short.all() and not any(x.reason in ("resource", "never-fits") for x in out if x.count == n):
+    room = int((left & ~short).sum())
+    if room == 0 and not any(x.count == n for x in out):
         out.append(Rejection(reason="no-single-node", count=n, detail={"of": n}))
-    return out
+    return _Nodes(tuple(out), room)
 
 
 def _lack(session: Session, ask: Ask, r: int, count: int) -> Rejection:

@@ -132,18 +132,23 @@ class Job(Counted):
         """Per-role minimums count only if the job's own minimum reaches their sum."""
         return self.min_available >= self.role_min_total
 
-    def _roles_hold(self, *, pipelined: bool, idle: bool) -> bool:
+    def role_count(self, role: str, *, pipelined: bool = False, idle: bool = False) -> int:
+        """Ready tasks of a role, and if asked those promised room, and those that need none."""
+        c = self.role_counts.get(role)
+        if c is None:
+            return 0
+        ready = c[ALLOCATED] + c[BINDING] + c[BOUND] + c[RUNNING] + c[SUCCEEDED]
+        return ready + c[PIPELINED] * pipelined + c[IDLE_PENDING] * idle
+
+    def roles_short(self, *, pipelined: bool) -> dict[str, int]:
+        """Roles below their minimum, and how many tasks each lacks."""
         if not self.role_min or not self.roles_matter():
-            return True
-        for role, least in self.role_min.items():
-            c = self.role_counts.get(role)
-            have = 0
-            if c is not None:
-                have = c[ALLOCATED] + c[BINDING] + c[BOUND] + c[RUNNING] + c[SUCCEEDED]
-                have += c[PIPELINED] * pipelined + c[IDLE_PENDING] * idle
-            if have < least:
-                return False
-        return True
+            return {}
+        lacks = {
+            role: least - self.role_count(role, pipelined=pipelined, idle=True)
+            for role, least in self.role_min.items()
+        }
+        return {role: n for role, n in lacks.items() if n > 0}
 
     def roles_valid(self) -> bool:
         """Every role has, or could have, its minimum."""
@@ -159,10 +164,10 @@ class Job(Counted):
         return True
 
     def roles_ready(self) -> bool:
-        return self._roles_hold(pipelined=False, idle=True)
+        return not self.roles_short(pipelined=False)
 
     def roles_pipelined(self) -> bool:
-        return self._roles_hold(pipelined=True, idle=True)
+        return not self.roles_short(pipelined=True)
 
     def subjobs_valid(self) -> bool:
         found: dict[str, int] = {}
@@ -170,15 +175,20 @@ class Job(Counted):
             found[sub.gid] = found.get(sub.gid, 0) + 1
         return all(found.get(gid, 0) >= n for gid, n in self.min_subjobs.items())
 
-    def subjobs_hold(self, *, pipelined: bool) -> bool:
-        """Enough subgroups of every policy are ready (or will be, once evictions end)."""
+    def subjobs_short(self, *, pipelined: bool) -> dict[str, int]:
+        """Policies of which too few subgroups are ready (or will be, once evictions end), and how
+        many each lacks."""
+        out: dict[str, int] = {}
         for gid, least in self.min_subjobs.items():
             if least:
                 subs = (x for x in self.subjobs.values() if x.gid == gid)
                 good = sum(x.is_pipelined() if pipelined else x.is_ready() for x in subs)
                 if good < least:
-                    return False
-        return True
+                    out[gid] = least - good
+        return out
+
+    def subjobs_hold(self, *, pipelined: bool) -> bool:
+        return not self.subjobs_short(pipelined=pipelined)
 
     def is_hard(self) -> bool:
         """Whether it, or a part of it, must stay within a network domain."""

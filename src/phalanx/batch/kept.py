@@ -5,7 +5,7 @@ simulator, a head that runs for months) keeps them instead, and tells what happe
 
     admit    work that was submitted            settle   what the last cycle decided is done
     end      tasks that are through             amend    what a podgroup tells changed
-    withdraw tasks that were taken off
+    withdraw tasks that were taken off       released evicted tasks are off their nodes
 
 After each of these the columns are what reading a snapshot of the same state would give, but for
 the places of things in the lists: what comes later stands later, whatever its name.
@@ -24,7 +24,7 @@ from phalanx.batch.cluster import Cluster
 from phalanx.batch.jobs import Job, SubJob
 from phalanx.batch.klass import Klass
 from phalanx.batch.plan import Plan
-from phalanx.batch.specs import PodGroupSpec, Snapshot, TaskSpec
+from phalanx.batch.specs import Amounts, PodGroupSpec, QueueSpec, Snapshot, TaskSpec
 
 _SPARE = 64
 """So many podgroups that are over are always kept, so that small clusters are seldom read again."""
@@ -141,9 +141,30 @@ class KeptCluster(Cluster):
         job = self.jobs[self.job_index[uid]]
         job.spec = msgspec.structs.replace(job.spec, **told)
 
-    def settle(self, plan: Plan, now: float) -> None:
+    def set_queue(self, spec: QueueSpec) -> None:
+        """A queue that is known has other quotas, or another state.
+
+        Raises ValueError for a resource that nothing here names.
+        """
+        for quota in (spec.capability, spec.deserved, spec.guarantee):
+            for name, _ in quota:
+                if is_counted(name) and name not in self.dims.index:
+                    raise ValueError(f"queue {spec.name} names {name}, which nothing here has")
+        self.queues[self.queue_index[spec.name]] = spec
+        others = (q for q in self.snapshot.queues if q.name != spec.name)
+        self.snapshot = msgspec.structs.replace(self.snapshot, queues=(*others, spec))
+
+    def released(self, uids: Iterable[str]) -> None:
+        """Tasks that a plan evicted, and that were leaving since, are off their nodes and wait."""
+        for uid in uids:
+            t = self._task_at[uid]
+            self.unevict(t, j.RUNNING)
+            self._free(t)
+
+    def settle(self, plan: Plan, now: float, *, at_once: bool = True) -> None:
         """The plan that was made on these columns is carried out: bound tasks run since `now`,
-        evicted ones are off their nodes and wait, promises are withdrawn."""
+        evicted ones are off their nodes and wait, promises are withdrawn. Unless `at_once`,
+        evicted tasks are leaving until `released` tells that they have left."""
         for uid, node in plan.binds.items():
             t = self._task_at[uid]
             self.set_status(t, j.RUNNING)
@@ -153,9 +174,12 @@ class KeptCluster(Cluster):
             self.jobs[self.job_of[t]].held += self.klass[t].request
         for eviction in plan.evictions:
             t = self._task_at[eviction.task]
-            self.unevict(t, j.RUNNING)
-            self._free(t)
             self.jobs[self.job_of[t]].held -= self.klass[t].request
+            if at_once:
+                self.unevict(t, j.RUNNING)
+                self._free(t)
+            else:
+                self._specs[t] = msgspec.structs.replace(self._specs[t], phase="Releasing")
         for uid in plan.pipelined:
             t = self._task_at[uid]
             self.unplace(self.klass[t], [t], [self.node_of[t]])
@@ -166,7 +190,10 @@ class KeptCluster(Cluster):
             self._settle_job(job, plan.phases[job.uid])
         self._on_node = None
         if self._ended > _SPARE + len(self.jobs) // 4:
+            others = self._others_now()
             self._read(self.snapshot_now())
+            for node, amounts in others.items():
+                self.occupy(node, amounts)
 
     def _free(self, t: int) -> None:
         self.unplace(self.klass[t], [t], [self.node_of[t]])
@@ -184,6 +211,13 @@ class KeptCluster(Cluster):
             for t in job.tasks:
                 if self.status[t] == j.ALLOCATED:
                     self.unplace(self.klass[t], [t], [self.node_of[t]])
+
+    def _others_now(self) -> dict[str, Amounts]:
+        written, names = self.dims.written, self.dims.names
+        return {
+            node: tuple((names[i], written(i, float(x))) for i, x in enumerate(load))
+            for node, load in self._others.items()
+        }
 
     # -- all of it --------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from phalanx.batch import jobs as j
+from phalanx.batch.arguments import count
 from phalanx.batch.hypernodes import HyperNodes
 from phalanx.batch.jobs import Job, SubJob
 from phalanx.batch.specs import NetworkTopology
@@ -20,7 +21,7 @@ def part_for(job: Job, labels: Mapping[str, str]) -> SubJob:
             if sub is None:
                 size = 1 if policy.size is None else policy.size
                 sub = SubJob(job, f"{job.uid}/{policy.name}", uid, size, policy.topology)
-                sub.match_index = int(values[0]) if values[0].isdigit() else 0
+                sub.match_index = count(values[0]) or 0
                 job.subjobs[uid] = sub
             return sub
     sub = job.subjobs.get(job.uid)

@@ -235,19 +235,17 @@ class Placer:
                 out.append((node, listed[start:end]))
         return out
 
-    def can_hold(self, ask: Ask, mask: Flags, count: int) -> bool:
-        """Whether the room that is or will be idle could hold so many tasks of the class alone."""
+    def room_for(self, ask: Ask, mask: Flags, count: int) -> int:
+        """How many of `count` tasks of the class the room that is or will be idle could hold, if
+        nobody else took of it."""
         cluster = self._session.cluster
         nodes = np.flatnonzero(self.answers(ask).open & mask)
         if len(nodes) >= count:
-            return True
-        if len(nodes) == 0:
-            return False
-        times: Vector | None = None
+            return count
+        times = np.full(len(nodes), count, dtype=np.int64)
         for r in ask.klass.asked:
-            each = cluster.future[nodes, r] // ask.klass.request[r]
-            times = each if times is None else np.minimum(times, each)
-        return times is None or int(times.sum()) >= count
+            times = np.minimum(times, cluster.future[nodes, r] // ask.klass.request[r])
+        return min(count, int(times.sum()))
 
     # -- for evictions ------------------------------------------------------------------------
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from phalanx.batch import specs as s
+from phalanx.batch.amounts import MOST_IN_ALL, MOST_OF_ONE, units
 from phalanx.batch.config import Known, read_config
 from phalanx.batch.documents import Document, Place
 from phalanx.batch.reading_tasks import ShapeReader, labels_of, matches_of, texts_of
@@ -14,6 +15,8 @@ from phalanx.batch.reading_tasks import amounts_of as amounts_of  # noqa: PLC041
 FORMAT = "phalanx-snapshot/1"
 PHASES = ("Pending", "Inqueue", "Running", "Unknown", "Completed")
 QUEUE_STATES = ("Open", "Closed", "Closing", "Unknown")
+DEEPEST = 100
+"""Nothing that has a place in a tree lies deeper than so many levels."""
 T = TypeVar("T")
 
 
@@ -59,6 +62,9 @@ def _snapshot(at: Place, known: Known) -> s.Snapshot:
         expect=_expect(at.get("expect")) if at.has("expect") else None,
     )
     _check_names(at, snapshot)
+    _check_sums(at.get("nodes"), (n.capacity for n in snapshot.nodes))
+    _check_sums(at.get("tasks"), (t.shape.request for t in snapshot.tasks))
+    _check_domains(at.get("hypernodes"), snapshot.hypernodes)
     return snapshot
 
 
@@ -88,12 +94,46 @@ def _check_names(at: Place, snapshot: s.Snapshot) -> None:
             spot.fail(f"task {task.uid} is on node {task.node!r}, which is not listed")
 
 
+def _check_sums(at: Place, rows: Iterable[s.Amounts]) -> None:
+    """What all have together must be counted in 64 bits."""
+    sums: dict[str, float] = {}
+    for i, amounts in enumerate(rows):
+        for name, x in amounts:
+            sums[name] = sums.get(name, 0.0) + x
+            if sums[name] > MOST_IN_ALL / units(name):
+                most = f"{MOST_IN_ALL / units(name):g}"
+                at.items()[i].fail(f"with this one there is more than {most} of {name} in all")
+
+
+def _check_domains(at: Place, hypernodes: Sequence[s.HyperNodeSpec]) -> None:
+    """Domains lie within each other, not too deep, and no circle of them does."""
+    parents = {h.name: h.parent for h in hypernodes}
+    for h in sorted(hypernodes, key=lambda h: h.name):
+        for child in h.children:
+            parents[child] = parents.get(child) or h.name
+    for i, h in enumerate(hypernodes):
+        seen, name = set[str](), h.name
+        while name and name not in seen and len(seen) <= DEEPEST:
+            seen.add(name)
+            name = parents.get(name, "")
+        if name:
+            found = f"lies within more than {DEEPEST} others, or within itself"
+            at.items()[i].fail(f"hypernode {h.name!r} {found}")
+
+
 def _maybe_amounts(at: Place, key: str) -> s.Amounts | None:
     return amounts_of(at.get(key)) if at.has(key) else None
 
 
 def _maybe_number(at: Place, key: str) -> float | None:
     return at.get(key).number() if at.has(key) else None
+
+
+def _count(at: Place, default: int) -> int:
+    given = at.whole(default)
+    if given < 0:
+        at.fail(f"a {at.path[-1]} is 0 or more, not {given}")
+    return given
 
 
 def _one_of(at: Place, allowed: tuple[str, ...], default: str) -> str:
@@ -110,7 +150,7 @@ def _node(at: Place) -> s.NodeSpec:
     )  # fmt: skip
     return s.NodeSpec(
         name=at.need("name").text(),
-        capacity=amounts_of(at.get("capacity")),
+        capacity=amounts_of(at.get("capacity"), MOST_OF_ONE),
         labels=labels_of(at.get("labels")),
         taints=_each(at, "taints", _taint),
         annotations=labels_of(at.get("annotations")),
@@ -157,7 +197,7 @@ def queue_of(at: Place) -> s.QueueSpec:
     )  # fmt: skip
     return s.QueueSpec(
         name=at.need("name").text(),
-        weight=at.get("weight").whole(1),
+        weight=_count(at.get("weight"), 1),
         priority=at.get("priority").whole(0),
         state=_one_of(at.get("state"), QUEUE_STATES, "Open"),
         capability=amounts_of(at.get("capability")),
@@ -165,7 +205,7 @@ def queue_of(at: Place) -> s.QueueSpec:
         guarantee=amounts_of(at.get("guarantee")),
         reclaimable=at.get("reclaimable").flag(True),
         parent=at.get("parent").text(""),
-        hierarchy_path=at.get("hierarchy_path").text(""),
+        hierarchy_path=_path(at.get("hierarchy_path")),
         hierarchy_weights=_plain(at.get("hierarchy_weights")),
         affinity=_group_affinity(at.get("affinity")) if at.has("affinity") else None,
         created=_maybe_number(at, "created"),
@@ -175,6 +215,13 @@ def queue_of(at: Place) -> s.QueueSpec:
         past_usage=at.get("past_usage").number(0.0),
         annotations=labels_of(at.get("annotations")),
     )
+
+
+def _path(at: Place) -> str:
+    path = at.text("")
+    if path.count("/") > DEEPEST:
+        at.fail(f"a hierarchy_path has at most {DEEPEST} steps, not {path.count('/')}")
+    return path
 
 
 def _plain(at: Place) -> str:

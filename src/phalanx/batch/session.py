@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from phalanx.batch import jobs as j
+from phalanx.batch.arguments import count
+from phalanx.batch.attempts import Attempt
 from phalanx.batch.cluster import Cluster
 from phalanx.batch.config import Configuration
 from phalanx.batch.hooks import Voices
@@ -52,6 +54,8 @@ class Session:
         self.evictions: dict[int, Eviction] = {}
         self.refusals: dict[str, list[Rejection]] = {}
         """Rejections of a podgroup as a whole, by its uid."""
+        self.attempts: dict[str, Attempt] = {}
+        """The attempt to place a podgroup that came furthest, of those that were taken back."""
         self.warnings: list[str] = []
         self.acted: list[str] = []
         """Plugins that did what they do only now and then."""
@@ -88,6 +92,12 @@ class Session:
         known = self.refusals.setdefault(job.uid, [])
         if rejection not in known:
             known.append(rejection)
+
+    def note_attempt(self, job: Job, attempt: Attempt) -> None:
+        """Remember how far the job came; of several attempts the one that placed most."""
+        known = self.attempts.get(job.uid)
+        if known is None or attempt.placed > known.placed:
+            self.attempts[job.uid] = attempt
 
     # -- questions about jobs -----------------------------------------------------------------
 
@@ -132,6 +142,11 @@ class Session:
     def room(self, job: Job, klass: Klass, limit: int) -> int:
         """How many tasks of the class the job's queue still admits, at most `limit`."""
         return self.voices.least("room", job.queue, job, klass, limit=limit)
+
+    def shortages(self, job: Job, klass: Klass) -> tuple[Rejection, ...]:
+        """What quotas lack for one more task of the class."""
+        found = [r for fn in self.voices.all("shortage") for r in fn(job.queue, job, klass)]
+        return tuple(found) or (Rejection(reason="queue-full"),)
 
     def allocatable(self, t: int) -> bool:
         return self.room(self.job(t), self.cluster.klass[t], 1) >= 1
@@ -178,8 +193,8 @@ class Session:
         known = self._tie_breaks.get(t)
         if known is None:
             parts = self.cluster.tasks[t].name.split("-")
-            good = len(parts) >= 3 and parts[-1].isdigit()
-            known = self._tie_breaks[t] = int(parts[-1]) if good else -1
+            index = count(parts[-1]) if len(parts) >= 3 else None
+            known = self._tie_breaks[t] = -1 if index is None else index
         return known if known >= 0 else None
 
     def sort_victims(self, victims: Sequence[int], preemptor: int) -> list[int]:

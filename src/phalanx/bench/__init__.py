@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-GROUPS = ("engine", "placement", "batch", "cluster", "store", "transfer", "simulator", "day", "all")
+GROUPS = (
+    "engine",
+    "placement",
+    "batch",
+    "cluster",
+    "scheduling",
+    "store",
+    "transfer",
+    "simulator",
+    "day",
+    "all",
+)
 
 
 def run(

@@ -113,6 +113,7 @@ def measure(side: Side, row: Row, effort_name: str) -> Outcome:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        env={**os.environ, "PHALANX_ADDRESS": "local"},  # not a cluster that happens to run here
     ) as process:
         try:
             out, err = process.communicate(timeout=limit_s)

@@ -8,7 +8,9 @@ from typing import Annotated
 
 import typer
 
+from phalanx.cli.cluster import drain, nodes, set_resource, status
 from phalanx.cli.simulate import simulate
+from phalanx.cli.start import start, stop
 from phalanx.cli.validate import validate
 
 app = typer.Typer(
@@ -45,7 +47,7 @@ def bench(
         list[str] | None, typer.Option("--row", help="Only rows whose name contains this.")
     ] = None,
     group: Annotated[
-        str, typer.Option(help="engine, placement, batch, store, transfer or all.")
+        str, typer.Option(help="engine, placement, batch, cluster, scheduling, store, ... or all.")
     ] = "engine",
     quick: Annotated[bool, typer.Option(help="Shorter measurements.")] = False,
     markdown: Annotated[bool, typer.Option(help="Print the table for a document.")] = False,
@@ -102,6 +104,9 @@ def placement_cases(
     raise typer.Exit(check([str(file)]))
 
 
+for command in (start, stop, status, nodes, drain):
+    app.command()(command)
+app.command("set-resource")(set_resource)
 app.command()(simulate)
 app.command()(validate)
 

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 UNUSABLE = 2
+BROKEN = 1
 
 
 class Arrival(str, Enum):
@@ -20,14 +21,17 @@ class Arrival(str, Enum):
 
 
 def simulate(
-    nodes: Annotated[Path, typer.Option(help="The machines: openb or plain CSV, also .gz.")],
+    nodes: Annotated[
+        Path | None, typer.Option(help="The machines: openb or plain CSV, also .gz.")
+    ] = None,
     pods: Annotated[
-        Path, typer.Option("--pods", help="The work: openb, Muri or plain CSV, or Philly JSON.")
-    ],
+        Path | None,
+        typer.Option("--pods", help="The work: openb, Muri or plain CSV, or Philly JSON."),
+    ] = None,
     policy: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(help="A policy's name or a scheduler configuration; repeat to compare."),
-    ],
+    ] = None,
     arrival: Annotated[
         Arrival,
         typer.Option(help="order: pods come one by one and stay. time: at their own times."),
@@ -40,9 +44,31 @@ def simulate(
     queues: Annotated[Path | None, typer.Option(help="Queues, with --arrival time.")] = None,
     report: Annotated[Path | None, typer.Option(help="Write a page with plots here.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")] = False,
+    chaos: Annotated[
+        bool, typer.Option("--chaos", help="Simulate a cluster under faults, drawn from --seed.")
+    ] = False,
+    seeds: Annotated[
+        str | None, typer.Option(help="With --chaos: how many seeds, or a range A-B.")
+    ] = None,
+    trace: Annotated[
+        Path | None, typer.Option(help="With --chaos: write every event of the run here.")
+    ] = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="With --chaos: print every event of the run.")
+    ] = False,
 ) -> None:
-    """Run a trace against one or more policies, on virtual time. Exit 2 when a file is wrong."""
+    """Run a trace against one or more policies, on virtual time. Exit 2 when a file is wrong.
+
+    With --chaos: run simulated clusters under faults instead. Exit 1 when a promise breaks.
+    """
     from phalanx.errors import PhalanxError
+
+    if chaos:
+        _chaos(seed, seeds, json, trace, verbose)
+        return
+    if nodes is None or pods is None or not policy:
+        typer.echo("a trace needs --nodes, --pods and --policy; faults need --chaos", err=True)
+        raise typer.Exit(UNUSABLE)
     from phalanx.sim.command import Request, run
 
     request = Request(
@@ -61,3 +87,18 @@ def simulate(
     except (PhalanxError, OSError) as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(UNUSABLE) from error
+
+
+def _chaos(seed: int, seeds: str | None, json: bool, trace: Path | None, verbose: bool) -> None:
+    from phalanx.errors import PhalanxError
+    from phalanx.sim.chaos.command import Request, run, seeds_of
+
+    try:
+        chosen = seeds_of(seed, seeds)
+        request = Request(seeds=chosen, as_json=json, trace=trace, verbose=verbose)
+        is_good = run(request, write=typer.echo)
+    except (PhalanxError, OSError) as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(UNUSABLE) from error
+    if not is_good:
+        raise typer.Exit(BROKEN)

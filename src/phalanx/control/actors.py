@@ -248,8 +248,8 @@ class ActorTable:
     def ready(self, actor: bytes, worker: bytes, pid: int) -> None:
         """Its constructor returned."""
         record = self._actors.get(actor)
-        if record is None or record.worker != worker or record.state == DEAD:
-            return
+        if record is None or record.worker != worker or record.state in (ALIVE, DEAD):
+            return  # told twice, for one
         record.pid = pid
         self._move(record, ALIVE)
 
@@ -262,11 +262,15 @@ class ActorTable:
         self._die(record, "The actor died because of an error raised in its constructor.")
         self._effects.end_worker(record, "constructor failed", True)
 
-    def worker_died(self, actor: bytes, worker: bytes, reason: str) -> None:
-        """Its process ended: restart it, or call it dead."""
+    def worker_died(
+        self, actor: bytes, worker: bytes, reason: str, preempted: bool = False
+    ) -> None:
+        """Its process ended: restart it, or call it dead. `preempted`: that costs no restart."""
         record = self._actors.get(actor)
         if record is None or record.worker != worker or record.state == DEAD:
             return
+        if preempted and record.max_restarts > 0:
+            record.restarts -= 1  # `_lost` counts one
         self._lost(record, reason, f"its process ended: {reason}")
 
     def node_gone(self, node: str, reason: str) -> None:

@@ -8,12 +8,23 @@ import msgspec
 
 RESEND_S = 1.0
 
-Send = Callable[[str, bytes, int, list[int]], None]
-"""Tells (node, group, attempt, bundle indexes) to the node."""
+
+class Ending(msgspec.Struct, frozen=True):
+    """How what still runs in a bundle ends: after `grace_s`, with SIGTERM before it if `warn`."""
+
+    warn: bool = False
+    grace_s: float = 0.0
+
+
+AT_ONCE = Ending()
+
+Send = Callable[[str, bytes, int, list[int], Ending], None]
+"""Tells (node, group, attempt, bundle indexes, how) to the node."""
 
 
 class _Asked(msgspec.Struct, kw_only=True):
     attempt: int
+    ending: Ending
     indexes: list[int]
     resend_at: float
 
@@ -28,15 +39,24 @@ class GiveBacks:
     def __contains__(self, group: bytes) -> bool:
         return group in self._asked
 
-    def ask(self, node: str, group: bytes, attempt: int, indexes: list[int], now: float) -> None:
+    def ask(
+        self,
+        node: str,
+        group: bytes,
+        attempt: int,
+        indexes: list[int],
+        now: float,
+        ending: Ending = AT_ONCE,
+    ) -> None:
         """Have the node end these bundles of attempts up to this one."""
         asked = self._asked.setdefault(group, {})
         before = asked.get(node)
         if before is not None:
             attempt = max(attempt, before.attempt)
             indexes = sorted({*indexes, *before.indexes})
-        asked[node] = _Asked(attempt=attempt, indexes=indexes, resend_at=now + RESEND_S)
-        self._send(node, group, attempt, list(indexes))
+        until = now + RESEND_S
+        asked[node] = _Asked(attempt=attempt, indexes=indexes, resend_at=until, ending=ending)
+        self._send(node, group, attempt, list(indexes), ending)
 
     def done(self, node: str, group: bytes, attempt: int) -> bool:
         """The node has. Whether nothing of the group is to be given back any more."""
@@ -57,7 +77,7 @@ class GiveBacks:
             for node, one in list(asked.items()):
                 if now >= one.resend_at:
                     one.resend_at = now + RESEND_S
-                    self._send(node, group, one.attempt, list(one.indexes))
+                    self._send(node, group, one.attempt, list(one.indexes), one.ending)
 
     def _is_over(self, group: bytes) -> bool:
         if not self._asked[group]:

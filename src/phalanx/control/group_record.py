@@ -29,6 +29,7 @@ class GroupRow(msgspec.Struct, kw_only=True):
     nodes: list[str]
     unconfirmed: list[int]
     attempt: int
+    is_pinned: bool = False
 
 
 class Attempt(msgspec.Struct, kw_only=True, eq=False):
@@ -64,6 +65,8 @@ class Group(msgspec.Struct, kw_only=True, eq=False):
     """The node of each bundle; empty where it has none."""
     unconfirmed: list[int] = []
     """Bundles of which it is not known yet that their nodes keep them."""
+    is_pinned: bool = False
+    """Its bundles go where `GroupTable.place` says, and nowhere by themselves."""
     order: int = 0
     attempt_number: int = 0
     attempt: Attempt | None = None
@@ -130,6 +133,7 @@ class Group(msgspec.Struct, kw_only=True, eq=False):
             nodes=list(self.nodes),
             unconfirmed=list(self.unconfirmed),
             attempt=self.attempt_number,
+            is_pinned=self.is_pinned,
         )
 
     def facts(self) -> dict[str, Any]:

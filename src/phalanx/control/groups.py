@@ -14,12 +14,11 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from phalanx.control.give_backs import RESEND_S, GiveBacks
+from phalanx.control.give_backs import AT_ONCE, RESEND_S, Ending, GiveBacks
+from phalanx.control.group_choice import pick_nodes
 from phalanx.control.group_record import Attempt, Group, GroupRow, is_first_in_line, restored
 from phalanx.model.lifecycle import CREATED, GROUP, PREPARED, REMOVED, RESCHEDULING, move
-from phalanx.policies.bundles.domain import pick_bundles
 from phalanx.policies.bundles.request import BundleRejection, BundleRequest, BundlesPlaced
-from phalanx.resources.quantities import from_units
 from phalanx.resources.sets import ResourceSet
 from phalanx.scheduling.cluster_nodes import ClusterNodes
 
@@ -40,7 +39,9 @@ class GroupEffects(Protocol):
         """Have the node keep what the attempt reserved; `committed` follows."""
         ...
 
-    def give_back(self, node_id: str, group: bytes, attempt: int, indexes: list[int]) -> None:
+    def give_back(
+        self, node_id: str, group: bytes, attempt: int, indexes: list[int], ending: Ending
+    ) -> None:
         """Have the node end these bundles; `returned` follows when they are free."""
         ...
 
@@ -49,7 +50,11 @@ class GroupEffects(Protocol):
         ...
 
     def freed(self, group: bytes) -> None:
-        """Nothing of a removed group is taken any more."""
+        """All that a removed or pinned group was told to give back is free."""
+        ...
+
+    def refused(self, group: Group) -> None:
+        """A pinned group could not be placed as it was told; what was reserved goes back."""
         ...
 
 
@@ -86,7 +91,8 @@ class GroupTable:
                 f"bundle_label_selector has {len(group.selectors)} selectors for "
                 f"{len(group.bundles)} bundles."
             )
-        group.request()
+        if not group.is_pinned:
+            group.request()
         self._order += 1
         group.order = self._order
         self._add(group)
@@ -121,6 +127,33 @@ class GroupTable:
         if not held and group_id not in self._give_backs:
             self._effects.freed(group_id)
         return group
+
+    def place(self, group_id: bytes, choice: Mapping[int, str], now: float) -> bool:
+        """Have nodes keep these bundles of a pinned group, all or none: `changed` follows once it
+        is created, or `refused`. False: it is gone, or on its way already."""
+        group = self._groups.get(group_id)
+        if group is None or group.state == REMOVED or group.attempt is not None:
+            return False
+        if group.state == CREATED:
+            self._move(group, RESCHEDULING)
+        self._unsettled[group_id] = group
+        self._start(group, choice, None, now)
+        return True
+
+    def release(
+        self, group_id: bytes, indexes: Iterable[int], now: float, ending: Ending = AT_ONCE
+    ) -> None:
+        """Take the nodes of these bundles of a pinned group away, while no attempt is under way."""
+        group = self._groups[group_id]
+        assert group.attempt is None, "what is on its way is released when it has arrived"
+        held: dict[str, list[int]] = {}
+        for index in indexes:
+            if group.nodes[index]:
+                held.setdefault(group.nodes[index], []).append(index)
+                group.put(index, "")
+        for node, given in held.items():
+            self._give_backs.ask(node, group_id, group.attempt_number, given, now, ending)
+        self._effects.changed(group)
 
     def creator_gone(self, creator: bytes, now: float) -> None:
         """A process ended: its groups go, unless they are detached."""
@@ -177,7 +210,8 @@ class GroupTable:
         assert attempt is not None
         if not ok:
             self._abandon(group, now, but=node_id)
-            self._back_off(group, now, is_refused=True)
+            if not group.is_pinned:
+                self._back_off(group, now, is_refused=True)
             return
         attempt.awaiting.discard(node_id)
         if attempt.awaiting:
@@ -295,7 +329,7 @@ class GroupTable:
                     awaiting=set(bundles),
                 )
             elif group.state == CREATED:
-                del self._unsettled[group.group]
+                self._unsettled.pop(group.group, None)
             self._settle(group, now)
         known = self._cluster.view.nodes.row_of
         for group in list(self._groups.values()):
@@ -325,9 +359,10 @@ class GroupTable:
         if group.infeasible and group.shape == self._cluster.shape:
             return
         request = group.request()
-        outcome = self._hopeless.get(request) or self._pick(request)
+        outcome = self._hopeless.get(request) or pick_nodes(self._cluster, request)
         if isinstance(outcome, BundlesPlaced):
-            self._start(group, outcome, now)
+            chosen = dict(zip(group.missing(), outcome.nodes, strict=True))
+            self._start(group, chosen, outcome.domain, now)
             return
         self._hopeless[request] = outcome
         group.shape = self._cluster.shape
@@ -335,24 +370,11 @@ class GroupTable:
         group.infeasible = group.waits_for if outcome.reason == "infeasible" else ""
         self._back_off(group, now, is_refused=False)
 
-    def _pick(self, request: BundleRequest) -> BundlesPlaced | BundleRejection:
-        outcome = pick_bundles(self._cluster.view, request)
-        if isinstance(outcome, BundlesPlaced) or outcome.reason == "infeasible":
-            return outcome
-        nodes = self._cluster.view.nodes
-        usable = nodes.is_schedulable
-        asked = request.summed()
-        has = {name: int(nodes.column(nodes.total, name)[usable].sum()) for name in asked}
-        lacking = {name: from_units(asked[name]) for name in asked if asked[name] > has[name]}
-        if not lacking:
-            return outcome
-        there = {name: from_units(has[name]) for name in lacking}
-        detail = f"it asks for {lacking} in all and the cluster has {there}"
-        return BundleRejection(reason="infeasible", detail=detail)
-
-    def _start(self, group: Group, placed: BundlesPlaced, now: float) -> None:
+    def _start(
+        self, group: Group, chosen: Mapping[int, str], domain: str | None, now: float
+    ) -> None:
         bundles: dict[str, dict[int, ResourceSet]] = {}
-        for index, node in zip(group.missing(), placed.nodes, strict=True):
+        for index, node in chosen.items():
             bundles.setdefault(node, {})[index] = group.bundles[index]
             self._cluster.count_in(node, group.bundles[index], True)
         group.infeasible = group.waits_for = ""
@@ -360,7 +382,7 @@ class GroupTable:
         group.attempt = Attempt(
             number=group.attempt_number,
             bundles=bundles,
-            domain=placed.domain,
+            domain=domain,
             resend_at=now + RESEND_S,
             awaiting=set(bundles),
         )
@@ -398,6 +420,9 @@ class GroupTable:
             if node != but:
                 indexes = list(attempt.bundles[node])
                 self._give_backs.ask(node, group.group, attempt.number, indexes, now)
+        if group.is_pinned:
+            self._unsettled.pop(group.group, None)
+            self._effects.refused(group)
 
     def _settle(self, group: Group, now: float) -> None:
         """When every node has confirmed: the group is created, or some bundles are lost again."""
@@ -407,7 +432,7 @@ class GroupTable:
         group.unconfirmed = []
         group.backoff_s = group.retry_at = 0.0
         group.is_refused = False
-        if group.missing():
+        if group.missing() and not group.is_pinned:
             self._move(group, RESCHEDULING)
             self._try_all(now, at_once=True)
         else:
@@ -425,6 +450,9 @@ class GroupTable:
             self._settle(group, now)
         elif attempt is not None and node_id in attempt.bundles:
             self._abandon(group, now, but=node_id)
+        elif group.is_pinned:
+            if indexes:
+                self._effects.changed(group)
         elif group.state == CREATED and indexes:
             self._unsettled[group.group] = group
             self._move(group, RESCHEDULING)
@@ -439,13 +467,14 @@ class GroupTable:
 
     def _add(self, group: Group) -> None:
         self._groups[group.group] = group
-        self._unsettled[group.group] = group
+        if not group.is_pinned or group.state == PREPARED:
+            self._unsettled[group.group] = group
         if group.name:
             self._names[group.name] = group.group
 
     def _tell_freed(self, group_id: bytes) -> None:
         group = self._groups.get(group_id)
-        if group is None or group.state == REMOVED:
+        if group is None or group.state == REMOVED or group.is_pinned:
             self._effects.freed(group_id)
 
     def _move(self, group: Group, state: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 import msgspec
@@ -93,11 +93,12 @@ class NodeDirectory:
         """Version of each node's last change; the latest stands last."""
         self._dead: deque[str] = deque()
 
-    def join(self, now: float, record: NodeRecord) -> NodeRecord:
+    def join(self, now: float, record: NodeRecord, report: NodeReport | None = None) -> NodeRecord:
         """A node is there, for the first time or again. The record as the cluster has it now.
 
-        What it reported before stands until it reports anew. Raises StaleNodeError for one that
-        was declared dead or is not known any more, and for a prefix that another node has.
+        Without a `report`, what it reported before stands until it reports anew. Raises
+        StaleNodeError for one that was declared dead or is not known any more, and for a prefix
+        that another node has.
         """
         known = self._records.get(record.node_id)
         self._check(record, known)
@@ -106,6 +107,8 @@ class NodeDirectory:
             joined.epoch = known.epoch + 1
             joined.state, joined.reason = known.state, known.reason
         self._silent_until[joined.node_id] = now + self._limits.silence_s + self._limits.joining_s
+        if report is not None:
+            self._reports[joined.node_id] = report
         self._add(joined)
         self._effects.node_changed(joined)
         return joined
@@ -177,6 +180,24 @@ class NodeDirectory:
         self._effects.node_changed(record)
         return True
 
+    def totals(self, node_id: str, wanted: Mapping[str, float]) -> dict[str, float]:
+        """What the node is to be told to have of each resource; less than is in use is allowed.
+
+        Raises ValueError for a node that is not alive, for what is no amount, and for part of a
+        numbered device.
+        """
+        if node_id not in self._silent_until:
+            raise ValueError(f"node {node_id} does not exist or is not alive")
+        numbered = self._reports[node_id].devices
+        for name, amount in wanted.items():
+            if not 0 <= amount < float("inf"):
+                raise ValueError(f"{name}: an amount is a number of at least 0, not {amount:g}")
+            if name == "object_store_memory":
+                raise ValueError(f"{name} stays as it is while the node runs")
+            if name in numbered and amount != int(amount):
+                raise ValueError(f"{name}: a node has a whole number of devices, not {amount:g}")
+        return dict(wanted)
+
     def leave(self, node_id: str, reason: str) -> None:
         """The node ends, by its own will or because its process was seen to end."""
         if node_id in self._silent_until:
@@ -212,6 +233,10 @@ class NodeDirectory:
         """Every node, in the order of joining."""
         return list(self._records.values())
 
+    def living(self) -> list[NodeRecord]:
+        """Every node that is not dead, draining ones included."""
+        return [record for record in self._records.values() if record.state != DEAD]
+
     def row(self, node_id: str) -> ViewRow:
         """A node and its last report, as others are told."""
         record, report = self._records[node_id], self._reports[node_id]
@@ -229,6 +254,10 @@ class NodeDirectory:
             run_s=report.run_s,
             bandwidth=report.bandwidth,
         )
+
+    def running(self, node_id: str) -> int:
+        """How many leases it had given out when it reported last."""
+        return self._reports[node_id].running
 
     def changes_since(self, version: int) -> tuple[int, list[ViewRow]]:
         """(this version, rows that changed after `version`), the oldest change first.

@@ -16,6 +16,8 @@ _SCALE |= {"m": Fraction(1, 1000), "k": Fraction(1000)}
 _SCALE |= {s: Fraction(1000**i) for i, s in enumerate("MGTPE", 2)}
 _SCALE |= {f"{s}i": Fraction(1024**i) for i, s in enumerate("KMGTPE", 1)}
 
+_PLAIN = ("cpu", "memory", "pods")
+
 LARGEST = 2.0**63
 """Kubernetes' own bound; what is more is a slip."""
 
@@ -58,4 +60,10 @@ def is_not_here(resource: str) -> bool:
 
 def batch_amounts(needs: dict[str, float]) -> tuple[tuple[str, float], ...]:
     """Amounts under the house's names as those of `batch`, sorted."""
-    return tuple(sorted((BATCH.get(name, name), amount) for name, amount in needs.items()))
+    return tuple(sorted((batch_name(name), amount) for name, amount in needs.items()))
+
+
+def batch_name(name: str) -> str:
+    """The name of a resource in `batch`, which counts names of our own making only with a slash."""
+    is_plain = "/" in name or name in _PLAIN or name.startswith(NOT_HERE)
+    return BATCH.get(name, name if is_plain else f"phalanx/{name}")

@@ -139,6 +139,11 @@ class BundleTable:
             if held.is_committed and index in (-1, at):
                 yield held.pool
 
+    def devices(self, group: bytes, indexes: Iterable[int]) -> dict[int, dict[str, list[int]]]:
+        """The numbers of the devices that are set aside for these bundles, by resource."""
+        held = self._groups.get(group, {})
+        return {index: held[index].pool.devices for index in indexes if index in held}
+
     def refusal(self, place: tuple[bytes, int], request: ResourceSet) -> tuple[str, str] | None:
         """(reason, class of error) when this node knows that tasks of this place can never run."""
         group = place[0]

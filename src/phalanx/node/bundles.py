@@ -33,6 +33,11 @@ class BundlePool:
         return self.reservation.resources
 
     @property
+    def devices(self) -> dict[str, list[int]]:
+        """The numbers of its devices, by resource."""
+        return {name: list(numbers) for name, numbers in self._numbers.items()}
+
+    @property
     def is_idle(self) -> bool:
         """Whether nobody holds a part of it."""
         return not self._takers

@@ -32,6 +32,10 @@ class GroupPlaces:
         """Whether the control store was asked about this group."""
         return group in self._known
 
+    def watched(self) -> list[bytes]:
+        """The groups of which the control store has to tell every change."""
+        return [group for group, known in self._known.items() if known.state != REMOVED]
+
     def nodes_of(self, place: tuple[bytes, int]) -> list[str]:
         """The other nodes with a bundle that (group, index) may use; any of them for index -1."""
         group, index = place

@@ -8,15 +8,17 @@ holds more than a fair share. Pure: workers are started and ended, and messages 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.bundles import BundlePool
 from phalanx.node.group_places import GroupPlaces
+from phalanx.node.surroundings import Effects, Elsewhere, Nobody
 from phalanx.node.workers import WorkerPool, WorkerRecord
 from phalanx.policies.labels import condition
+from phalanx.policies.waiting_time import Average
 from phalanx.resources.instances import Allocation, NodeResources
 from phalanx.resources.sets import ResourceSet
 
@@ -24,61 +26,6 @@ LEAST_HOLD_S = 0.01
 LONGEST_HOLD_S = 0.5
 """After this long an equal may ask for a lease, whatever each holds: one task of the asker's that
 never ends may be all that its share is used for."""
-
-
-class Effects(Protocol):
-    """What the machine asks of its shell."""
-
-    def start_worker(self, worker: WorkerRecord) -> None:
-        """Fork a process under this record's id; `worker_ready` follows."""
-        ...
-
-    def stop_worker(self, worker: WorkerRecord, reason: str, force: bool) -> None:
-        """End the process (at once when `force`); `worker_gone` follows."""
-        ...
-
-    def granted(self, lease: Lease) -> None:
-        """Tell the owner, or let the actor be made, that `lease.worker` is its own."""
-        ...
-
-    def due(self, lease: Lease) -> None:
-        """Ask the owner to give the lease back soon."""
-        ...
-
-    def refused(self, demand: Demand, reason: str, error: str) -> None:
-        """This demand cannot be met. `error` names a class when its tasks are to fail."""
-        ...
-
-
-class Elsewhere(Protocol):
-    """What the machine asks about the other nodes."""
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether there is none."""
-        ...
-
-    def has_node(self, node_id: str) -> bool:
-        """Whether this node is alive."""
-        ...
-
-    def is_feasible(self, demand: Demand) -> bool:
-        """Whether any node could ever run this."""
-        ...
-
-
-class Nobody:
-    """There are no other nodes."""
-
-    is_alone = True
-
-    def has_node(self, node_id: str) -> bool:
-        """No."""
-        return False
-
-    def is_feasible(self, demand: Demand) -> bool:
-        """Nowhere."""
-        return False
 
 
 class Demand(msgspec.Struct, kw_only=True, eq=False):
@@ -102,6 +49,8 @@ class Demand(msgspec.Struct, kw_only=True, eq=False):
     warned: bool = False
     here: int = -1
     """How many of `count` this node may place itself; -1: as many as it can."""
+    is_forwarded: bool = False
+    """Whether another node was asked for it."""
     can_run_here: bool = True
     """Whether this node, empty, could run it."""
 
@@ -162,6 +111,10 @@ class LeaseMachine:
         self._order = 0
         self._is_dispatching = False
         self._is_stale = False
+        self.run_s = Average()
+        """How long leases for tasks are held, in seconds."""
+        self.is_draining = False
+        """Whether nothing new may begin here, but in bundles that were promised."""
 
     # ---- demands -----------------------------------------------------------------------------
 
@@ -268,18 +221,17 @@ class LeaseMachine:
         strategy = demand.strategy
         target: str | None = strategy.get("node_id")
         is_bound = target is not None and not strategy.get("soft")
-        if (
-            target
-            and is_bound
-            and not (target == self._node_id or self._elsewhere.has_node(target))
-        ):
+        if target and is_bound and (closed := self._why_closed(target)):
             kind = "ActorUnschedulableError" if demand.actor else "TaskUnschedulableError"
-            return (f"node {target} does not exist or is not alive", kind)
+            return (f"node {target} {closed}", kind)
         labels = strategy.get("labels")
         is_labelled = labels is None or any(_holds(self.labels, s) for s in labels)
         can_ever = self.resources.can_ever(demand.place)
         demand.can_run_here = (
-            can_ever and is_labelled and not (is_bound and target != self._node_id)
+            can_ever
+            and is_labelled
+            and not self.is_draining
+            and not (is_bound and target != self._node_id)
         )
         if demand.can_run_here or (
             not self._elsewhere.is_alone and self._elsewhere.is_feasible(demand)
@@ -287,12 +239,19 @@ class LeaseMachine:
             return None
         if not is_labelled:
             return (f"no node has labels that match {labels}", "")
+        if self.is_draining:
+            return ("this node drains, and no other can ever run it", "")
         asked = demand.place.to_mapping()
         total = self.resources.total()
         lacking = {k: v for k, v in asked.items() if v > total.get(k, 0)}
         has = {k: total.get(k, 0) for k in lacking}
         where = "the largest node" if self._elsewhere.is_alone else "this node"
         return (f"it asks for {lacking} and {where} has {has}", "")
+
+    def _why_closed(self, node_id: str) -> str:
+        if node_id == self._node_id:
+            return "drains" if self.is_draining else ""
+        return self._elsewhere.why_closed(node_id)
 
     def _pools(self, demand: Demand) -> Iterator[NodeResources | BundlePool]:
         if demand.group is None:
@@ -366,12 +325,32 @@ class LeaseMachine:
 
     # ---- leases ------------------------------------------------------------------------------
 
+    def set_totals(self, totals: Mapping[str, float], now: float) -> None:
+        """This node has so much of these from now on, if less than is in use: leases stay."""
+        for name, amount in totals.items():
+            self.resources.set_total(name, amount)
+        self.dispatch(now)
+
+    def drain(self, now: float) -> None:
+        """Begin nothing new: owners give their leases back after the task that runs."""
+        self.is_draining = True
+        for lease in list(self.leases.values()):
+            if lease.is_granted:
+                self._make_due_if_drained(lease)
+        self.dispatch(now)
+
+    def _make_due_if_drained(self, lease: Lease) -> None:
+        demand = lease.demand
+        if self.is_draining and not (demand.actor or demand.group or lease.is_due):
+            lease.is_due = True
+            self._effects.due(lease)
+
     def returned(self, number: int, reusable: bool, now: float) -> None:
         """The owner gives a lease back."""
         lease = self.leases.get(number)
         if lease is None:
             return
-        self._end(lease)
+        self._end(lease, now)
         worker = lease.worker
         if reusable:
             self.workers.put_back(worker, now)
@@ -400,8 +379,10 @@ class LeaseMachine:
         worker = self.workers.get(worker_id)
         return None if worker is None else self.leases.get(worker.lease)
 
-    def _end(self, lease: Lease) -> None:
+    def _end(self, lease: Lease, now: float) -> None:
         del self.leases[lease.number]
+        if lease.is_granted and not lease.demand.actor:
+            self.run_s = self.run_s.with_sample(max(now - lease.since, 0))
         key = (lease.demand.owner, lease.demand.scheduling_class)
         self._held[key] -= 1
         if not self._held[key]:
@@ -427,6 +408,7 @@ class LeaseMachine:
         lease.is_granted = True
         lease.since = now
         self._effects.granted(lease)
+        self._make_due_if_drained(lease)
 
     def worker_gone(self, worker_id: bytes, now: float) -> Lease | None:
         """The process ended; its lease, if it had one."""
@@ -435,7 +417,7 @@ class LeaseMachine:
             return None
         lease = self.leases.get(worker.lease)
         if lease is not None:
-            self._end(lease)
+            self._end(lease, now)
             if not lease.is_granted:
                 # It died before anybody could use it: the demand stands again.
                 made = (lease.demand.owner, lease.demand.scheduling_class)
@@ -457,6 +439,13 @@ class LeaseMachine:
             lease.worker.is_leaving = True  # it serves nobody else while its end is on its way
             self._effects.stop_worker(lease.worker, "its owner died", True)
         return mine
+
+    def warn_in(self, pools: Sequence[NodeResources | BundlePool]) -> None:
+        """What runs in these bundles is preempted: it ends soon, and may prepare for that."""
+        for lease in list(self.leases.values()):
+            if any(lease.pool is pool for pool in pools):
+                lease.worker.is_leaving = True
+                self._effects.warn_worker(lease.worker)
 
     def end_in(self, pools: Sequence[NodeResources | BundlePool], reason: str) -> None:
         """End what runs in these bundles."""

@@ -30,6 +30,9 @@ from phalanx.scheduling.cluster_nodes import ClusterNodes
 MOST_PICKS = 512
 """Workers of one demand that one plan looks for; the next plan goes on."""
 
+MOST_BLIND = 8
+"""Nodes asked for one demand while nothing is heard of what they have free."""
+
 DemandKey = tuple[bytes, int]
 
 
@@ -95,9 +98,17 @@ class Spilling:
         nodes = self.view.nodes
         return len(nodes) == (self._me in nodes.row_of)
 
-    def has_node(self, node_id: str) -> bool:
-        """Whether this node is alive."""
-        return node_id in self.view.nodes.row_of
+    def must_plan(self, strategy: Mapping[str, Any]) -> bool:
+        """Whether nothing may start here before it was looked at what other nodes have."""
+        return _is_planned(strategy) and not self.is_alone
+
+    def why_closed(self, node_id: str) -> str:
+        """Why this node takes nothing new; empty when it does."""
+        nodes = self.view.nodes
+        row = nodes.row_of.get(node_id)
+        if row is None:
+            return "does not exist or is not alive"
+        return "" if nodes.states[row].is_schedulable else "drains"
 
     def is_feasible(self, demand: Demand) -> bool:
         """Whether any node, busy or not, could run this."""
@@ -114,8 +125,11 @@ class Spilling:
 
     # ---- planning ----------------------------------------------------------------------------
 
-    def plan(self, demands: Iterable[Demand]) -> None:
-        """Set anew what is asked of whom, and how much of each demand may run here."""
+    def plan(self, demands: Iterable[Demand], is_blind: bool = False) -> None:
+        """Set anew what is asked of whom, and how much of each demand may run here.
+
+        `is_blind`: no news of other nodes come. What seems taken there may be free again.
+        """
         taken: dict[str, NodeState] = {}
         wanted: dict[DemandKey, tuple[Demand, dict[str, int]]] = {}
         for demand in demands:
@@ -126,7 +140,7 @@ class Spilling:
                 nodes = self._nodes_of(demand.group)
                 wanted[key] = (demand, dict.fromkeys(nodes, -(-demand.count // max(len(nodes), 1))))
                 continue
-            targets = self._targets(key, demand, taken)
+            targets = self._targets(key, demand, taken, is_blind)
             demand.here = targets.pop(self._me, 0) if _is_planned(demand.strategy) else -1
             wanted[key] = (demand, targets)
         for state in taken.values():
@@ -137,7 +151,7 @@ class Spilling:
                 count = targets.get(node_id, 0)
                 if count != asked.get(node_id, 0):
                     self._ask(key, demand, node_id, count)
-        for key in self._asked.keys() - wanted.keys():
+        for key in [k for k in self._asked if k not in wanted]:
             self.withdraw(key)
 
     def _ask(self, key: DemandKey, demand: Demand, node_id: str, count: int) -> None:
@@ -174,10 +188,10 @@ class Spilling:
             del self._spread[key]
 
     def _targets(
-        self, key: DemandKey, demand: Demand, taken: dict[str, NodeState]
+        self, key: DemandKey, demand: Demand, taken: dict[str, NodeState], is_blind: bool
     ) -> dict[str, int]:
         terms = terms_of(demand.strategy, demand.place)
-        is_planned = _is_planned(demand.strategy)
+        must_plan = _is_planned(demand.strategy)
         strategy = terms.strategy
         if demand.strategy.get("name") == "SPREAD":
             strategy = self._spread.setdefault(key, strategy_named("SPREAD"))
@@ -189,11 +203,11 @@ class Spilling:
             local=self._me,
             preferred=near or self._me,
             require_available=True,
-            avoid_local=not is_planned,
+            avoid_local=not must_plan,
             argument_bytes=size,
             held_bytes={near: size} if near else {},
         )
-        count = demand.count if is_planned else max(demand.count - self._options.threshold, 0)
+        count = demand.count if must_plan else max(demand.count - self._options.threshold, 0)
         targets: dict[str, int] = {}
         for _ in range(min(count, MOST_PICKS)):
             outcome = pick_node(
@@ -210,7 +224,7 @@ class Spilling:
             row = self.view.nodes.row_of[outcome.node]
             taken.setdefault(outcome.node, self.view.nodes.states[row])
             self.view.nodes.take(outcome.node, terms.request.resources)
-        if not targets and demand.count and (is_planned or not demand.can_run_here):
+        if not targets and demand.count and (must_plan or not demand.can_run_here):
             # Nobody has room: all of it waits where it would wait least, or where it must run.
             bound = strategy if isinstance(strategy, NodeAffinity) else self._waiting
             patient = replace(asking, require_available=False)
@@ -224,7 +238,18 @@ class Spilling:
             )
             if isinstance(outcome, Placed):
                 targets[outcome.node] = demand.count
+        elif not targets and is_blind:
+            return self._anybody(terms.request, demand.count)
         return targets
+
+    def _anybody(self, request: Request, count: int) -> dict[str, int]:
+        """The feasible nodes that follow this one in the ring of ids: each plan asks the same."""
+        states = self.view.nodes.states
+        feasible = self.view.of(request).feasible
+        others = [state.id for state in states if state.id != self._me]
+        ring = sorted(others, key=lambda node: (node < self._me, node))
+        row_of = self.view.nodes.row_of
+        return dict.fromkeys([n for n in ring if feasible[row_of[n]]][:MOST_BLIND], count)
 
 
 @dataclass(frozen=True, kw_only=True)

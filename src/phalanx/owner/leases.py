@@ -56,6 +56,8 @@ class TaskMachine:
         self._effects = effects
         self.classes: dict[ClassKey, SchedulingClass] = {}
         self._numbered: dict[int, SchedulingClass] = {}
+        self._unused: list[tuple[int, int]] = []
+        """(number, grants so far) of classes that are forgotten."""
         self._by_lease: dict[int, LeasedWorker] = {}
         self.pending: dict[int, PendingTask] = {}
         self.dirty: set[int] = set()
@@ -67,9 +69,21 @@ class TaskMachine:
         """The scheduling class with this key."""
         found = self.classes.get(key)
         if found is None:
-            found = SchedulingClass(len(self.classes) + 1, key)
+            found = SchedulingClass(len(self.classes) + len(self._unused) + 1, key)
+            if self._unused:
+                found.number, found.granted = self._unused.pop()
             self.classes[key] = self._numbered[found.number] = found
         return found
+
+    def forget(self, key: ClassKey) -> None:
+        """No task of this class will come any more. Its number serves another, which goes on
+        counting grants where it stopped, since the node does too."""
+        found = self.classes.get(key)
+        if found is None or found.queue or found.workers or found.announced:
+            return
+        del self.classes[key], self._numbered[found.number]
+        self.dirty.discard(found.number)
+        self._unused.append((found.number, found.granted))
 
     def enqueue(self, task: PendingTask, scheduling_class: SchedulingClass) -> None:
         """The task's inputs are there: it may run. Sent at once only if a worker is idle."""
@@ -98,7 +112,7 @@ class TaskMachine:
                 if _stopping(worker):
                     continue
                 self._give(worker, 1, urgent=True)
-            if queue and not scheduling_class.key.single:
+            if queue and not (scheduling_class.key.single or scheduling_class.key.each):
                 self._send_ahead(scheduling_class)
         self._announce(scheduling_class)
 
@@ -148,7 +162,9 @@ class TaskMachine:
         if count:
             mean = queue[0].template.function.mean_s
             moving = [w for w in scheduling_class.workers if not (w.recalled or _stopping(w))]
-            if mean is not None and moving:  # else nobody will come to them soon
+            if (
+                mean is not None and moving and not scheduling_class.key.each
+            ):  # else nobody will come to them soon
                 count = min(count, int(count * mean / WORTH_A_WORKER_S))
         announced = scheduling_class.announced
         if count == announced or (announced and 0 < count < 2 * announced):
@@ -171,7 +187,8 @@ class TaskMachine:
         worker.recalled = False
         scheduling_class = worker.scheduling_class
         if not worker.inflight:
-            if _stopping(worker):
+            key = scheduling_class.key
+            if _stopping(worker) or key.each or (key.once and not scheduling_class.queue):
                 self._give_back(worker)
                 return
             worker.idle_since = now
@@ -189,18 +206,18 @@ class TaskMachine:
             self._effects.requeued(task, reason)
             task.worker = None
             self.pending[task.number] = task
-            scheduling_class = self.class_of(task.template.key)
+            scheduling_class = self.class_of(task.key)
             scheduling_class.queue.appendleft(task)
             self.dirty.add(scheduling_class.number)
 
     def withdraw(self, task: PendingTask) -> bool:
         """Take a task out of its queue. False when it is not in one."""
         try:
-            self.class_of(task.template.key).queue.remove(task)
+            self.class_of(task.key).queue.remove(task)
         except ValueError:
             return False
         self.pending.pop(task.number, None)
-        self.dirty.add(self.class_of(task.template.key).number)
+        self.dirty.add(self.class_of(task.key).number)
         return True
 
     # ---- workers -----------------------------------------------------------------------------
@@ -294,7 +311,7 @@ class TaskMachine:
         head, rest = tasks[0], tasks[1:]
         self._take_back(rest)
         head.worker = None
-        if kind == "lost":  # the lease ended before the task could start
+        if kind in ("lost", "preempted"):  # the lease ended before it could start, or for others
             self._requeue([head], reason)
             return
         head.template.function.failed = True

@@ -51,6 +51,10 @@ class ClassKey(msgspec.Struct, frozen=True):
     priority: int
     single: bool
     """One task in flight per worker: its function must not be mixed or must be timed."""
+    once: bool = False
+    """Its workers go back as soon as nothing of it is left: nobody waits for more."""
+    each: bool = False
+    """A worker for each task: what is to be spread must not pile up where one came first."""
 
 
 class Template(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,6 +80,7 @@ class PendingTask:
         "cancelled",
         "deadline",
         "inputs",
+        "key",
         "missing",
         "number",
         "on_ready",
@@ -99,6 +104,8 @@ class PendingTask:
     ) -> None:
         self.number = number
         self.template = template
+        self.key = template.key
+        """Its scheduling class: the template's, or a narrower one near its arguments."""
         self.args = args
         self.inputs = inputs
         """Top-level references among the arguments: their values go with the task."""

@@ -74,9 +74,10 @@ class ViewRow(msgspec.Struct, array_like=True):
 
 
 class View(msgspec.Struct, array_like=True, tag=74):
-    """Control to nodes: the rows that changed."""
+    """Control to nodes: the rows that changed; or all there are, and other nodes are forgotten."""
 
     rows: list[ViewRow]
+    is_whole: bool = False
 
 
 class NodeDied(msgspec.Struct, array_like=True, tag=75):
@@ -132,6 +133,7 @@ class ActorLost(msgspec.Struct, array_like=True, tag=80):
     actor: bytes
     worker: bytes
     reason: str
+    preempted: bool = False
 
 
 class ActorRefused(msgspec.Struct, array_like=True, tag=81):
@@ -184,21 +186,30 @@ class PrepareBundles(msgspec.Struct, array_like=True, tag=86):
     group: bytes
     attempt: int
     bundles: dict[int, dict[str, float]]
+    ports: list[int] = []
+    """To be free on the node."""
 
 
 class Prepared(msgspec.Struct, array_like=True, tag=87):
-    """Node to control: whether they are."""
+    """Node to control: whether they are, and which devices are set aside for each.
+
+    `busy`: those of the ports that somebody uses.
+    """
 
     group: bytes
     attempt: int
     ok: bool
+    devices: dict[int, dict[str, list[int]]] = {}
+    busy: list[int] = []
 
 
 class CommitBundles(msgspec.Struct, array_like=True, tag=88):
-    """Control to node: what was prepared may be used."""
+    """Control to node: what was prepared may be used. `gangs`: what each bundle's member is told
+    of its gang (`model.jobs.gang_view`)."""
 
     group: bytes
     attempt: int
+    gangs: dict[int, bytes] = {}
 
 
 class Committed(msgspec.Struct, array_like=True, tag=97):
@@ -210,11 +221,14 @@ class Committed(msgspec.Struct, array_like=True, tag=97):
 
 
 class GiveBackBundles(msgspec.Struct, array_like=True, tag=89):
-    """Control to node: these bundles of the group go, and what runs in them ends."""
+    """Control to node: these bundles of the group go, and what runs in them ends: after `grace_s`,
+    with SIGTERM at once if `warn`."""
 
     group: bytes
     attempt: int
     indexes: list[int]
+    warn: bool = False
+    grace_s: float = 0.0
 
 
 class GroupKnown(msgspec.Struct, array_like=True, tag=90):
@@ -248,10 +262,10 @@ class Acked(msgspec.Struct, array_like=True, tag=96):
     token: int
 
 
-class Drain(msgspec.Struct, array_like=True, tag=91):
-    """Control to node: take no new work; end when what runs has ended."""
+class SetTotals(msgspec.Struct, array_like=True, tag=91):
+    """Control to node: from now on it has so much of these resources."""
 
-    reason: str
+    totals: dict[str, float]
 
 
 class CopyMade(msgspec.Struct, array_like=True, tag=92):
@@ -261,9 +275,28 @@ class CopyMade(msgspec.Struct, array_like=True, tag=92):
 
 
 class Prefetch(msgspec.Struct, array_like=True, tag=93):
-    """Process to its node: these objects (name, bytes) of other nodes will be read here."""
+    """Process to its node: these objects (name, bytes), some of other nodes, will be read here."""
 
     objects: list[tuple[str, int]]
+
+
+class Happened(msgspec.Struct, array_like=True, tag=98):
+    """Process to its node: cluster events that it recorded."""
+
+    rows: list[dict[str, Any]]
+
+
+class TellEvents(msgspec.Struct, array_like=True, tag=99):
+    """Control to nodes: what has happened? Answered by EventsTold under this number."""
+
+    number: int
+
+
+class EventsTold(msgspec.Struct, array_like=True, tag=100):
+    """Node to control: the cluster events that the node remembers."""
+
+    number: int
+    rows: list[dict[str, Any]]
 
 
 ClusterMessage = (
@@ -289,10 +322,13 @@ ClusterMessage = (
     | Committed
     | GiveBackBundles
     | GroupKnown
-    | Drain
+    | SetTotals
     | CopyMade
     | Prefetch
     | BundlesGone
     | Told
     | Acked
+    | Happened
+    | TellEvents
+    | EventsTold
 )

@@ -16,6 +16,8 @@ from phalanx.protocol.cluster_messages import ClusterMessage
 PROTOCOL_VERSION = 2
 
 INLINE, SHARED, FAILED = 0, 1, 2
+PREEMPTED = "preempted"
+"""The kind of a worker's end that others wanted: it costs its task or actor nothing."""
 
 
 class Value(msgspec.Struct, array_like=True, gc=False):
@@ -58,6 +60,8 @@ class Lease(msgspec.Struct, array_like=True, tag=1):
     devices: dict[str, list[int]]
     placement_group: bytes | None = None
     capture: bool = False
+    gang: bytes = b""
+    """What the member of a gang is told of it (`model.jobs.gang_view`)."""
 
 
 class Function(msgspec.Struct, array_like=True, tag=2):
@@ -268,6 +272,7 @@ class Granted(msgspec.Struct, array_like=True, tag=33):
     worker: bytes
     resources: dict[str, float]
     devices: dict[str, list[int]]
+    gang: bytes = b""
 
 
 class Refused(msgspec.Struct, array_like=True, tag=34):
@@ -301,7 +306,8 @@ class Unblocked(msgspec.Struct, array_like=True, tag=38):
 
 
 class WorkerDied(msgspec.Struct, array_like=True, tag=39):
-    """A worker is gone. `reason` is for people; `kind` is crashed, oom, exited or killed."""
+    """A worker is gone. `reason` is for people; `kind` is crashed, oom, exited, killed
+    or preempted."""
 
     worker: bytes
     reason: str
@@ -327,6 +333,7 @@ class CreateActor(msgspec.Struct, array_like=True, tag=41):
     namespace: str = ""
     placement_group: bytes | None = None
     capture: bool = False
+    gang: bytes = b""
 
 
 class ActorReady(msgspec.Struct, array_like=True, tag=42):

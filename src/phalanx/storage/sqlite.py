@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 from collections.abc import Iterator
 
@@ -185,6 +186,20 @@ class SqliteShard:
             f"{self.path} is damaged ({reason}). Put a copy of it back, or move it away "
             "with its -wal file and start with an empty store."
         )
+
+
+def delete(path: str) -> bool:
+    """Delete the store in this file; whether there was one. Raises StorageInUseError."""
+    if not os.path.lexists(path):
+        return False
+    lock = FileLock(path + ".lock", guards=path)
+    try:
+        for ending in ("-wal", "-shm", "", ".lock"):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path + ending)
+    finally:
+        lock.close()
+    return True
 
 
 def _after(prefix: bytes) -> bytes | None:

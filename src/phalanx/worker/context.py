@@ -5,6 +5,10 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import Any
 
+import msgspec
+
+from phalanx.model.jobs.gang_view import GangView
+
 
 class TaskContext:
     """One run of a task or of an actor's method."""
@@ -45,7 +49,7 @@ class TaskContext:
 class LeaseInfo:
     """The resources that this worker's current work holds."""
 
-    __slots__ = ("capture", "devices", "group", "job", "resources")
+    __slots__ = ("capture", "devices", "gang", "group", "job", "resources")
 
     def __init__(
         self,
@@ -54,12 +58,15 @@ class LeaseInfo:
         devices: dict[str, list[int]],
         group: bytes | None = None,
         capture: bool = False,
+        gang: bytes = b"",
     ) -> None:
         self.job = job
         self.resources = resources
         self.devices = devices
         self.group = group
         self.capture = capture
+        self.gang = msgspec.msgpack.decode(gang, type=GangView) if gang else None
+        """What is told to the member of a gang that this work is."""
 
 
 current: ContextVar[TaskContext | None] = ContextVar("phalanx_task", default=None)

@@ -1,8 +1,9 @@
-"""The environment that shows a task its devices."""
+"""The environment that shows a task its devices, and the member of a gang its rank."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 VISIBLE = {
     "GPU": "CUDA_VISIBLE_DEVICES",
@@ -19,9 +20,14 @@ class DeviceEnvironment:
     def __init__(self) -> None:
         self._before = {name: os.environ.get(name) for name in VISIBLE.values()}
         self._threads = "OMP_NUM_THREADS" not in os.environ
+        self._of_gang: dict[str, str | None] = {}
+        """What the variables that a gang set were before."""
 
-    def show(self, devices: dict[str, list[int]], cpus: float) -> None:
-        """Make `devices` visible, and no more threads than CPUs the default."""
+    def show(
+        self, devices: dict[str, list[int]], cpus: float, gang: Mapping[str, str] | None = None
+    ) -> None:
+        """Make `devices` visible, no more threads than CPUs the default, and show the `gang`."""
+        self._show_gang(gang or {})
         for resource, name in VISIBLE.items():
             numbers = devices.get(resource)
             before = self._before[name]
@@ -37,3 +43,17 @@ class DeviceEnvironment:
                 os.environ[name] = before
         if self._threads:
             os.environ["OMP_NUM_THREADS"] = str(max(int(cpus), 1))
+
+    @property
+    def shows_gang(self) -> bool:
+        """Whether variables of a gang are set."""
+        return bool(self._of_gang)
+
+    def _show_gang(self, gang: Mapping[str, str]) -> None:
+        for name, before in self._of_gang.items():
+            if before is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = before
+        self._of_gang = {name: os.environ.get(name) for name in gang}
+        os.environ.update(gang)

@@ -14,7 +14,6 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from phalanx.batch import jobs as j
 from phalanx.batch.amounts import Vector
 from phalanx.batch.cluster import Cluster
 from phalanx.batch.jobs import Job, SubJob
@@ -37,7 +36,7 @@ def bundles_of(cluster: Cluster, job: Job, local: Iterable[int]) -> list[Bundle]
     surplus = job.ready_count() - job.min_available
     by_role: dict[str, int] = {}
     if job.roles_matter():
-        by_role = {role: _ready(job, role) - n for role, n in job.role_min.items()}
+        by_role = {role: job.role_count(role) - n for role, n in job.role_min.items()}
     parts = _Parts(job)
     safe: list[int] = []
     rest: list[int] = []
@@ -157,10 +156,3 @@ def _sum(cluster: Cluster, tasks: Iterable[int]) -> Vector:
     for t in tasks:
         total = total + cluster.klass[t].vector
     return total
-
-
-def _ready(job: Job, role: str) -> int:
-    c = job.role_counts.get(role)
-    if c is None:
-        return 0
-    return c[j.ALLOCATED] + c[j.BINDING] + c[j.BOUND] + c[j.RUNNING] + c[j.SUCCEEDED]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from phalanx.batch.actions.fitting import Fitting
 from phalanx.batch.actions.worksheet import Tasks, Worksheet
+from phalanx.batch.attempts import attempt_of
 from phalanx.batch.jobs import Job, SubJob
 from phalanx.batch.session import Session
 from phalanx.batch.statement import Move, Statement
@@ -57,6 +58,7 @@ class DomainAllocation:
                 for sub in job.subjobs.values():
                     _restore(sub, after[sub.uid])
                 return statement
+        self._session.note_attempt(job, attempt_of(job))
         return None
 
     def _try(self, job: Job, sheet: Worksheet, domain: str) -> tuple[Statement, float, bool]:

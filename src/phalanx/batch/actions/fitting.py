@@ -12,8 +12,10 @@ import numpy as np
 from phalanx.batch import jobs as j
 from phalanx.batch.actions.worksheet import Tasks
 from phalanx.batch.amounts import Flags
+from phalanx.batch.attempts import attempt_of
 from phalanx.batch.hypernodes import TOP
 from phalanx.batch.jobs import Job, SubJob
+from phalanx.batch.plan import Rejection
 from phalanx.batch.rows import Ask
 from phalanx.batch.session import Session
 from phalanx.batch.statement import Statement
@@ -43,10 +45,13 @@ class Fitting:
         statement = Statement(session)
         if not mask.any():
             return None
-        if self._hopeless(job, sub, tasks, mask):
-            self.fail(job, sub, tasks.take(len(tasks))[0], domain)
+        room = self._too_little(job, tasks, mask)
+        if room is not None:
+            failed = tasks.take(len(tasks))
+            self.fail(job, sub, failed[0], domain)
+            attempt = attempt_of(job, failed[room], besides=room)
         else:
-            _Filling(
+            filling = _Filling(
                 self,
                 session,
                 statement,
@@ -55,26 +60,32 @@ class Fitting:
                 domain=domain,
                 mask=mask,
                 remember=self._remember,
-            ).run()
+            )
+            filling.run()
+            attempt = None
         if session.subjob_ready(job, sub) or session.subjob_pipelined(job, sub):
             return statement
+        session.note_attempt(job, attempt or attempt_of(job, filling.failed, filling.why))
         statement.discard()
         return None
 
-    def _hopeless(self, job: Job, sub: SubJob, tasks: Tasks, mask: Flags) -> bool:
-        """A gang of equal tasks of which too few could fit even alone: trying changes nothing."""
-        cluster = self._session.cluster
-        short = self._session.shortfall(job)
-        if short <= 1 or len(tasks) < 2 or tasks.run_length(cluster.klass) != len(tasks):
-            return False
+    def _too_little(self, job: Job, tasks: Tasks, mask: Flags) -> int | None:
+        """For a gang of equal tasks of which too few could fit even alone, so that trying changes
+        nothing: how many could. None for any other."""
+        session = self._session
+        short = session.shortfall(job)
+        if short <= 1 or len(tasks) < 2 or tasks.run_length(session.cluster.klass) != len(tasks):
+            return None
         if job.counts[j.PIPELINED] or job.has_subgroups:
-            return False
-        ask = self._session.placer.ask(tasks.peek())
-        if not self._session.placer.can_unroll(ask.klass):
-            return False
-        if self._session.room(job, ask.klass, short) < short:
-            return False
-        return not self._session.placer.can_hold(ask, mask, min(short, len(tasks)))
+            return None
+        ask = session.placer.ask(tasks.peek())
+        if not session.placer.can_unroll(ask.klass):
+            return None
+        if session.room(job, ask.klass, short) < short:
+            return None
+        least = min(short, len(tasks))
+        room = session.placer.room_for(ask, mask, least)
+        return room if room < least else None
 
     def fail(self, job: Job, sub: SubJob, t: int, domain: str) -> None:
         """Remember that a task fitted nowhere in the domain."""
@@ -102,12 +113,8 @@ class Fitting:
             return job.ready_count() + left >= job.min_available
         for role in failed:
             least = job.role_min.get(role, 0)
-            counts = job.role_counts.get(role)
-            if least and counts is not None:
-                have = counts[j.ALLOCATED] + counts[j.BINDING] + counts[j.BOUND]
-                have += counts[j.RUNNING] + counts[j.SUCCEEDED] + counts[j.IDLE_PENDING]
-                if have < least:
-                    return False
+            if least and role in job.role_counts and job.role_count(role, idle=True) < least:
+                return False
         return True
 
 
@@ -139,6 +146,10 @@ class _Filling:
         """Role -> nodes that turned one of its tasks away."""
         self._at = sub.allocated_hypernode
         """The smallest network domain of what the part has so far."""
+        self.failed = -1
+        """The first task that had no room."""
+        self.why: tuple[Rejection, ...] = ()
+        """What turned it away, where no node was asked."""
 
     def run(self) -> None:
         session, cluster = self._session, self._session.cluster
@@ -149,14 +160,19 @@ class _Filling:
             admitted = session.room(self._job, klass, min(alike, session.shortfall(self._job)))
             if admitted < 1:
                 self._tasks.take(alike)  # nothing changes in between, so none of them has room
+                if self.failed < 0:
+                    self.failed, self.why = t, session.shortages(self._job, klass)
                 continue
             if self._role_failed(klass.shape.role):
                 self._job.failed.setdefault(t, "")
                 self._tasks.take(1)
                 continue
-            if session.voices.first("pre_predicate", t) is not None:
+            refusal = session.voices.first("pre_predicate", t)
+            if refusal is not None:
                 self._tasks.take(1)
                 self._job.failed[t] = ""
+                if self.failed < 0:
+                    self.failed, self.why = t, (refusal,)
                 return
             if not self._place(t, admitted):
                 return
@@ -183,6 +199,7 @@ class _Filling:
         good = answers.open & mask
         if not good.any():
             self._tasks.take(1)
+            self.failed = t if self.failed < 0 else self.failed
             self._fitting.fail(self._job, self._sub, t, self._domain)
             return self._fitting.may_go_on(self._job, self._sub)
         self._note_refused(role, good)

@@ -14,6 +14,8 @@ from phalanx.batch.amounts import PODS, Amount
 from phalanx.batch.plugin_parts.quotas import Holding
 
 ROOT = "root"
+DEEPEST = 100
+"""A queue has at most so many above it (Volcano admits five)."""
 
 
 class QuotaNode(Holding):
@@ -57,13 +59,14 @@ class QuotaTree:
         self.ready = True
 
     def connect(self, parents: Mapping[int, str], index: Mapping[str, int]) -> bool:
-        """Set ancestors and children; False for a missing parent or a circle."""
+        """Set ancestors and children; False for a missing parent, a circle, or a tree that is too
+        deep."""
         for queue, node in self.nodes.items():
             path: list[int] = []
             at = queue
             while self.nodes[at].name != ROOT:
                 up = index.get(parents[at] or ROOT)
-                if up is None or up in path or up == queue:
+                if up is None or up in path or up == queue or len(path) >= DEEPEST:
                     return False
                 path.append(up)
                 at = up

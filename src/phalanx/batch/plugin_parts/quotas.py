@@ -63,31 +63,49 @@ def real_capabilities(cluster: Cluster) -> list[tuple[Amount, Amount]]:
     return out
 
 
-def let_in(session: Session, job: Job, chain: Sequence[Holding]) -> bool:
-    """Promise the job's minimum to its queue and the queues above it, if every one of them may use
-    as much; else say by how much it is too much, and promise nothing."""
+def may_enter(session: Session, job: Job, chain: Sequence[Holding]) -> bool:
+    """Whether its queue and the queues above it may all use as much as the job's minimum; else says
+    by how much it is too much."""
     least = job.min_resources
     if least is None:
         return True
-    cluster = session.cluster
-    dims = cluster.dims
     for node in chain:
         account = node.account
         used = least.v + account.allocated.v + account.inqueue.v - account.elastic.v
-        over = over_requested(dims, used, node.real_capability.v, least.v)
-        for r in over:
-            detail = {
-                "queue": cluster.queues[node.queue].name,
-                "resource": dims.names[r],
-                "would_use": dims.written(r, float(used[r])),
-                "limit": dims.written(r, float(node.real_capability.v[r])),
-            }
-            session.refuse(job, Rejection(reason="queue-capability", detail=detail))
+        over = above(
+            session.cluster, "queue-capability", node.queue, used, node.real_capability.v, least.v
+        )
+        for rejection in over:
+            session.refuse(job, rejection)
         if over:
             return False
-    for node in chain:
-        node.account.inqueue.add(least)
     return True
+
+
+def above(
+    cluster: Cluster, reason: str, queue: int, used: Vector, limit: Vector, request: Vector
+) -> list[Rejection]:
+    """For each requested resource in which a queue would use more than its limit, by how much."""
+    dims = cluster.dims
+    return [
+        Rejection(
+            reason=reason,
+            detail={
+                "queue": cluster.queues[queue].name,
+                "resource": dims.names[r],
+                "would_use": dims.written(r, float(used[r])),
+                "limit": dims.written(r, float(limit[r])),
+            },
+        )
+        for r in over_requested(dims, used, limit, request)
+    ]
+
+
+def set_aside(job: Job, chain: Sequence[Holding]) -> None:
+    """Count the minimum of a job that was let in, whoever let it, in its queue and those above."""
+    if job.min_resources is not None:
+        for node in chain:
+            node.account.inqueue.add(job.min_resources)
 
 
 def kept_on_trial(session: Session, plugin: str) -> bool:

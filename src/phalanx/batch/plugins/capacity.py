@@ -37,7 +37,13 @@ from phalanx.batch.jobs import Job
 from phalanx.batch.klass import Klass
 from phalanx.batch.plan import Rejection
 from phalanx.batch.plugin_parts.quota_tree import ROOT, QuotaNode, QuotaTree
-from phalanx.batch.plugin_parts.quotas import kept_on_trial, let_in, real_capabilities
+from phalanx.batch.plugin_parts.quotas import (
+    above,
+    kept_on_trial,
+    may_enter,
+    real_capabilities,
+    set_aside,
+)
 from phalanx.batch.session import Session
 
 
@@ -63,12 +69,16 @@ class Capacity:
         else:
             self._tree = _flat(session.cluster)
         self._nodes = self._tree.nodes
+        depth = max((len(n.ancestors) for n in self._nodes.values()), default=0)
+        self._level = min(self._level, depth)
         hooks: list[tuple[str, Any]] = [
             ("reclaimable", self._reclaimable),
             ("evictable", self._evictable),
             ("preemptive", self._preemptive),
             ("room", self._room),
+            ("shortage", self._shortage),
             ("job_enqueueable", self._enqueueable),
+            ("job_enqueued", self._enqueued),
             ("dry_run", self._dry_run),
             ("changed", self._changed),
         ]
@@ -108,13 +118,17 @@ class Capacity:
         node = self._nodes[queue]
         return [node, *(self._nodes[a] for a in reversed(node.ancestors))]
 
-    def _usable(self, queue: int) -> bool:
-        if not self._tree.ready or self._cluster.queues[queue].state != "Open":
-            return False
-        return not self._hierarchy or self._nodes[queue].is_leaf()
+    def _unusable(self, queue: int) -> Rejection | None:
+        """Why nothing may start in the queue at all."""
+        spec = self._cluster.queues[queue]
+        if spec.state != "Open":
+            return Rejection(reason="queue-closed", detail={"queue": spec.name})
+        if self._hierarchy and not self._nodes[queue].is_leaf():
+            return Rejection(reason="queue-not-leaf", detail={"queue": spec.name})
+        return None if self._tree.ready else Rejection(reason="queue-tree")
 
     def _room(self, queue: int, _: Job, klass: Klass) -> int:
-        if not self._usable(queue):
+        if self._unusable(queue) is not None:
             return 0
         dims = self._cluster.dims
         return min(
@@ -122,11 +136,25 @@ class Capacity:
             for n in self._chain(queue)
         )
 
+    def _shortage(self, queue: int, _: Job, klass: Klass) -> list[Rejection]:
+        unusable = self._unusable(queue)
+        if unusable is not None:
+            return [unusable]
+        out: list[Rejection] = []
+        for n in self._chain(queue):
+            used, limit = n.account.allocated.v + klass.vector, n.real_capability.v
+            out += above(self._cluster, "queue-quota", n.queue, used, limit, klass.vector)
+        return out
+
     def _enqueueable(self, job: Job) -> int:
-        if not self._usable(job.queue):
-            self._session.refuse(job, Rejection(reason="queue-closed"))
+        unusable = self._unusable(job.queue)
+        if unusable is not None:
+            self._session.refuse(job, unusable)
             return REJECT
-        return PERMIT if let_in(self._session, job, self._chain(job.queue)) else REJECT
+        return PERMIT if may_enter(self._session, job, self._chain(job.queue)) else REJECT
+
+    def _enqueued(self, job: Job) -> None:
+        set_aside(job, self._chain(job.queue))
 
     def _preemptive(self, queue: int, request: Vector) -> bool:
         if not self._tree.ready or self._cluster.queues[queue].state != "Open":

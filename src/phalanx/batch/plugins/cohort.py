@@ -20,6 +20,8 @@ from phalanx.batch.amounts import Vector, fits_how_often
 from phalanx.batch.arguments import Arguments
 from phalanx.batch.jobs import Job
 from phalanx.batch.klass import Klass
+from phalanx.batch.plan import Rejection
+from phalanx.batch.plugin_parts.quotas import above
 from phalanx.batch.session import Session
 from phalanx.batch.specs import Amounts
 
@@ -46,6 +48,7 @@ class Cohort:
         self._borrow = [self._limit(q.borrowing_limit) for q in cluster.queues]
         self._lend = [self._limit(q.lending_limit) for q in cluster.queues]
         session.add("room", self.name, self._room)
+        session.add("shortage", self.name, self._shortage)
         session.add("changed", self.name, self._changed)
 
     def _limit(self, written: Amounts | None) -> Vector:
@@ -59,11 +62,27 @@ class Cohort:
         return out
 
     def _room(self, queue: int, _: Job, klass: Klass) -> int:
+        most = self._most(queue)
+        if most is None:
+            return 1 << 30
+        return fits_how_often(self._cluster.dims, self._held[queue], most, klass.vector)
+
+    def _shortage(self, queue: int, _: Job, klass: Klass) -> list[Rejection]:
+        most = self._most(queue)
+        if most is None:
+            return []
+        used = self._held[queue] + klass.vector
+        return above(self._cluster, "queue-quota", queue, used, most, klass.vector)
+
+    def _most(self, queue: int) -> Vector | None:
+        """What the queue may hold now; None where that is not this plugin's business."""
         spec = self._cluster.queues[queue]
         if not spec.cohort and not spec.deserved:
-            return 1 << 30
-        most = self._deserved[queue] + np.minimum(self._borrow[queue], self._lendable(queue))
-        return fits_how_often(self._cluster.dims, self._held[queue], most, klass.vector)
+            return None
+        most: Vector = self._deserved[queue] + np.minimum(
+            self._borrow[queue], self._lendable(queue)
+        )
+        return most
 
     def _lendable(self, queue: int) -> Vector:
         """What the rest of the cohort lends, less what others than `queue` have borrowed of it."""

@@ -24,6 +24,7 @@ from phalanx.batch.amounts import Flags, Vector
 from phalanx.batch.arguments import Arguments, flag, text, whole
 from phalanx.batch.jobs import Job
 from phalanx.batch.klass import Klass
+from phalanx.batch.plugin_parts.devices import told_apart
 from phalanx.batch.rows import BY_ONE, NEVER, Ask, Filter, Rows, Scorer
 from phalanx.batch.session import Session
 from phalanx.batch.specs import NodeSpec
@@ -32,6 +33,8 @@ SHARED_MEMORY, SHARED_CARDS = "volcano.sh/gpu-memory", "volcano.sh/gpu-number"
 CARDS, MEMORY = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory"
 PERCENT, CORES = "volcano.sh/vgpu-memory-percentage", "volcano.sh/vgpu-cores"
 _ALL = 100.0
+MOST_CARDS = 256
+"""So many cards of a node that only counts them are told apart, and no more are used."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,15 @@ class DeviceShare:
         self._needs = {k.index: self._need(k) for k in cluster.klasses}
         if not any(n.cards for n in self._needs.values()):
             return
-        self._cards = [_cards_of(node) for node in cluster.nodes]
+        counted = [_counted(node) for node in cluster.nodes]
+        counts = told_apart(session, self.name, [n for n, _ in counted], MOST_CARDS)
+        self._cards = [
+            [Card(memory, used) for memory, used in node.devices]
+            or [Card(memory, 0.0) for _ in range(count)]
+            for node, count, (_, memory) in zip(
+                cluster.nodes, counts.tolist(), counted, strict=True
+            )
+        ]
         for t, status in enumerate(cluster.status):
             if status in (j.BOUND, j.RUNNING, j.RELEASING):
                 self._take(t, self._needs[cluster.klass[t].index], cluster.node_of[t])
@@ -181,12 +192,11 @@ class DeviceShare:
                 card.tasks -= 1
 
 
-def _cards_of(node: NodeSpec) -> list[Card]:
-    if node.devices:
-        return [Card(memory, used) for memory, used in node.devices]
+def _counted(node: NodeSpec) -> tuple[int, float]:
+    """How many cards a node has by its capacity, and the MiB of each; 0 where it lists them."""
     capacity = dict(node.capacity)
     for memory, number in ((SHARED_MEMORY, SHARED_CARDS), (MEMORY, CARDS)):
         count = int(capacity.get(number, 0))
-        if count and memory in capacity:
-            return [Card(capacity[memory] // count, 0.0) for _ in range(count)]
-    return []
+        if count and memory in capacity and not node.devices:
+            return count, capacity[memory] // count
+    return 0, 0.0

@@ -23,6 +23,7 @@ from phalanx.batch.arguments import Arguments, number, text
 from phalanx.batch.cluster import Cluster
 from phalanx.batch.jobs import Job
 from phalanx.batch.klass import Klass
+from phalanx.batch.plugin_parts.devices import told_apart
 from phalanx.batch.rows import BY_ONE, Ask, Filter, Rows, Scorer
 from phalanx.batch.session import Session
 from phalanx.policies.fragmentation.catalogue import POLICIES, RECOMMENDED, maker_of
@@ -32,6 +33,8 @@ from phalanx.policies.fragmentation.published import FirstFit, Random
 from phalanx.policies.fragmentation.shape import WHOLE, Shape
 
 MIB = 2**20
+MOST_GPUS = 64
+"""So many GPUs of a node are told apart, and no more are used."""
 SEED = 0
 """Where the policy draws lots, it draws the same for the same snapshot."""
 
@@ -64,7 +67,7 @@ class Fragmentation:
         self._nodes = GpuNodes(
             cluster.capacity[:, CPU],
             cluster.capacity[:, MEMORY] // MIB,
-            cluster.capacity[:, gpu] // WHOLE,
+            told_apart(session, self.name, cluster.capacity[:, gpu] // WHOLE, MOST_GPUS),
             [labels.get(self._label, "") for labels in cluster.labels],
         )
         self._held: dict[int, tuple[int, tuple[int, ...]]] = {}

@@ -20,7 +20,8 @@ from phalanx.batch.session import Session
 
 
 class Limits:
-    """`users: {name: {cpu: 4, ...}}` and `groups: ...`; the name `*` is everyone not named."""
+    """`users: {name: {cpu: 4, ...}}` and `groups: ...`; the name `*` is everyone not named. A
+    limit without a number is none."""
 
     name = "limits"
     accepts: ClassVar[Accepted] = {"users": {"*": {"*": NUMBER}}, "groups": {"*": {"*": NUMBER}}}
@@ -45,6 +46,7 @@ class Limits:
             for key in self._keys(job):
                 self._add(key, job.held.astype("float64"))
         session.add("room", self.name, self._room)
+        session.add("shortage", self.name, self._shortage)
         session.add("job_enqueueable", self.name, self._enqueueable)
         session.add("changed", self.name, self._changed)
 
@@ -73,22 +75,31 @@ class Limits:
     def _enqueueable(self, job: Job) -> int:
         if job.min_resources is None:
             return ABSTAIN
+        over = self._above(job, job.min_resources.v)
+        for rejection in over:
+            self._session.refuse(job, rejection)
+        return REJECT if over else ABSTAIN
+
+    def _shortage(self, _: int, job: Job, klass: Klass) -> list[Rejection]:
+        return self._above(job, klass.vector)
+
+    def _above(self, job: Job, request: Vector) -> list[Rejection]:
+        """By how much the job's user and group would pass their limits with the request."""
         dims = self._session.cluster.dims
-        vote = ABSTAIN
+        out = []
         for key in self._keys(job):
             limit = self._limit_of(key)
             for r in limit[1] if limit else ():
-                would = float(self._held[key][r] + job.min_resources.v[r])
-                if limit and would > limit[0].v[r]:
+                would = float(self._held[key][r] + request[r])
+                if limit and request[r] > 0 and would > limit[0].v[r]:
                     detail = {
                         "who": f"{key[0]} {key[1]}",
                         "resource": dims.names[r],
                         "would_use": dims.written(r, would),
                         "limit": dims.written(r, float(limit[0].v[r])),
                     }
-                    self._session.refuse(job, Rejection(reason="user-limit", detail=detail))
-                    vote = REJECT
-        return vote
+                    out.append(Rejection(reason="user-limit", detail=detail))
+        return out
 
     def _changed(
         self, job: Job, klass: Klass, tasks: Sequence[int], nodes: Sequence[int], sign: int
@@ -100,4 +111,8 @@ class Limits:
 def _tables(given: Any) -> dict[str, Mapping[str, Any]]:
     if not isinstance(given, dict):
         return {}
-    return {str(who): limit for who, limit in given.items() if isinstance(limit, dict)}
+    return {
+        str(who): {name: most for name, most in limit.items() if most is not None}
+        for who, limit in given.items()
+        if isinstance(limit, dict)
+    }

@@ -19,7 +19,7 @@ import numpy as np
 from phalanx.batch import jobs as j
 from phalanx.batch.accepted import FLAG, NUMBER, TEXT, WHOLE, Accepted
 from phalanx.batch.amounts import PODS, Counts, Vector
-from phalanx.batch.arguments import Arguments, flag, number, text, whole
+from phalanx.batch.arguments import Arguments, flag, text, whole, within
 from phalanx.batch.jobs import Job, SubJob
 from phalanx.batch.klass import Klass
 from phalanx.batch.rows import ALWAYS, NEVER, Ask, Rows, Scorer
@@ -27,6 +27,10 @@ from phalanx.batch.session import Session
 from phalanx.batch.specs import NetworkTopology
 
 _EVICT = "evict"
+_MOST_TIERS = 100
+"""So many tiers from the lowest up fade into a score; what is further off counts for nothing."""
+_MOST_FADING = 100.0
+"""A larger one is out of bounds: its power for the highest of those tiers would be no number."""
 
 
 class NetworkTopologyAware:
@@ -59,8 +63,7 @@ class NetworkTopologyAware:
             if name.strip():
                 self._weights[name.strip()] = weight(f"{base}.resources.{name.strip()}")
         self._plain = flag(arguments, f"{base}.normal-pod.enable", True)
-        fading = number(arguments, f"{base}.normal-pod.fading", 0.8)
-        self._fading = fading if fading >= 0 else 0.8
+        self._fading = within(arguments, f"{base}.normal-pod.fading", 0.8, 0, _MOST_FADING)
         self._most = whole(arguments, "hypernode.gradient.evict.max-hypernodes", 8)
 
     def open(self, session: Session) -> None:
@@ -251,7 +254,8 @@ class NetworkTopologyAware:
         return (self._high - self._tree.tier[common]) / (self._high - self._low)
 
     def _faded(self, rows: Rows, ask: Ask) -> Vector:
-        weights = {t: self._fading ** (t - 1) for t in range(self._low, self._high + 1)}
+        last = min(self._high, self._low + _MOST_TIERS - 1)
+        weights = {t: self._fading ** (t - self._low) for t in range(self._low, last + 1)}
         total = sum(weights.values())
         if total <= 0:
             return np.zeros(len(rows))

@@ -10,6 +10,7 @@ weight * (100 - 100 * NUMA nodes used / the most any candidate uses).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from itertools import combinations
 from typing import ClassVar
 
@@ -25,6 +26,8 @@ from phalanx.batch.session import Session
 
 POLICY = "volcano.sh/numa-topology-policy"
 _STRICT = ("restricted", "single-numa-node")
+_MOST_PARTS = 8
+"""Up to so many NUMA nodes (the kubelet's own limit) every combination is tried."""
 
 
 class NumaAware:
@@ -94,13 +97,19 @@ class NumaAware:
         return max(need, default=1)
 
     def _choose(self, free: list[Counts], klass: Klass) -> tuple[int, ...]:
+        """The first of the smallest sets of NUMA nodes that together have what the task asks for;
+        of more than eight NUMA nodes those that have most of it, which may be more than need be.
+        Empty if all together have too little."""
         of = _aligned(klass)
-        for size in range(1, len(free) + 1):
-            for parts in combinations(range(len(free)), size):
-                total = sum(free[i][of] for i in parts)
-                if bool((total >= klass.request[of]).all()):
-                    return parts
-        return ()
+        need = klass.request[of]
+        parts = np.array([part[of] for part in free]).reshape(len(free), len(of))
+        if not free or bool((parts.sum(axis=0) < need).any()):
+            return ()
+        if len(free) > _MOST_PARTS:
+            return _fullest(parts, need)
+        sets = _sets(len(free))
+        enough = (sets @ parts >= need).all(axis=1)
+        return tuple(np.flatnonzero(sets[int(np.argmax(enough))]).tolist())
 
     def _changed(
         self, job: Job, klass: Klass, tasks: Sequence[int], nodes: Sequence[int], sign: int
@@ -119,6 +128,26 @@ class NumaAware:
                 left = left - amount
                 taken.append((part, amount))
             self._taken[t] = taken
+
+
+@cache
+def _sets(size: int) -> Counts:
+    """Every set of so many NUMA nodes as a row of 0 and 1, the smallest first, then in order."""
+    chosen = [c for n in range(1, size + 1) for c in combinations(range(size), n)]
+    return np.array([[i in c for i in range(size)] for c in chosen], dtype=np.int64)
+
+
+def _fullest(free: Counts, need: Counts) -> tuple[int, ...]:
+    """NUMA nodes, the one first that covers most of what is still needed, until all is."""
+    left = need.astype(np.float64)
+    chosen: list[int] = []
+    while True:
+        covered = np.minimum(np.maximum(free, 0), left) / np.maximum(need, 1)
+        covered[chosen] = -1.0
+        chosen.append(int(np.argmax(covered.sum(axis=1))))
+        left = np.maximum(left - free[chosen[-1]], 0.0)
+        if not left.any():
+            return tuple(sorted(chosen))
 
 
 def _aligned(klass: Klass) -> list[int]:

@@ -21,7 +21,14 @@ from phalanx.batch.hooks import PERMIT, REJECT
 from phalanx.batch.jobs import Job
 from phalanx.batch.klass import Klass
 from phalanx.batch.plan import Rejection
-from phalanx.batch.plugin_parts.quotas import Holding, kept_on_trial, let_in, real_capabilities
+from phalanx.batch.plugin_parts.quotas import (
+    Holding,
+    above,
+    kept_on_trial,
+    may_enter,
+    real_capabilities,
+    set_aside,
+)
 from phalanx.batch.session import Session
 
 
@@ -44,8 +51,10 @@ class Proportion:
             ("reclaimable", self._victims),
             ("overused", self._overused),
             ("room", self._room),
+            ("shortage", self._shortage),
             ("preemptive", self._preemptive),
             ("job_enqueueable", self._enqueueable),
+            ("job_enqueued", self._enqueued),
             ("dry_run", self._dry_run),
             ("changed", self._changed),
         )
@@ -84,6 +93,11 @@ class Proportion:
             self._cluster.dims, entry.account.allocated.v, entry.deserved.v, klass.vector
         )
 
+    def _shortage(self, queue: int, _: Job, klass: Klass) -> list[Rejection]:
+        entry = self.entries[queue]
+        used = entry.account.allocated.v + klass.vector
+        return above(self._cluster, "queue-quota", queue, used, entry.deserved.v, klass.vector)
+
     def _preemptive(self, queue: int, request: Vector) -> bool:
         if self._cluster.queues[queue].state != "Open":
             return False
@@ -92,10 +106,15 @@ class Proportion:
         return not over_requested(self._cluster.dims, used, entry.deserved.v, request)
 
     def _enqueueable(self, job: Job) -> int:
-        if self._cluster.queues[job.queue].state != "Open":
-            self._session.refuse(job, Rejection(reason="queue-closed"))
+        queue = self._cluster.queues[job.queue]
+        if queue.state != "Open":
+            closed = Rejection(reason="queue-closed", detail={"queue": queue.name})
+            self._session.refuse(job, closed)
             return REJECT
-        return PERMIT if let_in(self._session, job, [self.entries[job.queue]]) else REJECT
+        return PERMIT if may_enter(self._session, job, [self.entries[job.queue]]) else REJECT
+
+    def _enqueued(self, job: Job) -> None:
+        set_aside(job, [self.entries[job.queue]])
 
     def _dry_run(self, _: int) -> bool:
         return kept_on_trial(self._session, self.name)

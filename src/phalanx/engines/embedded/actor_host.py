@@ -65,6 +65,7 @@ class ActorHost:
             message.devices,
             message.placement_group,
             message.capture,
+            message.gang,
         )
         self.instance: Any = None
         self.restarted = message.incarnation > 0
@@ -92,7 +93,9 @@ class ActorHost:
         threaded = not self._is_async and (
             self._creation.max_concurrency > 1 or bool(self._creation.groups)
         )
-        self._executor.devices.show(self.lease.devices, self.lease.resources.get("CPU", 1))
+        gang = self.lease.gang
+        cpus = self.lease.resources.get("CPU", 1)
+        self._executor.devices.show(self.lease.devices, cpus, gang.env if gang else None)
         self._groups[""] = _Group(self._creation.max_concurrency)
         for group, limit in self._creation.groups.items():
             self._groups[group] = _Group(limit)

@@ -27,6 +27,7 @@ from phalanx.objects.reference import ObjectRef, make_ref
 from phalanx.objects.streams import Stream
 from phalanx.observe.task_journal import Run
 from phalanx.owner.actors import ActorClient, PendingCall
+from phalanx.owner.reaching import Reaching
 from phalanx.protocol.messages import (
     FAILED,
     ActorUnreferenced,
@@ -82,7 +83,10 @@ class Calls:
         self._clients: dict[bytes, ActorClient] = {}
         self._by_number: dict[int, PendingCall] = {}
         self._updates: dict[bytes, ActorUpdate] = {}
+        self._reaching = Reaching(lambda actor: runtime.tell("watch_actor", actor=actor))
         self.released: deque[bytes] = deque()
+        self._astray: set[bytes] = set()
+        """Actors of other nodes to which the way ended, and of which no news came yet."""
 
     # ---- making actors -----------------------------------------------------------------------
 
@@ -274,9 +278,10 @@ class Calls:
         error: PhalanxError
         actor_hex = actor.actor.hex()
         if actor.state != DEAD:
-            text = f"The actor {actor.name} is unavailable: its process ended and is restarted. "
             error = ActorUnavailableError(
-                f"{text}Call {call.method} may or may not have run. ({actor.reason})", actor_hex
+                f"The actor {actor.name} is unavailable for now: {actor.reason}. Call "
+                f"{call.method} may or may not have run.",
+                actor_hex,
             )
         elif actor.error in (b"ActorUnschedulableError", b"TaskUnschedulableError"):
             error = ActorUnschedulableError(actor.reason)
@@ -424,9 +429,19 @@ class Calls:
 
     def _apply(self, client: ActorClient, message: ActorUpdate) -> None:
         client.incarnation = message.incarnation
+        if message.actor in self._astray:
+            if message.state == ALIVE and message.worker == client.worker:
+                self._runtime.peer(message.worker)  # `tick` looks whether that leads anywhere
+                return
+            self._astray.discard(message.actor)
+            if message.state == ALIVE:
+                self._interrupt(client, "it was restarted")
         client.reason = message.reason
         client.error = message.error
         if message.state == ALIVE:
+            self._updates.pop(client.actor, None)
+            if client.connection is not None and client.worker != message.worker:
+                self._interrupt(client, "it was restarted")  # its old process's end is not seen yet
             client.state = ALIVE
             client.worker = message.worker
             client.connection = self._runtime.peer(message.worker)
@@ -450,6 +465,28 @@ class Calls:
                 update = self._updates.pop(client.actor, None)
                 if update is not None:
                     self._apply(client, update)
+                elif client.state == ALIVE and not self._runtime.is_here(client.worker):
+                    self._astray.add(client.actor)
+
+    def tick(self, now: float) -> None:
+        """Ask what became of actors to which the way ended: they may be there still."""
+        self._reaching.tick(now, self._clients)
+        self._astray &= self._clients.keys()
+        for actor in list(self._astray):
+            client = self._clients[actor]
+            connection = self._runtime.known_peer(client.worker)
+            if connection is None:
+                self._runtime.tell("watch_actor", actor=actor)
+            elif not connection.is_dialling:
+                self._astray.discard(actor)
+                self._interrupt(client, "the connection to it was lost")
+                client.state, client.connection = ALIVE, connection
+                client.pump()
+
+    def _interrupt(self, client: ActorClient, reason: str) -> None:
+        """What was under way may have run or not."""
+        client.state, client.reason = RESTARTING, reason
+        client.interrupted()
 
     def node_lost(self) -> None:
         """The node's process is gone: no call will ever be answered."""

@@ -7,6 +7,7 @@ import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -158,6 +159,19 @@ def split_address(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
+def numeric_address(text: str) -> str:
+    """HOST:PORT with the host's name looked up, as daemons write it.
+
+    Raises ValueError for what is no address, and ConnectionError for a name that has none.
+    """
+    host, port = split_address(text)
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][4][0]
+    except OSError as error:
+        raise ConnectionError(f"the host {host} has no address: {error.strerror}.") from None
+    return f"{found}:{port}"
+
+
 def _start(
     module: str, arguments: list[str], config: dict[str, Any], session: Session, parent_fd: int
 ) -> Daemon:
@@ -241,27 +255,41 @@ def local_nodes(
 
     The oldest first: on the head's machine that is the node which came with it.
     """
+    return [one for one in local_daemons(address, temp_dir) if one[1].kind == "node"]
+
+
+def local_daemons(
+    address: str | None = None, temp_dir: str | None = None
+) -> list[tuple[Session, Announcement]]:
+    """This user's daemons on this machine, of one cluster or (not the private ones) of any; heads
+    first, then the oldest."""
     found = daemons(sessions.runtime_root(temp_dir))[::-1]
-    if address is None:
-        return [(s, a) for s, a in found if a.kind == "node" and not a.is_private]
-    return [(s, a) for s, a in found if a.kind == "node" and a.address == address]
+    found.sort(key=lambda one: one[1].kind != "head")
+    return [one for one in found if _is_meant(one[1], address)]
 
 
-def stop_all(temp_dir: str | None = None) -> list[Announcement]:
+def _is_meant(one: Announcement, address: str | None) -> bool:
+    return not one.is_private if address is None else one.address == address
+
+
+def stop_all(temp_dir: str | None = None, force: bool = False) -> list[Announcement]:
     """End this user's daemons on this machine, nodes before heads; those that were ended."""
-    found = [a for _, a in daemons(sessions.runtime_root(temp_dir)) if not a.is_private]
-    found.sort(key=lambda a: a.kind == "head")
+    found = [one for _, one in local_daemons(temp_dir=temp_dir)][::-1]
     for one in found:
-        _end(one)
+        _end(one, force)
+    sessions.sweep(sessions.runtime_root(temp_dir))
     return found
 
 
-def _end(one: Announcement) -> None:
+def _end(one: Announcement, force: bool) -> None:
     deadline = time.monotonic() + STOP_TIMEOUT_S
     with contextlib.suppress(ProcessLookupError):
-        os.kill(one.pid, signal.SIGTERM)
+        if force:
+            os.killpg(one.pid, signal.SIGKILL)  # with its helpers
+        else:
+            os.kill(one.pid, signal.SIGTERM)
         while sessions.started_at(one.pid) == one.started:
             if time.monotonic() > deadline:
                 os.killpg(one.pid, signal.SIGKILL)
-                return
+                deadline = float("inf")
             time.sleep(0.02)

@@ -237,6 +237,12 @@ class EmbeddedEngine:
         told = [Run(*row) for row in self.request("events")]
         return [*self.runtime.tasks.journal.runs(), *told]
 
+    def cluster_events(self) -> list[dict[str, Any]]:
+        """What nodes, and the processes that own tasks, recorded of each other; oldest first."""
+        self.runtime.tell_events()
+        found: list[dict[str, Any]] = self.request("cluster_events")
+        return found
+
     def environment_key(self, environment: dict[str, Any]) -> bytes:
         """A short name for a runtime environment, known to the node."""
         import hashlib

@@ -137,6 +137,7 @@ class WorkerExecutor:
                     message.devices,
                     message.placement_group,
                     message.capture,
+                    message.gang,
                 )
             case Unlease():
                 self._leases.pop(connection, None)
@@ -330,8 +331,9 @@ class WorkerExecutor:
             connection.peer, task.number, task.name, task.attempt, lease, is_actor=False
         )
         context.function_name = definition.name
-        if lease.devices or definition.calls == 0:
-            self.devices.show(lease.devices, lease.resources.get("CPU", 1))
+        gang = lease.gang.env if lease.gang is not None else {}
+        if lease.devices or definition.calls == 0 or gang or self.devices.shows_gang:
+            self.devices.show(lease.devices, lease.resources.get("CPU", 1), gang)
         token = current.set(context)
         self._running = context
         started = time.time()

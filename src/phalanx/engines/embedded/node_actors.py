@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from phalanx.model.ids import CONTROL
@@ -27,15 +26,20 @@ class NodeActors:
     def __init__(self, shell: NodeShell) -> None:
         self._shell = shell
         self._orders: dict[bytes, PlaceActor] = {}
+        self._made: dict[int, int] = {}
+        """The incarnation that each lease is for whose worker has made its actor."""
 
     def place(self, order: PlaceActor) -> None:
         """Ask the lease machine for a worker."""
-        if order.actor in self.here():
-            return  # told twice: a head that came back says what it had said before
+        if self._is_told_twice(order):
+            return  # a head that came back says what it had said before
+        is_starting = any(not lease.is_granted for lease in self._leases_of(order.actor))
         self._orders[order.actor] = order
+        if is_starting:
+            return  # it was withdrawn while its worker started: that one will do
         group = order.strategy.get("group")
         self._shell.want(
-            time.monotonic(),
+            self._shell.clock(),
             owner=CONTROL,
             scheduling_class=0,
             actor=order.actor,
@@ -48,6 +52,16 @@ class NodeActors:
             group=None if group is None else (bytes.fromhex(group), order.strategy["bundle"]),
             strategy={},
         )
+
+    def _is_told_twice(self, order: PlaceActor) -> bool:
+        waits = self._orders.get(order.actor)
+        if waits is not None:
+            return waits.incarnation == order.incarnation
+        leases = self._leases_of(order.actor)
+        return any(self._made.get(x.number) == order.incarnation for x in leases)
+
+    def _leases_of(self, actor: bytes) -> list[Lease]:
+        return [x for x in self._shell.leases.leases.values() if x.demand.actor == actor]
 
     def withdraw(self, message: WithdrawActor) -> None:
         """It needs no worker here."""
@@ -66,9 +80,11 @@ class NodeActors:
         worker = lease.worker
         connection = self._shell.peers.get(worker.worker_id)
         if order is None or connection is None:
-            self._shell.leases.returned(lease.number, True, time.monotonic())
+            self._shell.leases.returned(lease.number, True, self._shell.clock())
             return
         group = lease.demand.group
+        self._made = {n: at for n, at in self._made.items() if n in self._shell.leases.leases}
+        self._made[lease.number] = order.incarnation
         self._shell.control.tell(
             ActorPlaced(order.actor, order.incarnation, worker.worker_id, worker.pid)
         )
@@ -84,6 +100,7 @@ class NodeActors:
                 order.namespace,
                 None if group is None else group[0],
                 bool(order.strategy.get("capture")),
+                self._shell.groups.gang_of(lease.pool),
             )
         )
 
@@ -97,4 +114,4 @@ class NodeActors:
         """Worker by actor, of all that are on this node; empty for those that wait for one."""
         leases = self._shell.leases.leases.values()
         having = {x.demand.actor: x.worker.worker_id for x in leases if x.demand.actor}
-        return dict.fromkeys(self._orders, b"") | having
+        return having | dict.fromkeys(self._orders, b"")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from phalanx.errors import ProtocolError
 from phalanx.protocol.cluster_messages import ActorLost
-from phalanx.protocol.messages import LogLine, Reply, WorkerDied
+from phalanx.protocol.messages import PREEMPTED, LogLine, Reply, WorkerDied
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from phalanx.engines.embedded.node_shell import NodeShell
 
 _HOLD_STARTS_S = 1.0
+_MEMORY_EVERY_S = 0.25
 
 
 class NodeExits:
@@ -30,6 +31,21 @@ class NodeExits:
         """Workers that were told to end: (why, kind)."""
         self._waiters: list[tuple[set[bytes], Callable[[], None]]] = []
         self._drain_waiters: list[tuple[Connection, int]] = []
+        self._memory_looked_at = 0.0
+
+    def relieve_memory(self, now: float) -> None:
+        """End a worker when the machine's memory is used up; looked at now and then."""
+        if now - self._memory_looked_at <= _MEMORY_EVERY_S:
+            return
+        self._memory_looked_at = now
+        from phalanx.engines.embedded.node_memory import worker_to_end  # psutil: not at the start
+
+        shell = self._shell
+        found = worker_to_end(shell.leases.leases.values(), shell.config.memory_limit)
+        if found is not None:
+            worker_id, reason = found
+            self.reasons[worker_id] = (reason, "oom")
+            shell.kill(worker_id)
 
     def worker_exited(self, args: dict[str, Any], now: float) -> None:
         """The zygote has reaped a worker, or could not start it."""
@@ -53,7 +69,8 @@ class NodeExits:
         died = WorkerDied(worker_id, reason, kind)
         owner = None if lease is None or lease.demand.actor else lease.demand.owner
         if lease is not None and lease.demand.actor:
-            shell.control.tell(ActorLost(lease.demand.actor, worker_id, reason))
+            preempted = kind == PREEMPTED
+            shell.control.tell(ActorLost(lease.demand.actor, worker_id, reason, preempted))
         elif owner is not None and owner in shell.peers:
             shell.peers[owner].post(died)
         shell.process_gone(worker_id, now)

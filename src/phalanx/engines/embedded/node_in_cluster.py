@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 REPORT_EVERY_S = 1.0
 REPORT_AT_MOST_EVERY_S = 0.1
 VIEW_AT_MOST_EVERY_S = 0.1
+VIEW_OLD_AFTER_S = 0.5
+"""Nothing is decided on an older view while the head can be asked."""
 _RETRY_S = 0.2
 
 
@@ -54,6 +56,13 @@ class Member:
         self._epoch = 0
         self.is_stale = ""
         self._is_announced = False
+        self._trouble = ""
+        """Why the head is not there, as it was noted last."""
+
+    @property
+    def is_blind(self) -> bool:
+        """See Membership."""
+        return self.link.connection is None
 
     # ---- the gateway -------------------------------------------------------------------------
 
@@ -97,12 +106,14 @@ class Member:
         self._head = self.link.connection = None
         self._dial_at = time.monotonic() + _RETRY_S
         self._is_viewing = False
-        if connection.refusal and not self._is_announced:
-            where = self._shell.config.address
-            self._refused(
-                f"The head at {where} cannot be reached: {connection.refusal.rstrip('.')}.",
-                connection.refusal_status == Status.WRONG_TOKEN,
-            )
+        why = (connection.refusal or "the connection ended").rstrip(".")
+        where = self._shell.config.address
+        if not self._is_announced:
+            is_about_token = connection.refusal_status == Status.WRONG_TOKEN
+            self._refused(f"The head at {where} cannot be reached: {why}.", is_about_token)
+        elif why != self._trouble:
+            self._trouble = why
+            self._shell.note(f"The head at {where} is not there: {why}. It is tried again.")
         return True
 
     def on_message(self, connection: Connection, message: Any) -> None:
@@ -166,6 +177,8 @@ class Member:
         return Ask(0, b"", "join", inventory)
 
     def _joined(self, answer: Answer) -> None:
+        if self.is_stale:
+            return
         if answer.error is not None:
             kind, text = answer.error
             self._refused(f"The head at {self._shell.config.address} refuses this node: {text}")
@@ -174,7 +187,11 @@ class Member:
         assert self._head is not None
         self._epoch = answer.result["epoch"]
         self.link.connected(self._head)
+        self._shell.groups.joined()
         self._last_report = None
+        if self._trouble:
+            self._trouble = ""
+            self._shell.note("The head is there again.")
         self._announce(
             Announcement(
                 kind="node",
@@ -222,8 +239,17 @@ class Member:
 
     def _view(self, now: float) -> None:
         """While something waits, keep what is known of the other nodes fresh."""
-        waits = self._shell.leases.has_demands
-        if not waits or self._is_viewing or now - self._viewed_at < VIEW_AT_MOST_EVERY_S:
+        if self._shell.leases.has_demands and now - self._viewed_at >= VIEW_AT_MOST_EVERY_S:
+            self._ask_view(now)
+
+    def awaits_view(self, now: float) -> bool:
+        """See Membership."""
+        if self.link.connection is not None and now - self._viewed_at >= VIEW_OLD_AFTER_S:
+            self._ask_view(now)
+        return self._is_viewing
+
+    def _ask_view(self, now: float) -> None:
+        if self._is_viewing:
             return
         self._is_viewing, self._viewed_at = True, now
 

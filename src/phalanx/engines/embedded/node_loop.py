@@ -51,6 +51,8 @@ class NodeLoop:
         self._own = own
         self._callbacks: dict[int, Callable[[], None]] = {}
         self.is_stopping = False
+        self.wake_at = float("inf")
+        """When a round is due at the latest, by the monotonic clock."""
         if own is not None:
             self.watch(own)
 
@@ -58,7 +60,8 @@ class NodeLoop:
         """Until `is_stopping`."""
         last_tick = time.monotonic()
         while not self.is_stopping:
-            for fd, mask in self._epoll.poll(_TICK_S):
+            wait_s = min(_TICK_S, max(self.wake_at - time.monotonic(), 0.0))
+            for fd, mask in self._epoll.poll(wait_s):
                 connection = self._connections.get(fd)
                 if connection is not None:
                     if mask & select.EPOLLOUT:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -23,6 +24,11 @@ class Membership(Protocol):
     """Why the head takes this node for dead; then it must come back as a new one."""
 
     @property
+    def is_blind(self) -> bool:
+        """Whether nothing is heard of other nodes, as there is no head."""
+        ...
+
+    @property
     def link(self) -> ControlLink:
         """The way to the control store."""
         ...
@@ -41,6 +47,10 @@ class Membership(Protocol):
 
     def round(self) -> None:
         """All messages that had come are handled."""
+        ...
+
+    def awaits_view(self, now: float) -> bool:
+        """Whether what is known of other nodes is old, and news are on their way."""
         ...
 
     def report_soon(self) -> None:
@@ -98,7 +108,7 @@ def report_of(shell: NodeShell) -> NodeReport:
         devices=shell.resources.devices_left(),
         queued=[(d.place.to_mapping(), d.count) for d in demands],
         running=len(shell.leases.leases),
-        run_s=shell.run_s.value,
+        run_s=shell.leases.run_s.value,
         bandwidth=shell.bandwidth.value,
         total=shell.resources.total(),
     )
@@ -112,7 +122,7 @@ def row_of(shell: NodeShell) -> ViewRow:
         prefix=shell.prefix,
         host="",
         port=0,
-        state=DRAINING if shell.is_draining else ALIVE,
+        state=DRAINING if shell.leases.is_draining else ALIVE,
         total=report.total or {},
         available=report.available,
         labels=shell.config.labels,
@@ -161,6 +171,17 @@ class Alone:
     def round(self) -> None:
         """See Membership."""
         self._mailbox.empty()
+        self._shell.loop.wake_at = self._control.on_round(time.monotonic())
+        self._mailbox.empty()
+
+    @property
+    def is_blind(self) -> bool:
+        """There is no other node."""
+        return False
+
+    def awaits_view(self, now: float) -> bool:
+        """There is no other node."""
+        return False
 
     def report_now(self) -> None:
         """See Membership."""

@@ -10,11 +10,11 @@ other, as they do when the control store declares the other dead.
 from __future__ import annotations
 
 import itertools
-import time
 from typing import TYPE_CHECKING, Any
 
 from phalanx.engines.embedded.connection import Connection
 from phalanx.model.ids import PREFIX_BYTES, node_process_id
+from phalanx.model.lifecycle import DRAINING
 from phalanx.node.leases import Demand
 from phalanx.protocol.cluster_messages import (
     CopyMade,
@@ -88,12 +88,23 @@ class OtherNodes:
         """Stands for a process of another node."""
         return RemotePeer(self, process)
 
+    def node_id(self, prefix: str) -> str:
+        """The id that begins with these hex digits; empty for a node that is not known."""
+        return self._ids.get(bytes.fromhex(prefix), "")
+
     def view(self, message: View) -> None:
         """The control store says how nodes are."""
+        if message.is_whole:  # a head that restarted may not know of all that the last one told
+            known = {row.prefix for row in message.rows}
+            for prefix in [p for p in self._ids if p not in known]:
+                self._cut(prefix, "the head knows nothing of its node", is_dead=True)
+                del self._ids[prefix]
         for row in message.rows:
             self._ids[row.prefix] = row.node_id
             if row.prefix != self._shell.prefix:
                 self._shell.cluster.put(row)
+            elif row.state == DRAINING and not self._shell.leases.is_draining:
+                self._shell.leases.drain(self._shell.clock())
         self._shell.member.know_addresses(message.rows)
         self._shell.plan_soon()
 
@@ -105,16 +116,19 @@ class OtherNodes:
             return
         connection = self._out.get(prefix)
         if connection is None:
-            from phalanx.engines.embedded.gateway.gate import request_dial
-
-            sock = request_dial(self._shell.session, node_process_id(prefix))
-            connection = Connection(sock, is_dialling=True)
+            connection = self._dial(prefix)
             connection.peer, connection.tag = node_process_id(prefix), "node"
             self._out[prefix] = connection
             me = node_process_id(self._shell.prefix)
             connection.post(Hello(PROTOCOL_VERSION, me, "node", 0))
             self._shell.loop.watch(connection)
         connection.post(message)
+
+    def _dial(self, prefix: bytes) -> Connection:
+        from phalanx.engines.embedded.gateway.gate import request_dial
+
+        sock = request_dial(self._shell.session, node_process_id(prefix))
+        return Connection(sock, is_dialling=True)
 
     def introduced(self, connection: Connection, prefix: bytes) -> None:
         """Another node has connected, to ask something of this one."""
@@ -154,7 +168,7 @@ class OtherNodes:
             peer = self._shell.peers.get(owner)
             if peer is not None:
                 peer.post(WorkerDied(granted.worker, f"its node died: {reason}", "node"))
-        now = time.monotonic()
+        now = self._shell.clock()
         for process in [p for p in self._shell.peers if p[:PREFIX_BYTES] == prefix]:
             del self._shell.peers[process]
             self._shell.leases.owner_gone(process, now)
@@ -162,7 +176,8 @@ class OtherNodes:
         if prefix in self._ids:
             forget = self._shell.spilling.remove if is_dead else self._shell.spilling.forget
             forget(self._ids[prefix])
-        self._shell.plan_soon()
+        if is_dead:  # else the next tick asks again: at once, it would dial a dead node in a loop
+            self._shell.plan_soon()
 
     # ---- messages ----------------------------------------------------------------------------
 
@@ -185,7 +200,7 @@ class OtherNodes:
                 self._shell.jobs.environments[message.key] = message.variables
             case ProcessEnded():
                 self._shell.peers.pop(message.process, None)
-                self._shell.leases.owner_gone(message.process, time.monotonic())
+                self._shell.leases.owner_gone(message.process, self._shell.clock())
                 self._shell.store.process_gone(message.process)
             case CopyMade():
                 self._shell.store.copy_made(message.name, connection.peer[:PREFIX_BYTES])
@@ -214,6 +229,7 @@ class OtherNodes:
                         message.worker,
                         message.resources,
                         message.devices,
+                        message.gang,
                     )
                 )
             case LeaseDue():

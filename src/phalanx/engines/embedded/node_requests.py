@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -39,11 +38,14 @@ FOR_CONTROL = frozenset(
         "group_table",
         "named_group",
         "drain_node",
+        "set_totals",
         "status",
         "cluster_events",
     }
 )
 """What only the control store knows."""
+FOR_VISITORS = frozenset({"status", "drain_node", "set_totals"})
+"""What may be asked by who is no driver and no worker."""
 _NEEDS_REPORT = frozenset({"available_resources", "cluster_resources", "nodes", "create_group"})
 
 
@@ -58,7 +60,6 @@ class NodeRequests:
             "node_labels": lambda connection, token: self._shell.config.labels,
             "reserve": self._reserve,
             "environment": self._environment,
-            "set_resource": self._set_resource,
             "list_workers": self._list_workers,
             "pending": self._pending,
             "drain_output": self._drain_output,
@@ -69,7 +70,7 @@ class NodeRequests:
 
     def answer(self, connection: Any, request: Request) -> None:
         """Reply to one request; errors travel as class name and text."""
-        if request.method in FOR_CONTROL:
+        if request.method in FOR_CONTROL or request.method.startswith("batch."):
             self._pass_on(connection, request)
             return
         method = self._methods.get(request.method)
@@ -106,11 +107,6 @@ class NodeRequests:
     def _environment(self, connection: Any, token: int, key: bytes, env: Any) -> None:
         self._shell.jobs.environment(key, env)
 
-    def _set_resource(self, connection: Any, token: int, name: str, amount: float) -> None:
-        self._shell.resources.set_total(name, amount)
-        self._shell.report_soon()
-        self._shell.leases.dispatch(time.monotonic())
-
     def _list_workers(self, connection: Any, token: int) -> list[dict[str, Any]]:
         return [
             {
@@ -135,7 +131,7 @@ class NodeRequests:
         return LATER
 
     def _events(self, connection: Any, token: int) -> list[tuple[Any, ...]]:
-        return self._shell.events
+        return list(self._shell.happened.runs)
 
     def _store(self, connection: Any, token: int) -> dict[str, int]:
         return self._shell.store.ledger.counts()

@@ -19,13 +19,14 @@ from phalanx.engines.embedded.connection import Connection, listen
 from phalanx.engines.embedded.node_actors import NodeActors
 from phalanx.engines.embedded.node_config import NodeConfig
 from phalanx.engines.embedded.node_control import ControlLink
+from phalanx.engines.embedded.node_events import NodeEvents
 from phalanx.engines.embedded.node_exits import NodeExits
 from phalanx.engines.embedded.node_groups import NodeGroups
 from phalanx.engines.embedded.node_jobs import NodeJobs
 from phalanx.engines.embedded.node_loop import NodeLoop
 from phalanx.engines.embedded.node_member import Membership, membership
 from phalanx.engines.embedded.node_others import OtherNodes
-from phalanx.engines.embedded.node_requests import NodeRequests
+from phalanx.engines.embedded.node_requests import FOR_VISITORS, NodeRequests
 from phalanx.engines.embedded.node_store import NodeStore
 from phalanx.model.ids import PREFIX_BYTES, node_prefix
 from phalanx.node.bundle_table import BundleTable
@@ -37,11 +38,12 @@ from phalanx.objects.names import prefix_of_name
 from phalanx.policies.waiting_time import Average
 from phalanx.protocol.cluster_messages import (
     CommitBundles,
-    Drain,
     EndActor,
     EnvironmentKnown,
+    EventsTold,
     GiveBackBundles,
     GroupKnown,
+    Happened,
     JobEnded,
     JobKnown,
     NodeDied,
@@ -49,12 +51,15 @@ from phalanx.protocol.cluster_messages import (
     Prefetch,
     PrepareBundles,
     ProcessEnded,
+    SetTotals,
+    TellEvents,
     Via,
     View,
     WithdrawActor,
 )
 from phalanx.protocol.frames import decode_body, encode_body
 from phalanx.protocol.messages import (
+    PREEMPTED,
     PROTOCOL_VERSION,
     ActorFailed,
     ActorLeaving,
@@ -84,7 +89,6 @@ from phalanx.resources.instances import NodeResources
 from phalanx.resources.sets import ResourceSet
 from phalanx.scheduling.cluster_nodes import ClusterNodes
 
-_KEEP_EVENTS = 40_000
 _FOR_CONTROL = (ActorReady, ActorFailed, ActorLeaving, ActorUnreferenced)
 
 
@@ -93,6 +97,7 @@ class NodeShell:
 
     def __init__(self, config: NodeConfig, zygote_sock: socket.socket) -> None:
         self.config = config
+        self.clock = time.monotonic
         self.session = config.session
         self.prefix = node_prefix(config.node_id)
         self.peers: dict[bytes, Any] = {}
@@ -129,13 +134,9 @@ class NodeShell:
         self.leases = LeaseMachine(
             self.resources, self, pool, config.node_id, config.labels, places, self.spilling
         )
-        self.events: list[tuple[Any, ...]] = []
+        self.happened = NodeEvents(self)
         self._requests = NodeRequests(self)
-        self._memory_checked = 0.0
         self._must_plan = False
-        self.is_draining = ""
-        self.run_s = Average()
-        """Of leases, in seconds."""
         self.bandwidth = Average()
         """Of objects that came from other nodes, in bytes a second."""
         self.member: Membership = membership(self)
@@ -190,13 +191,12 @@ class NodeShell:
         self.leases.tick(now)
         if self.bundles.tick(now):
             self.leases.dispatch(now)
+        self.groups.tick(now)
         self.groups.settle()
         self.member.tick(now)
         if not self.spilling.is_alone and self.leases.has_demands:
             self._must_plan = True
-        if now - self._memory_checked > 0.25:
-            self._memory_checked = now
-            self._relieve_memory()
+        self.exits.relieve_memory(now)
 
     def on_round(self) -> None:
         """All messages that had come are handled."""
@@ -220,20 +220,14 @@ class NodeShell:
         self.member.report_soon()
 
     def _plan(self) -> None:
+        now = time.monotonic()
         if self.spilling.is_alone:
-            return
-        self.cluster.put(self.member.own_row())
-        self.spilling.plan(self.leases.demands())
-        self.leases.dispatch(time.monotonic())
-
-    def _relieve_memory(self) -> None:
-        from phalanx.engines.embedded.node_memory import worker_to_end  # psutil: not at the start
-
-        found = worker_to_end(self.leases.leases.values(), self.config.memory_limit)
-        if found is not None:
-            worker_id, reason = found
-            self.exits.reasons[worker_id] = (reason, "oom")
-            self._kill(worker_id)
+            for demand in self.leases.demands():
+                demand.here = -1
+        elif not self.member.awaits_view(now):  # the view that comes has it planned again
+            self.cluster.put(self.member.own_row())
+            self.spilling.plan(self.leases.demands(), self.member.is_blind)
+        self.leases.dispatch(now)
 
     # ---- messages ----------------------------------------------------------------------------
 
@@ -282,7 +276,7 @@ class NodeShell:
             case KillWorker():
                 lease = self.leases.leases.get(message.lease)
                 if lease is not None and lease.demand.owner == peer:
-                    self._kill(lease.worker.worker_id)
+                    self.kill(lease.worker.worker_id)
             case Blocked():
                 self.leases.blocked(peer, now)
             case Unblocked():
@@ -291,7 +285,7 @@ class NodeShell:
                 self.store.sealed(message.name, message.size, peer)
             case Claimed():
                 if not self.others.pass_on(prefix_of_name(message.name), peer, message):
-                    self.store.ledger.claimed(message.name, peer)
+                    self.store.claimed(message.name, peer)
             case Settled():
                 if not self.others.pass_on(message.worker, peer, message):
                     self.store.settled(message.worker, peer)
@@ -304,10 +298,10 @@ class NodeShell:
                 self.store.prefetch(message)
             case _ if isinstance(message, _FOR_CONTROL):
                 self.control.tell(Via(peer, encode_body([message])))
+            case Happened():
+                self.happened.ring.extend(message.rows)
             case Events():
-                self.events += message.rows
-                if len(self.events) > _KEEP_EVENTS:
-                    del self.events[: _KEEP_EVENTS // 2]
+                self.happened.runs += message.rows
             case Stop() if connection.tag == "driver":
                 self.loop.lose(connection)
             case _:
@@ -345,8 +339,10 @@ class NodeShell:
                 self.groups.give_back(message)
             case GroupKnown():
                 self.groups.known(message)
-            case Drain():
-                self.is_draining = message.reason
+            case SetTotals():
+                self.leases.set_totals(message.totals, time.monotonic())
+            case TellEvents():
+                self.control.report(EventsTold(message.number, self.happened.ring.rows()))
 
     def _hello(self, connection: Connection, message: Hello, now: float) -> None:
         if message.version != PROTOCOL_VERSION or message.process in self.peers:
@@ -369,7 +365,10 @@ class NodeShell:
         resources = ResourceSet.from_mapping(message.resources)
         strategy = message.strategy
         group = strategy.get("group")
-        self.want(
+        if "near" in strategy:
+            strategy = {**strategy, "near": self.others.node_id(strategy["near"])}
+        is_mine = peer[:PREFIX_BYTES] == self.prefix
+        demand = self.want(
             now,
             owner=peer,
             scheduling_class=message.scheduling_class,
@@ -382,14 +381,17 @@ class NodeShell:
             group=None if group is None else (bytes.fromhex(group), strategy.get("bundle", -1)),
             strategy=strategy,
             seen=message.seen,
+            here=0 if is_mine and group is None and self.spilling.must_plan(strategy) else -1,
         )
+        if demand is not None and is_mine:
+            self.happened.queued(demand)
 
-    def want(self, now: float, **fields: Any) -> None:
-        """Set a demand, and look what other nodes can do about it."""
+    def want(self, now: float, **fields: Any) -> Demand | None:
+        """Set a demand, and look what other nodes can do about it. What is left of it."""
         if fields["group"] is not None and fields["count"] > 0:
             self.groups.look_up(fields["group"][0])
-        self.leases.want(now, **fields)
         self._must_plan = True
+        return self.leases.want(now, **fields)
 
     def local_peers(self) -> list[Connection]:
         """Connections to this node's own processes."""
@@ -419,7 +421,7 @@ class NodeShell:
         self.exits.reasons.setdefault(worker.worker_id, (reason, "exited"))
         connection = self.peers.get(worker.worker_id)
         if force or connection is None:
-            self._kill(worker.worker_id)
+            self.kill(worker.worker_id)
         else:
             connection.post(Terminate(reason))
 
@@ -428,7 +430,13 @@ class NodeShell:
         self.exits.reasons.pop(worker.worker_id, None)
         self.stop_worker(worker, reason, force)
 
-    def _kill(self, worker_id: bytes) -> None:
+    def warn_worker(self, worker: WorkerRecord) -> None:
+        """End a worker's process by SIGTERM, for others."""
+        self.exits.reasons[worker.worker_id] = ("it was preempted", PREEMPTED)
+        self.ask_zygote("kill", worker=worker.worker_id, signal=int(signal.SIGTERM))
+
+    def kill(self, worker_id: bytes) -> None:
+        """End a worker's process at once."""
         self.ask_zygote("kill", worker=worker_id, signal=int(signal.SIGKILL))
 
     def granted(self, lease: Lease) -> None:
@@ -444,6 +452,7 @@ class NodeShell:
         if owner is None:
             self.leases.returned(lease.number, True, time.monotonic())
             return
+        self.happened.granted(lease)
         owner.post(
             Granted(
                 lease.demand.scheduling_class,
@@ -451,6 +460,7 @@ class NodeShell:
                 worker.worker_id,
                 lease.resources,
                 lease.devices,
+                self.groups.gang_of(lease.pool),
             )
         )
 
@@ -471,6 +481,7 @@ class NodeShell:
 
     def ask(self, node_id: str, demand: Demand, count: int, seen: int) -> None:
         """Ask another node for workers."""
+        self.happened.asked(demand, node_prefix(node_id), count)
         self.others.ask(node_prefix(node_id), demand, count, seen)
 
     def withdraw(self, node_id: str, owner: bytes, scheduling_class: int) -> None:
@@ -480,5 +491,6 @@ class NodeShell:
 
 def _introduces(message: Any) -> bool:
     """Whether a stranger may begin with this message."""
-    is_driver = isinstance(message, Request) and message.method == "register_driver"
-    return is_driver or isinstance(message, Hello)
+    if isinstance(message, Request):
+        return message.method == "register_driver" or message.method in FOR_VISITORS
+    return isinstance(message, Hello)

@@ -14,6 +14,7 @@ from phalanx.model.ids import PREFIX_BYTES
 from phalanx.objects.directory import StoreLedger
 from phalanx.objects.names import is_name, prefix_of_name
 from phalanx.objects.pulling import Done, PullQueue
+from phalanx.observe.cluster_events import ArgumentPresent, PullEnded, PullStarted
 from phalanx.protocol.cluster_messages import CopyMade, Prefetch
 from phalanx.protocol.gateway_messages import Pulled
 from phalanx.protocol.messages import Dropped, Spilled
@@ -112,6 +113,12 @@ class NodeStore:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(os.path.join(place, name))
 
+    def claimed(self, name: str, owner: bytes) -> None:
+        """`owner` owns an object that another process wrote here."""
+        self.ledger.claimed(name, owner)
+        if is_name(name):
+            self._shell.happened.claimed(os.path.join(self._shell.session.shared, name), owner)
+
     # ---- objects of other nodes --------------------------------------------------------------
 
     def has(self, name: str) -> bool:
@@ -122,7 +129,11 @@ class NodeStore:
     def prefetch(self, message: Prefetch) -> None:
         """A task will read these."""
         for name, size in message.objects:
-            if is_name(name) and not self.has(name):
+            if not is_name(name):
+                continue
+            if self.has(name):
+                self._shell.happened.record(ArgumentPresent, object=name, bytes=size)
+            elif prefix_of_name(name) != self._shell.prefix:  # else it is lost: its reader says so
                 self.pulls.want(name, size, None)
 
     def pull(self, name: str, size: int, done: Done) -> None:
@@ -140,7 +151,9 @@ class NodeStore:
         except (ObjectStoreFullError, OutOfDiskError) as error:
             self.pulls.ended(name, str(error))
             return
-        self._shell.member.pull(name, size, [prefix_of_name(name)])
+        source = prefix_of_name(name)
+        self._shell.happened.record(PullStarted, object=name, bytes=size, source=source.hex())
+        self._shell.member.pull(name, size, [source])
 
     def pulled(self, message: Pulled) -> None:
         """A transfer has ended."""
@@ -150,7 +163,16 @@ class NodeStore:
             self._shell.others.send(prefix_of_name(message.name), CopyMade(message.name))
         else:
             self.ledger.process_gone(_COPIES)
-        self.pulls.ended(message.name, "" if message.ok else message.reason)
+        failure = "" if message.ok else message.reason
+        self._shell.happened.record(
+            PullEnded,
+            object=message.name,
+            bytes=message.size,
+            source=prefix_of_name(message.name).hex(),
+            seconds=message.seconds,
+            failure=failure,
+        )
+        self.pulls.ended(message.name, failure)
 
     def copy_made(self, name: str, holder: bytes) -> None:
         """Another node has a copy of an object of this one."""

@@ -29,7 +29,8 @@ from phalanx.model.ids import INDEX_BITS, PREFIX_BYTES
 from phalanx.objects.reference import ObjectRef, forget_process, process
 from phalanx.objects.shared_memory import SharedStore
 from phalanx.objects.streams import Stream
-from phalanx.protocol.cluster_messages import NodeDied
+from phalanx.observe.cluster_events import EventRing
+from phalanx.protocol.cluster_messages import Happened, NodeDied
 from phalanx.protocol.messages import (
     PROTOCOL_VERSION,
     ActorUpdate,
@@ -133,7 +134,7 @@ class Runtime:
         self._dead_nodes: set[bytes] = set()
         self._unsettled: set[bytes] = set()
         """Workers that died and whose last messages are still to be read."""
-        self._replies: dict[int, tuple[Waiter, list[Reply]]] = {}
+        self._replies: dict[int, tuple[Waiter | _Answered, list[Reply]]] = {}
         self.reactor = Reactor(self._handle, self._lost, self._accepted, self._tick, self.flush)
         self.node: Connection
         self.node_id = ""
@@ -151,6 +152,8 @@ class Runtime:
         )
         self.values = Values(self, self.store)
         self.abandoned: deque[Stream] = deque()
+        self.events = EventRing()
+        """What concerns other nodes and was not told to this one yet."""
         self.tasks = Submission(self)
         self.calls = Calls(self)
         self.closed = False
@@ -244,13 +247,17 @@ class Runtime:
 
     def _connect(self, process_id: bytes) -> Connection:
         prefix = process_id[:PREFIX_BYTES]
-        if prefix == self.process_id[:PREFIX_BYTES]:
+        if self.is_here(process_id):
             return connect(self.session.socket_of(process_id))
         if prefix in self._dead_nodes:
             raise ConnectionRefusedError(f"node {prefix.hex()} is dead")
         from phalanx.engines.embedded.gateway.gate import request_dial
 
         return Connection(request_dial(self.session, process_id), is_dialling=True)
+
+    def is_here(self, process_id: bytes) -> bool:
+        """Whether a process is of this node: then the end of its connection is its own end."""
+        return process_id[:PREFIX_BYTES] == self.process_id[:PREFIX_BYTES]
 
     def connections(self) -> list[Connection]:
         """Every open connection to another process."""
@@ -310,7 +317,8 @@ class Runtime:
         if not peer or self._peers.get(peer) is not connection:
             return
         del self._peers[peer]
-        self._dead.add(peer)
+        if self.is_here(peer):
+            self._dead.add(peer)
         with self.lock:
             self.tasks.peer_lost(connection)
             self.calls.peer_lost(connection)
@@ -349,11 +357,18 @@ class Runtime:
     def _tick(self, now: float) -> float:
         with self.lock:
             is_busy = self.tasks.tick(now)
+            self.calls.tick(now)
             runs = self.tasks.journal.drain_runs() if self.kind == "worker" else []
         if runs:
             self.post(self.node, Events([tuple(run) for run in runs]))
+        self.tell_events()
         self.flush()
         return _BUSY_TICK_S if is_busy else _IDLE_TICK_S
+
+    def tell_events(self) -> None:
+        """Let the node keep what this process recorded."""
+        if self.events and not self.closed:
+            self.post(self.node, Happened(self.events.drain()))
 
     # ---- messages ----------------------------------------------------------------------------
 
@@ -485,6 +500,13 @@ class Runtime:
             raise remote_error(*reply.error)
         return reply.result
 
+    def ask(self, method: str, answered: Callable[[Reply], None], **args: Any) -> None:
+        """Ask the node without waiting; `answered` is called with the answer, the lock held."""
+        token = next(self._tokens)
+        box: list[Reply] = []
+        self._replies[token] = (_Answered(box, answered), box)
+        self.post(self.node, Request(token, method, args))
+
     def tell(self, method: str, **args: Any) -> None:
         """Ask the node without waiting; its answer is dropped."""
         self.post(self.node, Request(0, method, args))
@@ -531,6 +553,18 @@ class Runtime:
     def value_of(self, ref: ObjectRef[Any]) -> Any:
         """The value of a ready reference; raises its error, or Vanished."""
         return self.values.read(ref)
+
+
+class _Answered:
+    """Stands for who waits for an answer, where nobody does."""
+
+    def __init__(self, box: list[Reply], answered: Callable[[Reply], None]) -> None:
+        self._box = box
+        self._answered = answered
+
+    def finish(self) -> None:
+        """The answer is there."""
+        self._answered(self._box[0])
 
 
 def _may_say(connection: Connection, message: Message) -> bool:

@@ -155,9 +155,13 @@ def sweep(root: str) -> None:
 
 
 def started_at(pid: int) -> str | None:
-    """The kernel's start time of a process, which tells it from a later one with its pid."""
+    """The kernel's start time of a process, which tells it from a later one with its pid.
+
+    None when it has ended, waited for or not.
+    """
     try:
         with open(f"/proc/{pid}/stat") as file:
-            return file.read().rsplit(")", 1)[1].split()[19]
+            fields = file.read().rsplit(")", 1)[1].split()
+        return None if fields[0] in "ZX" else fields[19]
     except (OSError, IndexError):
         return None

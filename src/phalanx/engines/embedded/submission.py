@@ -14,6 +14,8 @@ import msgspec
 
 from phalanx import errors
 from phalanx.engines.embedded.cancelling import Cancelling
+from phalanx.engines.embedded.gangs import OwnedGangs
+from phalanx.engines.embedded.locality import Locality
 from phalanx.engines.embedded.task_streams import begin_stream, end_stream, stream_item
 from phalanx.errors import (
     OutOfMemoryError,
@@ -32,11 +34,13 @@ from phalanx.owner.leases import TaskMachine
 from phalanx.owner.tasks import LeasedWorker, PendingTask, SchedulingClass, Template
 from phalanx.protocol.messages import (
     FAILED,
+    SHARED,
     Done,
     Failed,
     Function,
     Granted,
     Item,
+    KillWorker,
     Lease,
     LeaseReturned,
     LeaseWanted,
@@ -62,9 +66,11 @@ class Submission:
         self._runtime = runtime
         self.machine = TaskMachine(self)
         self.cancelling = Cancelling(runtime, self)
+        self.locality = Locality(runtime)
         self._sent_functions: dict[Connection, set[bytes]] = {}
         self._by_connection: dict[Connection, list[LeasedWorker]] = {}
         self._warned: set[str] = set()
+        self.gangs = OwnedGangs(runtime, self)
         self._refusal_errors: dict[int, str] = {}
         self.children: dict[tuple[bytes, int], list[int]] = {}
         self.journal = TaskJournal()
@@ -100,7 +106,7 @@ class Submission:
             self.journal.begin(task, time.time())
             if parent is not None:
                 self._add_child(parent, sequence)
-            self._start(task)
+            self.start(task)
         if self.machine.dirty:
             runtime.reactor.kick()
         return refs
@@ -108,10 +114,10 @@ class Submission:
     def submit_again(self, task: PendingTask) -> None:
         """Run a task that finished once more, because a result of it is lost."""
         self.journal.begin(task, time.time())
-        self._start(task)
+        self.start(task)
         self._runtime.reactor.kick()
 
-    def _start(self, task: PendingTask) -> None:
+    def start(self, task: PendingTask) -> None:
         """Queue the task once its inputs are there."""
         self.machine.pending[task.number] = task
         if self._runtime.closed:
@@ -121,7 +127,7 @@ class Submission:
             if not self._inputs_there(task, task.inputs):
                 return
             self.journal.move(task, PENDING_NODE, time.time())
-        self.machine.enqueue(task, self.machine.class_of(task.template.key))
+        self.machine.enqueue(task, self.machine.class_of(task.key))
 
     def _add_child(self, parent: tuple[bytes, int], sequence: int) -> None:
         children = self.children.setdefault(parent, [])
@@ -147,16 +153,23 @@ class Submission:
         if task.number not in self.machine.pending or self._fail_with_input(task):
             return
         self.journal.move(task, PENDING_NODE, time.time())
-        self.machine.enqueue(task, self.machine.class_of(task.template.key))
+        self.machine.enqueue(task, self.machine.class_of(task.key))
 
     def _fail_with_input(self, task: PendingTask) -> bool:
-        """A failed argument is the task's own failure: it does not run."""
+        """A failed argument is the task's own failure: it does not run. Else large ones say where
+        it should run."""
+        has_large = False
         for ref in task.inputs or ():
             value = ref._value
-            if type(value) is Value and value.kind == FAILED:
+            if type(value) is not Value:
+                continue
+            if value.kind == FAILED:
                 self.machine.pending.pop(task.number, None)
-                self._complete_all(task, value)
+                self.complete_all(task, value)
                 return True
+            has_large = has_large or value.kind == SHARED
+        if has_large:
+            self.locality.place(task)
         return False
 
     # ---- effects of the machine --------------------------------------------------------------
@@ -234,7 +247,7 @@ class Submission:
         if kind == "oom":
             error = OutOfMemoryError(f"Task {name} was ended because {reason}.")
         elif kind == "refused":
-            wanted = self._refusal_errors.get(self.machine.class_of(task.template.key).number, "")
+            wanted = self._refusal_errors.get(self.machine.class_of(task.key).number, "")
             cls = getattr(errors, wanted, errors.TaskUnschedulableError)
             error = cls(f"Task {name} cannot be scheduled: {reason}.")
         elif kind == "timeout":
@@ -246,7 +259,7 @@ class Submission:
                 f"The worker died while it ran task {name} (attempt {task.attempt + 1}): "
                 f"{reason}. It is not tried again: max_retries={task.template.max_retries}."
             )
-        self._complete_all(task, failures.failed(error))
+        self.complete_all(task, failures.failed(error))
 
     def requeued(self, task: PendingTask, reason: str) -> None:
         """Recorded; all else is the machine's."""
@@ -278,6 +291,7 @@ class Submission:
                 message.devices,
                 None if group is None else bytes.fromhex(group),
                 bool(strategy.get("capture")),
+                message.gang,
             )
         )
         self.machine.pump(worker.scheduling_class)
@@ -357,14 +371,14 @@ class Submission:
                 self.fail(task, "timeout", task.cancelled[8:])
             else:
                 error = TaskCancelledError(self._task_hex(task), None)
-                self._complete_all(task, failures.failed(error))
+                self.complete_all(task, failures.failed(error))
             return
         if task.retries != 0 and failures.is_retriable(template.retry_exceptions, message.error):
             if task.retries > 0:
                 task.retries -= 1
             self.machine.retry(task, "it raised an exception that retry_exceptions names")
             return
-        self._complete_all(task, Value(FAILED, message.error))
+        self.complete_all(task, Value(FAILED, message.error))
 
     def _inputs_lost(self, task: PendingTask, message: Failed) -> None:
         """The worker did not find values of the task's arguments: it waits for them again."""
@@ -372,10 +386,10 @@ class Submission:
             task, message.error.decode().split()
         )
         if error is not None:
-            self._complete_all(task, error)
+            self.complete_all(task, error)
             return
         self.journal.move(task, PENDING_ARGS, time.time(), "an argument was lost")
-        self._start(task)
+        self.start(task)
 
     def item(self, connection: Connection, message: Item) -> None:
         """A generator gave a value."""
@@ -415,6 +429,9 @@ class Submission:
             worker.ended = True
             if self._runtime.closed:
                 worker.died = worker.died or ("the node is gone", "crashed")
+            elif worker.died is None and not self._runtime.is_here(connection.peer):
+                # Perhaps only the way to it has ended: it must, too, before others do its work.
+                self._runtime.post(self._runtime.node, KillWorker(worker.lease))
             self._bury(worker)
         self._sent_functions.pop(connection, None)
 
@@ -437,18 +454,20 @@ class Submission:
         error = failures.failed(errors.LocalNodeDiedError("The node process is gone."))
         pending, self.machine.pending = self.machine.pending, {}
         for task in pending.values():
-            self._complete_all(task, error)
+            self.complete_all(task, error)
 
     def tick(self, now: float) -> bool:
         """Time passes: idle leases go back, tasks past their deadline end. Whether there is
         anything to look after."""
         self.machine.tick(now)
         self.cancelling.tick(now)
+        self.gangs.tick(now)
         return bool(self._by_connection)
 
     # ---- ends --------------------------------------------------------------------------------
 
-    def _complete_all(self, task: PendingTask, value: Value) -> None:
+    def complete_all(self, task: PendingTask, value: Value) -> None:
+        """The task is over: all that it was to give is `value`, a failure."""
         self._ending.append((task, value))
         if len(self._ending) > 1:
             return  # a failure of another's input: chains of tasks may be long

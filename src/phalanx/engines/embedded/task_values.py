@@ -37,13 +37,12 @@ class TaskValues:
     def prefetch(self, inputs: list[Payload]) -> None:
         """Have the large arguments of other nodes on their way here before they are read."""
         here = self._runtime.process_id[:PREFIX_BYTES]
-        wanted = []
-        for value in inputs:
-            if type(value) is Value and value.kind == SHARED:
-                name = value.data.decode()
-                if prefix_of_name(name) != here:
-                    wanted.append((name, value.size))
-        if wanted:
+        wanted = [
+            (value.data.decode(), value.size)
+            for value in inputs
+            if type(value) is Value and value.kind == SHARED
+        ]
+        if any(prefix_of_name(name) != here for name, _ in wanted):
             self._runtime.post(self._runtime.node, Prefetch(wanted))
 
     def arguments(

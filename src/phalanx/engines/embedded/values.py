@@ -180,6 +180,8 @@ class Values:
         self.reconstruction.files[name] = ref
         if source:
             self._runtime.post(self._runtime.node, Claimed(name))
+            if source[:PREFIX_BYTES] != self._runtime.process_id[:PREFIX_BYTES]:
+                self._runtime.tasks.locality.stored(ref, payload)
 
     def _adopt_inner(
         self, ref: ObjectRef[Any], inner: list[tuple[bytes, int]], source: bytes

@@ -134,6 +134,8 @@ def _wait(
         runtime.flush()
         if waiter.done:
             return True
+        if runtime.tasks.locality.is_used:
+            runtime.tasks.locality.waited_for(missing)
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         return _wait_in_task(runtime, waiter, deadline)
     finally:

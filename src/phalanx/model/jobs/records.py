@@ -6,17 +6,13 @@ import bisect
 
 import msgspec
 
-from phalanx.errors import PhalanxError
+from phalanx.errors import JobCommandError as JobCommandError  # noqa: PLC0414 -- read from here
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.model.jobs.states import FINISHED, PENDING, WAITING
 
 KEEP_TRANSITIONS = 100
 WHOLE = -1
 """The index of "all members of the group"."""
-
-
-class JobCommandError(PhalanxError, ValueError):
-    """A command does not fit the job or queue as it is; says why, and what would."""
 
 
 class Transition(msgspec.Struct, frozen=True, gc=False):

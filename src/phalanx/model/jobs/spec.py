@@ -136,6 +136,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     plugins: tuple[tuple[str, tuple[str, ...]], ...] = ()
     max_retry: int = DEFAULT_MAX_RETRY
     ttl_s: float | None = None
+    priority: int = 0
+    """Where `priority_class` is empty."""
     priority_class: str = ""
     topology: NetworkTopology | None = None
     labels: Pairs = ()

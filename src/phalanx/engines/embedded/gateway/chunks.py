@@ -97,12 +97,9 @@ def answer_get(
 
 
 def _send_mapped(sock: ssl.SSLSocket, fd: int, size: int, offset: int, length: int) -> None:
-    with (
-        mmap.mmap(fd, size, prot=mmap.PROT_READ) as mapping,
-        memoryview(mapping) as whole,
-        whole[offset : offset + length] as part,
-    ):
-        sock.sendall(part)
+    # Not closed here: when sending fails, its error still holds views of the mapping.
+    mapping = mmap.mmap(fd, size, prot=mmap.PROT_READ)
+    sock.sendall(memoryview(mapping)[offset : offset + length])
 
 
 def fetch(sock: socket.socket, name: str, size: int, offset: int, into: memoryview | None) -> None:

@@ -142,7 +142,7 @@ class Gateway:
         except OSError as error:
             raise _CannotStart(
                 f"cannot listen on {host}:{port}: {error.strerror}. Choose another address or "
-                "port, or leave the port out for any that is free."
+                "port; port 0 takes any that is free."
             ) from None
 
     def _identity(self, host: str) -> Identity:

@@ -113,6 +113,9 @@ class ActorShell:
         )
         for watcher in watchers:
             self._shell.post(watcher, update)
+        batch = self._shell.batch_if_used
+        if record.state == DEAD and batch is not None and record.strategy.get("group"):
+            batch.actor_ended(bytes.fromhex(record.strategy["group"]), record.strategy["bundle"])
 
     # ---- what nodes say ----------------------------------------------------------------------
 
@@ -142,7 +145,9 @@ class ActorShell:
         """Its worker ended."""
         self._pids.pop(message.worker, None)
         self._placing.gone(message.actor)
-        self._shell.actor_table.worker_died(message.actor, message.worker, message.reason)
+        self._shell.actor_table.worker_died(
+            message.actor, message.worker, message.reason, message.preempted
+        )
         for action in self._exit_waiters.pop(message.worker, ()):
             action()
 

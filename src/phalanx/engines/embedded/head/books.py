@@ -1,7 +1,7 @@
 """What the control store writes down, and reads again when the head restarts.
 
-Tables: `nodes`, `actors`, `groups`, `jobs`, and `counters`. Values are msgpack. An answer, or a
-confirmation of what a node told, leaves only when all that it speaks of is written.
+Tables: `nodes`, `actors`, `groups`, `jobs`, `queues`, `gangs`, and `counters`. Values are msgpack.
+An answer, or a confirmation of what a node told, leaves only when all that it speaks of is written.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from phalanx.control.group_record import Group, GroupRow
 from phalanx.control.nodes import NodeRecord
 from phalanx.model.lifecycle import DEAD, REMOVED
 from phalanx.protocol.cluster_messages import JobKnown
+from phalanx.storage.journal import Journal
 
 if TYPE_CHECKING:
     from phalanx.engines.embedded.head.shell import ControlShell
-    from phalanx.storage.journal import Journal
     from phalanx.storage.storage import Storage
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -28,8 +28,14 @@ _encode = msgspec.msgpack.Encoder().encode
 class Books:
     """Records changes in a journal; without a storage, nothing is kept and all is written."""
 
-    def __init__(self, storage: Storage | None, address: str = "memory") -> None:
+    def __init__(
+        self,
+        storage: Storage | None,
+        address: str = "memory",
+        open_journal: Callable[[Storage], Journal] = Journal,
+    ) -> None:
         self._storage = storage
+        self._open_journal = open_journal
         self.address = address
         """What the store is, for people."""
         self.journal: Journal | None = None
@@ -39,8 +45,6 @@ class Books:
         storage = self._storage
         if storage is None:
             return
-        from phalanx.storage.journal import Journal
-
         nodes = [msgspec.msgpack.decode(v, type=NodeRecord) for _, v in storage.load("nodes")]
         shell.nodes.restore(nodes, now)
         jobs = [msgspec.msgpack.decode(v, type=JobKnown) for _, v in storage.load("jobs")]
@@ -48,9 +52,14 @@ class Books:
         shell.jobs.restore(int.from_bytes(count or b"", "big"), jobs)
         groups = [msgspec.msgpack.decode(v, type=GroupRow) for _, v in storage.load("groups")]
         actors = [msgspec.msgpack.decode(v, type=ActorRecord) for _, v in storage.load("actors")]
-        self.journal = Journal(storage)
+        self.journal = self._open_journal(storage)
         shell.group_table.restore(groups, now)
         shell.actor_table.restore(actors, now)
+        queues, gangs = list(storage.load("queues")), list(storage.load("gangs"))
+        if queues or gangs:
+            from phalanx.engines.embedded.head.batch.kept import restore
+
+            restore(shell.batch, [value for _, value in queues], [value for _, value in gangs])
 
     def when_written(self, action: Callable[[], None]) -> None:
         """Do something once all that was put so far is durable."""
@@ -82,6 +91,14 @@ class Books:
     def drop_job(self, job: bytes) -> None:
         """Nothing of the job is left."""
         self._put("jobs", job, None)
+
+    def put_queue(self, name: str, row: Any) -> None:
+        """A queue is new or has changed; None: it is deleted."""
+        self._put("queues", name.encode(), row)
+
+    def put_gang(self, group: bytes, row: Any) -> None:
+        """A gang is new or has changed; None: it is over."""
+        self._put("gangs", group, row)
 
     def put_job_count(self, count: int) -> None:
         """So many jobs were begun."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from phalanx.control.give_backs import Ending
 from phalanx.control.group_record import Group
 from phalanx.model.lifecycle import CREATED, REMOVED
 from phalanx.protocol.cluster_messages import (
@@ -24,7 +25,7 @@ class GroupShell:
 
     def __init__(self, shell: ControlShell) -> None:
         self._shell = shell
-        self._watchers: dict[bytes, set[bytes]] = {}
+        self._watchers: dict[bytes, dict[bytes, None]] = {}
         self._waiters: dict[bytes, list[tuple[bytes, int]]] = {}
         self._freed_waiters: dict[bytes, list[tuple[bytes, int]]] = {}
 
@@ -35,15 +36,22 @@ class GroupShell:
     ) -> None:
         """See GroupEffects."""
         amounts = {i: bundle.to_mapping() for i, bundle in bundles.items()}
-        self._shell.send_node(node_id, PrepareBundles(group, attempt, amounts))
+        batch = self._shell.batch_if_used
+        ports = [] if batch is None else batch.placing.ports_on(group)
+        self._shell.send_node(node_id, PrepareBundles(group, attempt, amounts, ports))
 
     def commit(self, node_id: str, group: bytes, attempt: int) -> None:
         """See GroupEffects."""
-        self._shell.send_node(node_id, CommitBundles(group, attempt))
+        batch = self._shell.batch_if_used
+        gangs = {} if batch is None else batch.placing.told(group, node_id)
+        self._shell.send_node(node_id, CommitBundles(group, attempt, gangs))
 
-    def give_back(self, node_id: str, group: bytes, attempt: int, indexes: list[int]) -> None:
+    def give_back(
+        self, node_id: str, group: bytes, attempt: int, indexes: list[int], ending: Ending
+    ) -> None:
         """See GroupEffects."""
-        self._shell.send_node(node_id, GiveBackBundles(group, attempt, indexes))
+        message = GiveBackBundles(group, attempt, indexes, ending.warn, ending.grace_s)
+        self._shell.send_node(node_id, message)
 
     def changed(self, group: Group) -> None:
         """See GroupEffects."""
@@ -53,6 +61,15 @@ class GroupShell:
             for prefix, token in self._waiters.pop(group.group, ()):
                 self._shell.reply(prefix, Answer(token, created))
         self._tell(group)
+        batch = self._shell.batch_if_used
+        if group.is_pinned and batch is not None:
+            batch.placing.group_changed(group)
+
+    def refused(self, group: Group) -> None:
+        """See GroupEffects."""
+        batch = self._shell.batch_if_used
+        if batch is not None:
+            batch.placing.group_refused(group)
 
     def _tell(self, group: Group) -> None:
         watchers = self._watchers.get(group.group)
@@ -67,13 +84,16 @@ class GroupShell:
         """See GroupEffects."""
         for prefix, token in self._freed_waiters.pop(group, ()):
             self._shell.reply(prefix, Answer(token))
+        batch = self._shell.batch_if_used
+        if batch is not None:
+            batch.placing.group_freed(group)
 
     # ---- who waits ---------------------------------------------------------------------------
 
     def watch(self, group: Group, prefix: bytes) -> None:
         """A node wants to know all about a group, now and whenever it changes."""
         if group.state != REMOVED:
-            self._watchers.setdefault(group.group, set()).add(prefix)
+            self._watchers.setdefault(group.group, {})[prefix] = None
         self._shell.send(prefix, _known(group))
 
     def wait(self, group: Group | None, prefix: bytes, token: int) -> Any:

@@ -62,7 +62,7 @@ class JobShell:
         self._told.pop(prefix, None)
         for job in list(self._known.values()):
             if job.driver[:PREFIX_BYTES] == prefix and job.job not in self._ended:
-                self._shell.process_ended(job.driver, True, time.monotonic())
+                self._shell.process_ended(job.driver, True, self._shell.clock())
 
     def driver_gone(self, driver: bytes) -> None:
         """The driver ended: so does its job, but for detached actors."""

@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import sys
+import time
 import traceback
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -24,9 +25,10 @@ from phalanx.engines.embedded.gateway.starting import start_gateway
 from phalanx.engines.embedded.head.books import Books
 from phalanx.engines.embedded.head.shell import ControlShell
 from phalanx.engines.embedded.node_loop import NodeLoop
+from phalanx.engines.embedded.node_requests import FOR_VISITORS
 from phalanx.model.ids import CONTROL, PREFIX_BYTES
 from phalanx.protocol.gateway_messages import AuthFailed, Listening, Unable
-from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
+from phalanx.protocol.messages import PROTOCOL_VERSION, Hello, Request
 
 
 class HeadConfig(msgspec.Struct, kw_only=True):
@@ -98,6 +100,8 @@ class HeadProcess:
                 self._loop.lose(before)
             connection.peer, connection.tag = message.process, "node"
             self._nodes[prefix] = connection
+        elif isinstance(message, Request) and message.method in FOR_VISITORS:
+            self._control.requests.answer_visitor(connection, message)
         else:
             self._loop.lose(connection)
 
@@ -145,6 +149,7 @@ class HeadProcess:
 
     def on_round(self) -> None:
         """See Handler."""
+        self._loop.wake_at = self._control.on_round(time.monotonic())
         self._control.books.flush()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +11,13 @@ import msgspec
 from phalanx.control.actors import ActorRecord
 from phalanx.control.group_record import Group
 from phalanx.model.ids import PREFIX_BYTES
-from phalanx.model.lifecycle import ALIVE, DEAD
-from phalanx.protocol.cluster_messages import Answer, Ask
+from phalanx.model.lifecycle import DEAD
+from phalanx.protocol.cluster_messages import Answer, Ask, SetTotals
+from phalanx.protocol.messages import Reply, Request
 from phalanx.resources.sets import ResourceSet
 
 if TYPE_CHECKING:
+    from phalanx.engines.embedded.connection import Connection
     from phalanx.engines.embedded.head.shell import ControlShell
 
 
@@ -24,6 +26,8 @@ class _Later:
 
 
 LATER = _Later()
+BATCH = "batch."
+"""Questions that begin so are about queues and gangs."""
 
 
 class ControlRequests:
@@ -53,12 +57,16 @@ class ControlRequests:
             "group_table": self._group_table,
             "named_group": self._named_group,
             "drain_node": self._drain_node,
+            "set_totals": self._set_totals,
             "status": self._status,
+            "cluster_events": self._cluster_events,
         }
 
     def answer(self, prefix: bytes, ask: Ask) -> None:
         """Answer one question; errors travel as class name and text."""
         method = self._methods.get(ask.method)
+        if ask.method.startswith(BATCH):
+            method = self._batch
         if method is None:
             error = ("ValueError", f"the control store knows no request {ask.method!r}")
             self._shell.reply(prefix, Answer(ask.token, None, error))
@@ -71,6 +79,18 @@ class ControlRequests:
             return
         if result is not LATER:
             self._shell.reply(prefix, Answer(ask.token, result))
+
+    def _batch(self, prefix: bytes, ask: Ask, **args: Any) -> Any:
+        return self._shell.batch.answer(ask)
+
+    def answer_visitor(self, connection: Connection, request: Request) -> None:
+        """Answer who is no node, as the command line is on the head's machine."""
+        try:
+            result = self._methods[request.method](b"", Ask(0, b"", ""), **request.args)
+            reply = Reply(request.token, result)
+        except Exception as raised:
+            reply = Reply(request.token, None, (type(raised).__name__, str(raised)))
+        self._shell.books.when_written(lambda: connection.send(reply))
 
     # ---- the cluster -------------------------------------------------------------------------
 
@@ -120,15 +140,28 @@ class ControlRequests:
     def _drain_node(self, prefix: bytes, ask: Ask, node_id: str, reason: str) -> bool:
         return self._shell.nodes.drain(node_id, reason)
 
+    def _set_totals(self, prefix: bytes, ask: Ask, node_id: str, totals: dict[str, float]) -> None:
+        wanted = self._shell.nodes.totals(node_id, totals)
+        self._shell.send_node(node_id, SetTotals(wanted))
+
+    def _cluster_events(self, prefix: bytes, ask: Ask) -> _Later:
+        self._shell.gather_events(prefix, ask.token)
+        return LATER
+
     def _status(self, prefix: bytes, ask: Ask) -> dict[str, Any]:
         nodes = self._shell.nodes
         return {
             "nodes": [
-                msgspec.to_builtins(nodes.row(r.node_id), builtin_types=(bytes,))
-                | {"hostname": r.hostname, "reason": r.reason}
+                msgspec.structs.asdict(nodes.row(r.node_id))
+                | {
+                    "hostname": r.hostname,
+                    "reason": r.reason,
+                    "running": nodes.running(r.node_id),
+                }
                 for r in nodes.all()
             ],
-            "actors": len([a for a in self._shell.actor_table.all() if a.state == ALIVE]),
+            "address": self._shell.address,
+            "actors": dict(Counter(a.state for a in self._shell.actor_table.all())),
             "jobs": self._shell.jobs.rows(),
             "groups": self._shell.group_table.table(),
             "store": self._shell.books.address,
@@ -169,7 +202,7 @@ class ControlRequests:
         return {"actor": record.actor, "handle": record.handle}
 
     def _watch_actor(self, prefix: bytes, ask: Ask, actor: bytes) -> None:
-        self._shell.actor_table.watch(actor, ask.origin, time.monotonic())
+        self._shell.actor_table.watch(actor, ask.origin, self._shell.clock())
 
     def _kill_actor(self, prefix: bytes, ask: Ask, actor: bytes, no_restart: bool) -> _Later:
         record = self._shell.actor_table.get(actor)
@@ -237,7 +270,7 @@ class ControlRequests:
                 selectors=selectors,
                 soft_target=soft_target,
             ),
-            time.monotonic(),
+            self._shell.clock(),
         )
 
     def _watch_group(self, prefix: bytes, ask: Ask, group: bytes) -> bool | None:
@@ -254,7 +287,7 @@ class ControlRequests:
 
     def _remove_group(self, prefix: bytes, ask: Ask, group: bytes) -> _Later:
         self._shell.groups.when_freed(group, prefix, ask.token)
-        if self._shell.group_table.remove(group, time.monotonic()) is None:
+        if self._shell.group_table.remove(group, self._shell.clock()) is None:
             self._shell.groups.freed(group)
         return LATER
 

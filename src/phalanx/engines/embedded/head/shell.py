@@ -10,7 +10,7 @@ import random
 import secrets
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -20,12 +20,14 @@ from phalanx.control.groups import GroupTable
 from phalanx.control.nodes import HealthLimits, NodeDirectory, NodeRecord
 from phalanx.engines.embedded.head.actors import ActorShell
 from phalanx.engines.embedded.head.books import Books
+from phalanx.engines.embedded.head.events import EventGathering
 from phalanx.engines.embedded.head.groups import GroupShell
 from phalanx.engines.embedded.head.jobs import JobShell
 from phalanx.engines.embedded.head.requests import ControlRequests
 from phalanx.errors import StaleNodeError
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.node.bundle_table import Inventory
+from phalanx.observe import cluster_events
 from phalanx.protocol.cluster_messages import (
     Acked,
     ActorLost,
@@ -36,6 +38,7 @@ from phalanx.protocol.cluster_messages import (
     BundlesGone,
     Committed,
     EnvironmentKnown,
+    EventsTold,
     JobKnown,
     NodeDied,
     NodeReport,
@@ -48,6 +51,10 @@ from phalanx.protocol.cluster_messages import (
 )
 from phalanx.protocol.frames import decode_body, encode_body
 from phalanx.protocol.messages import ActorFailed, ActorLeaving, ActorReady, ActorUnreferenced
+from phalanx.resources.ports import RandomSource
+
+if TYPE_CHECKING:
+    from phalanx.engines.embedded.head.batch.shell import BatchShell
 
 _ALONE = HealthLimits(period_s=1e9, misses=1)
 """A node in the same process never dies alone."""
@@ -64,9 +71,15 @@ class ControlShell:
         books: Books | None = None,
         limits: HealthLimits | None = None,
         is_alone: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+        rng: RandomSource | None = None,
     ) -> None:
-        """`books` keeps what must outlive the process; None: nothing must."""
+        """`books` keeps what must outlive the process; None: nothing must. `wall` is the time of
+        day, in seconds since the epoch. `rng`: None for one that nobody foresees."""
         self.send_raw = send
+        self.clock = clock
+        self.wall = wall
         self.books = books or Books(None)
         self.is_alone = is_alone
         self.address = ""
@@ -75,13 +88,25 @@ class ControlShell:
         self.jobs = JobShell(self)
         self.groups = GroupShell(self)
         self.group_table = GroupTable(self.nodes.cluster, self.groups)
-        rng = random.Random(secrets.randbits(64))
-        self.actors = ActorShell(self, ActorPlacing(self.nodes.cluster, self.group_table, rng))
+        self.rng: RandomSource = rng or random.Random(secrets.randbits(64))
+        placing = ActorPlacing(self.nodes.cluster, self.group_table, self.rng)
+        self.actors = ActorShell(self, placing)
         self.actor_table = ActorTable(self.actors)
-        self._requests = ControlRequests(self)
-        self._connected: set[bytes] = set()
+        self.events = EventGathering(self)
+        self.batch_if_used: BatchShell | None = None
+        self.requests = ControlRequests(self)
+        self._connected: dict[bytes, None] = {}
         self._must_place = False
-        self.books.restore(self, time.monotonic())
+        self.books.restore(self, self.clock())
+
+    @property
+    def batch(self) -> BatchShell:
+        """Queues and gangs; imported when somebody first asks for any."""
+        if self.batch_if_used is None:
+            from phalanx.engines.embedded.head.batch.shell import BatchShell
+
+            self.batch_if_used = BatchShell(self)
+        return self.batch_if_used
 
     # ---- sending -----------------------------------------------------------------------------
 
@@ -115,17 +140,19 @@ class ControlShell:
 
     def join_alone(self, row: ViewRow) -> None:
         """The only node, in this process, is there."""
-        self._connected.add(row.prefix)
-        self.nodes.join(time.monotonic(), _record(row, "", 0))
+        self._connected[row.prefix] = None
+        self.nodes.join(self.clock(), _record(row, "", 0))
 
     def on_lost(self, prefix: bytes) -> None:
         """A node's connection has ended. It may come back."""
-        self._connected.discard(prefix)
-        self.nodes.disconnected(self._node_id(prefix), time.monotonic())
+        self._connected.pop(prefix, None)
+        self.events.node_gone(prefix)
+        self.nodes.disconnected(self._node_id(prefix), self.clock())
 
     def on_tick(self, now: float) -> None:
         """Time has passed."""
         self.nodes.tick(now)
+        self.events.tick(now)
         self.actor_table.tick(now)
         self.group_table.tick(now)
         if self._must_place:
@@ -133,22 +160,32 @@ class ControlShell:
             self.group_table.resources_changed(now)
             self.actors.look_again()
 
+    def on_round(self, now: float) -> float:
+        """All messages that had come are handled. When to call again, if nothing comes."""
+        batch = self.batch_if_used
+        if batch is None:
+            return float("inf")
+        batch.cycles.round(now)
+        return batch.cycles.wake_at
+
     def on_message(self, prefix: bytes, message: Any) -> None:  # noqa: PLR0912
         """A node says something."""
-        now = time.monotonic()
+        now = self.clock()
         match message:
             case Ask(method="join"):
                 self._join(prefix, message, now)
+            case NodeReport():
+                self._report(prefix, message, now)
+            case _ if prefix not in self._connected:
+                return  # it was given up: what it said before it knew that is void, as it is
             case Ask(method="leave"):
                 self.nodes.leave(self._node_id(prefix), message.args["reason"])
             case Ask():
-                self._requests.answer(prefix, message)
+                self.requests.answer(prefix, message)
             case Told():
                 for inner in decode_body(message.body):
                     self.on_message(prefix, inner)
                 self.books.when_written(lambda: self.send(prefix, Acked(message.token)))
-            case NodeReport():
-                self._report(prefix, message, now)
             case Via():
                 for inner in decode_body(message.body):
                     self._from_process(message.process, inner)
@@ -166,10 +203,14 @@ class ControlShell:
                 self.jobs.environments[message.key] = message
             case Prepared():
                 node = self._node_id(prefix)
+                if self.batch_if_used is not None:
+                    self.batch_if_used.placing.prepared(message)
                 self.group_table.prepared(node, message.group, message.attempt, message.ok, now)
             case Committed():
                 node = self._node_id(prefix)
                 self.group_table.committed(node, message.group, message.attempt, message.ok, now)
+            case EventsTold():
+                self.events.told(prefix, message)
             case BundlesGone():
                 self.group_table.returned(self._node_id(prefix), message.group, message.attempt)
 
@@ -188,6 +229,10 @@ class ControlShell:
         record = self.nodes.of_prefix(prefix)
         return "" if record is None else record.node_id
 
+    def gather_events(self, prefix: bytes, token: int) -> None:
+        """Answer with what all nodes recorded."""
+        self.events.gather(prefix, token, self._connected)
+
     # ---- nodes -------------------------------------------------------------------------------
 
     def _join(self, prefix: bytes, message: Ask, now: float) -> None:
@@ -196,14 +241,23 @@ class ControlShell:
         try:
             if row.prefix != prefix:
                 raise ValueError("a node joins under its own prefix")
-            record = self.nodes.join(now, _record(row, args["hostname"], args["epoch"]))
+            report = NodeReport(available=row.available, devices=row.devices)
+            record = self.nodes.join(now, _record(row, args["hostname"], args["epoch"]), report)
         except (StaleNodeError, ValueError) as error:
             self.send_raw(prefix, Answer(0, None, (type(error).__name__, str(error))))
             return
-        self._connected.add(prefix)
+        self._connected[prefix] = None
+        self.events.record(
+            cluster_events.NodeJoined(
+                at=time.time(),
+                node=prefix.hex(),
+                hostname=record.hostname,
+                epoch=record.epoch,
+            )
+        )
         version, rows = self.nodes.changes_since(0)
         self.send_raw(prefix, Answer(0, {"epoch": record.epoch, "version": version}))
-        self.send_raw(prefix, View(rows))
+        self.send_raw(prefix, View(rows, is_whole=True))
         self.jobs.node_joined(prefix)
         self.actors.node_joined(record, args["actors"])
         bundles = msgspec.convert(args["bundles"], Inventory)
@@ -225,6 +279,8 @@ class ControlShell:
             self.node_changed(record)
         if changed:
             self._must_place = True
+            if self.batch_if_used is not None:
+                self.batch_if_used.cycles.resources_changed()
 
     def node_changed(self, record: NodeRecord) -> None:
         """A node joined, drains, or has other totals (effect of the directory)."""
@@ -232,18 +288,26 @@ class ControlShell:
         if not self.is_alone:
             self.broadcast(View([self.nodes.row(record.node_id)]))
         self._must_place = True
+        if self.batch_if_used is not None:
+            self.batch_if_used.cycles.nodes_changed()
 
     def node_dead(self, record: NodeRecord, reason: str) -> None:
         """A node is given up: all that ran there is lost (effect of the directory)."""
-        now = time.monotonic()
+        now = self.clock()
         self.books.put_node(record)
         died = NodeDied(record.prefix, record.node_id, reason)
         self.broadcast(died, but=record.prefix)
         self.send(record.prefix, Answer(0, None, ("StaleNodeError", reason)))
-        self._connected.discard(record.prefix)
+        self._connected.pop(record.prefix, None)
+        self.events.node_gone(record.prefix)
+        self.events.record(
+            cluster_events.NodeDied(at=time.time(), node=record.prefix.hex(), reason=reason)
+        )
         self.actors.node_died(record, reason)
         self.jobs.node_died(record.prefix)
         self.group_table.node_gone(record.node_id, now)
+        if self.batch_if_used is not None:
+            self.batch_if_used.cycles.nodes_changed()
 
     def process_ended(self, process: bytes, is_driver: bool, now: float) -> None:
         """A driver or worker is gone: what it owned goes."""

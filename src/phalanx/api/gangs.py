@@ -1,0 +1,212 @@
+"""Gangs: members that start together or not at all, as tasks or as actors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import msgspec
+
+from phalanx.api.arguments import pack_arguments
+from phalanx.api.placement import encode_strategy
+from phalanx.api.session import engine_or_start
+from phalanx.engines.embedded.engine import EmbeddedEngine
+from phalanx.model.options import required_resources
+
+if TYPE_CHECKING:
+    from phalanx.api.actors import ActorClass
+    from phalanx.api.functions import RemoteFunction
+
+T = TypeVar("T")
+
+DEFAULT_QUEUE = "default"
+DEFAULT_GRACE_S = 5.0
+
+
+class GangOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How a gang is to be placed. Raises ValueError and TypeError for what cannot be."""
+
+    members: int
+    min_members: int | None = None
+    queue: str | None = None
+    priority: int | None = None
+    topology: str | None = None
+    ports: int = 1
+    grace_s: float = DEFAULT_GRACE_S
+
+    def __post_init__(self) -> None:
+        _whole("a gang's size", self.members, 1)
+        if self.min_members is not None:
+            _whole("min_members", self.min_members, 1)
+            if self.min_members > self.members:
+                raise ValueError(
+                    f"min_members={self.min_members} is more than the gang's {self.members}."
+                )
+        _whole("ports", self.ports, 1)
+        if isinstance(self.grace_s, bool) or not isinstance(self.grace_s, int | float):
+            raise TypeError(f"grace_s is a number of seconds, not {self.grace_s!r}.")
+        if not 0 <= self.grace_s < float("inf"):
+            raise ValueError(f"grace_s is 0 seconds or more, not {self.grace_s}.")
+
+    @property
+    def least(self) -> int:
+        """So many start, or nobody."""
+        return self.members if self.min_members is None else self.min_members
+
+
+class Gang(list[T], Generic[T]):
+    """A gang's references, or the handles of its actors, in the order of ranks."""
+
+    def __init__(self, members: Iterable[T], name: str, group: bytes) -> None:
+        super().__init__(members)
+        self.name = name
+        """What listings call it."""
+        self.group = group
+
+    def wait_started(self, timeout_s: float | None = None) -> bool:
+        """Wait until it has its places; False when that took longer, or it ended before."""
+        from phalanx.errors import GetTimeoutError
+
+        runtime = engine_or_start().runtime
+        try:
+            started: bool = runtime.request("wait_group", timeout_s=timeout_s, group=self.group)
+        except GetTimeoutError:
+            return False
+        return started
+
+    def cancel(self) -> None:
+        """End it: members that wait never start, and those that run are ended."""
+        members = list(range(len(self)))
+        engine_or_start().request("batch.end_members", group=self.group, indexes=members)
+
+    def __repr__(self) -> str:
+        return f"Gang({self.name}, {super().__repr__()})"
+
+
+class GangedFunction:
+    """A remote function whose calls start a gang of tasks: all of its minimum, or none."""
+
+    def __init__(
+        self, function: RemoteFunction[Any, Any], options: Mapping[str, Any], gang: GangOptions
+    ) -> None:
+        _check_options(options)
+        returns = options.get("num_returns")
+        if returns is not None and (not isinstance(returns, int) or returns < 1):
+            raise ValueError(f"A gang's members return values: num_returns={returns!r} is none.")
+        self._function = function
+        self._options = dict(options)
+        self._gang = gang
+
+    def remote(self, *args: Any, **kwargs: Any) -> Gang[Any]:
+        """Start the gang; every member is called with the same arguments. One reference a member.
+
+        Raises QueueUnavailableError for a queue that takes no work, and GangInfeasibleError for
+        a gang that the cluster could never hold.
+        """
+        engine = engine_or_start()
+        function = self._function
+        function._arity.check(function._name, args, kwargs)
+        needs = required_resources(self._options, default_cpus=1)
+        template = function._resolve(engine, self._options)
+        payload, inputs, pins = pack_arguments(engine.runtime, function._name, args, kwargs)
+        name, group = _create(engine, template.name, self._gang, self._options, needs)
+        templates = [
+            msgspec.structs.replace(
+                template,
+                key=msgspec.structs.replace(
+                    template.key, strategy=encode_strategy(_in_gang(group, index)), once=True
+                ),
+            )
+            for index in range(self._gang.members)
+        ]
+        refs = engine.runtime.tasks.gangs.start(
+            group, templates, self._gang.least, payload, inputs, pins
+        )
+        engine.runtime.flush()
+        return Gang(refs, name, group)
+
+
+class GangedActorClass:
+    """An actor class whose instances are made as a gang."""
+
+    def __init__(
+        self, actor_class: ActorClass[Any], options: Mapping[str, Any], gang: GangOptions
+    ) -> None:
+        _check_options(options)
+        if options.get("name") or options.get("lifetime") == "detached":
+            raise ValueError("The actors of a gang have no names, and end with their driver.")
+        self._actor_class = actor_class
+        self._options = dict(options)
+        self._gang = gang
+
+    def remote(self, *args: Any, **kwargs: Any) -> Gang[Any]:
+        """Start the actors, each made with these arguments; their handles in the order of ranks.
+
+        Raises QueueUnavailableError for a queue that takes no work, and GangInfeasibleError for
+        a gang that the cluster could never hold.
+        """
+        engine = engine_or_start()
+        needs = required_resources(self._options, default_cpus=1)
+        name, group = _create(engine, self._actor_class.__name__, self._gang, self._options, needs)
+        handles = [
+            self._actor_class._create(
+                {**self._options, "scheduling_strategy": _InGang(group, index)}, args, kwargs
+            )
+            for index in range(self._gang.members)
+        ]
+        return Gang(handles, name, group)
+
+
+class _InGang:
+    """The strategy of one member: its own bundle."""
+
+    def __init__(self, group: bytes, index: int) -> None:
+        self._wire = _in_gang(group, index)
+
+    def to_wire(self, resources: Mapping[str, float]) -> dict[str, Any]:
+        """See Strategy."""
+        return self._wire
+
+
+def _in_gang(group: bytes, index: int) -> dict[str, Any]:
+    return {"group": group.hex(), "bundle": index, "capture": False}
+
+
+def _create(
+    engine: EmbeddedEngine,
+    name: str,
+    gang: GangOptions,
+    options: Mapping[str, Any],
+    needs: dict[str, float],
+) -> tuple[str, bytes]:
+    if not needs:
+        raise ValueError("A gang's members hold something: give num_cpus above 0, or resources.")
+    group = os.urandom(14) + engine.runtime.process_id[12:]
+    priority = gang.priority if gang.priority is not None else options.get("priority")
+    answer = engine.request(
+        "batch.create_gang",
+        group=group,
+        name=name,
+        queue=gang.queue or options.get("queue") or DEFAULT_QUEUE,
+        priority=priority or 0,
+        needs=[needs] * gang.members,
+        least=gang.least,
+        topology=gang.topology or "",
+        ports=gang.ports,
+        grace_s=float(gang.grace_s),
+    )
+    return answer["name"], group
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    for key in ("scheduling_strategy", "placement_group", "label_selector", "max_calls"):
+        if options.get(key) is not None and options[key] != "default":
+            raise ValueError(f"{key} does not go with a gang: its queue decides where it runs.")
+
+
+def _whole(what: str, value: Any, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{what} is a whole number, not {value!r}.")
+    if value < least:
+        raise ValueError(f"{what} is at least {least}, not {value}.")

@@ -1,0 +1,38 @@
+"""How far a gang came when it was tried and taken back: what its explanation is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from phalanx.batch import jobs as j
+from phalanx.batch.jobs import Job
+from phalanx.batch.plan import Rejection
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """`placed` tasks had room (or need none) when `failed` was the first that had none (-1: it was
+    not a task that failed); `why` is what a quota said of it. `roles` and `subgroups` tell how many
+    of each were lacking."""
+
+    placed: int
+    failed: int = -1
+    why: tuple[Rejection, ...] = ()
+    roles: Mapping[str, int]
+    subgroups: Mapping[str, int]
+
+
+def attempt_of(
+    job: Job, failed: int = -1, why: tuple[Rejection, ...] = (), *, besides: int = 0
+) -> Attempt:
+    """The attempt as the job stands before it is taken back; `besides`: tasks that could have been
+    placed, though none was."""
+    placed = job.min_available - job.shortfall() + job.counts[j.PIPELINED] + besides
+    return Attempt(
+        placed=placed,
+        failed=failed,
+        why=why,
+        roles=job.roles_short(pipelined=True),
+        subgroups=job.subjobs_short(pipelined=True),
+    )

@@ -1,0 +1,24 @@
+"""How many devices of a node are told apart: an amount in a snapshot is a number, not a machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from phalanx.batch.amounts import Counts
+from phalanx.batch.session import Session
+
+
+def told_apart(session: Session, plugin: str, counts: Sequence[int] | Counts, most: int) -> Counts:
+    """Each node's count of devices, `most` where it is larger; then the plan has a warning."""
+    given = np.asarray(counts, dtype=np.int64)
+    large = np.flatnonzero(given > most)
+    if len(large):
+        node = session.cluster.node_names[int(large[0])]
+        others = f" (and {len(large) - 1} more nodes)" if len(large) > 1 else ""
+        session.warn(
+            f"{plugin}: node {node}{others} has {int(given[large[0]])} devices; "
+            f"the first {most} of a node are used"
+        )
+    return np.minimum(given, most)

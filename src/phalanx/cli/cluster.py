@@ -1,0 +1,111 @@
+"""`phalanx status`, `nodes`, `drain`, `set-resource`: a running cluster, seen and changed."""
+
+from __future__ import annotations
+
+import json as json_module
+import sys
+import time
+from typing import Annotated, Any
+
+import typer
+
+from phalanx.cli.cluster_view import as_data, node_data, nodes_text, status_text
+from phalanx.cli.reach import NOT_FOUND, USAGE, ask, fail
+from phalanx.model.lifecycle import DEAD
+
+_EVERY_S = 2.0
+_CLEAR = "\x1b[H\x1b[2J"
+
+Address = Annotated[
+    str | None, typer.Option(help="HOST:PORT of the head (PHALANX_ADDRESS, or the one here).")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+Node = Annotated[str, typer.Argument(help="Its id, or how that begins.")]
+
+
+def status(
+    address: Address = None,
+    json: Json = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Again every two seconds, until Ctrl-C.")
+    ] = False,
+) -> None:
+    """Show a cluster: its nodes, what is used, actors, placement groups, jobs."""
+    while True:
+        found = ask(address, "status")
+        if watch and not json and sys.stdout.isatty():
+            typer.echo(_CLEAR, nl=False)
+        typer.echo(_shown(found, json, is_short=watch))
+        if not watch:
+            return
+        sys.stdout.flush()
+        time.sleep(_EVERY_S)
+
+
+def _shown(found: dict[str, Any], json: bool, is_short: bool) -> str:
+    from phalanx import __version__
+
+    if json:
+        data = as_data(found, __version__)
+        return json_module.dumps(data, indent=None if is_short else 1)
+    return status_text(found, __version__)
+
+
+def nodes(address: Address = None, json: Json = False) -> None:
+    """List all nodes, the dead of late too, and why they are as they are."""
+    rows = ask(address, "status")["nodes"]
+    if json:
+        typer.echo(json_module.dumps([node_data(row) for row in rows], indent=1))
+    else:
+        typer.echo(nodes_text(rows))
+
+
+def drain(
+    node: Node,
+    reason: Annotated[str, typer.Option(help="Shown to everybody.")] = "it was asked to drain",
+    address: Address = None,
+) -> None:
+    """Give a node nothing new; what runs there goes on. Exit 3 when there is no such node."""
+    node_id = _find(address, node)
+    is_new = ask(address, "drain_node", node_id=node_id, reason=reason)
+    typer.echo(f"Node {node_id} {'drains' if is_new else 'drains already'}.")
+
+
+def set_resource(
+    node: Node,
+    totals: Annotated[list[str], typer.Argument(help="NAME=AMOUNT, one or more.")],
+    address: Address = None,
+) -> None:
+    """Set what a node has of a resource from now on; 0 takes it away.
+
+    It may be less than is in use: what runs goes on, and nothing more starts until it is back
+    within the total.
+    """
+    amounts: dict[str, float] = {}
+    for text in totals:
+        name, _, value = text.rpartition("=")
+        try:
+            amounts[name] = float(value)
+        except ValueError:
+            name = ""
+        if not name:
+            fail(f"A total is NAME=AMOUNT, as CPU=4, not {text!r}.", USAGE)
+    node_id = _find(address, node)
+    ask(address, "set_totals", node_id=node_id, totals=amounts)
+    typer.echo(f"Node {node_id} has {' '.join(totals)}.")
+
+
+def _find(address: str | None, beginning: str) -> str:
+    """The id of the only living node whose id begins so; a dead one only when it is in full."""
+    rows: list[dict[str, str]] = ask(address, "status")["nodes"]
+    known = {row["node_id"]: row["state"] for row in rows}
+    if beginning in known:
+        return beginning
+    alive = [one for one, state in known.items() if state != DEAD and one.startswith(beginning)]
+    if not alive:
+        fail(
+            f"No living node's id begins with {beginning!r}: `phalanx nodes` lists them.", NOT_FOUND
+        )
+    if len(alive) > 1:
+        fail(f"{len(alive)} nodes begin with {beginning!r}: {', '.join(alive)}.", USAGE)
+    return alive[0]

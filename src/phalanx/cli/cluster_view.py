@@ -1,0 +1,132 @@
+"""What `phalanx status` and `phalanx nodes` print of a head's answer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime, timezone
+from typing import Any
+
+from phalanx.cli.table import amount, safe, size, table
+from phalanx.model.lifecycle import ALIVE, DEAD, DRAINING
+
+SHORT = 12
+"""Digits of a node's id that are shown; `phalanx drain` takes any beginning that is unique."""
+_BYTES = ("memory", "object_store_memory")
+_OWN_LABEL = "ray.io/node-id"
+_COLUMNS = (
+    *("NODE", "STATE", "ADDRESS", "CPU", "GPU", "MEMORY", "OBJECTS"),
+    *("RUNS", "WAITS", "LABELS", "REASON"),
+)
+"""Of each resource what is used, of how much; leases that run; workers that are waited for."""
+
+
+def as_data(status: dict[str, Any], version: str) -> dict[str, Any]:
+    """The answer for machines; times in ISO 8601."""
+    return {
+        "format": "phalanx-status/1",
+        "version": version,
+        "address": status["address"],
+        "store": status["store"],
+        "nodes": [node_data(row) for row in status["nodes"]],
+        "resources": {
+            name: {"used": used, "total": total}
+            for name, (used, total) in sums(status["nodes"]).items()
+        },
+        "actors": status["actors"],
+        "placement_groups": status["groups"],
+        "jobs": [{**job, "start_time": _iso(job["start_time"])} for job in status["jobs"]],
+    }
+
+
+def node_data(row: dict[str, Any]) -> dict[str, Any]:
+    """One node for machines."""
+    return {
+        "node_id": row["node_id"],
+        "state": row["state"],
+        "reason": row["reason"],
+        "host": row["host"],
+        "port": row["port"],
+        "hostname": row["hostname"],
+        "total": row["total"],
+        "available": row["available"],
+        "labels": row["labels"],
+        "running": row["running"],
+        "waiting": row["queue_length"],
+    }
+
+
+def sums(rows: list[dict[str, Any]]) -> dict[str, tuple[float, float]]:
+    """(used, total) of each resource over the nodes that are not dead."""
+    found: dict[str, tuple[float, float]] = {}
+    for row in rows:
+        if row["state"] == DEAD:
+            continue
+        for name, total in row["total"].items():
+            used, whole = found.get(name, (0.0, 0.0))
+            taken = max(total - row["available"].get(name, 0), 0)
+            found[name] = (round(used + taken, 4), round(whole + total, 4))
+    return found
+
+
+def status_text(status: dict[str, Any], version: str) -> str:
+    """One screen."""
+    states = Counter(row["state"] for row in status["nodes"])
+    lines = [
+        f"Phalanx {version}, head at {status['address']}, store {safe(status['store'])}",
+        f"nodes: {states[ALIVE]} alive, {states[DRAINING]} draining, {states[DEAD]} dead",
+        "",
+        nodes_text([row for row in status["nodes"] if row["state"] != DEAD]),
+        "",
+        "used/total:",
+    ]
+    for name, (used, total) in sums(status["nodes"]).items():
+        if not name.startswith("node:"):
+            lines.append(f"  {safe(name)} {_used(name, used, total)}")
+    actors = {state: count for state, count in status["actors"].items() if state != DEAD}
+    lines += [
+        f"actors: {_counted(actors)}",
+        f"placement groups: {_counted(Counter(g['state'] for g in status['groups']))}",
+        f"jobs: {len(status['jobs'])} running",
+    ]
+    return "\n".join(lines)
+
+
+def nodes_text(rows: list[dict[str, Any]]) -> str:
+    """One line a node."""
+    return table(_COLUMNS, [_node_line(row) for row in rows])
+
+
+def _node_line(row: dict[str, Any]) -> list[str]:
+    def used(name: str) -> str:
+        total = row["total"].get(name, 0)
+        if row["state"] == DEAD or not total:
+            return "-"
+        return _used(name, total - row["available"].get(name, 0), total)
+
+    labels = {k: v for k, v in row["labels"].items() if k != _OWN_LABEL}
+    return [
+        row["node_id"][:SHORT],
+        row["state"].lower(),
+        f"{row['host']}:{row['port']}",
+        used("CPU"),
+        used("GPU"),
+        used("memory"),
+        used("object_store_memory"),
+        str(row["running"]),
+        str(row["queue_length"]),
+        ",".join(f"{k}={v}" for k, v in labels.items()) or "-",
+        row["reason"] or "-",
+    ]
+
+
+def _used(name: str, used: float, total: float) -> str:
+    shown = size if name in _BYTES else amount
+    return f"{shown(max(used, 0))}/{shown(total)}"
+
+
+def _counted(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count} {state}" for state, count in sorted(counts.items())) or "none"
+
+
+def _iso(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="milliseconds")

@@ -1,0 +1,70 @@
+"""How commands reach the daemons of this machine, and what they say when they cannot."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NoReturn
+
+import typer
+
+FAILED = 1
+USAGE = 2
+NOT_FOUND = 3
+NOT_ALLOWED = 4
+
+ANSWER_S = 10.0
+
+
+def fail(text: str, code: int = FAILED) -> NoReturn:
+    """End the command with one sentence for people on its standard error."""
+    typer.echo(text, err=True)
+    raise typer.Exit(code)
+
+
+def ask(address: str | None, method: str, **args: Any) -> Any:
+    """The answer of a cluster's head, through whichever daemon of it runs on this machine.
+
+    `address` None takes PHALANX_ADDRESS, else the only cluster that runs here. Ends the command
+    when there is none.
+    """
+    from phalanx.engines.embedded.visitor import ask_daemon
+    from phalanx.errors import PhalanxError
+
+    troubles = []
+    for session, daemon in _daemons(address):
+        try:
+            return ask_daemon(session, daemon, method, timeout_s=ANSWER_S, **args)
+        except (ConnectionError, TimeoutError) as error:
+            troubles.append(str(error))
+        except ValueError as error:
+            fail(str(error), NOT_FOUND if "does not exist" in str(error) else USAGE)
+        except (TypeError, PhalanxError) as error:
+            fail(str(error))
+    fail(f"The head gives no answer: {'; '.join(troubles)}.")
+
+
+def _daemons(address: str | None) -> list[tuple[Any, Any]]:
+    from phalanx.engines.embedded.daemons import local_daemons, numeric_address
+
+    address = address or os.environ.get("PHALANX_ADDRESS") or None
+    try:
+        wanted = None if address in (None, "auto", "local") else numeric_address(str(address))
+    except ValueError as error:
+        fail(str(error), USAGE)
+    except ConnectionError as error:
+        fail(str(error))
+    found = local_daemons(wanted)
+    if not found:
+        of = f" of the cluster at {wanted}" if wanted else ""
+        fail(
+            f"No head and no node{of} runs on this machine under this user. `phalanx start --head` "
+            "starts a cluster, `phalanx start --address HOST:PORT` joins one."
+        )
+    clusters = sorted({one.address for _, one in found})
+    if len(clusters) > 1:
+        fail(
+            f"Nodes of {len(clusters)} clusters run here: say which is meant by --address, one of "
+            f"{', '.join(clusters)}.",
+            USAGE,
+        )
+    return found

@@ -1,0 +1,335 @@
+"""`phalanx start` and `phalanx stop`: heads and nodes on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import json
+import os
+import socket
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from phalanx.cli.cluster_view import SHORT
+from phalanx.cli.reach import FAILED, NOT_ALLOWED, USAGE, fail
+from phalanx.cli.table import amount, size
+
+if TYPE_CHECKING:
+    from phalanx.api.amounts import NodeAmounts
+    from phalanx.engines.embedded.daemons import Daemon
+
+PORT = 6380
+"""Where a head listens unless told otherwise."""
+_NODE_ID = "ray.io/node-id"
+
+
+class GlobalScheduler(str, Enum):
+    """See `SpillOptions`."""
+
+    hybrid = "hybrid"
+    least_waiting = "least-waiting"
+
+
+def default_store() -> str:
+    """Where a head keeps its tables unless told otherwise; `phalanx stop` deletes it."""
+    home = os.path.expanduser("~")
+    return os.path.join(home, ".phalanx", "store", f"{socket.gethostname()}.db")
+
+
+def start(
+    head: Annotated[
+        bool, typer.Option("--head", help="Start a cluster: its head, and a node here.")
+    ] = False,
+    address: Annotated[
+        str | None, typer.Option(help="Start a node here that joins the head at HOST:PORT.")
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="This machine's address under which others reach it.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help=f"Of the head ({PORT}), or of the node (any)."),
+    ] = None,
+    store: Annotated[
+        list[str] | None,
+        typer.Option(help="Where the head keeps its tables: a path, redis://HOST:PORT or memory."),
+    ] = None,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(help="When a silent node is dead, NAME=SECONDS: period_s, misses, ..."),
+    ] = None,
+    num_cpus: Annotated[int | None, typer.Option(help="Default: what this machine has.")] = None,
+    num_gpus: Annotated[int | None, typer.Option(help="Default: what this machine has.")] = None,
+    resources: Annotated[
+        str | None, typer.Option(help="Further amounts, as JSON: '{\"TPU\": 4}'.")
+    ] = None,
+    labels: Annotated[
+        list[str] | None, typer.Option(help="KEY=VALUE of this node; several with commas.")
+    ] = None,
+    object_store_memory: Annotated[
+        int | None, typer.Option(help="Bytes of the node's object store.")
+    ] = None,
+    topology: Annotated[
+        str, typer.Option(help="How the GPUs are wired: a known machine, as dgx_h100.")
+    ] = "",
+    global_scheduler: Annotated[
+        GlobalScheduler, typer.Option(help="Who gets what this node cannot start at once.")
+    ] = GlobalScheduler.hybrid,
+    spill_threshold: Annotated[
+        int, typer.Option(min=0, help="So many may wait here before other nodes are asked.")
+    ] = 0,
+    token_file: Annotated[
+        str, typer.Option(help="The cluster's token (PHALANX_TOKEN_FILE, ~/.phalanx/token).")
+    ] = "",
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="No TLS between machines: see docs/security.md.")
+    ] = False,
+) -> None:
+    """Start a cluster (--head) or join one (--address). Exit 2: wrong usage, 4: wrong token."""
+    if head == (address is not None):
+        fail("Say either --head, to start a cluster, or --address HOST:PORT, to join one.", USAGE)
+    if address is not None and (store or limit):
+        fail("--store and --limit belong to the head.", USAGE)
+    _check_host(host)
+    node = {
+        "labels": _labels(labels or []),
+        "host": host,
+        "token_file": os.path.abspath(token_file) if token_file else "",
+        "insecure": insecure,
+        "global_scheduler": global_scheduler.value,
+        "spill_threshold": spill_threshold,
+    }
+    amounts = {
+        "num_cpus": num_cpus,
+        "num_gpus": num_gpus,
+        "resources": _resources(resources),
+        "object_store_memory": object_store_memory,
+    }
+    with _told():
+        if address is None:
+            limits = _limits(limit or [])
+            _start_head(node, amounts, topology, PORT if port is None else port, store, limits)
+        else:
+            _join(address, {**node, "port": port or 0}, amounts, topology)
+
+
+def stop(
+    force: Annotated[bool, typer.Option("--force", help="Kill at once, in no order.")] = False,
+) -> None:
+    """End this user's heads and nodes on this machine."""
+    from phalanx.engines.embedded.daemons import stop_all
+    from phalanx.storage.errors import StorageInUseError
+    from phalanx.storage.sqlite import delete
+
+    ended = stop_all(force=force)
+    for one in ended:
+        name = f"node {one.node_id[:SHORT]}" if one.kind == "node" else "head"
+        typer.echo(f"Ended the {name} of the cluster at {one.address}.")
+    if not ended:
+        typer.echo("No head and no node runs on this machine under this user.")
+    with contextlib.suppress(StorageInUseError):  # a head with another runtime directory
+        if delete(default_store()):
+            typer.echo(f"Deleted {default_store()}: the next head begins anew.")
+
+
+# ---- what start does ---------------------------------------------------------------------------
+
+
+def _start_head(
+    node: dict[str, Any],
+    amounts: dict[str, Any],
+    topology: str,
+    port: int,
+    store: list[str] | None,
+    limits: dict[str, float],
+) -> None:
+    from phalanx.engines.embedded.cluster_token import default_path
+    from phalanx.engines.embedded.daemons import HeadOptions, local_daemons, start_head
+
+    of_node = _amounts(amounts, topology, node["host"], is_first=True)
+    running = [one for _, one in local_daemons() if one.kind == "head"]
+    if running:
+        fail(
+            f"A head runs here already, at {running[0].address}: `phalanx status` shows it, "
+            "`phalanx stop` ends it."
+        )
+    addresses = tuple(store or [default_store()])
+    is_again = store is None and os.path.exists(default_store())
+    started = start_head(
+        HeadOptions(
+            host=node["host"],
+            port=port,
+            token_file=node["token_file"],
+            insecure=node["insecure"],
+            store=addresses,
+            limits=limits,
+        )
+    )
+    where = started.told.address
+    typer.echo(f"Head at {where}; its store is {_store_name(addresses)}.")
+    if is_again:
+        typer.echo("The store is that of a head which ended without `phalanx stop`: it goes on.")
+    here = [one for _, one in local_daemons(where) if one.kind == "node"]
+    if here:
+        typer.echo(f"Node {here[0].node_id[:SHORT]} runs here already, and joins it again.")
+    else:
+        try:
+            _start_node(where, node, of_node)
+        except BaseException:
+            started.stop()
+            raise
+    token = node["token_file"] or default_path()
+    typer.echo(_what_next(where, token, node["insecure"]))
+
+
+def _join(address: str, node: dict[str, Any], amounts: dict[str, Any], topology: str) -> None:
+    from phalanx.engines.embedded.daemons import numeric_address, split_address
+
+    where = numeric_address(address)
+    is_far = not ipaddress.ip_address(split_address(where)[0]).is_loopback
+    if is_far and ipaddress.ip_address(node["host"]).is_loopback:
+        fail(
+            f"The head at {where} is on another machine, and this node would listen on "
+            f"{node['host']}, where the other nodes cannot reach it: say --host and this machine's "
+            "address.",
+            USAGE,
+        )
+    _start_node(where, node, _amounts(amounts, topology, node["host"], is_first=False))
+
+
+def _start_node(where: str, node: dict[str, Any], amounts: NodeAmounts) -> Daemon:
+    from phalanx.engines.embedded.daemons import NodeOptions, start_node
+
+    started = start_node(
+        NodeOptions(
+            head=where,
+            resources=amounts.resources,
+            object_store_bytes=amounts.object_store_bytes,
+            topology=amounts.topology,
+            **node,
+        )
+    )
+    has = ", ".join(
+        f"{name} {size(value) if 'memory' in name else amount(value)}"
+        for name, value in amounts.resources.items()
+        if not name.startswith("node:")
+    )
+    typer.echo(f"Node {started.told.node_id[:SHORT]} joined the cluster at {where}: {has}.")
+    return started
+
+
+def _amounts(amounts: dict[str, Any], topology: str, host: str, is_first: bool) -> NodeAmounts:
+    from phalanx.api.amounts import check_amounts, node_amounts
+
+    check_amounts(
+        amounts["num_cpus"],
+        amounts["num_gpus"],
+        amounts["resources"],
+        None,
+        amounts["object_store_memory"],
+    )
+    return node_amounts(**amounts, topology=topology, host=host, is_first=is_first)
+
+
+def _what_next(where: str, token: str, is_insecure: bool) -> str:
+    host = where.rpartition(":")[0].strip("[]")
+    is_local = ipaddress.ip_address(host).is_loopback
+    join = f"phalanx start --address {where}"
+    if not is_local:
+        join += " --host THAT_MACHINES_ADDRESS" + (" --insecure" if is_insecure else "")
+    lines = [
+        "",
+        "From Python on this machine:  phalanx.init()",
+        f"Another node:                 {join}",
+        "The cluster:                  phalanx status",
+        "The end:                      phalanx stop",
+        "",
+    ]
+    if is_local:
+        lines.append(
+            "It listens on this machine alone. For other machines start it with --host and this "
+            "machine's address."
+        )
+    else:
+        lines.append(f"Other machines need the token first: copy {token} there, mode 0600.")
+    lines.append(f"The token is in {token}. Who has it can run anything here.")
+    return "\n".join(lines)
+
+
+def _store_name(addresses: tuple[str, ...]) -> str:
+    from phalanx.engines.embedded.head.process import storage_name
+
+    return storage_name(addresses)
+
+
+@contextlib.contextmanager
+def _told() -> Any:
+    """Turn what can go wrong into one sentence and an exit code."""
+    from phalanx.errors import AuthenticationError, PhalanxError
+
+    try:
+        yield
+    except AuthenticationError as error:
+        fail(_sentence(error), NOT_ALLOWED)
+    except (TypeError, ValueError) as error:
+        fail(_sentence(error), USAGE)
+    except (PhalanxError, OSError) as error:
+        fail(_sentence(error), FAILED)
+
+
+def _sentence(error: BaseException) -> str:
+    text = str(error) or type(error).__name__
+    return text[0].upper() + text[1:] if text.split()[0].isalpha() else text
+
+
+# ---- arguments ---------------------------------------------------------------------------------
+
+
+def _check_host(host: str) -> None:
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        fail(f"--host is a numeric address of this machine, as 10.0.0.1, not {host!r}.", USAGE)
+    if address.is_unspecified:
+        fail(f"--host is told to the other nodes, and they cannot reach {host}: name one.", USAGE)
+
+
+def _labels(texts: list[str]) -> dict[str, str]:
+    pairs = [one.partition("=") for text in texts for one in text.split(",") if one]
+    for key, equals, _ in pairs:
+        if not key or not equals or key == _NODE_ID:
+            fail(f"--labels takes KEY=VALUE, and KEY is not {_NODE_ID}; not {key!r}.", USAGE)
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def _resources(text: str | None) -> dict[str, float] | None:
+    if text is None:
+        return None
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        fail(f"--resources takes a JSON object, as '{{\"TPU\": 4}}', not {text}.", USAGE)
+    return found
+
+
+def _limits(texts: list[str]) -> dict[str, float]:
+    import msgspec
+
+    from phalanx.control.nodes import HealthLimits
+
+    names = HealthLimits.__struct_fields__
+    found: dict[str, float] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if name not in names or not equals:
+            fail(f"--limit takes NAME=NUMBER, and NAME is one of {', '.join(names)}.", USAGE)
+        try:
+            found[name] = int(value) if name == "misses" else float(value)
+        except ValueError:
+            fail(f"--limit {name} is a number, not {value!r}.", USAGE)
+    msgspec.convert(found, HealthLimits)
+    return found

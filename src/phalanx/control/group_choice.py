@@ -1,0 +1,25 @@
+"""Nodes for the bundles of a group, or why no cluster of this shape has room for them."""
+
+from __future__ import annotations
+
+from phalanx.policies.bundles.domain import pick_bundles
+from phalanx.policies.bundles.request import BundleRejection, BundleRequest, BundlesPlaced
+from phalanx.resources.quantities import from_units
+from phalanx.scheduling.cluster_nodes import ClusterNodes
+
+
+def pick_nodes(cluster: ClusterNodes, request: BundleRequest) -> BundlesPlaced | BundleRejection:
+    """As the strategy picks; infeasible also where the bundles exceed all nodes together."""
+    outcome = pick_bundles(cluster.view, request)
+    if isinstance(outcome, BundlesPlaced) or outcome.reason == "infeasible":
+        return outcome
+    nodes = cluster.view.nodes
+    usable = nodes.is_schedulable
+    asked = request.summed()
+    has = {name: int(nodes.column(nodes.total, name)[usable].sum()) for name in asked}
+    lacking = {name: from_units(asked[name]) for name in asked if asked[name] > has[name]}
+    if not lacking:
+        return outcome
+    there = {name: from_units(has[name]) for name in lacking}
+    detail = f"it asks for {lacking} in all and the cluster has {there}"
+    return BundleRejection(reason="infeasible", detail=detail)

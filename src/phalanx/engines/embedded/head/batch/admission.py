@@ -1,0 +1,74 @@
+"""Letting a gang in: what is asked for is checked before anything is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from phalanx.control.jobs.gang_size import most_members, why_none
+from phalanx.engines.embedded.head.batch.gangs import WAITING, Gang
+from phalanx.engines.embedded.head.batch.world import topology_of
+from phalanx.errors import GangInfeasibleError
+
+
+def admitted(
+    *,
+    group: bytes,
+    creator: bytes,
+    created: float,
+    limits: Mapping[str, float],
+    nodes: Sequence[Mapping[str, float]],
+    name: str,
+    queue: str,
+    needs: list[dict[str, float]],
+    least: int,
+    priority: int = 0,
+    topology: str = "",
+    ports: int = 1,
+    grace_s: float = 0.0,
+) -> Gang:
+    """The gang, with all its members waiting.
+
+    `limits`: what its queue may use at most; `nodes`: what each node has in all. Raises
+    GangInfeasibleError for one that these nodes can never hold, and ValueError for a topology
+    that there is not.
+    """
+    _check_size(name, queue, needs, least, limits, nodes)
+    return Gang(
+        group=group,
+        name=f"{name}-{group[:6].hex()}",
+        queue=queue,
+        priority=priority,
+        least=least,
+        needs=needs,
+        creator=creator,
+        created=created,
+        topology=topology_of(topology),
+        port_count=max(ports, 1),
+        grace_s=grace_s,
+        states=[WAITING] * len(needs),
+    )
+
+
+def _check_size(
+    name: str,
+    queue: str,
+    needs: list[dict[str, float]],
+    least: int,
+    limits: Mapping[str, float],
+    nodes: Sequence[Mapping[str, float]],
+) -> None:
+    most = most_members(needs[:least], nodes, limits)
+    if most >= least:
+        return
+    why = why_none(needs[0], nodes)
+    if not why and most < most_members(needs[:least], nodes):
+        said = ", ".join(f"{amount:g} {resource}" for resource, amount in limits.items())
+        why = f"queue {queue} may use {said} at most"
+    elif not why:
+        asks = ", ".join(f"{amount:g} {resource}" for resource, amount in needs[0].items())
+        where = "its only node" if len(nodes) == 1 else f"its {len(nodes)} nodes"
+        why = f"each asks for {asks}, and {where} hold no more side by side"
+    raise GangInfeasibleError(
+        f"gang {name} needs {least} members at once and could never have more than {most} here: "
+        f"{why}."
+    )

@@ -1,0 +1,181 @@
+"""When the scheduler runs, and what it looks at.
+
+Cycles run when something changed and something waits, and take no more than a part of the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from phalanx.batch.config import Configuration, parse_volcano
+from phalanx.batch.plan import Plan
+from phalanx.batch.registry import known_plugins
+from phalanx.batch.specs import QueueSpec, Snapshot, TaskSpec
+from phalanx.engines.embedded.head.batch.gangs import Gang, task_specs
+from phalanx.engines.embedded.head.batch.ledger import Ledger
+from phalanx.engines.embedded.head.batch.queues import Queues
+from phalanx.engines.embedded.head.batch.world import hypernodes, node_specs, taken_by_others
+
+if TYPE_CHECKING:
+    from phalanx.engines.embedded.head.shell import ControlShell
+
+CONFIGURATION = """\
+actions: "allocate, preempt, reclaim, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+    enablePreemptable: false
+    enableReclaimable: false
+  - name: conformance
+- plugins:
+  - name: whole-gang
+  - name: predicates
+  - name: capacity
+    enableHierarchy: true
+  - name: binpack
+"""
+"""Evictions take whole gangs; weights say what queues deserve (`control.jobs.shares`)."""
+LEAST_PAUSE_S = 0.001
+PAUSE = 2.0
+"""Between two cycles lies at least so many times what the last one took."""
+LEAST_EVICTION_PAUSE_S, EVICTION_PAUSE = 0.05, 10.0
+"""The same between two cycles that may take places away."""
+REPORTS_PAUSE_S = 0.02
+"""When only nodes' reports have changed, cycles are this far apart."""
+NEVER = float("inf")
+
+
+class Cycles:
+    """Runs the scheduler; `apply` does what it decides."""
+
+    def __init__(self, shell: ControlShell, queues: Queues, apply: Callable[[Plan], None]) -> None:
+        self._shell = shell
+        self._queues = queues
+        self._apply = apply
+        self._config: Configuration = parse_volcano(CONFIGURATION, known_plugins())
+        self.ledger = Ledger(shell, self._config, self.truth)
+        self._next = NEVER
+        self._not_before = self._no_eviction_before = 0.0
+        self._busy: frozenset[str] = frozenset()
+        """The queues that had work when shares were worked out last."""
+
+    # ---- what has changed --------------------------------------------------------------------
+
+    def soon(self, within_s: float = 0.0) -> None:
+        """Something changed: a cycle is due."""
+        self._next = min(self._next, self._shell.clock() + within_s)
+
+    def resources_changed(self) -> None:
+        """Nodes report that something is free, or not."""
+        self.soon(REPORTS_PAUSE_S)
+
+    def nodes_changed(self) -> None:
+        """A node joined, drains, is dead or has other totals."""
+        self.ledger.columns.forget()
+        self.soon()
+
+    def queues_changed(self, anew: bool) -> None:
+        """Queues have other quotas; `anew`: there are others than before."""
+        if anew:
+            self.ledger.columns.forget()
+        else:
+            self.ledger.columns.set_queues(self._queue_specs())
+        self.soon()
+
+    # ---- running -----------------------------------------------------------------------------
+
+    @property
+    def wake_at(self) -> float:
+        """When `round` has something to do."""
+        return max(self._next, self._not_before)
+
+    def round(self, now: float) -> None:
+        """All messages that had come are handled: run a cycle if one is due."""
+        if now < self.wake_at:
+            return
+        self._next = NEVER
+        ledger = self.ledger
+        for gang in ledger.line.next():
+            ledger.columns.admit(gang.podgroup(), task_specs(gang, [], ledger.shapes))
+        waiting = [gang for gang in ledger.line.seen.values() if gang.waits]
+        resting = [gang.retry_at for gang in waiting if gang.retry_at > now]
+        if resting:
+            self._next = min(resting)
+        if len(waiting) > len(resting):
+            self._wake_rested(waiting, now)
+            self._run(waiting, now)
+        took_s = self._shell.clock() - now
+        self._not_before = now + took_s + max(LEAST_PAUSE_S, PAUSE * took_s)
+
+    def _run(self, waiting: Iterable[Gang], now: float) -> None:
+        self._share_out()
+        may_evict = self._may_evict(waiting)
+        evicts = may_evict and now >= self._no_eviction_before
+        rows = [self._shell.nodes.row(r.node_id) for r in self._shell.nodes.living()]
+        taken = taken_by_others(rows, self.ledger.held())
+        self._apply(self.ledger.columns.decide(self._shell.wall(), taken, evicts=evicts))
+        if evicts:
+            done = self._shell.clock()
+            pause_s = max(LEAST_EVICTION_PAUSE_S, EVICTION_PAUSE * (done - now))
+            self._no_eviction_before = done + pause_s
+        elif may_evict:
+            self._next = min(self._next, self._no_eviction_before)
+
+    def _may_evict(self, waiting: Iterable[Gang]) -> bool:
+        """Whether somebody who waits might have a right to what somebody holds."""
+        lowest: dict[str, int] = {}
+        for gang in self.ledger.active.values():
+            lowest[gang.queue] = min(gang.priority, lowest.get(gang.queue, gang.priority))
+        return any(
+            gang.priority > lowest.get(gang.queue, gang.priority)
+            or any(queue != gang.queue for queue in lowest)
+            for gang in waiting
+        )
+
+    def _wake_rested(self, waiting: Iterable[Gang], now: float) -> None:
+        rested = [gang for gang in waiting if 0 < gang.retry_at <= now]
+        for gang in rested:
+            gang.retry_at = 0.0
+        if rested:
+            self.ledger.columns.forget()
+
+    # ---- what it looks at --------------------------------------------------------------------
+
+    def _share_out(self) -> None:
+        busy = self.ledger.line.queues()
+        if busy != self._busy:
+            self._busy = busy
+            self.ledger.columns.set_queues(self._queue_specs())
+
+    def _queue_specs(self) -> list[QueueSpec]:
+        total: dict[str, float] = {}
+        for record in self._shell.nodes.living():
+            for name, amount in record.totals.items():
+                total[name] = total.get(name, 0.0) + amount
+        return self._queues.specs(self._busy, total)
+
+    def truth(self, whole: bool = False) -> Snapshot:
+        """Everything, for reading it anew; `whole`: with gangs that no cycle looks at yet."""
+        now = self._shell.clock()
+        ledger = self.ledger
+        of = ledger.gangs if whole else ledger.line.seen
+        gangs = [g for g in of.values() if not g.is_over and (whole or g.retry_at <= now)]
+        self._busy = ledger.line.queues()
+        records = self._shell.nodes.living()
+        bound = any(gang.topology is not None for gang in gangs)
+        known = {record.node_id for record in records}
+        tasks: list[TaskSpec] = []
+        for gang in gangs:
+            nodes = [node if node in known else "" for node in ledger.nodes_of(gang)]
+            tasks += task_specs(gang, nodes, ledger.shapes)
+        return Snapshot(
+            config=self._config,
+            nodes=tuple(node_specs(records)),
+            hypernodes=tuple(hypernodes(records)) if bound else (),
+            queues=tuple(self._queue_specs()),
+            podgroups=tuple(gang.podgroup() for gang in gangs),
+            tasks=tuple(tasks),
+            now=self._shell.wall(),
+        )

@@ -1,0 +1,91 @@
+"""All gangs that are not over, and what cycles are told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from phalanx.batch.config import Configuration
+from phalanx.batch.specs import Snapshot
+from phalanx.engines.embedded.head.batch.columns import Columns
+from phalanx.engines.embedded.head.batch.gangs import HOLDING, Gang, Shapes
+from phalanx.engines.embedded.head.batch.line import Line
+from phalanx.resources.sets import EMPTY, ResourceSet
+
+if TYPE_CHECKING:
+    from phalanx.engines.embedded.head.shell import ControlShell
+
+
+class Ledger:
+    """Gangs by the ids of their groups, and members by the names of their tasks."""
+
+    def __init__(
+        self, shell: ControlShell, config: Configuration, truth: Callable[[], Snapshot]
+    ) -> None:
+        self._shell = shell
+        self.gangs: dict[bytes, Gang] = {}
+        self.member_of: dict[str, tuple[Gang, int]] = {}
+        self.active: dict[bytes, Gang] = {}
+        """Gangs of which members hold something."""
+        self.line = Line()
+        self.shapes = Shapes()
+        self.columns = Columns(config, truth)
+
+    def add(self, gang: Gang) -> None:
+        """A gang has come, or is known again."""
+        self.gangs[gang.group] = gang
+        self.line.add(gang)
+        if gang.among(*HOLDING):
+            self.active[gang.group] = gang
+        for index in range(len(gang.needs)):
+            self.member_of[gang.task(index)] = (gang, index)
+        self.keep(gang)
+
+    def remove(self, gang: Gang) -> None:
+        """It is over."""
+        del self.gangs[gang.group]
+        self.active.pop(gang.group, None)
+        self.line.remove(gang)
+        for index in range(len(gang.needs)):
+            del self.member_of[gang.task(index)]
+        self._shell.books.put_gang(gang.group, None)
+
+    def keep(self, gang: Gang) -> None:
+        """Write it down."""
+        self._shell.books.put_gang(gang.group, gang)
+
+    def nodes_of(self, gang: Gang) -> list[str]:
+        """The node of each member, of those that are being asked as well."""
+        group = self._shell.group_table.get(gang.group)
+        if group is None:
+            return [""] * len(gang.needs)
+        nodes = list(group.nodes)
+        if group.attempt is not None:
+            for node, bundles in group.attempt.bundles.items():
+                for index in bundles:
+                    nodes[index] = node
+        return nodes
+
+    def held(self) -> dict[str, ResourceSet]:
+        """What gangs hold of each node."""
+        held: dict[str, ResourceSet] = {}
+        for group, gang in list(self.active.items()):
+            nodes = self.nodes_of(gang)
+            holding = gang.among(*HOLDING)
+            if not holding:
+                del self.active[group]
+            for index in holding:
+                if nodes[index]:
+                    need = ResourceSet.from_mapping(gang.needs[index])
+                    held[nodes[index]] = held.get(nodes[index], EMPTY) + need
+        return held
+
+    def counts(self, queue: str) -> tuple[dict[str, int], int]:
+        """A queue's gangs by phase, and how many members hold something in it."""
+        phases: dict[str, int] = {}
+        members = 0
+        for gang in self.gangs.values():
+            if gang.queue == queue:
+                phases[gang.phase] = phases.get(gang.phase, 0) + 1
+                members += len(gang.among(*HOLDING))
+        return phases, members

@@ -1,0 +1,81 @@
+"""Which gangs a cycle looks at: of many that ask for the same, the first few.
+
+Of equal gangs in one queue the one that came first goes first, and where it finds no room the
+others find none. So those behind are shown to the scheduler only as those before them get places,
+and a cycle costs no more when ten thousand wait.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator
+
+import msgspec
+
+from phalanx.engines.embedded.head.batch.gangs import HOLDING, Gang
+
+WINDOW = 32
+"""So many equal gangs are looked at together."""
+
+_encode = msgspec.msgpack.Encoder(order="sorted").encode
+
+
+class Line:
+    """All gangs that are not over. `seen`: those that cycles look at, by group."""
+
+    def __init__(self) -> None:
+        self.seen: dict[bytes, Gang] = {}
+        self._behind: dict[bytes, deque[Gang]] = {}
+        self._gone: set[bytes] = set()
+        """Gangs that ended while they were behind."""
+        self._by_queue: Counter[str] = Counter()
+
+    def add(self, gang: Gang) -> None:
+        """A gang has come; one that holds places already is seen at once."""
+        self._by_queue[gang.queue] += 1
+        if gang.among(*HOLDING):
+            self.seen[gang.group] = gang
+            return
+        self._behind.setdefault(_kind(gang), deque()).append(gang)
+
+    def remove(self, gang: Gang) -> None:
+        """It is over."""
+        self._by_queue[gang.queue] -= 1
+        if self.seen.pop(gang.group, None) is None:
+            self._gone.add(gang.group)
+
+    def sees(self, gang: Gang) -> bool:
+        """Whether cycles look at it."""
+        return gang.group in self.seen
+
+    def queues(self) -> frozenset[str]:
+        """The queues that have any."""
+        return frozenset(name for name, count in self._by_queue.items() if count)
+
+    def next(self) -> Iterator[Gang]:
+        """Those that are to be seen from now on."""
+        if not self._behind:
+            return
+        shown = Counter(_kind(gang) for gang in self.seen.values() if gang.waits)
+        for kind, behind in list(self._behind.items()):
+            while behind and shown[kind] < WINDOW:
+                gang = behind.popleft()
+                if gang.group in self._gone:
+                    self._gone.discard(gang.group)
+                    continue
+                shown[kind] += gang.waits
+                self.seen[gang.group] = gang
+                yield gang
+            if not behind:
+                del self._behind[kind]
+
+
+def _kind(gang: Gang) -> bytes:
+    """What equal gangs have in common."""
+    if not gang.kind:
+        first = gang.needs[0]
+        alike = all(need == first for need in gang.needs)
+        needs = [first] if alike else gang.needs
+        asked = (len(gang.needs), gang.least, needs, gang.selector, gang.topology)
+        gang.kind = _encode((gang.queue, gang.priority, asked))
+    return gang.kind

@@ -1,0 +1,279 @@
+"""Doing what a cycle decided: gangs get their places, all of them or none, or lose them.
+
+All goes through the table of placement groups, whose news come back here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from phalanx.batch.plan import Plan
+from phalanx.control.give_backs import AT_ONCE, Ending
+from phalanx.control.group_record import Group
+from phalanx.engines.embedded.head.batch.gangs import (
+    DONE,
+    ENDING,
+    HELD,
+    HOLDING,
+    LEAVING,
+    PLACING,
+    WAITING,
+    Gang,
+)
+from phalanx.engines.embedded.head.batch.ledger import Ledger
+from phalanx.engines.embedded.head.batch.rendezvous import Rendezvous
+from phalanx.model.lifecycle import CREATED, REMOVED
+from phalanx.protocol.cluster_messages import Prepared
+from phalanx.resources.sets import ResourceSet
+
+if TYPE_CHECKING:
+    from phalanx.engines.embedded.head.shell import ControlShell
+
+FIRST_BACKOFF_S, BACKOFF_FACTOR, LONGEST_BACKOFF_S = 0.02, 2.0, 1.0
+
+
+class Listener(Protocol):
+    """Who is told what became of the members of gangs."""
+
+    def arrived(self, gang: Gang, members: list[int]) -> None:
+        """They have their places."""
+        ...
+
+    def lost(self, gang: Gang, members: list[int]) -> None:
+        """They have their places no longer, and wait again."""
+        ...
+
+    def over(self, gang: Gang) -> None:
+        """Nobody of it is left, and all that it had is free."""
+        ...
+
+
+class Placing:
+    """Gangs on their way to their places, and from them."""
+
+    def __init__(
+        self,
+        shell: ControlShell,
+        ledger: Ledger,
+        soon: Callable[..., None],
+        listener: Listener,
+    ) -> None:
+        self._shell = shell
+        self._ledger = ledger
+        self._soon = soon
+        self._listener = listener
+        self._rendezvous = Rendezvous(shell.rng, self._address_of)
+
+    # ---- coming and going --------------------------------------------------------------------
+
+    def add(self, gang: Gang) -> None:
+        """A new gang: it waits for its places."""
+        self._shell.group_table.create(
+            Group(
+                group=gang.group,
+                name="",
+                strategy="PACK",
+                bundles=[ResourceSet.from_mapping(need) for need in gang.needs],
+                creator=gang.creator,
+                detached=not gang.creator,
+                is_pinned=True,
+            ),
+            self._shell.clock(),
+        )
+        self._ledger.add(gang)
+        self._soon()
+
+    def restore(self, gang: Gang) -> None:
+        """A gang that an earlier head knew; its group is restored."""
+        group = self._shell.group_table.get(gang.group)
+        if group is None or group.state == REMOVED:
+            self._shell.books.put_gang(gang.group, None)
+            return
+        for index, state in enumerate(gang.states):
+            if state != DONE:
+                gang.states[index] = HELD if group.nodes[index] else WAITING
+        if group.attempt is not None:
+            gang.set([i for there in group.attempt.bundles.values() for i in there], PLACING)
+        gang.retry_at = gang.backoff_s = 0.0
+        self._rendezvous.keep_ports(gang)
+        self._ledger.add(gang)
+        self._soon()
+
+    def end(self, gang: Gang, indexes: Iterable[int]) -> None:
+        """These members are over: their places go back; with the last one, the gang."""
+        over = {i for i in indexes if gang.states[i] not in (ENDING, DONE)}
+        if all(state in (ENDING, DONE) or i in over for i, state in enumerate(gang.states)):
+            self._shell.group_table.remove(gang.group, self._shell.clock())
+            return
+        waited = [i for i in over if gang.states[i] == WAITING]
+        gang.set(over, ENDING)
+        gang.set(waited, DONE)
+        if waited and self._ledger.line.sees(gang):
+            self._ledger.columns.forget()
+        self._let_go(gang)
+        self._ledger.keep(gang)
+
+    def apply(self, plan: Plan) -> None:
+        """Do what a cycle decided."""
+        member_of = self._ledger.member_of
+        victims: dict[bytes, list[int]] = {}
+        for eviction in plan.evictions:
+            gang, index = member_of[eviction.task]
+            victims.setdefault(gang.group, []).append(index)
+        for group, indexes in victims.items():
+            self._evict(self._ledger.gangs[group], indexes)
+        choices: dict[bytes, dict[int, str]] = {}
+        for task, node in plan.binds.items():
+            gang, index = member_of[task]
+            choices.setdefault(gang.group, {})[index] = node
+        for group, choice in choices.items():
+            self._place(self._ledger.gangs[group], choice)
+
+    def _place(self, gang: Gang, choice: Mapping[int, str]) -> None:
+        gang.set(choice, PLACING)
+        if not gang.ports:
+            self._rendezvous.choose_ports(gang)
+        self._ledger.active[gang.group] = gang
+        if not self._shell.group_table.place(gang.group, choice, self._shell.clock()):
+            self._not_placed(gang, choice)  # others of it are on their way
+
+    def _not_placed(self, gang: Gang, indexes: Iterable[int]) -> None:
+        """There was no room, or the table was busy with the gang: these wait again."""
+        gang.set(indexes, WAITING)
+        gang.backoff_s = min(gang.backoff_s * BACKOFF_FACTOR, LONGEST_BACKOFF_S) or FIRST_BACKOFF_S
+        gang.retry_at = self._shell.clock() + gang.backoff_s
+        self._ledger.columns.forget()  # it takes no part until then
+        self._soon(gang.backoff_s)
+
+    def _evict(self, gang: Gang, indexes: list[int]) -> None:
+        """Take places away from members, with a warning; they wait again."""
+        coming = [index for index in indexes if gang.states[index] == PLACING]
+        held = [index for index in indexes if gang.states[index] == HELD]
+        gang.evict_late += coming
+        if len(held) + len(coming) < len(indexes):
+            self._ledger.columns.forget()  # some are ending already
+        gang.set(held, LEAVING)
+        gang.preempted += bool(held)
+        self._let_go(gang)
+
+    def _let_go(self, gang: Gang) -> None:
+        """Have nodes free what leaving and ending members hold, once nothing is on its way."""
+        table = self._shell.group_table
+        group = table.get(gang.group)
+        if group is None or group.attempt is not None:
+            return
+        warned = Ending(warn=True, grace_s=gang.grace_s)
+        for state, ending in ((LEAVING, warned), (ENDING, AT_ONCE)):
+            there = [index for index in gang.among(state) if group.nodes[index]]
+            if there:
+                table.release(gang.group, there, self._shell.clock(), ending)
+
+    # ---- what nodes are told and say ---------------------------------------------------------
+
+    def ports_on(self, group: bytes) -> list[int]:
+        """Ports that are to be free on every node of the gang."""
+        gang = self._ledger.gangs.get(group)
+        if gang is None or gang.among(HELD):
+            return []  # its own members may be listening by now
+        return gang.ports
+
+    def prepared(self, message: Prepared) -> None:
+        """A node has set bundles aside, or says why it cannot."""
+        gang = self._ledger.gangs.get(message.group)
+        if gang is None:
+            return
+        gang.devices |= message.devices
+        if message.busy:
+            self._rendezvous.are_busy(message.busy)
+            self._rendezvous.free_ports(gang)
+            gang.backoff_s = 0.0
+
+    def told(self, group: bytes, node_id: str) -> dict[int, bytes]:
+        """What the members that begin on this node are told of their gang."""
+        gang = self._ledger.gangs.get(group)
+        if gang is None:
+            return {}
+        nodes = self._ledger.nodes_of(gang)
+        new = [index for index in gang.among(PLACING) if nodes[index] == node_id]
+        return self._rendezvous.views(gang, nodes, new)
+
+    # ---- news of groups ----------------------------------------------------------------------
+
+    def group_changed(self, group: Group) -> None:
+        """A gang was placed, lost members, or is removed."""
+        gang = self._ledger.gangs.get(group.group)
+        if gang is None:
+            return
+        if group.state == REMOVED:
+            self._removed(gang)
+        elif group.state == CREATED and group.attempt is None:
+            self._settled(gang, group)
+
+    def _removed(self, gang: Gang) -> None:
+        waited = gang.among(WAITING)
+        if (waited and self._ledger.line.sees(gang)) or gang.among(LEAVING):
+            self._ledger.columns.forget()
+        gang.set(gang.among(*HOLDING), ENDING)
+        gang.set(waited, DONE)
+
+    def _settled(self, gang: Gang, group: Group) -> None:
+        """Nothing of it is on its way: see who has arrived, and who has lost their place."""
+        arrived = [i for i in gang.among(PLACING) if group.nodes[i]]
+        lost = [i for i in gang.among(PLACING, HELD) if not group.nodes[i]]
+        gang.set(arrived, HELD)
+        if arrived:
+            gang.backoff_s = 0.0
+            gang.started = self._shell.wall()
+        if lost:
+            gang.set(lost, WAITING)
+            self._ledger.columns.withdraw(gang.tasks(lost))
+            held = gang.among(HELD)
+            if held and len(held) + len(gang.among(DONE, ENDING)) < gang.least:
+                gang.set(held, LEAVING)  # what is left of it could not go on
+                self._ledger.columns.forget()
+            self._soon()
+        late, gang.evict_late = gang.evict_late, []
+        if late:
+            self._evict(gang, late)
+        if arrived:
+            self._listener.arrived(gang, [i for i in arrived if gang.states[i] == HELD])
+        if lost:
+            self._listener.lost(gang, lost)
+        self._let_go(gang)
+        self._ledger.keep(gang)
+
+    def group_refused(self, group: Group) -> None:
+        """A gang could not be placed where it was to go."""
+        gang = self._ledger.gangs.get(group.group)
+        if gang is not None:
+            gang.evict_late.clear()
+            self._not_placed(gang, gang.among(PLACING))
+            self._let_go(gang)
+
+    def group_freed(self, group: bytes) -> None:
+        """All that the gang was told to give back is free."""
+        gang = self._ledger.gangs.get(group)
+        if gang is None:
+            return
+        known = self._shell.group_table.get(group)
+        nodes = known.nodes if known is not None else [""] * len(gang.states)
+        ended = [i for i in gang.among(ENDING) if not nodes[i]]
+        left = [i for i in gang.among(LEAVING) if not nodes[i]]
+        self._ledger.columns.end(gang.tasks(ended))
+        self._ledger.columns.released(gang.tasks(left))
+        gang.set(ended, DONE)
+        gang.set(left, WAITING)
+        if left:
+            self._listener.lost(gang, left)
+        if gang.is_over:
+            self._ledger.remove(gang)
+            self._rendezvous.free_ports(gang)
+            self._listener.over(gang)
+        else:
+            self._ledger.keep(gang)
+        self._soon()
+
+    def _address_of(self, node_id: str) -> str:
+        record = self._shell.nodes.get(node_id)
+        return (record.host if record is not None else "") or "127.0.0.1"

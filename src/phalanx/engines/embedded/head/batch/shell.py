@@ -1,0 +1,127 @@
+"""Queues and gangs at the control store: what people ask for, and who does it.
+
+A gang is a pinned placement group with a bundle a member: `cycles` decides where its members go,
+`placing` has it done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from phalanx.batch.plan import Plan
+from phalanx.engines.embedded.head.batch.admission import admitted
+from phalanx.engines.embedded.head.batch.cycles import Cycles
+from phalanx.engines.embedded.head.batch.gangs import WORDS, Gang
+from phalanx.engines.embedded.head.batch.placing import Placing
+from phalanx.engines.embedded.head.batch.queues import Queues
+from phalanx.protocol.cluster_messages import Ask
+
+if TYPE_CHECKING:
+    from phalanx.engines.embedded.head.shell import ControlShell
+
+
+class BatchShell:
+    """All queues and gangs of the cluster."""
+
+    def __init__(self, shell: ControlShell) -> None:
+        self._shell = shell
+        self.queues = Queues(shell.books, self._queues_changed, self._counts, shell.wall)
+        self.cycles = Cycles(shell, self.queues, self._apply)
+        self.ledger = self.cycles.ledger
+        self.placing = Placing(shell, self.ledger, self.cycles.soon, self)
+        self._methods: dict[str, Callable[..., Any]] = {
+            "create_queue": lambda ask, name, fields: self.queues.create(name, fields),
+            "update_queue": lambda ask, name, fields: self.queues.update(name, fields),
+            "open_queue": lambda ask, name: self.queues.open(name),
+            "close_queue": lambda ask, name: self.queues.close(name),
+            "delete_queue": lambda ask, name: self.queues.delete(name),
+            "queues": lambda ask, name=None: self.queues.rows(name),
+            "create_gang": self._create_gang,
+            "end_members": self._end_members,
+            "gangs": lambda ask: self.rows(),
+        }
+
+    # ---- what people ask for -----------------------------------------------------------------
+
+    def answer(self, ask: Ask) -> Any:
+        """Answer a question; what it raises travels to whoever asked."""
+        method = self._methods.get(ask.method.removeprefix("batch."))
+        if method is None:
+            raise ValueError(f"the control store knows no request {ask.method!r}")
+        return method(ask, **ask.args)
+
+    def _create_gang(self, ask: Ask, group: bytes, **fields: Any) -> dict[str, Any]:
+        """A new gang. Raises QueueUnavailableError and GangInfeasibleError."""
+        gang = self.ledger.gangs.get(group)
+        if gang is None:  # else asked again after the head came back
+            queue = self.queues.admit(fields["queue"])
+            gang = admitted(
+                group=group,
+                creator=ask.origin,
+                created=self._shell.wall(),
+                limits=self.queues.capability(queue.name),
+                nodes=[record.totals for record in self._shell.nodes.living()],
+                **fields,
+            )
+            self.placing.add(gang)
+        return {"name": gang.name}
+
+    def _end_members(self, ask: Ask, group: bytes, indexes: list[int]) -> None:
+        gang = self.ledger.gangs.get(group)
+        if gang is not None:
+            self.placing.end(gang, indexes)
+
+    def actor_ended(self, group: bytes, index: int) -> None:
+        """An actor that lived in a bundle of a group is dead for good."""
+        gang = self.ledger.gangs.get(group)
+        if gang is not None and index >= 0:
+            self.placing.end(gang, [index])
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Gangs, for people."""
+        return [
+            {
+                "name": gang.name,
+                "group": gang.group.hex(),
+                "queue": gang.queue,
+                "priority": gang.priority,
+                "phase": gang.phase,
+                "members": [WORDS[state] for state in gang.states],
+                "min_members": gang.least,
+                "created": gang.created,
+                "started": gang.started,
+                "preempted": gang.preempted,
+                "ports": gang.ports,
+                "nodes": self.ledger.nodes_of(gang),
+            }
+            for gang in self.ledger.gangs.values()
+        ]
+
+    # ---- what became of members --------------------------------------------------------------
+
+    def arrived(self, gang: Gang, members: list[int]) -> None:
+        """See Listener: tasks and actors begin by themselves."""
+
+    def lost(self, gang: Gang, members: list[int]) -> None:
+        """See Listener: tasks and actors wait by themselves."""
+
+    def over(self, gang: Gang) -> None:
+        """See Listener."""
+        self.queues.left(gang.queue)
+
+    # ---- books -------------------------------------------------------------------------------
+
+    def restore(self, gangs: Iterable[Gang]) -> None:
+        """Know again what the head knew before it restarted; groups are restored before."""
+        for gang in gangs:
+            self.placing.restore(gang)
+
+    def _queues_changed(self, anew: bool) -> None:
+        self.cycles.queues_changed(anew)
+
+    def _counts(self, queue: str) -> tuple[dict[str, int], int]:
+        return self.ledger.counts(queue)
+
+    def _apply(self, plan: Plan) -> None:
+        self.placing.apply(plan)

@@ -1,0 +1,180 @@
+"""What happened between nodes, as those it happened to recorded it: typed events in a bounded ring.
+
+Only what leaves a node is recorded: a task that is submitted, runs and is read on one node leaves
+no event. Times are seconds since the epoch by the clock of the machine that recorded them. Nodes
+are named by the first 12 hex digits of their ids, tasks and processes by their ids in hex, objects
+by the names of their files.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+KEEP_EVENTS = 4_000
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
+    """Something that happened at `at` on `node`, which recorded it."""
+
+    at: float
+    node: str
+
+
+class ArgumentsLocated(Event, frozen=True, kw_only=True):
+    """An owner is about to submit a task with large arguments on other nodes.
+
+    `objects`: (name, bytes, node) of each large argument. `near`: where the task should rather
+    run; empty where its own node holds most.
+    """
+
+    task: str
+    name: str
+    owner: str
+    scheduling_class: int
+    objects: list[tuple[str, int, str]]
+    near: str
+
+
+class DemandQueued(Event, frozen=True, kw_only=True):
+    """A local scheduler was asked for workers, and could not give all of them at once."""
+
+    owner: str
+    scheduling_class: int
+    resources: dict[str, float]
+    count: int
+
+
+class Forwarded(Event, frozen=True, kw_only=True):
+    """The local scheduler left the demand to the global one."""
+
+    owner: str
+    scheduling_class: int
+
+
+class NodeChosen(Event, frozen=True, kw_only=True):
+    """The global scheduler chose a node for `count` workers of a demand."""
+
+    owner: str
+    scheduling_class: int
+    chosen: str
+    count: int
+
+
+class LeaseLent(Event, frozen=True, kw_only=True):
+    """A node lent a worker to a process of another node."""
+
+    owner: str
+    scheduling_class: int
+    worker: str
+
+
+class ArgumentPresent(Event, frozen=True, kw_only=True):
+    """A task arrived, and this argument of it lies on its node."""
+
+    object: str
+    bytes: int
+
+
+class PullStarted(Event, frozen=True, kw_only=True):
+    """A node fetches an object of another one."""
+
+    object: str
+    bytes: int
+    source: str
+
+
+class PullEnded(Event, frozen=True, kw_only=True):
+    """It is there; or `failure` says why not."""
+
+    object: str
+    bytes: int
+    source: str
+    seconds: float
+    failure: str
+
+
+class Executed(Event, frozen=True, kw_only=True):
+    """A task ran on another node than its owner's; `node` is where it ran."""
+
+    task: str
+    name: str
+    state: str
+    worker: str
+    started: float
+
+
+class ResultStored(Event, frozen=True, kw_only=True):
+    """A large value was written, `at` that time, which a process of another node owns."""
+
+    object: str
+    bytes: int
+    owner: str
+
+
+class ReaderWaits(Event, frozen=True, kw_only=True):
+    """A reader wants the result of a task whose arguments lie elsewhere, and it is not there."""
+
+    task: str
+    reader: str
+
+
+class LocationKnown(Event, frozen=True, kw_only=True):
+    """A task's owner learned that its large result lies on another node."""
+
+    task: str
+    object: str
+    bytes: int
+    stored_on: str
+
+
+class ReaderTold(Event, frozen=True, kw_only=True):
+    """So many that waited for the result were told."""
+
+    task: str
+    object: str
+    readers: int
+
+
+class NodeJoined(Event, frozen=True, kw_only=True):
+    """The control store took a node in, for the `epoch`-th time."""
+
+    hostname: str
+    epoch: int
+
+
+class NodeDied(Event, frozen=True, kw_only=True):
+    """The control store gave a node up."""
+
+    reason: str
+
+
+class EventRing:
+    """The latest events, oldest first, ready to travel."""
+
+    def __init__(self, keep: int = KEEP_EVENTS) -> None:
+        self._rows: deque[dict[str, Any]] = deque(maxlen=keep)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def record(self, event: Event) -> None:
+        """Keep one, in place of the oldest when the ring is full."""
+        self._rows.append(msgspec.to_builtins(event))
+
+    def extend(self, rows: Iterable[dict[str, Any]]) -> None:
+        """Keep what another process recorded."""
+        self._rows.extend(rows)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All of them as dicts; the key "event" names the type."""
+        return list(self._rows)
+
+    def drain(self) -> list[dict[str, Any]]:
+        """All of them, which are forgotten here."""
+        rows = list(self._rows)
+        self._rows.clear()
+        return rows

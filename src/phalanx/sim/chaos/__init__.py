@@ -1,0 +1,1 @@
+"""Simulated clusters: the production machines on simulated time, network, workers and storage."""

@@ -1,0 +1,12 @@
+"""The error of a simulation: something that was promised did not hold."""
+
+from __future__ import annotations
+
+
+class Broken(Exception):
+    """A promise did not hold. `sentence` says which; `involved`: names whose story tells how."""
+
+    def __init__(self, sentence: str, involved: list[str]) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+        self.involved = involved

@@ -1,0 +1,127 @@
+"""The simulated head: the production control store behind simulated connections and storage."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from phalanx.engines.embedded.head.books import Books
+from phalanx.engines.embedded.head.shell import ControlShell
+from phalanx.model.ids import CONTROL, PREFIX_BYTES
+from phalanx.protocol.cluster_messages import CommitBundles, GiveBackBundles, PrepareBundles
+from phalanx.protocol.messages import Hello
+from phalanx.sim.chaos.disk import SimJournal
+from phalanx.storage.memory import MemoryDisk, MemoryShard
+from phalanx.storage.storage import Storage
+
+if TYPE_CHECKING:
+    from phalanx.sim.chaos.hosts import Host
+    from phalanx.sim.chaos.network import End, Message
+    from phalanx.sim.chaos.world import World
+
+_REPEATABLE = (PrepareBundles, CommitBundles, GiveBackBundles)
+"""What the control store says again until it is answered: it may be lost, late, and come twice."""
+LEAST_ROUND_S = 0.001
+_LATE_S = 3.0
+_TROUBLE = 0.2
+"""How often such a message meets each of the faults that may happen to it."""
+
+
+class SimHead:
+    """One life of the head's process. What `head.process` does, without sockets."""
+
+    name = "head"
+
+    def __init__(self, world: World, host: Host, disk: MemoryDisk, life: int) -> None:
+        self._world = world
+        self._host = host
+        self.life = life
+        """How many heads there were before, and one."""
+        self._rng = world.kernel.rng(f"head {life}")
+        self._nodes: dict[bytes, End] = {}
+        self._journal: SimJournal | None = None
+        self._woken_at = 0.0
+        storage = Storage([MemoryShard(disk)])
+        self.control = ControlShell(
+            self._send,
+            Books(storage, open_journal=self._open_journal),  # type: ignore[arg-type]
+            world.options.limits,
+            clock=host.clock,
+            wall=host.clock,
+            rng=self._rng,
+        )
+        host.processes[CONTROL] = self
+        host.every(world.options.head_tick_s, partial(world.guard, host, self._tick))
+
+    def _open_journal(self, storage: Storage) -> SimJournal:
+        write_s = self._world.options.write_s
+        self._journal = SimJournal(storage, self._host, self._rng, write_s, self._round)
+        return self._journal
+
+    def crash(self) -> None:
+        """The process is gone; of what it was about to write only the first part is there."""
+        if self._journal is not None:
+            self._journal.crash()
+
+    def _send(self, prefix: bytes, message: Any) -> None:
+        end = self._nodes.get(prefix)
+        if end is None:
+            return
+        if isinstance(message, PrepareBundles):
+            self._world.promises.usage.asked(prefix, message, self.life)
+        if isinstance(message, _REPEATABLE):
+            self._send_repeatable(end, message)
+        else:
+            end.post(message)
+
+    def _send_repeatable(self, end: End, message: Any) -> None:
+        trouble = self._world.trouble
+        if "twice" in trouble and self._rng.random() < _TROUBLE:
+            self._host.later(self._rng.uniform(0.0, _LATE_S), partial(end.post, message))
+        if "lose" in trouble and self._rng.random() < _TROUBLE:
+            return
+        if "late" in trouble and self._rng.random() < _TROUBLE:
+            self._host.later(self._rng.uniform(0.0, _LATE_S), partial(end.post, message))
+            return
+        end.post(message)
+
+    def _tick(self) -> None:
+        self.control.on_tick(self._host.clock())
+        self._round()
+
+    def _round(self) -> None:
+        wake_at = self.control.on_round(self._host.clock())
+        if wake_at < float("inf"):
+            self._wake_in(max(wake_at - self._host.clock(), LEAST_ROUND_S))
+        self.control.books.flush()
+        self._world.look(self)
+
+    def _wake_in(self, delay_s: float) -> None:
+        """Look again then, unless a look before that is planned."""
+        at = self._world.kernel.now + delay_s
+        if at >= self._woken_at > self._world.kernel.now:
+            return
+        self._woken_at = at
+        self._host.later(delay_s, partial(self._world.guard, self._host, self._round))
+
+    def on_message(self, end: End, message: Message) -> None:
+        """See Process."""
+        if end.tag == "node":
+            self.control.on_message(end.peer[:PREFIX_BYTES], message)
+        elif isinstance(message, Hello):
+            prefix = message.process[:PREFIX_BYTES]
+            before = self._nodes.get(prefix)
+            if before is not None:
+                before.close()
+                self.on_end(before)
+            end.peer, end.tag = message.process, "node"
+            self._nodes[prefix] = end
+        self._round()
+
+    def on_end(self, end: End) -> None:
+        """See Process."""
+        prefix = end.peer[:PREFIX_BYTES]
+        if end.tag == "node" and self._nodes.get(prefix) is end:
+            del self._nodes[prefix]
+            self.control.on_lost(prefix)
+        self._round()

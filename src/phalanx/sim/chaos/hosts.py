@@ -1,0 +1,83 @@
+"""Simulated machines: processes that live and die on a host, and the host's own clock."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from phalanx.sim.chaos.kernel import Action, Kernel
+
+if TYPE_CHECKING:
+    from phalanx.sim.chaos.network import End, Message
+
+
+_READS_S = 0.001
+
+
+class Process(Protocol):
+    """What runs on a host and hears of its connections."""
+
+    name: str
+    """For people."""
+
+    def on_message(self, end: End, message: Message) -> None:
+        """A message came over this connection."""
+        ...
+
+    def on_end(self, end: End) -> None:
+        """This connection has ended."""
+        ...
+
+
+class Host:
+    """One machine. Its clock may be ahead or behind and run fast or slow; it may stand still."""
+
+    def __init__(self, kernel: Kernel, name: str, *, ahead_s: float = 0.0, rate: float = 1.0):
+        self.kernel = kernel
+        self.name = name
+        self.is_up = True
+        self.slowness = 1.0
+        """Messages and work take so many times longer."""
+        self.processes: dict[bytes, Process] = {}
+        """By id; who is not here cannot be connected to."""
+        self._ahead_s = ahead_s
+        self._rate = rate
+        self._frozen_until = 0.0
+
+    def clock(self) -> float:
+        """What this machine takes for the time, in seconds."""
+        return self._ahead_s + self.kernel.now * self._rate
+
+    def later(self, delay_s: float, action: Action) -> None:
+        """Do this on this machine after so long, unless it is down by then."""
+        self.kernel.after(delay_s, lambda: self.do(action))
+
+    def do(self, action: Action) -> None:
+        """Do this now, or when the machine moves again; never once it is down."""
+        if not self.is_up:
+            return
+        if self.kernel.now < self._frozen_until:
+            self.kernel.at(self._frozen_until, lambda: self.do(action))
+            return
+        action()
+
+    def freeze(self, seconds: float) -> None:
+        """Nothing moves here for so long; what comes waits."""
+        self._frozen_until = max(self._frozen_until, self.kernel.now + seconds)
+
+    def every(self, period_s: float, action: Action) -> None:
+        """Do this again and again, as long as the machine is up.
+
+        A machine that moves again reads what came first, as a loop over sockets does.
+        """
+
+        def again() -> None:
+            self.kernel.after(period_s, due)
+            action()
+
+        def due() -> None:
+            if self.kernel.now < self._frozen_until:
+                self.kernel.at(self._frozen_until + _READS_S, due)
+            else:
+                self.do(again)
+
+        self.kernel.after(period_s, due)

@@ -1,0 +1,290 @@
+"""The simulated network: connections like TCP's, over which bytes come in order, late, or never.
+
+A message is encoded when it is posted and decoded when it comes, so nobody shares an object with
+another process, and the digest of a run is made of real bytes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from phalanx.protocol.frames import decode_body, encode_body
+from phalanx.sim.chaos.hosts import Host, Process
+from phalanx.sim.chaos.kernel import Kernel
+from phalanx.sim.chaos.options import NetworkOptions
+
+Message = Any
+Pair = tuple[str, str]
+LOCAL_S = 0.0002
+REFUSED_S = 0.001
+
+
+class End:
+    """One end of a connection. It has what the shells use of `embedded.connection.Connection`."""
+
+    def __init__(self, network: Network, host: Host, number: int) -> None:
+        self._network = network
+        self.host = host
+        self.number = number
+        self.process: Process | None = None
+        self.peer = b""
+        self.tag = ""
+        self.refusal = ""
+        self.is_open = True
+        self.is_dialling = False
+        self.other: End = self
+        self.queue: deque[tuple[float, bytes | None]] = deque()
+        """On its way to the other end, with the time of arrival; None: this end was closed."""
+        self.next_at = 0.0
+
+    def post(self, message: Message) -> None:
+        """Send this after everything posted before."""
+        self._network.send(self, encode_body([message]))
+
+    send = post
+
+    def close(self) -> None:
+        """End the connection; what is on its way from here still arrives."""
+        self._network.close(self)
+
+
+class Network:
+    """All hosts, and the connections between their processes."""
+
+    def __init__(self, kernel: Kernel, options: NetworkOptions) -> None:
+        self._kernel = kernel
+        self._options = options
+        self._rng = kernel.rng("network")
+        self.hosts: dict[str, Host] = {}
+        self._ends: dict[int, End] = {}
+        self._count = 0
+        self._blocked: set[Pair] = set()
+        self._latency: dict[Pair, float] = {}
+        self.guard: Callable[[Host, Callable[[], None]], None] = lambda host, action: action()
+        """Runs what a process does, so that what it raises is laid at its door."""
+
+    # ---- connections -------------------------------------------------------------------------
+
+    def dial(self, host: Host, process: Process, to: Host | None, target: bytes) -> End:
+        """Connect a process to another; if there is none, the connection ends at once."""
+        far_host = to or host
+        near, far = self._end(host), self._end(far_host)
+        near.other, far.other = far, near
+        near.process = process
+        near.is_dialling = True
+
+        def arrive() -> None:
+            found = far_host.processes.get(target) if far_host.is_up else None
+            if found is None or to is None:
+                self._finish(far)
+                self._kernel.after(self._travel_s(far_host, host), partial(self.kernel_end, near))
+            else:
+                far.process = found
+                near.is_dialling = False
+                self._pump_later(near, 0.0)
+
+        if to is None:
+            near.refusal = "nobody knows where that is"
+            host.later(REFUSED_S, partial(self.kernel_end, near))
+        elif self.is_blocked(host, far_host):
+            far.process = None
+            self._wait_for_process(near, target)
+            self._give_up_later(near)
+        else:
+            self._kernel.after(self._travel_s(host, far_host), arrive)
+        return near
+
+    def _wait_for_process(self, near: End, target: bytes) -> None:
+        """Dialled across a partition: whoever has that id when it heals is reached."""
+
+        def look() -> None:
+            if not near.is_open:
+                return
+            if self.is_blocked(near.host, near.other.host):
+                self._kernel.after(0.25, look)
+                return
+            near.other.process = near.other.host.processes.get(target)
+            if near.other.process is None:
+                self._finish(near.other)
+                self.kernel_end(near)
+            near.is_dialling = False
+            self._pump_later(near, 0.0)
+
+        self._kernel.after(0.25, look)
+
+    def kernel_end(self, end: End) -> None:
+        """This end learns that the connection is over."""
+        end.host.do(lambda: self._hear_end(end))
+
+    def _end(self, host: Host) -> End:
+        self._count += 1
+        end = End(self, host, self._count)
+        self._ends[end.number] = end
+        return end
+
+    def send(self, end: End, body: bytes | None) -> None:
+        """Put bytes on their way; None says that this end was closed."""
+        if not end.is_open:
+            return
+        far = end.other
+        now = self._kernel.now
+        arrives = max(now + self._travel_s(end.host, far.host), end.next_at)
+        end.next_at = arrives
+        end.queue.append((arrives, body))
+        if not self.is_blocked(end.host, far.host):
+            self._kernel.at(arrives, partial(self._pump, end))
+
+    def close(self, end: End) -> None:
+        """The process at this end closes it."""
+        if end.is_open:
+            self.send(end, None)
+            self._finish(end)
+
+    def _pump(self, end: End) -> None:
+        """Deliver what has arrived from this end, in order."""
+        far = end.other
+        if far.process is None or not far.is_open or self.is_blocked(end.host, far.host):
+            return  # its dial is on its way, or nothing gets through: looked at again after that
+        if end.queue and end.queue[0][0] <= self._kernel.now:
+            far.host.do(lambda: self._deliver(end))
+
+    def _deliver(self, end: End) -> None:
+        far = end.other
+        if not end.queue or not far.is_open or self.is_blocked(end.host, far.host):
+            return
+        _, body = end.queue.popleft()
+        if body is None:
+            self._hear_end(far)
+            return
+        process = far.process
+        if process is None:
+            return
+        for message in decode_body(body):
+            by = end.process.name if end.process else "?"
+            self._kernel.note(process.name, by, message, body)
+            self.guard(far.host, partial(process.on_message, far, message))
+
+    def _hear_end(self, end: End) -> None:
+        if not end.is_open:
+            return
+        self._finish(end)
+        process = end.process
+        if process is not None:
+            self._kernel.tell(process.name, f"connection {end.number} has ended")
+            self.guard(end.host, partial(process.on_end, end))
+
+    def _finish(self, end: End) -> None:
+        end.is_open = False
+        if not end.other.is_open:
+            self._ends.pop(end.number, None)
+            self._ends.pop(end.other.number, None)
+
+    def _pump_later(self, end: End, delay_s: float) -> None:
+        """Deliver what was held up, in order, after so long."""
+        when = self._kernel.now + delay_s
+        held, end.queue = end.queue, deque()
+        for arrives, body in held:
+            when = max(arrives, when)
+            end.queue.append((when, body))
+            self._kernel.at(when, partial(self._pump, end))
+        end.next_at = max(end.next_at, when)
+
+    # ---- distance ----------------------------------------------------------------------------
+
+    def _travel_s(self, one: Host, other: Host) -> float:
+        if one is other:
+            return LOCAL_S * one.slowness * (1.0 + self._rng.random())
+        pair = _pair(one, other)
+        if pair not in self._latency:
+            self._latency[pair] = self._rng.uniform(*self._options.latency_s)
+        jitter = (
+            self._rng.expovariate(1.0) * self._options.jitter_s if self._options.jitter_s else 0
+        )
+        return (self._latency[pair] + jitter) * one.slowness * other.slowness
+
+    def is_blocked(self, one: Host, other: Host) -> bool:
+        """Whether nothing gets through between these, for now."""
+        return _pair(one, other) in self._blocked
+
+    # ---- faults ------------------------------------------------------------------------------
+
+    def block(self, one: Host, other: Host) -> None:
+        """Nothing gets through any more; who waits for long gives its connections up."""
+        self._blocked.add(_pair(one, other))
+        for end in self._between(one, other):
+            self._give_up_later(end)
+
+    def unblock(self, one: Host, other: Host) -> None:
+        """What waited gets through."""
+        pair = _pair(one, other)
+        if pair not in self._blocked:
+            return
+        self._blocked.discard(pair)
+        for end in self._between(one, other):
+            self._pump_later(end, self._options.latency_s[1])
+
+    def unblock_all(self) -> None:
+        """Every partition ends."""
+        for one, other in sorted(self._blocked):
+            self.unblock(self.hosts[one], self.hosts[other])
+
+    def cut(self, one: Host, other: Host) -> None:
+        """Connections between these break; of what was on its way some is lost."""
+        for end in self._between(one, other):
+            keep = self._rng.randint(0, len(end.queue))
+            while len(end.queue) > keep:
+                end.queue.pop()
+            end.queue.append((self._kernel.now, None))
+            end.next_at = self._kernel.now
+            self._pump_later(end, self._rng.uniform(0.0, self._options.notice_s))
+
+    def host_down(self, host: Host, is_noticed: bool) -> None:
+        """A machine is gone. Noticed at once, as when processes end, or only by its silence."""
+        for end in list(self._ends.values()):
+            if end.host is not host or not end.is_open:
+                continue
+            far = end.other
+            self._finish(end)
+            if is_noticed:
+                self.send_end_after_crash(end)
+            elif far.host is not host:
+                self._give_up_later(far)
+
+    def send_end_after_crash(self, end: End) -> None:
+        """The other side hears that this end is gone, after part of what was on its way."""
+        keep = self._rng.randint(0, len(end.queue))
+        while len(end.queue) > keep:
+            end.queue.pop()
+        end.queue.append((self._kernel.now, None))
+        self._pump_later(end, self._rng.uniform(0.0, self._options.notice_s))
+
+    def _give_up_later(self, end: End) -> None:
+        wait = self._rng.uniform(0.1, 1.0) * self._options.give_up_s
+
+        def give_up() -> None:
+            is_stuck = self.is_blocked(end.host, end.other.host) or not end.other.host.is_up
+            if end.is_open and is_stuck:
+                end.queue.append((self._kernel.now, None))
+                self._hear_end(end)
+
+        end.host.later(wait, give_up)
+
+    def _between(self, one: Host, other: Host) -> list[End]:
+        return [
+            end
+            for end in self._ends.values()
+            if {end.host.name, end.other.host.name} == {one.name, other.name}
+        ]
+
+    def process_gone(self, host: Host, process: Process) -> None:
+        """A process has ended: all that it sent arrives, then its connections end."""
+        for end in list(self._ends.values()):
+            if end.process is process and end.host is host:
+                self.close(end)
+
+
+def _pair(one: Host, other: Host) -> Pair:
+    return (one.name, other.name) if one.name < other.name else (other.name, one.name)

@@ -1,0 +1,129 @@
+"""What a seed decides before anything happens: sizes, limits, habits, and which faults there are.
+
+Swarm testing: each seed leaves most of the possible trouble out, so that what remains meets
+undisturbed. Source: Groce et al., "Swarm Testing", ISSTA 2012.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TypeVar
+
+import msgspec
+
+from phalanx.control.nodes import HealthLimits
+from phalanx.node.options import SpillOptions
+
+_Number = TypeVar("_Number", int, float)
+
+FAULTS = (
+    "crash",
+    "restart",
+    "partition",
+    "cut",
+    "freeze",
+    "slow",
+    "head",
+    "worker",
+    "driver",
+    "lose",
+    "twice",
+    "late",
+)
+
+
+class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Times in seconds."""
+
+    latency_s: tuple[float, float]
+    """Between two machines, from and to."""
+    jitter_s: float
+    """Mean of what comes on top of it, exponentially distributed."""
+    notice_s: float
+    """A broken connection is noticed within so long."""
+    give_up_s: float
+    """A connection over which nothing comes through is given up within so long."""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that was drawn for one run. Times in seconds."""
+
+    nodes: tuple[dict[str, float], ...]
+    """The resources of each."""
+    network: NetworkOptions
+    limits: HealthLimits
+    spilling: SpillOptions
+    tick_s: float
+    head_tick_s: float
+    write_s: tuple[float, float]
+    """How long a write of the head's journal takes."""
+    start_s: tuple[float, float]
+    """How long a worker process takes to start."""
+    skew_s: float
+    drift: float
+    """Clocks run up to so much too fast or too slow, as a fraction."""
+    chaos_s: float
+    """So long there are faults."""
+    faults: tuple[str, ...]
+    fault_every_s: float
+    drivers: int
+    tasks: int
+    """How often a driver asks for tasks: for one, five or twelve at a time."""
+    actors: int
+    groups: int
+    task_s: float
+    """Mean run time of a task."""
+
+
+def draw(rng: random.Random) -> Options:
+    """The options of one seed."""
+
+    def pick(*choices: _Number) -> _Number:
+        return rng.choice(choices)
+
+    chosen = [fault for fault in FAULTS if rng.random() < 0.4]
+    period_s = pick(0.3, 0.6, 1.0)
+    tasks = pick(0, 10, 30, 60)
+    return Options(
+        nodes=tuple(_node(rng) for _ in range(pick(1, 2, 3, 4, 5, 6))),
+        network=NetworkOptions(
+            latency_s=rng.choice(((0.0005, 0.002), (0.001, 0.03), (0.01, 0.2))),
+            jitter_s=pick(0.0, 0.001, 0.05),
+            notice_s=pick(0.001, 0.1, 1.0),
+            give_up_s=pick(0.5, 4.0, 20.0),
+        ),
+        limits=HealthLimits(
+            period_s=period_s,
+            misses=pick(3, 5, 8),
+            joining_s=pick(1.0, 5.0),
+            reconnect_s=pick(0.5, 2.0),
+            restored_s=pick(2.0, 10.0),
+        ),
+        spilling=SpillOptions(
+            global_scheduler=rng.choice(("hybrid", "least-waiting")), threshold=pick(0, 0, 2)
+        ),
+        tick_s=pick(0.1, 0.1, 0.25),
+        head_tick_s=pick(0.1, 0.2),
+        write_s=rng.choice(((0.0, 0.0), (0.0005, 0.005), (0.01, 0.3))),
+        start_s=rng.choice(((0.01, 0.05), (0.1, 0.8))),
+        skew_s=pick(0.0, 5.0, 1e6),
+        drift=pick(0.0, 0.0, 0.02),
+        chaos_s=pick(6.0, 12.0, 18.0),
+        faults=tuple(chosen),
+        fault_every_s=pick(0.5, 1.5, 4.0),
+        drivers=pick(1, 1, 2, 3),
+        tasks=tasks,
+        actors=pick(0, 2, 5),
+        groups=pick(0, 4, 10),
+        task_s=pick(0.02, 0.2, 1.0) if tasks < 30 else pick(0.02, 0.2),
+    )
+
+
+def _node(rng: random.Random) -> dict[str, float]:
+    """Small nodes, so that little work is much: resources are what is fought for."""
+    resources = {"CPU": float(rng.choice((1, 2, 4)))}
+    if rng.random() < 0.5:
+        resources["GPU"] = float(rng.choice((1, 2, 4)))
+    if rng.random() < 0.3:
+        resources["disk"] = float(rng.choice((1, 3)))
+    return resources

@@ -1,0 +1,89 @@
+"""A simulated run told to people: who said what to whom, in short lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from phalanx.protocol.cluster_messages import NodeReport, Told, Via, View
+from phalanx.protocol.frames import decode_body
+from phalanx.sim.chaos.kernel import Event
+
+LONGEST = 240
+_BODIES = (Told, Via)
+_CHATTER = (NodeReport, View)
+"""What is said all the time, and is left out."""
+
+
+def told(events: Iterable[Event], involved: Sequence[str], count: int) -> list[str]:
+    """The last `count` events of those involved, one line each."""
+    names = {name.split("/", 1)[0] if "/" not in name else name for name in involved}
+    hosts = {name.split("/", 1)[0] for name in names}
+    chosen = [
+        event
+        for event in events
+        if (event.to in names or event.by in names or (event.to in hosts and not event.by))
+        and not isinstance(event.what, _CHATTER)
+        and not _is_view(event.what)
+    ]
+    return [line(event) for event in chosen[-count:]]
+
+
+def line(event: Event) -> str:
+    """One event."""
+    way = f"{event.by} -> {event.to}" if event.by else event.to
+    return f"{event.at:10.4f} s  {way:<16} {_text(event.what)}"[:LONGEST]
+
+
+def _is_view(what: Any) -> bool:
+    is_ask = type(what).__name__ == "Ask" and what.method == "view"
+    is_answer = (
+        type(what).__name__ == "Answer"
+        and isinstance(what.result, list | tuple)
+        and len(what.result) == 2
+        and isinstance(what.result[1], list)
+    )
+    return is_ask or is_answer
+
+
+def _text(what: Any) -> str:
+    if isinstance(what, str):
+        return what
+    if isinstance(what, _BODIES):
+        inner = "; ".join(_text(message) for message in decode_body(what.body))
+        about = what.token if isinstance(what, Told) else _name(what.process)
+        return f"{type(what).__name__} {about}: {inner}"
+    if isinstance(what, msgspec.Struct):
+        fields = (f"{name}={_value(getattr(what, name))}" for name in what.__struct_fields__)
+        return f"{type(what).__name__}({', '.join(f for f in fields if not _is_dull(f))})"
+    return _value(what)
+
+
+def _is_dull(field: str) -> bool:
+    return field.endswith(("=''", "=None", "={}", "=[]", "=-"))
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bytes):
+        return _name(value)
+    if isinstance(value, dict):
+        inside = ", ".join(f"{_value(k)}: {_value(v)}" for k, v in value.items())
+        return f"{{{inside}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    text = value if isinstance(value, str) else repr(value)
+    return _name(bytes.fromhex(text)) if len(text) == 56 and text.endswith("0000") else text
+
+
+def _name(value: bytes) -> str:
+    """Ids as a person reads them: node02's third process is n2/3."""
+    if not value.strip(b"\0"):
+        return "-"
+    if value.startswith(b"node") and len(value) >= 6:
+        node = f"n{int(value[4:6])}"
+        if len(value) != 16:
+            return node
+        return f"{node}/{int.from_bytes(value[6:12], 'big')}.{int.from_bytes(value[12:], 'big')}"
+    return value.decode().strip() if value.isascii() and value.strip().isalnum() else repr(value)

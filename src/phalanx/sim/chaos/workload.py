@@ -1,0 +1,213 @@
+"""What simulated drivers do: tasks, actors with calls, placement groups with tasks in them."""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from phalanx.owner.tasks import ClassKey, FunctionRecord, Template
+from phalanx.protocol.messages import Reply
+from phalanx.sim.chaos.worker import Work
+
+if TYPE_CHECKING:
+    from phalanx.owner.actors import ActorClient
+    from phalanx.sim.chaos.driver import SimDriver
+    from phalanx.sim.chaos.world import World
+
+HOLD_S = 3.0
+"""Groups and actors are kept for up to so long after their last work was asked for."""
+
+
+class Program:
+    """What one driver does, drawn from the seed."""
+
+    def __init__(self, world: World, driver: SimDriver, rng: random.Random) -> None:
+        self._world = world
+        self._driver = driver
+        self._rng = rng
+        self._options = world.options
+        self._functions = [
+            FunctionRecord(b"f%d" % i, f"f{i}", b"") for i in range(rng.randint(1, 4))
+        ]
+        self.groups: list[bytes] = []
+        """Those that it has not removed."""
+        self._actors: list[ActorClient] = []
+        self.is_over = False
+        self._planned = 0
+        driver.on_ready = self._begin
+
+    # ---- the plan ----------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        options, rng = self._options, self._rng
+        left_s = max(options.chaos_s - self._world.kernel.now, 0.0)
+        share = options.drivers
+        plans = [(options.tasks, self._task), (options.actors, self._actor)]
+        plans.append((options.groups, self._group))
+        for count, what in plans:
+            for _ in range(-(-count // share)):
+                self._later(rng.uniform(0.0, left_s), what)
+
+    def _later(self, delay_s: float, action: Any) -> None:
+        self._planned += 1
+
+        def alive() -> None:
+            self._planned -= 1
+            if self._driver.is_alive and not self.is_over:
+                self._world.guard(self._driver.host, action)
+
+        self._driver.host.later(delay_s, alive)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it will ask for nothing more."""
+        return not self._driver.is_alive or not self._planned
+
+    def _resources(self) -> tuple[tuple[str, float], ...]:
+        """Something that the largest node can hold when it is empty."""
+        rng = self._rng
+        node = rng.choice(self._options.nodes)
+        asked = {"CPU": rng.choice([1.0, 1.0, 0.5, 0.0, node["CPU"]])}
+        for name in node:
+            if name != "CPU" and rng.random() < 0.5:
+                asked[name] = rng.choice([1.0, 0.5, 0.25, node[name]])
+        return tuple(sorted((k, v) for k, v in asked.items() if v))
+
+    def _work(self, mean_s: float) -> Work:
+        ends = self._rng.choices(("returns", "raises", "dies"), (0.85, 0.1, 0.05))[0]
+        return Work(min(self._rng.expovariate(1.0 / mean_s), 8.0 * mean_s), ends)
+
+    # ---- tasks -------------------------------------------------------------------------------
+
+    def _task(self) -> None:
+        rng = self._rng
+        strategy: dict[str, Any] = {}
+        draw = rng.random()
+        if draw < 0.2:
+            strategy = {"name": "SPREAD"}
+        elif draw < 0.3:
+            view = self._driver.node.spilling
+            nodes = [n for n in self._world.living_nodes() if not view.why_closed(n.config.node_id)]
+            soft = rng.random() < 0.5
+            strategy = {"node_id": rng.choice(nodes).config.node_id, "soft": soft} if nodes else {}
+        burst = rng.choice((1, 1, 1, 5, 12))
+        self._submit(strategy, self._resources(), burst)
+
+    def _submit(
+        self, strategy: dict[str, Any], resources: tuple[tuple[str, float], ...], count: int
+    ) -> None:
+        rng = self._rng
+        function = rng.choice(self._functions)
+        template = Template(
+            function=function,
+            key=ClassKey(
+                resources=resources,
+                environment=b"",
+                strategy=msgspec.json.encode(strategy) if strategy else b"",
+                queue="",
+                priority=rng.choice((0, 0, 0, 5)),
+                single=False,
+            ),
+            name=function.name,
+            returns=1,
+            max_retries=rng.choice((0, 0, 1, 3, -1)),
+            retry_exceptions=rng.random() < 0.5,
+        )
+        if "node_id" in strategy and not strategy["soft"]:
+            node = self._world.node_named(strategy["node_id"])
+            if node is None or any(v > node.total.get(k, 0) for k, v in resources):
+                return  # it could never run there
+        for _ in range(count):
+            work = self._work(self._options.task_s)
+            if template.max_retries < 0 and work.ends != "returns":
+                work = Work(work.seconds)  # else it would be tried for ever
+            self._driver.tasks.submit(template, work)
+        self._driver.tasks.machine.pump_dirty()
+
+    # ---- actors ------------------------------------------------------------------------------
+
+    def _actor(self) -> None:
+        rng, driver = self._rng, self._driver
+        number = next(driver.sequence)
+        resources = dict(self._resources())
+        client = driver.calls.create(
+            driver.process_id[:12] + number.to_bytes(4, "big"),
+            class_name=f"actor {number} of {driver.name}",
+            name=f"a{number}" if rng.random() < 0.3 else "",
+            namespace=driver.name,
+            detached=rng.random() < 0.2,
+            max_restarts=rng.choice((0, 0, 1, 3, -1)),
+            place=resources,
+            hold=resources if rng.random() < 0.7 else {},
+            strategy={"name": "SPREAD"} if rng.random() < 0.3 else {},
+            priority=0,
+        )
+        self._actors.append(client)
+        last_s = 0.0
+        for _ in range(rng.randint(0, 8)):
+            delay_s = rng.uniform(0.0, HOLD_S)
+            last_s = max(last_s, delay_s)
+            self._later(delay_s, partial(self._call, client))
+        self._later(last_s + rng.uniform(0.0, HOLD_S), partial(self._end_actor, client))
+
+    def _call(self, client: ActorClient) -> None:
+        work = self._work(self._options.task_s)
+        self._driver.calls.submit(client, work, self._rng.choice((0, 0, 2)))
+
+    def _end_actor(self, client: ActorClient) -> None:
+        """Kill it once its calls have ended, so that none is lost by intent."""
+        if client.pending:
+            self._later(0.5, partial(self._end_actor, client))
+            return
+        self._driver.tell("kill_actor", actor=client.actor, no_restart=True)
+
+    # ---- groups ------------------------------------------------------------------------------
+
+    def _group(self) -> None:
+        rng, driver = self._rng, self._driver
+        group = f"{driver.name}.g{next(driver.sequence)}".encode().ljust(18, b" ")
+        strategy = rng.choice(("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"))
+        bundles = [dict(self._resources()) or {"CPU": 1.0} for _ in range(rng.randint(1, 3))]
+        self.groups.append(group)
+
+        def created(reply: Reply) -> None:
+            if reply.error is not None:
+                self.groups.remove(group)
+                return
+            for index, bundle in enumerate(bundles):
+                if rng.random() < 0.7:
+                    inside = {"group": group.hex(), "bundle": rng.choice((index, -1))}
+                    resources = tuple(sorted(bundle.items()))
+                    count = rng.choice((1, 3))
+                    self._later(0.0, partial(self._submit, inside, resources, count))
+            self._later(rng.uniform(0.0, 3 * HOLD_S), partial(self._end_group, group))
+
+        driver.ask(
+            "create_group",
+            created,
+            group=group,
+            bundles=bundles,
+            strategy=strategy,
+            name="",
+            detached=False,
+            selectors=[],
+        )
+
+    def _end_group(self, group: bytes) -> None:
+        if group in self.groups:
+            self.groups.remove(group)
+            self._world.removed_groups.add(group)
+            self._driver.ask("remove_group", lambda _: None, group=group)
+
+    # ---- the end -----------------------------------------------------------------------------
+
+    def end(self) -> None:
+        """All outcomes are there: give everything back."""
+        self.is_over = True
+        for client in self._actors:
+            self._driver.tell("kill_actor", actor=client.actor, no_restart=True)
+        for group in list(self.groups):
+            self._end_group(group)

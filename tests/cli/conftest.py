@@ -1,0 +1,105 @@
+"""The command line as a stranger runs it: real processes, a home and a runtime directory of their
+own, everything ended with the test."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import pytest
+
+PATIENCE_S = 90
+"""For one command: machines that run tests are slow at times."""
+
+
+class Machine:
+    """One user's machine."""
+
+    def __init__(self) -> None:
+        self.directory = tempfile.mkdtemp(prefix="phc-", dir="/tmp")
+        self.home = os.path.join(self.directory, "home")
+        runtime = os.path.join(self.directory, "run")
+        for path in (self.home, runtime):
+            os.mkdir(path, 0o700)
+        ours = ("PHALANX_ADDRESS", "PHALANX_TOKEN_FILE", "TMPDIR")
+        self.env = {k: v for k, v in os.environ.items() if k not in ours}
+        self.env |= {"HOME": self.home, "XDG_RUNTIME_DIR": runtime, "NO_COLOR": "1"}
+        self.env["COLUMNS"] = "200"
+
+    def phalanx(self, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+        """Run one command to its end."""
+        return self.python("from phalanx.cli import main; main()", *arguments, **env)
+
+    def python(self, code: str, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+        """Run a program to its end."""
+        return subprocess.run(
+            [sys.executable, "-c", code, *arguments],
+            env=self.env | env,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+
+    def done(self, *arguments: str, **env: str) -> str:
+        """What a command prints that must succeed."""
+        ended = self.phalanx(*arguments, **env)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        return ended.stdout
+
+    def status(self) -> dict:
+        """What `status --json` says."""
+        return json.loads(self.done("status", "--json"))
+
+    def nodes(self) -> dict[str, dict]:
+        """Nodes by the value of their label `name`."""
+        return {row["labels"].get("name", ""): row for row in self.status()["nodes"]}
+
+    def start_head(self, *arguments: str) -> str:
+        """Start a head and its node, small; the address."""
+        small = ("--port", "0", "--num-cpus", "1", "--object-store-memory", "80000000")
+        self.done("start", "--head", *small, "--labels", "name=first", *arguments)
+        return self.status()["address"]
+
+    def join(self, address: str, name: str, *arguments: str) -> str:
+        """Start a node of this name, small; its id."""
+        small = ("--num-cpus", "1", "--object-store-memory", "80000000")
+        self.done("start", "--address", address, *small, "--labels", f"name={name}", *arguments)
+        return self.nodes()[name]["node_id"]
+
+    def daemons(self) -> dict[str, dict]:
+        """What the daemons tell of themselves: "head", and nodes by id."""
+        found = {}
+        root = os.path.join(self.env["XDG_RUNTIME_DIR"], "phalanx")
+        for name in os.listdir(root):
+            path = os.path.join(root, name, "daemon")
+            if os.path.exists(path):
+                with open(path) as file:
+                    one = json.load(file)
+                found[one["node_id"] or one["kind"]] = one
+        return found
+
+    def end(self) -> None:
+        """End everything, and leave nothing."""
+        self.phalanx("stop", "--force")
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+@pytest.fixture
+def machine():
+    machine = Machine()
+    yield machine
+    machine.end()
+
+
+@pytest.fixture(scope="module")
+def running():
+    """A machine with a head on it, shared by tests that leave it as it is."""
+    machine = Machine()
+    machine.address = machine.start_head()
+    yield machine
+    machine.end()

@@ -1,0 +1,290 @@
+"""`phalanx start`, `stop`, `status`, `nodes`, `drain`, `set-resource` on real daemons."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+from phalanx.cli.commands import app
+from phalanx.protocol.handshake import HELLO_BYTES, NONCE_BYTES, Status, challenge
+
+PATIENCE_S = 60
+
+
+def until(condition):
+    """Wait for what must come; the last value."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not (value := condition()):
+        assert time.monotonic() < deadline, "it did not come"
+    return value
+
+
+def test_from_the_start_to_the_end(machine):
+    told = machine.done(
+        *("start", "--head", "--port", "0", "--num-cpus", "1", "--object-store-memory", "80000000")
+    )
+    address = machine.status()["address"]
+    token = os.path.join(machine.home, ".phalanx", "token")
+    for part in (f"phalanx start --address {address}", "phalanx.init()", token, "phalanx stop"):
+        assert part in told
+    assert stat.S_IMODE(os.stat(token).st_mode) == 0o600
+    node = machine.join(address, "second", "--resources", '{"TPU": 2}')
+    status = machine.status()
+    assert status["resources"]["CPU"] == {"used": 0, "total": 2}
+    assert status["resources"]["TPU"] == {"used": 0, "total": 2}
+    assert [row["state"] for row in status["nodes"]] == ["ALIVE", "ALIVE"]
+    shown = machine.done("status")
+    assert "2 alive, 0 draining, 0 dead" in shown
+    assert "CPU 0/2" in shown
+    (line,) = [x for x in machine.done("nodes").splitlines() if x.startswith(node[:12])]
+    assert "name=second" in line
+    stopped = machine.done("stop")
+    assert stopped.count("Ended the node") == 2
+    assert stopped.index("Ended the head") > stopped.rindex("Ended the node")
+    assert not machine.daemons()
+    assert "No head and no node" in machine.done("stop")
+
+
+def test_what_listens_listens_on_this_machine_alone(running):
+    for row in running.status()["nodes"]:
+        assert row["host"] == "127.0.0.1"
+    assert running.address.startswith("127.0.0.1:")
+
+
+class Impostor:
+    """Listens on a port of this machine and answers a hello with these bytes."""
+
+    def __init__(self, answer: bytes) -> None:
+        self._answer = answer
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listening.getsockname()[1]}"
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                sock, _ = self._listening.accept()
+            except OSError:
+                return
+            with sock, contextlib.suppress(OSError):
+                sock.recv(HELLO_BYTES)
+                sock.sendall(self._answer)
+                sock.recv(1)
+
+    def close(self) -> None:
+        self._listening.close()
+
+
+@pytest.fixture
+def impostor():
+    made = []
+
+    def make(answer: bytes) -> str:
+        made.append(Impostor(answer))
+        return made[-1].address
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def test_a_wrong_token_and_no_token_are_refused(running, tmp_path):
+    other = tmp_path / "token"
+    other.write_text("phx_" + "A" * 43)
+    other.chmod(0o600)
+    join = ("start", "--address", running.address, "--num-cpus", "1")
+    wrong = running.phalanx(*join, "--token-file", str(other))
+    assert (wrong.returncode, wrong.stdout) == (4, "")
+    assert "do not hold the same token" in wrong.stderr
+    assert str(other) in wrong.stderr
+    missing = running.phalanx(*join, PHALANX_TOKEN_FILE=str(tmp_path / "none"))
+    assert missing.returncode == 4
+    assert "There is no token at" in missing.stderr
+    other.chmod(0o644)
+    assert running.phalanx(*join, "--token-file", str(other)).returncode == 4
+    assert len(running.status()["nodes"]) == 1
+
+
+def test_who_is_no_head_of_this_version_is_not_joined(running, impostor):
+    def join(address: str):
+        ended = running.phalanx("start", "--address", address, "--num-cpus", "1")
+        assert ended.stdout == ""
+        assert "Traceback" not in ended.stderr
+        assert len(ended.stderr.splitlines()) == 1
+        return ended.returncode, ended.stderr
+
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        nobody = f"127.0.0.1:{closed.getsockname()[1]}"
+    code, text = join(nobody)
+    assert code == 1
+    assert f"nothing listens at {nobody}" in text
+    newer = challenge(bytes(NONCE_BYTES), Status.WRONG_VERSION, version=999)
+    code, text = join(impostor(newer))
+    assert code == 1
+    assert "999" in text
+    address = impostor(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n" + bytes(64))
+    code, text = join(address)
+    assert code == 1
+    assert address in text
+    code, text = join("no.such.host.invalid:6380")
+    assert code == 1
+    assert "no.such.host.invalid" in text
+
+
+def test_a_second_head_and_a_port_that_is_taken_are_refused(running, machine):
+    again = running.phalanx("start", "--head")
+    assert again.returncode == 1
+    assert f"A head runs here already, at {running.address}" in again.stderr
+    port = running.address.rpartition(":")[2]
+    taken = machine.phalanx("start", "--head", "--port", port)
+    assert taken.returncode == 1
+    assert f"annot listen on 127.0.0.1:{port}" in taken.stderr
+    assert len(taken.stderr.splitlines()) == 1
+    assert not machine.daemons()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["start"], "either --head"),
+        (["start", "--head", "--address", "10.0.0.1:1"], "either --head"),
+        (["start", "--address", "here"], "'here' is no address"),
+        (["start", "--address", "10.0.0.1:6380"], "say --host"),
+        (["start", "--address", "127.0.0.1:1", "--store", "x"], "belong to the head"),
+        (["start", "--head", "--host", "0.0.0.0"], "cannot reach 0.0.0.0"),
+        (["start", "--head", "--host", "me"], "numeric address"),
+        (["start", "--head", "--resources", "TPU=1"], "JSON object"),
+        (["start", "--head", "--resources", '{"CPU": 1}'], "may not name CPU"),
+        (["start", "--head", "--num-cpus", "-1"], "num_cpus"),
+        (["start", "--head", "--object-store-memory", "5"], "object_store_memory"),
+        (["start", "--head", "--labels", "zone"], "KEY=VALUE"),
+        (["start", "--head", "--labels", "ray.io/node-id=x"], "KEY=VALUE"),
+        (["start", "--head", "--limit", "patience=1"], "period_s"),
+        (["start", "--head", "--limit", "misses=few"], "a number"),
+        (["start", "--head", "--limit", "period_s=0"], "above 0"),
+        (["start", "--head", "--topology", "a ring"], "known are"),
+        (["status", "--address", "6380"], "no address"),
+        (["set-resource", "ab", "CPU"], "NAME=AMOUNT"),
+    ],
+)
+def test_wrong_usage_is_said_at_once(arguments, said):
+    ended = CliRunner().invoke(app, arguments)
+    assert ended.exit_code == 2, ended.output
+    assert said in ended.stderr
+    assert ended.stdout == ""
+
+
+def test_where_nothing_runs_there_is_nothing_to_show(machine, running):
+    for command in (["status"], ["nodes"], ["drain", "ab"], ["status", "--json"]):
+        ended = machine.phalanx(*command)
+        assert ended.returncode == 1
+        assert "phalanx start --head" in ended.stderr
+    elsewhere = running.phalanx("status", "--address", "127.0.0.1:1")
+    assert elsewhere.returncode == 1
+    assert "of the cluster at 127.0.0.1:1 runs on this machine" in elsewhere.stderr
+
+
+def test_nodes_that_are_not_there_cannot_be_drained_or_changed(running):
+    for command in (["drain", "nope"], ["set-resource", "nope", "CPU=1"]):
+        ended = running.phalanx(*command)
+        assert ended.returncode == 3
+        assert "No living node's id begins with 'nope'" in ended.stderr
+    node = running.nodes()["first"]["node_id"]
+    for amount in ("CPU=-1", "CPU=nan", "CPU=inf", "object_store_memory=1", "=1"):
+        assert running.phalanx("set-resource", node, amount).returncode == 2
+    assert running.nodes()["first"]["total"]["CPU"] == 1
+
+
+def test_a_draining_node_is_shown_with_its_reason(machine):
+    address = machine.start_head()
+    node = machine.join(address, "second")
+    assert "drains" in machine.done("drain", node[:10], "--reason", "new \x1b[31mdisks")
+    assert "drains already" in machine.done("drain", node)
+    row = machine.nodes()["second"]
+    assert (row["state"], row["reason"]) == ("DRAINING", "new \x1b[31mdisks")
+    shown = machine.done("nodes")
+    assert "new \\x1b[31mdisks" in shown
+    assert "\x1b" not in shown
+    os.kill(machine.daemons()[node]["pid"], signal.SIGTERM)
+    until(lambda: machine.nodes()["second"]["state"] == "DEAD")
+    gone = machine.phalanx("drain", node)
+    assert gone.returncode == 3
+
+
+def test_totals_are_set_while_a_cluster_runs(machine):
+    machine.start_head()
+    node = machine.nodes()["first"]["node_id"]
+    machine.done("set-resource", node[:6], "FPGA=2", "CPU=0.5")
+    until(lambda: machine.nodes()["first"]["total"].get("FPGA") == 2)
+    assert machine.nodes()["first"]["total"]["CPU"] == 0.5
+    machine.done("set-resource", node, "FPGA=0")
+    until(lambda: "FPGA" not in machine.nodes()["first"]["total"])
+
+
+def test_a_node_that_is_killed_is_shown_as_dead(machine):
+    address = machine.start_head("--limit", "reconnect_s=0.1")
+    node = machine.join(address, "second")
+    os.killpg(machine.daemons()[node]["pid"], signal.SIGKILL)
+    until(lambda: machine.nodes()["second"]["state"] == "DEAD")
+    assert "1 alive, 0 draining, 1 dead" in machine.done("status")
+    (line,) = [x for x in machine.done("nodes").splitlines() if x.startswith(node[:12])]
+    assert "report" in line
+
+
+MAKE = """
+import phalanx
+phalanx.init(namespace="n")
+@phalanx.remote(num_cpus=0)
+class Keeper:
+    def __init__(self): self.kept = []
+    def keep(self, x):
+        self.kept.append(x)
+        return self.kept
+keeper = Keeper.options(name="keeper", lifetime="detached", get_if_exists=True).remote()
+print(phalanx.get(keeper.keep.remote(len(phalanx.get(keeper.keep.remote(0))))))
+"""
+
+
+def test_a_head_that_was_killed_goes_on_and_one_that_was_stopped_does_not(machine):
+    address = machine.start_head()
+    first = machine.python(MAKE, PHALANX_ADDRESS="auto")
+    assert first.stdout.strip() == "[0, 1]", first.stderr
+    os.killpg(machine.daemons()["head"]["pid"], signal.SIGKILL)
+    head = machine.done("start", "--head", "--port", address.rpartition(":")[2])
+    assert "it goes on" in head
+    assert "runs here already" in head
+    until(lambda: machine.nodes().get("first", {}).get("state") == "ALIVE")
+    again = machine.python(MAKE, PHALANX_ADDRESS="auto")
+    assert again.stdout.strip() == "[0, 1, 0, 3]", again.stderr
+    assert "begins anew" in machine.done("stop")
+    machine.start_head()
+    assert machine.status()["actors"] == {}
+    assert len(machine.status()["nodes"]) == 1
+
+
+def test_status_can_be_watched(running):
+    code = "from phalanx.cli import main; main()"
+    watching = subprocess.Popen(
+        [sys.executable, "-c", code, "status", "--watch", "--json"],
+        env=running.env,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        lines = [watching.stdout.readline() for _ in range(2)]
+        assert all('"phalanx-status/1"' in line for line in lines)
+        watching.send_signal(signal.SIGINT)
+        assert watching.wait(PATIENCE_S) == 130
+    finally:
+        watching.kill()
+        watching.communicate()

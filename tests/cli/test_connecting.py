@@ -1,0 +1,90 @@
+"""Where `phalanx.init` connects: the address, PHALANX_ADDRESS, the cluster of this machine."""
+
+from __future__ import annotations
+
+import json
+import socket
+
+import pytest
+
+PROGRAM = """
+import json, os, sys
+import phalanx
+
+for named, address, options in json.loads(sys.argv[1]):
+    os.environ.pop("PHALANX_ADDRESS", None)
+    if named:
+        os.environ["PHALANX_ADDRESS"] = named
+    try:
+        with phalanx.init(address, log_to_driver=False, **options) as runtime:
+            print(json.dumps(runtime["gcs_address"]))
+    except (ConnectionError, ValueError) as error:
+        print(json.dumps([type(error).__name__, str(error)]))
+"""
+OWN = "127.0.0.1"
+"""What stands for the address of a runtime that belongs to the program."""
+
+
+def connect(machine, *cases):
+    """What `init` makes of each (PHALANX_ADDRESS, address, options)."""
+    ended = machine.python(PROGRAM, json.dumps(cases))
+    assert ended.returncode == 0, ended.stderr
+    return [json.loads(line) for line in ended.stdout.splitlines()]
+
+
+@pytest.fixture
+def nobody():
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        return f"127.0.0.1:{closed.getsockname()[1]}"
+
+
+def test_a_cluster_that_runs_here_is_found(running, nobody):
+    there = running.address
+    by_name = there.replace("127.0.0.1", "localhost")
+    found = connect(
+        running,
+        ["", None, {}],
+        ["", "auto", {}],
+        ["", there, {}],
+        ["", by_name, {}],
+        [there, None, {}],
+        [by_name, "auto", {}],
+        ["local", "auto", {}],
+        [nobody, there, {}],
+    )
+    assert found == [there] * 8
+
+
+def test_a_runtime_of_ones_own_is_started(running, machine):
+    small = {"num_cpus": 1, "object_store_memory": 80_000_000}
+    cases = [["", "local", small], ["local", None, small]]
+    assert connect(running, *cases) == [OWN] * 2
+    assert connect(machine, ["", None, small]) == [OWN]
+
+
+def test_where_there_is_no_cluster_that_is_said(running, machine, nobody):
+    ((kind, text),) = connect(machine, ["", "auto", {}])
+    assert kind == "ConnectionError"
+    assert "No running Phalanx was found" in text
+    small = {"num_cpus": 1}
+    silent, named, automatic, wrong, amounts = connect(
+        running,
+        ["", nobody, {}],
+        [nobody, None, {}],
+        [nobody, "auto", {}],
+        ["", "6380", {}],
+        ["", None, small],
+    )
+    for kind, text in (silent, named, automatic):
+        assert kind == "ConnectionError"
+        assert f"Nothing listens at {nobody}" in text
+    assert wrong[0] == "ValueError"
+    assert "HOST:PORT" in wrong[1]
+    assert amounts[0] == "ValueError"
+    assert 'address="local"' in amounts[1]
+
+
+def test_a_driver_needs_a_node_of_the_cluster_on_its_machine(running, machine):
+    ((kind, text),) = connect(machine, ["", running.address, {}])
+    assert kind == "ConnectionError"
+    assert f"phalanx start --address {running.address}" in text

@@ -1,0 +1,27 @@
+"""Starts a head or a node as it is told, and ends it with its own standard input."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+from phalanx.engines.embedded.daemons import HeadOptions, NodeOptions, start_head, start_node
+
+
+def main():
+    kind, options = sys.argv[1], json.loads(sys.argv[2])
+    ends, _alive = os.pipe()
+    if kind == "head":
+        options["store"] = tuple(options.get("store", ("memory",)))
+        daemon = start_head(HeadOptions(**options), ends)
+    else:
+        daemon = start_node(NodeOptions(**options), ends)
+    told = {"address": daemon.told.address, "node_id": daemon.told.node_id, "pid": daemon.told.pid}
+    print(json.dumps(told), flush=True)
+    sys.stdin.read()
+    daemon.kill()
+
+
+if __name__ == "__main__":
+    main()

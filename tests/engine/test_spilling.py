@@ -1,0 +1,158 @@
+"""What a node asks of others: when, of whom, and how much."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from phalanx.node.leases import Demand
+from phalanx.node.options import SpillOptions
+from phalanx.node.spilling import MOST_BLIND, Spilling
+from phalanx.protocol.cluster_messages import ViewRow
+from phalanx.resources.sets import ResourceSet
+from phalanx.scheduling.cluster_nodes import ClusterNodes
+
+
+def row(name, free=0.0, total=4.0, state="ALIVE", labels=None):
+    return ViewRow(
+        node_id=name,
+        prefix=name.encode(),
+        host="h",
+        port=1,
+        state=state,
+        total={"CPU": total},
+        available={"CPU": free},
+        labels=labels or {},
+    )
+
+
+def demand(count=1, cpus=1.0, owner=b"me:driver", number=1, **fields):
+    place = ResourceSet.from_mapping({"CPU": cpus})
+    fields = {"place": place, "hold": place, "order": number, **fields}
+    return Demand(owner=owner, scheduling_class=number, count=count, **fields)
+
+
+class Node:
+    """Node "me" and what it knows of others; `asked` is what they were told last."""
+
+    def __init__(self, *rows, **options):
+        self.asked = {}
+        self.cluster = ClusterNodes()
+        for one in rows:
+            self.cluster.put(one)
+        self.spilling = Spilling(
+            "me",
+            self.cluster,
+            self,
+            random.Random(1),
+            SpillOptions(**options),
+            is_mine=lambda owner: owner.startswith(b"me:"),
+            nodes_of=lambda place: ["c", "d"] if place[1] < 0 else ["c"],
+        )
+
+    def ask(self, node_id, demand, count, seen):
+        self.asked[node_id, demand.scheduling_class] = count
+
+    def withdraw(self, node_id, owner, scheduling_class):
+        del self.asked[node_id, scheduling_class]
+
+    def plan(self, *demands, is_blind=False):
+        self.spilling.plan(demands, is_blind)
+        return {node: count for (node, _), count in self.asked.items()}
+
+
+ME = row("me")
+CASES = {
+    "nobody has room": ([row("a")], {}, demand(3), {}),
+    "one has room for some": ([row("a", free=2)], {}, demand(3), {"a": 2}),
+    "only what exceeds the threshold": ([row("a", free=4)], {"threshold": 2}, demand(3), {"a": 1}),
+    "another one must do it": (
+        [row("a", total=8)],
+        {},
+        demand(2, 8.0, can_run_here=False),
+        {"a": 2},
+    ),
+    "nobody who drains": ([row("a", free=4, state="DRAINING")], {}, demand(1), {}),
+    "others' demands never move on": ([row("a", free=4)], {}, demand(1, owner=b"a:x"), {}),
+    "an actor is placed by the control store": ([row("a", free=4)], {}, demand(1, actor=b"x"), {}),
+    "a bundle is asked where it is": ([row("c")], {}, demand(2, group=(b"g", 0)), {"c": 2}),
+    "any bundle, on every node of the group": (
+        [row("c"), row("d")],
+        {},
+        demand(3, group=(b"g", -1)),
+        {"c": 2, "d": 2},
+    ),
+    "where the arguments are": (
+        [row("a", free=4), row("b", free=4)],
+        {},
+        demand(1, strategy={"near": "b", "bytes": 2**20}),
+        {"b": 1},
+    ),
+    "the node that is named": (
+        [row("a", free=4), row("b")],
+        {},
+        demand(2, strategy={"node_id": "b"}),
+        {"b": 2},
+    ),
+    "the labels that are named": (
+        [row("a", free=4), row("b", free=1, labels={"x": "y"})],
+        {},
+        demand(1, strategy={"labels": [[("x", "In", ["y"])]]}),
+        {"b": 1},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_who_is_asked(case):
+    rows, options, wanted, asked = CASES[case]
+    assert Node(ME, *rows, **options).plan(wanted) == asked
+
+
+def test_two_demands_do_not_count_on_the_same_room():
+    node = Node(ME, row("a", free=3))
+    node.plan(demand(2, number=1), demand(2, number=2))
+    assert node.asked == {("a", 1): 2, ("a", 2): 1}
+
+
+def test_spread_takes_turns_and_counts_this_node():
+    node = Node(row("me", free=2), row("a", free=2), row("b", free=2))
+    wanted = demand(4, strategy={"name": "SPREAD"})
+    asked = node.plan(wanted)
+    assert wanted.here + sum(asked.values()) == 4
+    assert {wanted.here, *asked.values()} <= {1, 2}
+
+
+def test_what_is_met_is_withdrawn():
+    node = Node(ME, row("a", free=2))
+    wanted = demand(2)
+    assert node.plan(wanted) == {"a": 2}
+    node.spilling.granted("a", wanted.owner, 1)
+    wanted.count -= 1
+    assert node.plan(wanted) == {"a": 2}  # as it was told; it knows what it gave
+    assert node.plan() == {}
+
+
+def test_who_hears_no_news_asks_those_that_seemed_full():
+    node = Node(ME, row("a"), row("small", total=0.5), row("b"))
+    assert node.plan(demand(1)) == {}
+    assert node.plan(demand(1), is_blind=True) == {"a": 1, "b": 1}
+    assert node.plan(demand(1), is_blind=True) == {"a": 1, "b": 1}
+    assert node.plan(demand(1)) == {}
+
+
+def test_who_hears_no_news_asks_a_few_that_follow_in_the_ring():
+    names = [f"{side}{i:02}" for side in ("a", "z") for i in range(10)]
+    asked = Node(ME, *map(row, names)).plan(demand(1), is_blind=True)
+    assert list(asked) == [f"z{i:02}" for i in range(MOST_BLIND)]
+
+
+def test_a_node_that_is_forgotten_is_asked_again():
+    node = Node(ME, row("a", free=1))
+    node.plan(demand(1))
+    node.asked.clear()
+    node.plan(demand(1))
+    assert node.asked == {}
+    node.spilling.forget("a")
+    assert node.plan(demand(1)) == {"a": 1}

@@ -1,0 +1,92 @@
+"""One machine with four CPUs and four virtual GPUs, and clusters of several."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+import phalanx
+from phalanx.cluster_utils import Cluster
+
+PATIENCE_S = 120
+"""For everything that has to come: machines that run tests are slow at times."""
+
+
+def await_true(condition):
+    """Return once the condition holds; fail when it does not come true."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, "it never came true"
+        time.sleep(0.01)
+
+
+class Room:
+    """A directory in which members of gangs leave word and wait for it."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def say(self, word):
+        (self.path / str(word)).touch()
+
+    def hears(self, word):
+        return (self.path / str(word)).exists()
+
+    def wait(self, word):
+        await_true(lambda: self.hears(word))
+
+    def words(self):
+        return sorted(entry.name for entry in self.path.iterdir())
+
+
+@pytest.fixture
+def room(tmp_path):
+    return Room(tmp_path)
+
+
+@pytest.fixture
+def get():
+    def get(refs, timeout=PATIENCE_S):
+        return phalanx.get(refs, timeout=timeout)
+
+    return get
+
+
+@pytest.fixture(scope="module")
+def machine():
+    phalanx.init(num_cpus=4, num_gpus=4)
+    yield phalanx
+    phalanx.shutdown()
+
+
+@pytest.fixture
+def new_cluster():
+    """Makes a cluster with one node for each set of options; this process is its driver."""
+    made = []
+
+    def make(*nodes, **options):
+        cluster = Cluster(**options)
+        made.append(cluster)
+        for node in nodes:
+            cluster.add_node(**node)
+        cluster.connect(namespace="tests")
+        cluster.wait_for_nodes(PATIENCE_S)
+        return cluster
+
+    yield make
+    for cluster in made:
+        cluster.shutdown()
+
+
+def rows_of_gangs():
+    """The gangs that are not over, as the control store lists them."""
+    from phalanx.api.session import engine_or_start
+
+    return engine_or_start().request("batch.gangs")
+
+
+def none_left():
+    """Whether no gang is left and all that the machine has is free."""
+    total = phalanx.cluster_resources()
+    return not rows_of_gangs() and phalanx.available_resources().get("CPU") == total["CPU"]

@@ -1,0 +1,128 @@
+"""What the running half decides by pure code: sizes, shares, and who is looked at."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from phalanx.batch.specs import QueueSpec
+from phalanx.control.jobs.gang_size import most_members, why_none
+from phalanx.control.jobs.shares import by_weight
+from phalanx.engines.embedded.head.batch.gangs import DONE, HELD, WAITING, Gang
+from phalanx.engines.embedded.head.batch.line import WINDOW, Line
+
+CPU, GPU = {"CPU": 1.0}, {"GPU": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("members", "nodes", "limits", "most"),
+    [
+        ([CPU] * 5, [{"CPU": 2}, {"CPU": 2}], {}, 4),
+        ([CPU] * 3, [{"CPU": 2}, {"CPU": 2}], {}, 3),
+        ([CPU] * 3, [{"CPU": 8}], {"CPU": 2}, 2),
+        ([CPU] * 3, [{"CPU": 8}], {"GPU": 0}, 3),
+        ([GPU] * 3, [{"GPU": 3}, {"GPU": 4}], {}, 3),
+        ([GPU] * 9, [{"GPU": 3}, {"GPU": 4}], {}, 3),
+        ([CPU, GPU], [{"GPU": 2}, {"CPU": 1}], {}, 2),
+        ([{"CPU": 0.5}] * 5, [{"CPU": 2}], {}, 4),
+        ([CPU], [], {}, 0),
+    ],
+)
+def test_the_largest_gang_that_empty_nodes_hold(members, nodes, limits, most):
+    assert most_members(members, nodes, limits) == most
+
+
+def test_why_no_node_holds_a_member():
+    nodes = [{"CPU": 4, "GPU": 1}, {"CPU": 1, "GPU": 8}]
+    assert why_none({"GPU": 8}, nodes) == ""
+    assert why_none({"GPU": 9}, nodes) == "a member asks for 9 GPU, and the largest node has 8 GPU"
+    assert "no single node" in why_none({"GPU": 8, "CPU": 4}, nodes)
+    assert "the largest node has 0 TPU" in why_none({"TPU": 1}, nodes)
+
+
+def shares(queues, busy, total):
+    specs = [QueueSpec(name="root"), *(QueueSpec(**fields) for fields in queues)]
+    return {q.name: dict(q.deserved).get("cpu", 0.0) for q in by_weight(specs, busy, total)}
+
+
+def test_busy_queues_deserve_by_weight():
+    queues = [{"name": "a", "weight": 2}, {"name": "b"}, {"name": "c", "weight": 5}]
+    found = shares(queues, {"a", "b"}, {"cpu": 9.0})
+    assert found == {"root": 0.0, "a": 6.0, "b": 3.0, "c": 0.0}
+
+
+def test_what_somebody_set_stays_and_limits_hold():
+    queues = [
+        {"name": "a", "deserved": (("cpu", 1.0),)},
+        {"name": "b", "capability": (("cpu", 2.0),)},
+        {"name": "c", "guarantee": (("cpu", 5.0),)},
+    ]
+    found = shares(queues, {"a", "b", "c"}, {"cpu": 9.0})
+    assert found == {"root": 0.0, "a": 1.0, "b": 2.0, "c": 5.0}
+
+
+def test_children_share_what_their_parent_deserves():
+    queues = [
+        {"name": "lab"}, {"name": "x", "parent": "lab", "weight": 3},
+        {"name": "y", "parent": "lab"}, {"name": "other"},
+    ]  # fmt: skip
+    assert shares(queues, {"x", "y", "other"}, {"cpu": 8.0}) == {
+        "root": 0.0, "lab": 4.0, "x": 3.0, "y": 1.0, "other": 4.0,
+    }  # fmt: skip
+    assert shares(queues, {"y"}, {"cpu": 8.0})["y"] == 8.0
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.booleans()), min_size=1, max_size=6))
+def test_weights_share_out_all_of_it(drawn):
+    queues = [{"name": f"q{i}", "weight": weight} for i, (weight, _) in enumerate(drawn)]
+    busy = {f"q{i}" for i, (_, is_busy) in enumerate(drawn) if is_busy}
+    found = shares(queues, busy, {"cpu": 100.0})
+    assert sum(found.values()) == pytest.approx(100.0 if busy else 0.0)
+
+
+def gang(number, *, state=WAITING, queue="default", size=2):
+    return Gang(
+        group=number.to_bytes(4, "big"), name=f"g{number}", queue=queue, priority=0, least=size,
+        needs=[CPU] * size, creator=b"", created=float(number), states=[state] * size,
+    )  # fmt: skip
+
+
+def test_of_equal_gangs_only_the_first_are_looked_at():
+    line = Line()
+    gangs = [gang(i) for i in range(WINDOW + 5)]
+    for one in gangs:
+        line.add(one)
+    assert list(line.next()) == gangs[:WINDOW]
+    assert list(line.next()) == []
+    gangs[0].set([0, 1], HELD)
+    line.remove(gangs[WINDOW])
+    assert list(line.next()) == [gangs[WINDOW + 1]]
+    other = gang(100, size=3)
+    elsewhere = gang(101, queue="lab")
+    line.add(other)
+    line.add(elsewhere)
+    assert list(line.next()) == [other, elsewhere]
+    assert line.queues() == {"default", "lab"}
+    line.remove(elsewhere)
+    assert line.queues() == {"default"}
+
+
+def test_gangs_that_hold_places_are_always_looked_at():
+    line = Line()
+    for number in range(WINDOW):
+        line.add(gang(number))
+    holding = gang(500, state=HELD)
+    line.add(holding)
+    assert line.sees(holding)
+
+
+def test_a_gang_waits_runs_and_is_over():
+    one = gang(1)
+    assert (one.waits, one.phase, one.is_over) == (True, "pending", False)
+    one.set([0, 1], HELD)
+    assert (one.waits, one.phase) == (False, "running")
+    one.set([0], DONE)
+    assert one.podgroup().min_member == 1
+    one.set([1], DONE)
+    assert (one.is_over, one.phase) == (True, "completed")

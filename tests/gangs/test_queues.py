@@ -1,0 +1,167 @@
+"""Queues: made, changed and refused; shares by weight, priority, preemption and reclaim."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+import pytest
+
+import phalanx
+from phalanx.errors import GangInfeasibleError, JobCommandError, QueueUnavailableError
+
+from .conftest import await_true, none_left, rows_of_gangs
+
+
+@pytest.fixture(autouse=True)
+def no_queues_left(machine):
+    yield
+    await_true(none_left)
+    names = [queue["name"] for queue in phalanx.queues()]
+    for name in reversed(names):
+        if name not in ("root", "default"):
+            phalanx.delete_queue(name)
+
+
+@phalanx.remote
+def hold(room, name="there", until="go"):
+    """Waits for a word; with SIGTERM it says so and ends."""
+    rank = os.environ["RANK"]
+
+    def warned(*_):
+        room.say(f"{name}-warned-{rank}")
+        sys.exit(0)
+
+    signal.signal(signal.SIGTERM, warned)
+    room.say(f"{name}-{rank}")
+    room.wait(until)
+    return name
+
+
+def test_a_queue_is_made_changed_closed_opened_and_deleted(machine, get, room):
+    made = phalanx.create_queue(
+        "lab", weight=2, capability={"CPU": 3}, guarantee={"CPU": 1}, deserved={"CPU": 2}
+    )
+    assert (made["state"], made["weight"], made["capability"]) == ("Open", 2, {"CPU": 3.0})
+    assert phalanx.update_queue("lab", weight=5)["weight"] == 5
+    gang = hold.gang(2, queue="lab").remote(room)
+    room.wait("there-0")
+    [row] = [queue for queue in phalanx.queues() if queue["name"] == "lab"]
+    assert (row["running"], row["members"]) == (1, 2)
+    with pytest.raises(JobCommandError, match="still hold resources"):
+        phalanx.delete_queue("lab")
+    assert phalanx.close_queue("lab")["state"] == "Closing"
+    with pytest.raises(QueueUnavailableError, match="Closing"):
+        hold.gang(2, queue="lab").remote(room)
+    room.say("go")
+    assert get(gang) == ["there"] * 2
+    await_true(none_left)
+    assert {q["name"]: q["state"] for q in phalanx.queues()}["lab"] == "Closed"
+    assert phalanx.open_queue("lab")["state"] == "Open"
+    phalanx.delete_queue("lab")
+    with pytest.raises(QueueUnavailableError, match="no queue 'lab'"):
+        phalanx.update_queue("lab", weight=1)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"weight": -1}, "weight"),
+        ({"guarantee": {"CPU": 2}, "deserved": {"CPU": 1}}, "guarantee"),
+        ({"parent": "nobody"}, "nobody"),
+        ({"capability": {"CPU": -1}}, "CPU|cpu"),
+    ],
+)
+def test_a_queue_that_breaks_a_rule_is_refused(machine, fields, words):
+    with pytest.raises((JobCommandError, ValueError), match=words):
+        phalanx.create_queue("odd", **fields)
+    assert "odd" not in [queue["name"] for queue in phalanx.queues()]
+
+
+def test_a_gang_larger_than_its_queue_may_ever_use_is_refused(machine, room):
+    phalanx.create_queue("small", capability={"CPU": 2})
+    with pytest.raises(GangInfeasibleError, match="queue small may use 2 CPU at most"):
+        hold.gang(3, queue="small").remote(room)
+
+
+def test_a_queue_takes_no_more_than_its_capability(machine, get, room):
+    phalanx.create_queue("small", capability={"CPU": 2})
+    gangs = [hold.gang(1, queue="small").remote(room, f"g{i}") for i in range(4)]
+    other = hold.gang(1).remote(room, "other")
+    room.wait("other-0")
+    room.wait("g0-0")
+    room.wait("g1-0")
+    assert {row["phase"] for row in rows_of_gangs() if row["queue"] == "small"} == {
+        "running",
+        "pending",
+    }
+    assert not room.hears("g2-0")
+    room.say("go")
+    get([ref for gang in (*gangs, other) for ref in gang])
+
+
+@phalanx.remote
+def says_who_came_before(room, name, other):
+    """Whether the other gang had begun by then."""
+    room.say(f"{name}-{os.environ['RANK']}")
+    return room.hears(f"{other}-0")
+
+
+def test_a_higher_priority_goes_first(machine, get, room):
+    first = hold.gang(4, priority=9).remote(room, "first")
+    room.wait("first-0")
+    low = says_who_came_before.gang(4).remote(room, "low", "high")
+    high = says_who_came_before.gang(4, priority=5).remote(room, "high", "low")
+    room.say("go")
+    assert get(first) == ["first"] * 4
+    assert get(high) == [False] * 4
+    assert get(low) == [True] * 4
+
+
+def test_a_higher_priority_preempts_a_whole_gang_which_then_runs_again(machine, get, room):
+    low = hold.gang(3, grace_s=60).remote(room, "low")
+    for rank in range(3):
+        room.wait(f"low-{rank}")
+    high = hold.gang(4, priority=5).remote(room, "high")
+    for rank in range(3):
+        room.wait(f"low-warned-{rank}")
+    for rank in range(4):
+        room.wait(f"high-{rank}")
+    [waiting] = [
+        row for row in rows_of_gangs() if row["name"].startswith("hold") and row["priority"] == 0
+    ]
+    assert (waiting["phase"], waiting["preempted"]) == ("pending", 1)
+    room.say("go")
+    assert get(high) == ["high"] * 4
+    assert get(low) == ["low"] * 3
+
+
+def test_a_member_that_ignores_the_warning_is_killed_after_its_grace(machine, get, room):
+    @phalanx.remote(max_retries=0)
+    def deaf(room):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if not room.hears("deaf"):
+            room.say("deaf")
+            room.wait("never")
+        return "second"
+
+    low = deaf.gang(1, grace_s=0.1).remote(room)
+    room.wait("deaf")
+    assert get(hold.gang(4, priority=5).remote(room, "high", "deaf")) == ["high"] * 4
+    assert get(low) == ["second"]
+
+
+def test_a_guarantee_is_taken_back_from_a_queue_that_borrowed_it(machine, get, room):
+    phalanx.create_queue("rich", deserved={"CPU": 2}, guarantee={"CPU": 2})
+    phalanx.create_queue("poor", deserved={"CPU": 2})
+    borrowed = [hold.gang(2, queue="poor").remote(room, f"poor{i}") for i in range(2)]
+    room.wait("poor0-0")
+    if not phalanx.available_resources().get("CPU"):
+        room.wait("poor1-0")
+    own = hold.gang(2, queue="rich").remote(room, "rich")
+    room.wait("rich-0")
+    room.say("go")
+    assert get(own) == ["rich"] * 2
+    for i, gang in enumerate(borrowed):
+        assert get(gang) == [f"poor{i}"] * 2

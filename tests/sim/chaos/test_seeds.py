@@ -1,0 +1,34 @@
+"""Simulated clusters keep their promises: a fixed set of seeds, and every seed that once failed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from phalanx.sim.chaos.run import try_seed
+
+STORED = [
+    int(line.split("#")[0])
+    for line in Path(__file__).with_name("seeds.txt").read_text().splitlines()
+    if line.split("#")[0].strip()
+]
+
+
+@pytest.mark.parametrize("seed", [*range(1, 31), *STORED])
+def test_every_promise_holds(seed):
+    result, _ = try_seed(seed)
+    assert not result.broken, "\n".join([*result.story, result.broken, result.replay])
+
+
+def test_the_seeds_meet_all_kinds_of_trouble_and_work():
+    """Swarm options leave much out of each seed; together they must leave nothing out."""
+    from phalanx.sim.chaos.faults import MESSAGE_FAULTS
+    from phalanx.sim.chaos.kernel import Kernel
+    from phalanx.sim.chaos.options import FAULTS, draw
+
+    options = [draw(Kernel(str(seed)).rng("options")) for seed in range(1, 31)]
+    assert {fault for one in options for fault in one.faults} == set(FAULTS)
+    assert set(FAULTS) > MESSAGE_FAULTS
+    for what in ("tasks", "actors", "groups"):
+        assert any(getattr(one, what) for one in options)
