@@ -9,6 +9,7 @@ GROUPS = (
     "placement",
     "batch",
     "cluster",
+    "nodes",
     "scheduling",
     "store",
     "transfer",

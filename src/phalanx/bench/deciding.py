@@ -1,5 +1,5 @@
 """The benchmarks below the engine: placement of requests, whole batch cycles, the control store,
-the global schedulers, transfers between nodes.
+the global schedulers, what a cluster costs, transfers between nodes.
 
 Each is a module with `run(clock)`; the clock is handed in because the deciding core has none. It
 gives rows, each a dict from the name of a figure to the figure.
@@ -19,6 +19,7 @@ MODULES = {
     "placement": "phalanx.policies.benchmark",
     "batch": "phalanx.batch.benchmark",
     "cluster": "phalanx.bench.heartbeats",
+    "nodes": "phalanx.bench.nodes",
     "scheduling": "phalanx.bench.spilling",
     "transfer": "phalanx.bench.transfer",
     "store": "phalanx.bench.store",

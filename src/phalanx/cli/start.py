@@ -147,6 +147,7 @@ def _start_head(
 ) -> None:
     from phalanx.engines.embedded.cluster_token import default_path
     from phalanx.engines.embedded.daemons import HeadOptions, local_daemons, start_head
+    from phalanx.storage.sqlite import delete
 
     of_node = _amounts(amounts, topology, node["host"], is_first=True)
     running = [one for _, one in local_daemons() if one.kind == "head"]
@@ -157,16 +158,20 @@ def _start_head(
         )
     addresses = tuple(store or [default_store()])
     is_again = store is None and os.path.exists(default_store())
-    started = start_head(
-        HeadOptions(
-            host=node["host"],
-            port=port,
-            token_file=node["token_file"],
-            insecure=node["insecure"],
-            store=addresses,
-            limits=limits,
-        )
+    options = HeadOptions(
+        host=node["host"],
+        port=port,
+        token_file=node["token_file"],
+        insecure=node["insecure"],
+        store=addresses,
+        limits=limits,
     )
+    try:
+        started = start_head(options)
+    except BaseException:
+        if store is None and not is_again:
+            delete(default_store())  # else the next head would go on with nothing
+        raise
     where = started.told.address
     typer.echo(f"Head at {where}; its store is {_store_name(addresses)}.")
     if is_again:
