@@ -23,8 +23,11 @@ MODULES = {
     "scheduling": "phalanx.bench.spilling",
     "transfer": "phalanx.bench.transfer",
     "store": "phalanx.bench.store",
-    "simulator": "phalanx.sim.timed.benchmark",
+    "simulator": "phalanx.sim.benchmark",
+    "day": "phalanx.sim.timed.benchmark",
 }
+LONG = ("day",)
+"""Run only where they are named."""
 
 Figures = dict[str, Any]
 
@@ -34,7 +37,8 @@ def decision_groups(group: str) -> list[str]:
     return [
         name
         for name, module in MODULES.items()
-        if group in (name, "all") and importlib.util.find_spec(module) is not None
+        if (group == name or (group == "all" and name not in LONG))
+        and importlib.util.find_spec(module) is not None
     ]
 
 
