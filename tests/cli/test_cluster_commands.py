@@ -266,6 +266,9 @@ def test_a_head_that_was_killed_goes_on_and_one_that_was_stopped_does_not(machin
     first = machine.python(MAKE, PHALANX_ADDRESS="auto")
     assert first.stdout.strip() == "[0, 1]", first.stderr
     os.killpg(machine.daemons()["head"].pid, signal.SIGKILL)
+    alone = machine.phalanx("status")
+    assert alone.returncode == 1
+    assert f"The head at {address} is not there" in alone.stderr
     head = machine.done("start", "--head", "--port", address.rpartition(":")[2])
     assert "it goes on" in head
     assert "runs here already" in head

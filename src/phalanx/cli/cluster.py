@@ -38,6 +38,8 @@ def status(
         typer.echo(_shown(found, json, is_short=watch))
         if not watch:
             return
+        if not json:
+            typer.echo()
         sys.stdout.flush()
         time.sleep(_EVERY_S)
 

@@ -28,6 +28,9 @@ class Membership(Protocol):
         """Whether nothing is heard of other nodes, as there is no head."""
         ...
 
+    trouble: str
+    """Why the head is not there, as it was noted last; empty while it is."""
+
     @property
     def link(self) -> ControlLink:
         """The way to the control store."""
@@ -138,7 +141,7 @@ class Alone:
 
     def __init__(self, shell: NodeShell) -> None:
         self._shell = shell
-        self.is_stale = ""
+        self.is_stale = self.trouble = ""
         self._mailbox = Mailbox()
         prefix = shell.prefix
 
