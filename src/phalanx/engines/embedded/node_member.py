@@ -139,9 +139,11 @@ def row_of(shell: NodeShell) -> ViewRow:
 class Alone:
     """The control store lives in this process, and no other node ever joins."""
 
+    trouble = ""
+
     def __init__(self, shell: NodeShell) -> None:
         self._shell = shell
-        self.is_stale = self.trouble = ""
+        self.is_stale = ""
         self._mailbox = Mailbox()
         prefix = shell.prefix
 
