@@ -28,6 +28,9 @@ class Membership(Protocol):
         """Whether nothing is heard of other nodes, as there is no head."""
         ...
 
+    trouble: str
+    """Why the head is not there, as it was noted last; empty while it is."""
+
     @property
     def link(self) -> ControlLink:
         """The way to the control store."""
@@ -135,6 +138,8 @@ def row_of(shell: NodeShell) -> ViewRow:
 
 class Alone:
     """The control store lives in this process, and no other node ever joins."""
+
+    trouble = ""
 
     def __init__(self, shell: NodeShell) -> None:
         self._shell = shell
