@@ -37,8 +37,10 @@ def ask(address: str | None, method: str, **args: Any) -> Any:
     for session, daemon in _daemons(address):
         try:
             return ask_daemon(session, daemon, method, timeout_s=ANSWER_S, **args)
-        except (ConnectionError, TimeoutError) as error:
+        except ConnectionError as error:
             troubles.append(str(error))
+        except TimeoutError as error:
+            fail(f"The head gives no answer: {error}.")  # nor would it through another daemon
         except PhalanxError as error:
             fail(str(error), _CODES.get(type(error).__name__, FAILED))
         except ValueError as error:
