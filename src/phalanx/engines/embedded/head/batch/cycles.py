@@ -12,7 +12,7 @@ from phalanx.batch.config import Configuration, parse_volcano
 from phalanx.batch.plan import Plan
 from phalanx.batch.registry import known_plugins
 from phalanx.batch.specs import QueueSpec, Snapshot, TaskSpec
-from phalanx.engines.embedded.head.batch.gangs import Gang, task_specs
+from phalanx.engines.embedded.head.batch.gangs import HOLDING, Gang, task_specs
 from phalanx.engines.embedded.head.batch.ledger import Ledger
 from phalanx.engines.embedded.head.batch.queues import Queues
 from phalanx.engines.embedded.head.batch.world import hypernodes, node_specs, taken_by_others
@@ -161,7 +161,12 @@ class Cycles:
         now = self._shell.clock()
         ledger = self.ledger
         of = ledger.gangs if whole else ledger.line.seen
-        gangs = [g for g in of.values() if not g.is_over and (whole or g.retry_at <= now)]
+        resting = frozenset() if whole else {g.group for g in of.values() if g.retry_at > now}
+        gangs = [
+            gang
+            for gang in of.values()
+            if not gang.is_over and (gang.group not in resting or gang.among(*HOLDING))
+        ]
         self._busy = ledger.line.queues()
         records = self._shell.nodes.living()
         bound = any(gang.topology is not None for gang in gangs)
@@ -169,7 +174,9 @@ class Cycles:
         tasks: list[TaskSpec] = []
         for gang in gangs:
             nodes = [node if node in known else "" for node in ledger.nodes_of(gang)]
-            tasks += task_specs(gang, nodes, ledger.shapes)
+            specs = task_specs(gang, nodes, ledger.shapes)
+            # What a resting gang holds is held; who of it waits takes no part.
+            tasks += [spec for spec in specs if gang.group not in resting or spec.node]
         return Snapshot(
             config=self._config,
             nodes=tuple(node_specs(records)),

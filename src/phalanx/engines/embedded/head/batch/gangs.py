@@ -39,6 +39,9 @@ class Gang(msgspec.Struct, kw_only=True, eq=False):
     port_count: int = 1
     grace_s: float = 0.0
     states: list[int] = []
+    put_on: dict[int, str] = {}
+    """The node that each member was given last: a bundle that is given back is there until it is
+    free, and its group knows nothing of it any more."""
     ports: list[int] = []
     devices: dict[int, dict[str, list[int]]] = {}
     started: float | None = None
@@ -128,9 +131,9 @@ class Shapes:
 def task_specs(gang: Gang, nodes: list[str], shapes: Shapes) -> Iterator[TaskSpec]:
     """A task for every member that wants, has or gives back a place; `nodes` by member."""
     for index, state in enumerate(gang.states):
-        if state == DONE:
-            continue
         node = nodes[index] if state in HOLDING else ""
+        if state == DONE or (state in (LEAVING, ENDING) and not node):
+            continue  # its node is gone, and it is not to get another one
         phase = "Pending"
         if node:
             phase = "Releasing" if state == LEAVING else "Running"

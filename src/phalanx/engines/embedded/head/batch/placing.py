@@ -93,6 +93,7 @@ class Placing:
         for index, state in enumerate(gang.states):
             if state != DONE:
                 gang.states[index] = HELD if group.nodes[index] else WAITING
+        gang.put_on = {i: node for i, node in enumerate(group.nodes) if node}
         if group.attempt is not None:
             gang.set([i for there in group.attempt.bundles.values() for i in there], PLACING)
         gang.retry_at = gang.backoff_s = 0.0
@@ -132,6 +133,7 @@ class Placing:
 
     def _place(self, gang: Gang, choice: Mapping[int, str]) -> None:
         gang.set(choice, PLACING)
+        gang.put_on |= choice
         if not gang.ports:
             self._rendezvous.choose_ports(gang)
         self._ledger.active[gang.group] = gang
