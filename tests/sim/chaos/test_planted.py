@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from phalanx.batch.statement import Statement
 from phalanx.control.groups import GroupTable
 from phalanx.node.bundle_table import BundleTable
 from phalanx.owner.leases import TaskMachine
@@ -70,6 +71,11 @@ def no_news_of_deaths(monkeypatch):
     monkeypatch.setattr(GroupTable, "node_gone", lambda self, node_id, now: None)
 
 
+def no_gang_minimum(monkeypatch):
+    """A cycle keeps what it placed of a gang, though not all that must run together found room."""
+    monkeypatch.setattr(Statement, "discard", Statement.commit)
+
+
 @pytest.mark.parametrize(
     ("plant", "sentence"),
     [
@@ -77,6 +83,7 @@ def no_news_of_deaths(monkeypatch):
         (no_wait_for_all, "never set its bundles aside"),
         (one_more_try, "times and was started"),
         (no_news_of_deaths, "is said to be created"),
+        (no_gang_minimum, "members at once and begins with"),
     ],
 )
 def test_a_planted_fault_is_found(monkeypatch, plant, sentence):

@@ -108,9 +108,10 @@ class Placing:
             self._shell.group_table.remove(gang.group, self._shell.clock())
             return
         waited = [i for i in over if gang.states[i] == WAITING]
+        is_leaving = any(gang.states[i] == LEAVING for i in over)
         gang.set(over, ENDING)
         gang.set(waited, DONE)
-        if waited and self._ledger.line.sees(gang):
+        if is_leaving or (waited and self._ledger.line.sees(gang)):
             self._ledger.columns.forget()
         self._let_go(gang)
         self._ledger.keep(gang)
@@ -238,6 +239,7 @@ class Placing:
         late, gang.evict_late = gang.evict_late, []
         if late:
             self._evict(gang, late)
+            self._ledger.columns.forget()  # they may have been read as running since
         if arrived:
             self._listener.arrived(gang, [i for i in arrived if gang.states[i] == HELD])
         if lost:
