@@ -10,7 +10,8 @@
     quota NAMESPACE 4c,4G
     now SECONDS
     binds task:node ...    bound N    evicts task ...    evicted N    promised gang:node,node
-    scores task node:value ...    what all scorers give (only in scores.txt)
+    scores task node:value ...    what all scorers give (only in scores.txt); task@domain: where the
+                                  rest of its gang is; domains:gang: what domains get for it
     phase gang:Phase ...    domains 2 2 (tasks bound per lowest domain)    hold gang:2 ...
 
 Names of gangs and tasks may have a namespace (`ns/name`). `x3` makes three tasks NAME-0 to NAME-2.

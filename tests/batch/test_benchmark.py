@@ -29,4 +29,10 @@ def test_parts_of_the_cycle_are_timed() -> None:
     names = [(t.part, t.name) for t in plan.timings]
     assert ("action", "allocate") in names
     assert ("plugin", "binpack") in names
+    assert ("hook", "scorer binpack") in names
+    assert ("hook", "filter predicates") in names
+    assert ("hook", "job_order drf") in names
+    assert names[0] == ("cycle", "")
+    whole, *parts = [t.seconds for t in plan.timings]
+    assert all(0 < seconds < whole for seconds in parts if seconds)
     assert run_cycle(benchmark.filling(20)).timings == ()

@@ -18,21 +18,43 @@ from phalanx.batch.specs import Snapshot
 CASES = cases((Path(__file__).parent / "scores.txt").read_text())
 
 
-def scores_of(snapshot: Snapshot, task: str) -> dict[str, float]:
-    """The sum of all scorers for a task on every node, before anything is placed."""
+def opened(snapshot: Snapshot) -> Session:
     session = Session(snapshot)
     for tier in snapshot.config.tiers:
         for option in tier:
             make_plugin(option.name, option.arguments).open(session)
+    return session
+
+
+def scores_of(session: Session, task: str, domain: str) -> dict[str, float]:
+    """The sum of all scorers for a task on every node, before anything is placed; `domain` is where
+    the rest of its gang went."""
     cluster = session.cluster
-    ask = session.placer.ask(cluster.task_uid.index(task))
+    ask = session.placer.ask(cluster.task_uid.index(task), domain)
     rows = Rows(cluster, np.arange(len(cluster.nodes)))
-    total = sum(s.score(rows, ask) for s in session.voices.all("scorer"))  # type: ignore[attr-defined]
-    return dict(zip(cluster.node_names, np.broadcast_to(total, len(rows)).tolist(), strict=True))
+    total = np.zeros(len(rows))
+    for scorer in session.voices.all("scorer"):
+        total += scorer.score(rows, ask)  # type: ignore[attr-defined]
+    return dict(zip(cluster.node_names, total.tolist(), strict=True))
+
+
+def domain_scores_of(session: Session, gang: str, names: list[str]) -> dict[str, float]:
+    """What the network domains get for the gang as a whole."""
+    part = session.cluster.jobs[session.cluster.job_index[f"default/{gang}"]].default_subjob
+    found: dict[str, float] = {}
+    for order in session.voices.all("hypernode_order"):
+        found.update(order(part, names))
+    return found
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c["name"])
 def test_scores(case: dict[str, Any]) -> None:
-    snapshot = snapshot_of({k: v for k, v in case.items() if k != "expect"})
-    for task, expected in case["expect"]["scores"].items():
-        assert scores_of(snapshot, task) == pytest.approx(expected, abs=1e-9)
+    session = opened(snapshot_of({k: v for k, v in case.items() if k != "expect"}))
+    for asker, expected in case["expect"]["scores"].items():
+        task, _, domain = asker.partition("@")
+        gang = task.removeprefix("default/domains:")
+        if gang != task:
+            found = domain_scores_of(session, gang, list(expected))
+        else:
+            found = scores_of(session, task, domain)
+        assert found == pytest.approx(expected, abs=1e-9)

@@ -3,7 +3,6 @@ own, everything ended with the test."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -11,6 +10,10 @@ import sys
 import tempfile
 
 import pytest
+
+from phalanx.cli.cluster_view import as_data
+from phalanx.engines.embedded.daemon_files import Announcement, daemons
+from phalanx.engines.embedded.visitor import ask_daemon
 
 PATIENCE_S = 90
 """For one command: machines that run tests are slow at times."""
@@ -23,7 +26,8 @@ class Machine:
         self.directory = tempfile.mkdtemp(prefix="phc-", dir="/tmp")
         self.home = os.path.join(self.directory, "home")
         runtime = os.path.join(self.directory, "run")
-        for path in (self.home, runtime):
+        self.root = os.path.join(runtime, "phalanx")
+        for path in (self.home, runtime, self.root):
             os.mkdir(path, 0o700)
         ours = ("PHALANX_ADDRESS", "PHALANX_TOKEN_FILE", "TMPDIR")
         self.env = {k: v for k, v in os.environ.items() if k not in ours}
@@ -52,8 +56,9 @@ class Machine:
         return ended.stdout
 
     def status(self) -> dict:
-        """What `status --json` says."""
-        return json.loads(self.done("status", "--json"))
+        """What `status --json` says, without a process for it."""
+        (head,) = [(s, one) for s, one in daemons(self.root) if one.kind == "head"]
+        return as_data(ask_daemon(*head, "status", timeout_s=PATIENCE_S), "")
 
     def nodes(self) -> dict[str, dict]:
         """Nodes by the value of their label `name`."""
@@ -71,17 +76,9 @@ class Machine:
         self.done("start", "--address", address, *small, "--labels", f"name={name}", *arguments)
         return self.nodes()[name]["node_id"]
 
-    def daemons(self) -> dict[str, dict]:
-        """What the daemons tell of themselves: "head", and nodes by id."""
-        found = {}
-        root = os.path.join(self.env["XDG_RUNTIME_DIR"], "phalanx")
-        for name in os.listdir(root):
-            path = os.path.join(root, name, "daemon")
-            if os.path.exists(path):
-                with open(path) as file:
-                    one = json.load(file)
-                found[one["node_id"] or one["kind"]] = one
-        return found
+    def daemons(self) -> dict[str, Announcement]:
+        """What the living daemons tell of themselves: "head", and nodes by id."""
+        return {one.node_id or one.kind: one for _, one in daemons(self.root)}
 
     def end(self) -> None:
         """End everything, and leave nothing."""

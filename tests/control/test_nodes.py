@@ -85,6 +85,41 @@ def test_silence_is_death(directory, effects):
     assert not directory.is_alive("a")
 
 
+def test_a_node_whose_connection_ended_is_awaited_and_then_dead(directory, effects):
+    directory.join(0.0, node("a"))
+    assert directory.reason("a") == ""
+    directory.disconnected("a", 1.0)
+    assert directory.reason("a") == "its connection ended: it is awaited"
+    directory.join(1.5, node("a", epoch=1))
+    assert directory.reason("a") == ""
+    directory.disconnected("a", 2.0)
+    directory.tick(10.0)
+    assert effects.dead == [("a", "its connection ended, and it did not come back in time")]
+
+
+@pytest.mark.parametrize(
+    ("node_id", "totals", "said"),
+    [
+        ("b", {"CPU": 1}, "does not exist"),
+        ("a", {"CPU": -1}, "at least 0"),
+        ("a", {"CPU": float("nan")}, "at least 0"),
+        ("a", {"CPU": float("inf")}, "at least 0"),
+        ("a", {"CPU": 1, "GPU": 1.5}, "whole number"),
+        ("a", {"object_store_memory": 1}, "stays as it is"),
+    ],
+)
+def test_totals_that_no_node_can_have_are_refused(directory, node_id, totals, said):
+    directory.join(0.0, node("a"))
+    directory.report(0.1, "a", report(devices={"GPU": [10_000]}))
+    assert directory.totals("a", {"CPU": 0.5, "GPU": 3, "new": 1}) == {
+        "CPU": 0.5,
+        "GPU": 3,
+        "new": 1,
+    }
+    with pytest.raises(ValueError, match=said):
+        directory.totals(node_id, totals)
+
+
 def test_the_dead_must_come_back_as_another(directory):
     directory.join(0.0, node("a"))
     directory.tick(9.0)

@@ -218,6 +218,14 @@ def test_a_pipeline_has_a_limit():
     assert len(script.worker(1).inflight) == AHEAD_TASKS
 
 
+def test_the_node_is_told_when_half_of_many_workers_are_wanted_no_more():
+    script = Script()
+    script.run("f*33; flush; grant 1")
+    script.run("; ".join(f"done {number}; flush" for number in range(1, 34)))
+    wanted = [entry for entry in script.log if entry.startswith("want")]
+    assert wanted == ["want 1", "want 33", "want 16", "want 8", "want 0"]
+
+
 def test_timed_tasks_are_one_to_a_worker():
     single = ClassKey((("CPU", 1.0),), b"", b"", "", 0, True)
     assert Script(single).run("knows f 0.0001; f*3; grant 1") == "want 1; send 1:1"

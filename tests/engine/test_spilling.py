@@ -116,6 +116,14 @@ def test_two_demands_do_not_count_on_the_same_room():
     assert node.asked == {("a", 1): 2, ("a", 2): 1}
 
 
+def test_the_threshold_is_the_nodes_whatever_waits():
+    node = Node(ME, row("a", free=8), threshold=4)
+    node.plan(demand(3, number=1), demand(3, number=2), demand(2, number=3))
+    assert node.asked == {("a", 2): 2, ("a", 3): 2}
+    node.plan(demand(3, number=1, can_run_here=False))
+    assert node.asked == {("a", 1): 3}, "nothing waits for a node that it cannot run on"
+
+
 def test_spread_takes_turns_and_counts_this_node():
     node = Node(row("me", free=2), row("a", free=2), row("b", free=2))
     wanted = demand(4, strategy={"name": "SPREAD"})

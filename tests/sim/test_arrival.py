@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from statistics import fmean
@@ -16,6 +17,8 @@ from phalanx.sim.arrival.experiment import ArrivalRun, run_arrivals
 from phalanx.sim.arrival.reproduce import MEASURES, PUBLISHED, differences, table
 from phalanx.sim.arrival.synthetic import FORMS, synthetic_jobs
 from phalanx.sim.arrival.workload import draw_workload
+from phalanx.sim.benchmark import run as run_benchmark
+from phalanx.sim.over_time import interval_means
 from phalanx.sim.traces.reading import read_jobs, read_nodes
 from phalanx.sim.traces.records import TraceJob, TraceNode
 
@@ -79,29 +82,44 @@ def test_a_run_repeats() -> None:
 
 
 def test_scarcity_allocates_more_than_fgd_and_firstfit() -> None:
-    ours, *others = (run(policy, "multigpu30") for policy in ("scarcity", "fgd", "firstfit"))
+    ours, *others = (run(policy, "gpuspec33") for policy in ("scarcity", "fgd", "firstfit"))
     reached = ours.at(ours.alloc_pct, 100)
     assert reached is not None
     assert all(reached > (other.at(other.alloc_pct, 100) or 100) for other in others)
 
 
-@pytest.mark.parametrize("form", FORMS[1::5])
+HAS: dict[str, Callable[[TraceJob], bool]] = {
+    "gpushare": lambda job: job.shape.is_shared,
+    "gpuspec": lambda job: bool(job.models),
+    "multigpu": lambda job: job.num_gpu > 1,
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_synthetic_traces_have_their_property(form: str) -> None:
     nodes, default = trace()
     jobs = synthetic_jobs(form, nodes, default, seed=3)
-    percent = int("".join(c for c in form if c.isdigit()))
-    gpu = [job for job in jobs if job.num_gpu]
-    if form.startswith("cpu"):
-        ratio = (len(jobs) - len(gpu)) / len(gpu)
-        expected = percent / 100 * 1088 / 7064
-        assert ratio == pytest.approx(expected, rel=0.15)
+    kind, number = form.rstrip("0123456789"), int(form.lstrip("abcdefghijklmnopqrstuvwxyz"))
+    if kind == "cpu":
+        assert 1000 * fmean(not job.num_gpu for job in jobs) == pytest.approx(number, abs=1)
     else:
-        has = {
-            "gpushare": [job.shape.is_shared for job in gpu],
-            "gpuspec": [bool(job.models) for job in gpu],
-            "multigpu": [job.num_gpu > 1 for job in gpu],
-        }[form.rstrip("0123456789")]
-        assert 100 * fmean(has) == pytest.approx(percent, abs=4)
+        asked = sum(job.shape.milli for job in jobs)
+        having = sum(job.shape.milli for job in jobs if HAS[kind](job))
+        assert 100 * having / asked == pytest.approx(number, abs=0.5)
+    assert len({job.name for job in jobs}) == len(jobs)
+    could = {(n.gpus, n.cpu_milli, n.model) for n in nodes}
+    assert all(
+        any(
+            g >= job.num_gpu and c >= job.cpu_milli and (not job.models or m in job.models)
+            for g, c, m in could
+        )
+        for job in set(jobs)
+    )
+
+
+def test_a_form_that_is_none() -> None:
+    with pytest.raises(ValueError, match="no form 'cpu300'; there are: cpu050"):
+        synthetic_jobs("cpu300", *trace(), seed=1)
 
 
 def test_differences_and_table() -> None:
@@ -115,9 +133,14 @@ def test_differences_and_table() -> None:
 def test_json_has_the_agreed_names(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, [*small(tmp_path), "--policy", "FGD", "--json"])
     assert result.exit_code == 0, result.output
-    figures = json.loads(result.stdout)
-    assert set(KEYS) <= set(figures)
-    assert (figures["seed"], figures["policy"]) == (42, "FGD")
+    assert tuple(json.loads(result.stdout)) == KEYS
+
+
+def test_json_of_several_policies_is_by_their_names(tmp_path: Path) -> None:
+    given = [*small(tmp_path), "--policy", "firstfit", "--policy", "random", "--json"]
+    figures = json.loads(CliRunner().invoke(app, given).stdout)
+    assert list(figures) == ["firstfit", "random"]
+    assert all(tuple(each) == KEYS for each in figures.values())
 
 
 def test_several_policies_and_a_page(tmp_path: Path) -> None:
@@ -151,6 +174,8 @@ def test_a_configuration_names_its_policy(tmp_path: Path) -> None:
         (["--policy", "fgd", "--policy", "fgd"], "--policy names one twice"),
         (["--policy", "fifo", "--arrival", "time", "--inflate", "2"], "needs --arrival order"),
         (["--policy", "best", "--arrival", "time"], "there is no policy 'best'; there are: fifo"),
+        (["--policy", "fifo", "--arrival", "time"], "no job tells both a submission and a run"),
+        (["--policy", "srtf"], "srtf orders jobs that wait; it needs --arrival time"),
         (["--policy", "none.yaml"], "none.yaml: No such file"),
         (["--policy", "bare.yaml"], "no plugin 'fragmentation' in any tier"),
     ],
@@ -174,16 +199,71 @@ def test_a_wrong_line_is_named(tmp_path: Path) -> None:
     assert f"{pods}, line 3: cpu_milli is -5; it must be 0 or more" in result.stderr
 
 
-def test_jobs_at_their_own_times(tmp_path: Path) -> None:
-    nodes, jobs, page = tmp_path / "n.csv", tmp_path / "j.csv", tmp_path / "p.html"
-    nodes.write_text("name,cpu_milli,memory_mib,gpus,model\na,8000,100,1,T4\n")
-    jobs.write_text("name,submit_s,duration_s,gpus\nj1,0,10,1\nj2,1,10,1\n")
-    given = ["simulate", "--nodes", str(nodes), "--pods", str(jobs), "--policy", "fifo"]
-    result = CliRunner().invoke(app, [*given, "--arrival", "time", "--json", "--report", str(page)])
+def timed(tmp_path: Path, *rows: str) -> list[str]:
+    """One node with one GPU and jobs by row, as options of the command."""
+    nodes, jobs = tmp_path / "n.csv", tmp_path / "j.csv"
+    nodes.write_text("sn,cpu_milli,memory_mib,gpu,model\na,8000,100,1,T4\n")
+    jobs.write_text("\n".join(rows) + "\n")
+    return ["simulate", "--nodes", str(nodes), "--pods", str(jobs), "--arrival", "time"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "jct_mean_s"), [("fifo", 11.0), ("SRTF", 9.0), ("fgd", 11.0), ("scarcity", 11.0)]
+)
+def test_jobs_at_their_own_times(tmp_path: Path, policy: str, jct_mean_s: float) -> None:
+    """One GPU: b comes at 1 and works 3 s; srtf lets it pass, a cycle after it made room for it;
+    the others make it wait for a."""
+    given = timed(tmp_path, "name,submit_s,duration_s,gpus,queue", "a,0,10,1,q", "b,1,3,1,q")
+    page = tmp_path / "p.html"
+    result = CliRunner().invoke(app, [*given, "--policy", policy, "--json", "--report", str(page)])
     assert result.exit_code == 0, result.output
     figures = json.loads(result.stdout)
-    assert (figures["makespan_s"], figures["jct_mean_s"]) == (20.0, 14.5)
-    assert "Waiting over time" in page.read_text()
+    assert figures["jct_mean_s"] == jct_mean_s
+    assert [(q["name"], q["jobs"]) for q in figures["queues"]] == [("q", 2)]
+    text = page.read_text()
+    for head in ("Waiting over time", "Fragmentation over time", "Queue by queue"):
+        assert head in text
+
+
+@pytest.mark.parametrize(
+    ("times", "values", "means"),
+    [
+        ((10.0, 250.0), (4.0, 0.0), [4.0] * 240),
+        ((0.0, 120.0, 240.0), (1.0, 3.0, 9.0), [1.0] * 120 + [3.0] * 120),
+        ((0.0, 0.5, 240.0), (2.0, 0.0, 0.0), [1.0] + [0.0] * 239),
+        ((5.0,), (2.0,), [2.0]),
+        ((), (), []),
+    ],
+)
+def test_lines_over_time_are_means_of_intervals(
+    times: tuple[float, ...], values: tuple[float, ...], means: list[float]
+) -> None:
+    curve = interval_means(times, values)
+    assert curve.y == pytest.approx(means)
+    assert len(curve.x) == len(means)
+
+
+def test_pods_that_never_ran_are_left_out_of_time(tmp_path: Path) -> None:
+    given = timed(
+        tmp_path,
+        "name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time,scheduled_time",
+        "a,1000,1,1,1000,0,10,0",
+        "b,1000,1,1,1000,5,,",
+    )
+    result = CliRunner().invoke(app, [*given, "--policy", "fifo", "--json"])
+    assert result.exit_code == 0, result.output
+    assert "1 of 2 jobs tell no submission or no run time; they are left out" in result.stderr
+    assert json.loads(result.stdout)["jobs"] == 1
+
+
+def test_the_benchmark_grows(tmp_path: Path) -> None:
+    ticks = iter(range(10_000_000))
+    rows = run_benchmark(lambda: float(next(ticks)), TRACES, parts=(40, 20), days=((100, 6),))
+    arrivals = [row for row in rows if row["measure"] == "arrivals, fgd"]
+    assert [row["nodes"] for row in arrivals] == [31, 61]
+    assert arrivals[0]["tasks"] < arrivals[1]["tasks"]
+    assert rows[-1]["measure"] == "synthetic day"
+    assert len(run_benchmark(lambda: float(next(ticks)), tmp_path, days=())) == 0
 
 
 def test_nodes_without_gpus_are_no_experiment() -> None:

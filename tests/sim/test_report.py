@@ -16,6 +16,7 @@ from phalanx.sim.report.scales import (
     decade_ticks,
     round_ticks,
     seconds,
+    span,
     time_decades,
     time_ticks,
 )
@@ -54,7 +55,9 @@ def a_run(name: str, best: float) -> ReportRun:
             "fragmentation": Curve(x=[0, 100], y=[10, 5]),
             "waiting": Curve(x=[0, 3600], y=[0, 9]),
             "over_time": Curve(x=[0, 3600], y=[0, 80]),
+            "fragmented": Curve(x=[0, 3600], y=[0, 5]),
         },
+        queues=[{"name": "prod<1>", "jobs": 2, "jct_mean_s": 7200.0}],
         jct_s=[5.0, 50.0, 500.0],
         heat=[HeatNode(name="n1", model="T4", used_pct=[100, 0, 40])],
     )
@@ -69,7 +72,15 @@ def test_the_page_is_whole_by_itself() -> None:
     parser = Balanced()
     parser.feed(html)
     assert parser.open == []
-    for text in ("Runs <of> one day", "a & b", "first<fit", "Waiting over time", "Every GPU"):
+    for text in (
+        "Runs <of> one day",
+        "a & b",
+        "first<fit",
+        "Waiting over time",
+        "Every GPU",
+        "prod<1>",
+        "2 h",
+    ):
         assert text in parser.text
     assert not re.search(r"https?://|<script|@import|url\(", html)
 
@@ -77,7 +88,7 @@ def test_the_page_is_whole_by_itself() -> None:
 def test_each_run_has_its_line_in_each_plot() -> None:
     html = page(a_run("one", 90), a_run("two", 95))
     for colour in (0, 1):
-        assert html.count(f'class="line c{colour}"') == 6
+        assert html.count(f'class="line c{colour}"') == 7
     assert html.count("<figure") == 2
 
 
@@ -116,4 +127,7 @@ def test_scales_and_ticks() -> None:
     assert bounds([]) == (0.0, 1.0)
     assert Scale(low=1, high=100, start=0, end=10, log=True).place(10) == pytest.approx(5)
     assert Scale(low=0, high=10, start=100, end=0).place(99) == 0
+    assert [span(v) for v in (0, 0.25, 59.5, 5400, 1_000_000, 100 * 86_400)] == [
+        "0 s", "0.25 s", "59.5 s", "1.5 h", "11.6 d", "100 d",
+    ]  # fmt: skip
     assert [seconds(v) for v in (0.5, 90, 7200, 172_800)] == ["0.5 s", "90 s", "2 h", "2 d"]

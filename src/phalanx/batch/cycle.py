@@ -6,7 +6,7 @@ import gc
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 from phalanx.batch import explain
 from phalanx.batch import jobs as j
@@ -18,8 +18,9 @@ from phalanx.batch.plan import Plan, Timing
 from phalanx.batch.registry import known_plugins, make_plugin
 from phalanx.batch.session import Session
 from phalanx.batch.specs import Snapshot
+from phalanx.batch.stopwatch import Clock, Stopwatch
 
-Clock = Callable[[], float]
+T = TypeVar("T")
 
 
 def run_cycle(
@@ -62,16 +63,12 @@ def _decide(
     cluster: Cluster | None,
     explains: bool,
 ) -> tuple[Session, Plan]:
-    timings: list[Timing] = []
-    read = clock or (lambda: 0.0)
+    watch = None if clock is None else Stopwatch(clock)
 
-    def timed(part: str, name: str, work: Callable[[], Any]) -> Any:
-        start = read()
-        result = work()
-        timings.append(Timing(part=part, name=name, seconds=read() - start))
-        return result
+    def timed(part: str, name: str, work: Callable[[], T]) -> T:
+        return work() if watch is None else watch.time(part, name, work)
 
-    session: Session = timed("session", "open", lambda: Session(snapshot, shells, cluster))
+    session = timed("session", "open", lambda: Session(snapshot, shells, cluster, watch))
     for tier in snapshot.config.tiers:
         for option in tier:
             plugin = make_plugin(option.name, option.arguments)
@@ -85,7 +82,7 @@ def _decide(
     rejections: Any = {}
     if explains:
         rejections = timed("session", "explain", lambda: explain.rejections(session))
-    return session, _plan(session, rejections, timings if clock else [])
+    return session, _plan(session, rejections, watch.timings() if watch is not None else ())
 
 
 def _tell_strange(
@@ -95,7 +92,7 @@ def _tell_strange(
         session.warn(text)
 
 
-def _plan(session: Session, rejections: Any, timings: list[Timing]) -> Plan:
+def _plan(session: Session, rejections: Any, timings: tuple[Timing, ...]) -> Plan:
     cluster = session.cluster
     uids, names = cluster.task_uid, cluster.node_names
     promised = [t for t, status in enumerate(cluster.status) if status == j.PIPELINED]
@@ -113,7 +110,7 @@ def _plan(session: Session, rejections: Any, timings: list[Timing]) -> Plan:
             job.uid: job.allocated_hypernode for job in cluster.jobs if job.allocated_hypernode
         },
         nominations=_nominations(session, promised),
-        timings=tuple(timings),
+        timings=timings,
         warnings=tuple(session.warnings),
         acted=tuple(session.acted),
     )

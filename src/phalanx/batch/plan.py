@@ -28,7 +28,8 @@ class Eviction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds that one part of the cycle took, by the caller's clock."""
+    """Seconds that one part of the cycle took, by the caller's clock. `part` is cycle (the whole),
+    session, plugin (opening it), action, or hook; a hook's seconds are in the action's too."""
 
     part: str
     name: str

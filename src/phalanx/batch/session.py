@@ -20,6 +20,7 @@ from phalanx.batch.klass import Klass
 from phalanx.batch.placing import Placer
 from phalanx.batch.plan import Eviction, Rejection
 from phalanx.batch.specs import Snapshot
+from phalanx.batch.stopwatch import Stopwatch
 
 
 class Plugin(Protocol):
@@ -41,6 +42,7 @@ class Session:
         snapshot: Snapshot,
         shells: Mapping[str, Any] | None = None,
         cluster: Cluster | None = None,
+        watch: Stopwatch | None = None,
     ) -> None:
         self.snapshot = snapshot
         self.config: Configuration = snapshot.config
@@ -49,6 +51,7 @@ class Session:
         """What the caller lends to plugins that need the outside, by name."""
         self.cluster = Cluster(snapshot) if cluster is None else cluster
         self.voices = Voices(self.config)
+        self._watch = watch
         self.placer = Placer(self)
         self.binds: dict[int, int] = {}
         self.evictions: dict[int, Eviction] = {}
@@ -71,6 +74,8 @@ class Session:
 
     def add(self, hook: str, plugin: str, fn: Any) -> None:
         """Register a hook (see hooks.HOOKS)."""
+        if self._watch is not None:
+            fn = self._watch.hook(hook, plugin, fn)
         self.voices.add(hook, plugin, fn)
 
     def is_on(self, plugin: str, switch: str) -> bool:

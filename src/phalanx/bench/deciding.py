@@ -1,5 +1,5 @@
 """The benchmarks below the engine: placement of requests, whole batch cycles, the control store,
-the global schedulers, transfers between nodes.
+the global schedulers, what a cluster costs, transfers between nodes.
 
 Each is a module with `run(clock)`; the clock is handed in because the deciding core has none. It
 gives rows, each a dict from the name of a figure to the figure.
@@ -19,11 +19,15 @@ MODULES = {
     "placement": "phalanx.policies.benchmark",
     "batch": "phalanx.batch.benchmark",
     "cluster": "phalanx.bench.heartbeats",
+    "nodes": "phalanx.bench.nodes",
     "scheduling": "phalanx.bench.spilling",
     "transfer": "phalanx.bench.transfer",
     "store": "phalanx.bench.store",
-    "simulator": "phalanx.sim.timed.benchmark",
+    "simulator": "phalanx.sim.benchmark",
+    "day": "phalanx.sim.timed.benchmark",
 }
+LONG = ("day",)
+"""Run only where they are named."""
 
 Figures = dict[str, Any]
 
@@ -33,7 +37,8 @@ def decision_groups(group: str) -> list[str]:
     return [
         name
         for name, module in MODULES.items()
-        if group in (name, "all") and importlib.util.find_spec(module) is not None
+        if (group == name or (group == "all" and name not in LONG))
+        and importlib.util.find_spec(module) is not None
     ]
 
 

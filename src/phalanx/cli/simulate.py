@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -82,7 +83,7 @@ def simulate(
         as_json=json,
     )
     try:
-        run(request, write=typer.echo)
+        run(request, write=typer.echo, warn=partial(typer.echo, err=True))
     except (PhalanxError, OSError) as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(UNUSABLE) from error

@@ -147,6 +147,8 @@ def _start_head(
 ) -> None:
     from phalanx.engines.embedded.cluster_token import default_path
     from phalanx.engines.embedded.daemons import HeadOptions, local_daemons, start_head
+    from phalanx.storage.errors import StorageInUseError
+    from phalanx.storage.sqlite import delete
 
     of_node = _amounts(amounts, topology, node["host"], is_first=True)
     running = [one for _, one in local_daemons() if one.kind == "head"]
@@ -155,18 +157,23 @@ def _start_head(
             f"A head runs here already, at {running[0].address}: `phalanx status` shows it, "
             "`phalanx stop` ends it."
         )
-    addresses = tuple(store or [default_store()])
+    addresses = tuple(_in_full(one) for one in store or [default_store()])
     is_again = store is None and os.path.exists(default_store())
-    started = start_head(
-        HeadOptions(
-            host=node["host"],
-            port=port,
-            token_file=node["token_file"],
-            insecure=node["insecure"],
-            store=addresses,
-            limits=limits,
-        )
+    options = HeadOptions(
+        host=node["host"],
+        port=port,
+        token_file=node["token_file"],
+        insecure=node["insecure"],
+        store=addresses,
+        limits=limits,
     )
+    try:
+        started = start_head(options)
+    except BaseException:
+        if store is None and not is_again:
+            with contextlib.suppress(StorageInUseError):
+                delete(default_store())  # else the next head would go on with nothing
+        raise
     where = started.told.address
     typer.echo(f"Head at {where}; its store is {_store_name(addresses)}.")
     if is_again:
@@ -256,6 +263,13 @@ def _what_next(where: str, token: str, is_insecure: bool) -> str:
         lines.append(f"Other machines need the token first: copy {token} there, mode 0600.")
     lines.append(f"The token is in {token}. Who has it can run anything here.")
     return "\n".join(lines)
+
+
+def _in_full(store: str) -> str:
+    """A path as it is meant here and now; the next head may be started elsewhere."""
+    if store == "memory" or "://" in store:
+        return store
+    return os.path.abspath(store.removeprefix("sqlite:"))
 
 
 def _store_name(addresses: tuple[str, ...]) -> str:

@@ -89,6 +89,8 @@ class NodeDirectory:
         self._reports: dict[str, NodeReport] = {}
         self._prefixes: dict[bytes, str] = {}
         self._silent_until: dict[str, float] = {}
+        self._awaited: dict[str, str] = {}
+        """Why nodes are not connected that may be back soon."""
         self._changed_at: dict[str, int] = {}
         """Version of each node's last change; the latest stands last."""
         self._dead: deque[str] = deque()
@@ -106,6 +108,7 @@ class NodeDirectory:
         if known is not None:
             joined.epoch = known.epoch + 1
             joined.state, joined.reason = known.state, known.reason
+        self._awaited.pop(joined.node_id, None)
         self._silent_until[joined.node_id] = now + self._limits.silence_s + self._limits.joining_s
         if report is not None:
             self._reports[joined.node_id] = report
@@ -159,6 +162,7 @@ class NodeDirectory:
     def disconnected(self, node_id: str, now: float) -> None:
         """The node's connection ended: its process did, most likely, or it is back soon."""
         if node_id in self._silent_until:
+            self._awaited[node_id] = "its connection ended"
             until = now + self._limits.reconnect_s
             self._silent_until[node_id] = min(self._silent_until[node_id], until)
 
@@ -167,7 +171,10 @@ class NodeDirectory:
         late = [node_id for node_id, until in self._silent_until.items() if now >= until]
         for node_id in late:
             if node_id in self._silent_until:  # else an effect of another death ended it
-                self._die(node_id, f"it did not report for {self._limits.silence_s:g} s")
+                why = f"it did not report for {self._limits.silence_s:g} s"
+                if node_id in self._awaited:
+                    why = f"{self._awaited[node_id]}, and it did not come back in time"
+                self._die(node_id, why)
 
     def drain(self, node_id: str, reason: str) -> bool:
         """Give the node nothing new. False when it drains already. Raises ValueError: no such."""
@@ -214,6 +221,7 @@ class NodeDirectory:
             else:
                 grace_s = self._limits.silence_s + self._limits.restored_s
                 self._silent_until[record.node_id] = now + grace_s
+                self._awaited[record.node_id] = "the head restarted"
             self._add(record)
 
     def get(self, node_id: str) -> NodeRecord | None:
@@ -255,6 +263,11 @@ class NodeDirectory:
             bandwidth=report.bandwidth,
         )
 
+    def reason(self, node_id: str) -> str:
+        """Why it drains, is dead, or is not connected now; empty when all is well."""
+        awaited = self._awaited.get(node_id)
+        return self._records[node_id].reason or (f"{awaited}: it is awaited" if awaited else "")
+
     def running(self, node_id: str) -> int:
         """How many leases it had given out when it reported last."""
         return self._reports[node_id].running
@@ -292,6 +305,7 @@ class NodeDirectory:
     def _die(self, node_id: str, reason: str) -> None:
         record = self._records[node_id]
         del self._silent_until[node_id]
+        self._awaited.pop(node_id, None)
         self._reports[node_id] = NodeReport(available={})
         self._move(record, DEAD, reason)
         self._dead.append(node_id)

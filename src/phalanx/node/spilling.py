@@ -132,6 +132,7 @@ class Spilling:
         """
         taken: dict[str, NodeState] = {}
         wanted: dict[DemandKey, tuple[Demand, dict[str, int]]] = {}
+        patience = self._options.threshold
         for demand in demands:
             if demand.actor or not self._is_mine(demand.owner):
                 continue
@@ -140,8 +141,11 @@ class Spilling:
                 nodes = self._nodes_of(demand.group)
                 wanted[key] = (demand, dict.fromkeys(nodes, -(-demand.count // max(len(nodes), 1))))
                 continue
-            targets = self._targets(key, demand, taken, is_blind)
-            demand.here = targets.pop(self._me, 0) if _is_planned(demand.strategy) else -1
+            is_planned = _is_planned(demand.strategy)
+            kept = min(patience, demand.count) if demand.can_run_here and not is_planned else 0
+            patience -= kept
+            targets = self._targets(key, demand, demand.count - kept, taken, is_blind)
+            demand.here = targets.pop(self._me, 0) if is_planned else -1
             wanted[key] = (demand, targets)
         for state in taken.values():
             self.view.nodes.put(state)
@@ -188,7 +192,12 @@ class Spilling:
             del self._spread[key]
 
     def _targets(
-        self, key: DemandKey, demand: Demand, taken: dict[str, NodeState], is_blind: bool
+        self,
+        key: DemandKey,
+        demand: Demand,
+        count: int,
+        taken: dict[str, NodeState],
+        is_blind: bool,
     ) -> dict[str, int]:
         terms = terms_of(demand.strategy, demand.place)
         must_plan = _is_planned(demand.strategy)
@@ -207,7 +216,6 @@ class Spilling:
             argument_bytes=size,
             held_bytes={near: size} if near else {},
         )
-        count = demand.count if must_plan else max(demand.count - self._options.threshold, 0)
         targets: dict[str, int] = {}
         for _ in range(min(count, MOST_PICKS)):
             outcome = pick_node(

@@ -19,6 +19,9 @@ AHEAD_TASKS = 400
 IDLE_RETURN_S = 0.3
 SLOW_HEAD_S = 0.02
 WORTH_A_WORKER_S = 0.001
+FEWER_TOLD_FROM = 16
+"""From so many wanted workers on, the node is told when half are wanted no more: it tells others
+how much waits here."""
 
 
 class Effects(Protocol):
@@ -167,7 +170,8 @@ class TaskMachine:
             ):  # else nobody will come to them soon
                 count = min(count, int(count * mean / WORTH_A_WORKER_S))
         announced = scheduling_class.announced
-        if count == announced or (announced and 0 < count < 2 * announced):
+        is_fewer = announced >= FEWER_TOLD_FROM and count <= announced // 2
+        if count == announced or (announced and 0 < count < 2 * announced and not is_fewer):
             return
         scheduling_class.announced = count
         self._effects.want_workers(scheduling_class, count)

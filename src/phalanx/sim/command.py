@@ -13,6 +13,7 @@ from phalanx.errors import PhalanxError
 from phalanx.sim.report.page import report_page
 from phalanx.sim.report.run import ReportRun
 from phalanx.sim.traces.reading import read_jobs, read_nodes
+from phalanx.sim.traces.records import TraceJob, TraceNode
 
 Write = Callable[[str], None]
 DEFAULT_INFLATE = 1.3
@@ -40,7 +41,7 @@ class RequestError(PhalanxError, ValueError):
     """Options that do not go together."""
 
 
-def run(request: Request, *, write: Write) -> None:
+def run(request: Request, *, write: Write, warn: Write) -> None:
     """Carry a request out. Raises PhalanxError for what is wrong with files or options."""
     if len(set(request.policies)) != len(request.policies):
         raise RequestError(f"--policy names one twice: {', '.join(request.policies)}")
@@ -49,31 +50,46 @@ def run(request: Request, *, write: Write) -> None:
     if request.inflate is not None and request.over_time:
         raise RequestError("--inflate needs --arrival order: copies have no time of their own")
     nodes, jobs = read_nodes(request.nodes), read_jobs(request.pods)
-    shown: list[ReportRun] = []
-    if request.over_time:
-        from phalanx.sim.over_time import run_policy
-
-        for policy in request.policies:
-            with _progress(policy) as tell:
-                shown.append(run_policy(nodes, jobs, policy, request.queues, tell))
-    else:
-        from phalanx.sim.arrival.command import run_policy as run_arrival_policy
-        from phalanx.sim.arrival.command import usable_policy
-
-        makers = [usable_policy(policy) for policy in request.policies]
-        for policy, name in zip(request.policies, makers, strict=True):
-            with _progress(policy) as tell:
-                shown.append(
-                    run_arrival_policy(
-                        nodes, jobs, policy, name, _inflate(request), request.seed, tell
-                    )
-                )
+    runs = _over_time if request.over_time else _in_order
+    shown = runs(request, nodes, jobs, warn)
     if request.report is not None:
         request.report.write_text(
             report_page(shown, title="Simulated runs", subtitle=_subtitle(request)),
             encoding="utf-8",
         )
     _print(shown, request, write)
+
+
+def _over_time(
+    request: Request, nodes: Sequence[TraceNode], jobs: Sequence[TraceJob], warn: Write
+) -> list[ReportRun]:
+    from phalanx.sim.over_time import run_policy, timed_jobs, usable_configuration
+
+    configs = [usable_configuration(policy) for policy in request.policies]
+    timed = timed_jobs(jobs, str(request.pods))
+    if len(timed) < len(jobs):
+        left = f"{len(jobs) - len(timed):,} of {len(jobs):,} jobs"
+        warn(f"{request.pods}: {left} tell no submission or no run time; they are left out")
+    shown = []
+    for policy, config in zip(request.policies, configs, strict=True):
+        with _progress(policy) as tell:
+            shown.append(run_policy(nodes, timed, policy, config, request.queues, tell))
+    return shown
+
+
+def _in_order(
+    request: Request, nodes: Sequence[TraceNode], jobs: Sequence[TraceJob], _: Write
+) -> list[ReportRun]:
+    from phalanx.sim.arrival.command import run_policy, usable_policy
+
+    names = [usable_policy(policy) for policy in request.policies]
+    shown = []
+    for policy, name in zip(request.policies, names, strict=True):
+        with _progress(policy) as tell:
+            shown.append(
+                run_policy(nodes, jobs, policy, name, _inflate(request), request.seed, tell)
+            )
+    return shown
 
 
 def _inflate(request: Request) -> float:
@@ -91,8 +107,8 @@ def _subtitle(request: Request) -> str:
 
 def _print(shown: Sequence[ReportRun], request: Request, write: Write) -> None:
     if request.as_json:
-        rows = [{"policy": r.name, "seed": request.seed, **r.figures} for r in shown]
-        write(json.dumps(rows[0] if len(rows) == 1 else rows, indent=1))
+        rows = {r.name: {**r.figures, **({"queues": r.queues} if r.queues else {})} for r in shown}
+        write(json.dumps(rows if len(rows) > 1 else rows[shown[0].name], indent=1))
         return
     columns = list(dict.fromkeys(key for r in shown for key in r.figures))
     names = [r.name for r in shown]

@@ -6,17 +6,35 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from phalanx.batch.config import Configuration, parse_volcano
 from phalanx.batch.registry import known_plugins
 from phalanx.batch.specs import QueueSpec
 from phalanx.errors import BatchFileError, PhalanxError
-from phalanx.sim.report.run import Curve, ReportRun
-from phalanx.sim.timed import CLASSIC, Progress, Result, classic, from_trace, read_queues, simulate
+from phalanx.policies.fragmentation.catalogue import POLICIES, UnknownPolicyError
+from phalanx.sim.report.run import Curve, Figure, ReportRun
+from phalanx.sim.timed import (
+    CLASSIC,
+    Measures,
+    Progress,
+    QueueMeasures,
+    Result,
+    WorkloadError,
+    classic,
+    from_trace,
+    placed,
+    read_queues,
+    simulate,
+)
 from phalanx.sim.traces.records import TraceJob, TraceNode
 
+INTERVALS = 240
+"""Points of a line over time."""
 
-class UnknownJobPolicyError(PhalanxError, ValueError):
-    """No job policy has this name."""
+
+class UnknownTimedPolicyError(PhalanxError, ValueError):
+    """No policy has this name, neither of jobs nor of nodes."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -24,23 +42,38 @@ class UnknownJobPolicyError(PhalanxError, ValueError):
 
     def __str__(self) -> str:
         return (
-            f"there is no policy {self.name!r}; there are: {', '.join(CLASSIC)}, "
+            f"there is no policy {self.name!r}; there are: {', '.join((*CLASSIC, *POLICIES))}, "
             "and any scheduler configuration (.yaml)"
         )
+
+
+def usable_configuration(policy: str) -> Configuration:
+    """The scheduler configuration of a policy's name, or of a file (.yaml, .yml).
+
+    Raises UnknownTimedPolicyError, and BatchFileError for a file that is wrong.
+    """
+    if Path(policy).suffix in (".yaml", ".yml"):
+        return parse_volcano(_text(policy), known_plugins(), policy)
+    if policy.lower() in CLASSIC:
+        return classic(policy.lower())
+    try:
+        return placed(policy)
+    except UnknownPolicyError:
+        raise UnknownTimedPolicyError(policy) from None
 
 
 def run_policy(
     nodes: Sequence[TraceNode],
     jobs: Sequence[TraceJob],
-    policy: str,
+    label: str,
+    config: Configuration,
     queues: Path | None,
     tell: Callable[[float, float], None],
 ) -> ReportRun:
-    """Simulate the jobs under a classic policy or a configuration file.
+    """Simulate the jobs under a configuration.
 
     Without a file of queues each queue that a job names has weight 1. Raises PhalanxError.
     """
-    config = _configuration(policy)
     machines, work = from_trace(nodes, jobs, overheads=any(job.workload for job in jobs))
     if queues is None:
         known = tuple(QueueSpec(name=name) for name in sorted({job.queue for job in jobs}))
@@ -55,19 +88,11 @@ def run_policy(
         machines,
         config=config,
         queues=known,
-        name=policy,
+        name=label,
         clock=time.perf_counter,
         progress=progress,
     )
     return _shown(result)
-
-
-def _configuration(policy: str) -> Configuration:
-    if policy in CLASSIC:
-        return classic(policy)
-    if Path(policy).suffix in (".yaml", ".yml"):
-        return parse_volcano(_text(policy), known_plugins(), policy)
-    raise UnknownJobPolicyError(policy)
 
 
 def _text(file: str) -> str:
@@ -79,16 +104,49 @@ def _text(file: str) -> str:
 
 def _shown(result: Result) -> ReportRun:
     measures, series = result.measures, result.series
-    begin = series.time_s[0] if series.time_s else 0.0
-    x = [t - begin for t in series.time_s]
     per = 100 / measures.capacity if measures.capacity else 0.0
-    figures = {name: getattr(measures, name) for name in measures.__struct_fields__}
     return ReportRun(
         name=result.name,
-        figures=figures,
+        figures=_fields(measures),
         curves={
-            "over_time": Curve(x=x, y=[v * per for v in series.allocated]),
-            "waiting": Curve(x=x, y=[float(v) for v in series.waiting_jobs]),
+            "over_time": interval_means(series.time_s, [v * per for v in series.allocated]),
+            "fragmented": interval_means(series.time_s, series.fragmented_pct),
+            "waiting": interval_means(series.time_s, series.waiting_jobs),
         },
+        queues=[_fields(queue) for queue in result.queues],
         jct_s=[job.jct_s for job in result.jobs if job.jct_s is not None],
     )
+
+
+def interval_means(times: Sequence[float], values: Sequence[float]) -> Curve:
+    """The mean of a series in each of `INTERVALS` equal intervals, at their middles, from the first
+    time on; each value of the series holds until the next time.
+    """
+    if len(times) < 2 or times[-1] == times[0]:
+        return Curve(x=[0.0] * len(values), y=[float(v) for v in values])
+    at = np.array(times) - times[0]
+    held = np.array(values, dtype=np.float64)
+    area = np.concatenate(([0.0], np.cumsum(held[:-1] * np.diff(at))))
+    edges = np.linspace(0.0, at[-1], INTERVALS + 1)
+    means = np.diff(np.interp(edges, at, area)) / np.diff(edges)
+    return Curve(x=((edges[:-1] + edges[1:]) / 2).tolist(), y=means.tolist())
+
+
+def _fields(measures: Measures | QueueMeasures) -> dict[str, Figure]:
+    """By name; fractions to what a person or a script compares."""
+    values = {name: getattr(measures, name) for name in measures.__struct_fields__}
+    return {n: round(v, 3) if isinstance(v, float) else v for n, v in values.items()}
+
+
+def timed_jobs(jobs: Sequence[TraceJob], source: str) -> list[TraceJob]:
+    """The jobs that tell when they came and how long they ran: pods that never started do not.
+
+    Raises WorkloadError when none does.
+    """
+    known = [j for j in jobs if j.submitted_s is not None and j.duration_s is not None]
+    if not known:
+        raise WorkloadError(
+            f"{source}: no job tells both a submission and a run time; "
+            "without times only --arrival order has a meaning"
+        )
+    return known

@@ -25,7 +25,7 @@ def decayed(past: float, held: float, elapsed_s: float, half_life_s: float) -> f
     """
     if half_life_s <= 0:
         raise ValueError(f"a half-life is a positive number of seconds, not {half_life_s}")
-    kept: float = 0.5 ** (elapsed_s / half_life_s)
+    kept: float = 0.5 ** (max(elapsed_s, 0.0) / half_life_s)
     return past * kept + held * (1.0 - kept)
 
 

@@ -43,9 +43,17 @@ class UnknownPolicyError(PhalanxError, ValueError):
         return f"there is no policy {self.name!r}; there are: {', '.join(POLICIES)}"
 
 
-def maker_of(name: str) -> Maker:
-    """The policy's maker; case and hyphens do not matter. Raises UnknownPolicyError."""
-    known = POLICIES.get(name.lower().replace("-", "").replace("_", ""))
-    if known is None:
+def canonical(name: str) -> str:
+    """A policy's name as `POLICIES` has it; case and hyphens do not matter.
+
+    Raises UnknownPolicyError.
+    """
+    plain = name.lower().replace("-", "").replace("_", "")
+    if plain not in POLICIES:
         raise UnknownPolicyError(name)
-    return known
+    return plain
+
+
+def maker_of(name: str) -> Maker:
+    """How the policy of that name is made. Raises UnknownPolicyError."""
+    return POLICIES[canonical(name)]

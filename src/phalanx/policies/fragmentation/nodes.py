@@ -20,8 +20,9 @@ class GpuNodes:
 
     `cpu_left`, `memory_left`: (N,), thousandths of a core and MiB. `gpu_left`: (N, G), thousandths
     of each GPU; 0 where a node has no such GPU, so nothing ever fits there. `model`: (N,), an
-    index into `model_names`. `version`: (N,), the number of the change that last touched a row;
-    `changes` counts them, so whoever caches an answer knows which rows to redo.
+    index into `model_names`. `hosted`: (N, G + 1), pods by how many GPUs they use, those that share
+    one in column 0. `version`: (N,), the number of the change that last touched a row; `changes`
+    counts them, so whoever caches an answer knows which rows to redo.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class GpuNodes:
         width = int(self.gpus.max(initial=0))
         self.gpu_left: Ints = np.where(np.arange(width) < self.gpus[:, None], WHOLE, 0)
         self.gpu_sum: Ints = self.gpus * WHOLE
+        self.hosted: Ints = np.zeros((len(self.gpus), width + 1), dtype=np.int64)
         self.model_names = tuple(sorted(set(models)))
         index = {name: i for i, name in enumerate(self.model_names)}
         self.model: Rows = np.array([index[name] for name in models], dtype=np.intp)
@@ -112,5 +114,7 @@ class GpuNodes:
         for device in devices:
             self.gpu_left[row, device] += sign * shape.gpu_milli
         self.gpu_sum[row] += sign * shape.milli
+        if shape.num_gpu:
+            self.hosted[row, shape.kind] -= sign
         self.changes += 1
         self.version[row] = self.changes

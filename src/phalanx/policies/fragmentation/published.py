@@ -122,24 +122,15 @@ class GpuClustering(FirstFit):
 
     name = "gpuclustering"
 
-    def __init__(self, nodes: GpuNodes) -> None:
-        super().__init__(nodes)
-        self._hosted = np.zeros((len(nodes), nodes.gpu_left.shape[1] + 2), dtype=np.int64)
-
     def score(self, rows: Rows, shape: Shape) -> Floats:
         if not shape.num_gpu:
             return np.zeros(len(rows))
-        hosted = self._hosted[rows] > 0
-        same = hosted[:, _kind(shape)]
+        hosted = self.nodes.hosted[rows] > 0
+        same = hosted[:, shape.kind]
         kinds = hosted.sum(axis=1)
         base = np.where(same, np.where(kinds == 1, 75, 50), np.where(kinds == 0, 25, 0))
         used = LARGEST_GPU_MILLI - self.nodes.gpu_sum[rows]
         return np.trunc(25 * used / LARGEST_GPU_MILLI + base)
-
-    def pick_devices(self, row: int, shape: Shape) -> tuple[int, ...]:
-        if shape.num_gpu:
-            self._hosted[row, _kind(shape)] += 1
-        return super().pick_devices(row, shape)
 
 
 class FragmentationDescent(FirstFit):
@@ -184,7 +175,3 @@ def _tightest(left: Ints, shape: Shape) -> Ints:
     """(T, num_gpu): what is left on the GPUs that best fit would choose."""
     fitting = np.where(left >= shape.gpu_milli, left, np.iinfo(np.int64).max)
     return np.sort(fitting, axis=1)[:, : shape.num_gpu]
-
-
-def _kind(shape: Shape) -> int:
-    return 0 if shape.is_shared else shape.num_gpu

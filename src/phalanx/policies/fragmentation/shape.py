@@ -40,6 +40,11 @@ class Shape:
         return self.num_gpu == 1 and self.gpu_milli < WHOLE
 
     @property
+    def kind(self) -> int:
+        """How many GPUs it has to itself; 0 for a part of one, and without any."""
+        return 0 if self.is_shared else self.num_gpu
+
+    @property
     def milli(self) -> int:
         """Thousandths of GPUs in all."""
         return self.num_gpu * self.gpu_milli

@@ -12,6 +12,7 @@ from phalanx.policies.fragmentation.catalogue import RECOMMENDED, maker_of
 from phalanx.sim.arrival.experiment import ArrivalRun, run_arrivals
 from phalanx.sim.arrival.workload import draw_workload
 from phalanx.sim.report.run import Curve, HeatNode, ReportRun
+from phalanx.sim.timed import CLASSIC, WorkloadError
 from phalanx.sim.traces.records import TraceJob, TraceNode
 
 PLUGIN = "fragmentation"
@@ -22,8 +23,11 @@ def usable_policy(choice: str) -> str:
     """The name of a node policy, given itself or as the plugin `fragmentation` of a scheduler
     configuration (.yaml, .yml).
 
-    Raises UnknownPolicyError, and BatchFileError for a file that is wrong or lacks the plugin.
+    Raises UnknownPolicyError, WorkloadError for a policy of jobs over time, and BatchFileError for
+    a file that is wrong or lacks the plugin.
     """
+    if choice.lower() in CLASSIC:
+        raise WorkloadError(f"{choice} orders jobs that wait; it needs --arrival time")
     name = choice
     path = Path(choice)
     if path.suffix in (".yaml", ".yml"):

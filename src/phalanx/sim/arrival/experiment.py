@@ -51,7 +51,7 @@ class ArrivalRun:
         return float(curve[found[0]]) if len(found) else None
 
     def figures(self) -> dict[str, float | int | None]:
-        """The figures of the published table, by their usual names."""
+        """Those of the published table by their usual names, failures and speed; no others."""
 
         def rounded(value: float | None) -> float | None:
             return None if value is None else round(value, 3)
@@ -61,7 +61,6 @@ class ArrivalRun:
             "alloc_pct_at_arrived_130": rounded(self.at(self.alloc_pct, 130)),
             "frag_pct_capacity_at_50": rounded(self.at(self.frag_pct, 50)),
             "frag_pct_capacity_at_100": rounded(self.at(self.frag_pct, 100)),
-            "pods": self.pods,
             "failed_pods": self.failed_pods,
             "placements_per_s": round(self.placements_per_s, 1),
         }

@@ -1,9 +1,7 @@
-"""Traces that resemble the published variants of `default`, resampled from it by seed. Ours.
+"""Traces of the forms of the published variants of `default`, made from it by rule and seed. Ours.
 
-The published experiment varies one property of the default trace at a time. Only what the names of
-its files say is known here, so these are not those files: pods are drawn from `default` with the
-property set by weights. Pods with a GPU type name one model, drawn by the square root of its number
-of GPUs: that comes near the published results of FirstFit (93.8) and FGD (87.8) for gpuspec33.
+The published experiment varies one property of the default trace at a time; those files are not
+here. What is known of them is the property that each has, and how often which GPU types are named.
 """
 
 from __future__ import annotations
@@ -13,69 +11,115 @@ from dataclasses import replace
 
 import numpy as np
 
-from phalanx.policies.fragmentation.nodes import Floats
 from phalanx.sim.traces.records import TraceJob, TraceNode
 
-ASKED_SHARE = 0.98
-"""What a trace's pods ask for, as a share of the cluster's GPUs, as in `default`."""
-
 FORMS = (
-    *(f"cpu{percent:03}" for percent in (50, 100, 200, 250)),
+    *(f"cpu{permille:03}" for permille in (50, 100, 200, 250)),
     *(f"gpushare{percent}" for percent in (40, 60, 80, 100)),
     *(f"gpuspec{percent}" for percent in (10, 20, 25, 33)),
     *(f"multigpu{percent}" for percent in (20, 30, 40, 50)),
 )
-"""Sixteen forms: CPU-only pods that many per cent as frequent as in `default`; per cent of GPU pods
-that share a GPU; that name GPU types; that ask for several GPUs."""
+"""Sixteen forms. `cpu`: that many thousandths of the pods ask for no GPU. The others: of the GPUs
+asked for, that many per cent are asked for in parts, with a GPU type, or several at once."""
+
+SPECS: tuple[tuple[tuple[str, ...], int], ...] = (
+    (("T4",), 33),
+    (("G2",), 13),
+    (("P100",), 8),
+    (("V100M16", "V100M32"), 4),
+    (("P100", "V100M16", "V100M32"), 3),
+    (("G2", "P100", "T4", "V100M16", "V100M32"), 1),
+    (("A10", "G2", "P100", "T4", "V100M16", "V100M32"), 1),
+)
+"""GPU types that a pod names, and how often (counted in a part of the published gpuspec33)."""
 
 
 def synthetic_jobs(
     form: str, nodes: Sequence[TraceNode], jobs: Sequence[TraceJob], *, seed: int
 ) -> list[TraceJob]:
-    """Jobs of one of the `FORMS`, drawn from `jobs`. Raises ValueError for another form."""
+    """Jobs of one of the `FORMS`, made from `jobs`. Raises ValueError for another form."""
     if form not in FORMS:
         raise ValueError(f"there is no form {form!r}; there are: {', '.join(FORMS)}")
-    kind, percent = form.rstrip("0123456789"), int(form.lstrip("abcdefghijklmnopqrstuvwxyz"))
+    kind, number = form.rstrip("0123456789"), int(form.lstrip("abcdefghijklmnopqrstuvwxyz"))
     draws = np.random.default_rng(np.random.SeedSequence([seed, *form.encode()]))
-    weights = np.ones(len(jobs))
-    if kind == "cpu":
-        weights[[not j.num_gpu for j in jobs]] = percent / 100
-    elif kind == "gpushare":
-        _set_share(weights, jobs, lambda j: j.shape.is_shared, percent / 100)
-    elif kind == "multigpu":
-        _set_share(weights, jobs, lambda j: j.num_gpu > 1, percent / 100)
-    weights /= weights.sum()
-    wanted = ASKED_SHARE * 1000 * sum(n.gpus for n in nodes)
-    asked, made = 0, list[TraceJob]()
-    while asked < wanted:
-        for index in draws.choice(len(jobs), size=1024, p=weights):
-            job = replace(jobs[index], name=f"{form}-{len(made):05}")
-            if kind == "gpuspec" and job.num_gpu and draws.random() * 100 < percent:
-                job = replace(job, models=(_some_model(draws, nodes, job),))
-            made.append(job)
-            asked += job.shape.milli
-            if asked >= wanted:
-                break
+    make = {"cpu": _cpu, "gpushare": _gpushare, "gpuspec": _gpuspec, "multigpu": _multigpu}[kind]
+    made = make(jobs, nodes, number / (1000 if kind == "cpu" else 100), draws)
+    return [replace(job, name=f"{form}-{i:05}") for i, job in enumerate(made)]
+
+
+def _cpu(
+    jobs: Sequence[TraceJob], _: Sequence[TraceNode], share: float, draws: np.random.Generator
+) -> list[TraceJob]:
+    """Pods without a GPU are left out, or come again, until they are that share of all pods."""
+    others, chosen = _split(jobs, lambda job: not job.num_gpu)
+    return others + _resized(chosen, round(share / (1 - share) * len(others)), draws)
+
+
+def _gpushare(
+    jobs: Sequence[TraceJob], _: Sequence[TraceNode], share: float, draws: np.random.Generator
+) -> list[TraceJob]:
+    """As many pods with GPUs as before, of which so many share one that the share is right."""
+    gpu, rest = _split(jobs, lambda job: not job.num_gpu)
+    others, chosen = _split(gpu, lambda job: job.shape.is_shared)
+    one, other = _milli(chosen) / len(chosen), _milli(others) / len(others)
+    count = round(share * other / (share * other + (1 - share) * one) * len(gpu))
+    return rest + _resized(others, len(gpu) - count, draws) + _resized(chosen, count, draws)
+
+
+def _gpuspec(
+    jobs: Sequence[TraceJob], nodes: Sequence[TraceNode], share: float, draws: np.random.Generator
+) -> list[TraceJob]:
+    """Pods drawn one by one name GPU types that could host them, until enough GPUs are typed."""
+    made, wanted, typed = list(jobs), share * _milli(jobs), 0
+    for index in draws.permutation(len(made)):
+        job = made[index]
+        if typed >= wanted:
+            break
+        models = _some_models(nodes, job, draws) if job.num_gpu else ()
+        if models:
+            made[index] = replace(job, models=models)
+            typed += job.shape.milli
     return made
 
 
-def _set_share(
-    weights: Floats, jobs: Sequence[TraceJob], chosen: Callable[[TraceJob], bool], share: float
-) -> None:
-    """Let the chosen jobs be `share` of the jobs with GPUs; CPU-only ones stay as frequent."""
-    gpu = np.array([j.num_gpu > 0 for j in jobs])
-    some = np.array([chosen(j) for j in jobs]) & gpu
-    others = gpu & ~some
-    weights[some] = share * gpu.sum() / some.sum()
-    weights[others] = (1 - share) * gpu.sum() / others.sum()
+def _multigpu(
+    jobs: Sequence[TraceJob], _: Sequence[TraceNode], share: float, draws: np.random.Generator
+) -> list[TraceJob]:
+    """Pods of several GPUs come again until that share of the GPUs is asked for by such."""
+    others, chosen = _split(jobs, lambda job: job.num_gpu > 1)
+    wanted, asked = share / (1 - share) * _milli(others), _milli(chosen)
+    more: list[TraceJob] = []
+    while asked < wanted:
+        more.append(chosen[int(draws.integers(len(chosen)))])
+        asked += more[-1].shape.milli
+    return list(jobs) + more
 
 
-def _some_model(draws: np.random.Generator, nodes: Sequence[TraceNode], job: TraceJob) -> str:
-    """A GPU model among those that could ever host the job."""
-    gpus: dict[str, int] = {}
-    for node in nodes:
-        if node.gpus >= job.num_gpu and node.cpu_milli >= job.cpu_milli:
-            gpus[node.model] = gpus.get(node.model, 0) + node.gpus
-    names = sorted(gpus)
-    weight = np.sqrt([gpus[name] for name in names])
-    return str(draws.choice(names, p=weight / weight.sum()))
+def _split(
+    jobs: Sequence[TraceJob], chosen: Callable[[TraceJob], bool]
+) -> tuple[list[TraceJob], list[TraceJob]]:
+    """(the others, the chosen)"""
+    return [j for j in jobs if not chosen(j)], [j for j in jobs if chosen(j)]
+
+
+def _resized(jobs: list[TraceJob], count: int, draws: np.random.Generator) -> list[TraceJob]:
+    """All of the jobs and some again, or some of them: `count` in the end."""
+    if count <= len(jobs):
+        return [jobs[i] for i in np.sort(draws.permutation(len(jobs))[:count])]
+    return jobs + [jobs[i] for i in draws.integers(len(jobs), size=count - len(jobs))]
+
+
+def _milli(jobs: Sequence[TraceJob]) -> int:
+    return sum(job.shape.milli for job in jobs)
+
+
+def _some_models(
+    nodes: Sequence[TraceNode], job: TraceJob, draws: np.random.Generator
+) -> tuple[str, ...]:
+    """One of `SPECS` by its weight, of those with a node that could ever host the job, if any."""
+    hosts = {n.model for n in nodes if n.gpus >= job.num_gpu and n.cpu_milli >= job.cpu_milli}
+    usable = [(models, weight) for models, weight in SPECS if hosts.intersection(models)]
+    if not usable:
+        return ()
+    weight = np.array([weight for _, weight in usable])
+    return usable[int(draws.choice(len(usable), p=weight / weight.sum()))][0]

@@ -1,31 +1,20 @@
-"""The whole page: a table of figures, the plots that have something to show, the heat maps."""
+"""The whole page: the figures, the plots that have something to show, queues, the heat maps."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from itertools import pairwise
 
 from phalanx.sim.report.heat import heat_map
 from phalanx.sim.report.lines import Axis, line_plot
-from phalanx.sim.report.run import Curve, Figure, ReportRun
+from phalanx.sim.report.run import Curve, ReportRun
 from phalanx.sim.report.style import COLOURS, STYLE
+from phalanx.sim.report.tables import figure_table, queue_table
 
 ASKED = Axis(title="GPUs asked for so far, % of the cluster", low=0)
 TIME = Axis(title="time since the first submission", times=True, low=0)
 GPUS = Axis(title="% of the cluster's GPUs", low=0)
 ALLOCATED = Axis(title=GPUS.title, low=0, high=100)
-TITLES = {
-    "alloc_pct_at_arrived_100": "allocated at 100 % asked for, % of the GPUs",
-    "alloc_pct_at_arrived_130": "allocated at 130 % asked for, % of the GPUs",
-    "frag_pct_capacity_at_50": "fragmented at 50 % asked for, % of the GPUs",
-    "frag_pct_capacity_at_100": "fragmented at 100 % asked for, % of the GPUs",
-    "pods": "pods that came",
-    "failed_pods": "pods without room",
-    "placements_per_s": "decisions a second",
-}
-MORE_IS_BETTER = ("alloc", "utili", "fairness", "finished")
-LESS_IS_BETTER = ("frag", "failed", "delay", "jct", "makespan", "never")
 LEGEND = ("idle", "up to 25 %", "up to 50 %", "up to 75 %", "nearly full", "full")
 
 
@@ -45,8 +34,8 @@ def report_page(runs: Sequence[ReportRun], *, title: str, subtitle: str) -> str:
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f'<meta name="color-scheme" content="light dark"><title>{escape(title)}</title>'
         f"<style>{STYLE}</style></head><body><h1>{escape(title)}</h1><p>{escape(subtitle)}</p>"
-        f'{_legend(colours)}<section class="wide">{_table(runs)}</section>'
-        f'<section class="plots">{plots}</section>{_heats(heats)}</body></html>\n'
+        f'{_legend(colours)}<section class="wide">{figure_table(runs)}</section>'
+        f'<section class="plots">{plots}</section>{_queues(runs)}{_heats(heats)}</body></html>\n'
     )
 
 
@@ -80,7 +69,13 @@ def _plots(runs: Sequence[ReportRun], colours: dict[str, int]) -> list[tuple[str
         ))  # fmt: skip
     if lines := curves("over_time"):
         plots.append((
-            "Allocation over time", "What is in use.", line_plot(lines, colours, TIME, ALLOCATED)
+            "Allocation over time", "What is in use, as the mean of each interval.",
+            line_plot(lines, colours, TIME, ALLOCATED),
+        ))  # fmt: skip
+    if lines := curves("fragmented"):
+        plots.append((
+            "Fragmentation over time", "What is idle where the typical job cannot use it.",
+            line_plot(lines, colours, TIME, GPUS),
         ))  # fmt: skip
     if lines := curves("waiting"):
         plots.append((
@@ -106,42 +101,17 @@ def _distribution(values: Sequence[float]) -> Curve:
     return Curve(x=ordered, y=[100 * (i + 1) / len(ordered) for i in range(len(ordered))])
 
 
-def _table(runs: Sequence[ReportRun]) -> str:
-    """A row a figure, a column a run."""
-    figures = list(dict.fromkeys(key for run in runs for key in run.figures))
-    head = "".join(f"<th>{escape(run.name)}</th>" for run in runs)
-    body = ""
-    for figure in figures:
-        values = [run.figures.get(figure) for run in runs]
-        best = _best(figure, values)
-        cells = "".join(
-            f"<td{' class=best' if best is not None and value == best else ''}>"
-            f"{escape(_shown(value))}</td>"
-            for value in values
-        )
-        title = TITLES.get(figure, figure.replace("_", " "))
-        body += f"<tr><td>{escape(title)}</td>{cells}</tr>"
-    return f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _best(column: str, values: list[Figure]) -> float | None:
-    """The value to print bold, where values differ and one direction is better."""
-    numbers = [v for v in values if isinstance(v, int | float)]
-    if all(a == b for a, b in pairwise(numbers)):
-        return None
-    if column.startswith(MORE_IS_BETTER):
-        return max(numbers)
-    return min(numbers) if column.startswith(LESS_IS_BETTER) else None
-
-
-def _shown(value: Figure) -> str:
-    if value is None:
-        return "–"
-    if isinstance(value, str):
-        return value
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.2f}"
+def _queues(runs: Sequence[ReportRun]) -> str:
+    """A table a run: how each queue fared."""
+    shown = [run for run in runs if run.queues]
+    if not shown:
+        return ""
+    tables = "".join(
+        f"<details{' open' if number == 0 else ''}><summary>{escape(run.name)}</summary>"
+        f'<div class="wide">{queue_table(run)}</div></details>'
+        for number, run in enumerate(shown)
+    )
+    return f"<section><h2>Queue by queue</h2>{tables}</section>"
 
 
 def _heats(runs: Sequence[ReportRun]) -> str:

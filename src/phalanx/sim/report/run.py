@@ -29,14 +29,15 @@ class HeatNode:
 class ReportRun:
     """One run, under a name that no other run of the page has.
 
-    `figures` fills a row of the table, by column name. `curves` holds the lines by the plot they
-    belong to: "allocation" and "fragmentation" (percent of the GPUs over the percentage asked for),
-    "over_time" (percent of the GPUs over seconds), "waiting" (jobs over seconds). `jct_s`: job
-    completion times.
+    `figures` fills a column of the table, by row name; `queues` has a row a queue, by column name.
+    `curves` holds the lines by the plot they belong to: "allocation" and "fragmentation" (percent
+    of the GPUs over the percentage asked for), "over_time" and "fragmented" (percent of the GPUs
+    over seconds), "waiting" (jobs over seconds). `jct_s`: job completion times.
     """
 
     name: str
     figures: Mapping[str, Figure]
     curves: Mapping[str, Curve] = field(default_factory=dict)
+    queues: Sequence[Mapping[str, Figure]] = ()
     jct_s: Sequence[float] = ()
     heat: Sequence[HeatNode] = ()

@@ -71,6 +71,13 @@ def seconds(value: float) -> str:
     return f"{value:.3g} s"
 
 
+def span(value: float) -> str:
+    """A time to three digits, in the largest unit of which it has one: 5400 s is 1.5 h."""
+    size, unit = next((u for u in UNITS_S if value >= u[0]), UNITS_S[-1])
+    number = value / size
+    return f"{number:,.0f} {unit}" if number >= 100 else f"{number:.3g} {unit}"
+
+
 def plain(value: float) -> str:
     """A number without needless zeros."""
     return f"{value:g}"

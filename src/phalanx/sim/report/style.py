@@ -33,6 +33,8 @@ font-size:13px;color:var(--dim)}.scale i{display:inline-block;width:13px;height:
 margin-right:6px;vertical-align:-2px}
 details{margin-top:14px;border-top:1px solid var(--line);padding-top:10px}summary{cursor:pointer;
 font-weight:600}
+@media(max-width:640px){body{padding:18px 14px 40px}th,td{padding:4px 6px;font-size:13px}
+td:first-child{white-space:normal}table{min-width:100%}}
 """
     + "".join(f".c{n}{{stroke:var(--c{n})}}.b{n}{{background:var(--c{n})}}" for n in range(8))
     + "".join(f".h{n}{{fill:var(--h{n})}}.k{n}{{background:var(--h{n})}}" for n in range(6))

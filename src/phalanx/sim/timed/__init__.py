@@ -7,7 +7,7 @@
 
 from phalanx.sim.timed.adapting import from_trace
 from phalanx.sim.timed.loop import Progress, simulate
-from phalanx.sim.timed.policies import CLASSIC, PUBLISHED, classic
+from phalanx.sim.timed.policies import CLASSIC, PUBLISHED, classic, placed
 from phalanx.sim.timed.queues import read_queues
 from phalanx.sim.timed.result import JobRecord, Measures, QueueMeasures, Result, Series
 from phalanx.sim.timed.workload import Job, Part, Rules, WorkloadError, machine
@@ -28,6 +28,7 @@ __all__ = [
     "classic",
     "from_trace",
     "machine",
+    "placed",
     "read_queues",
     "simulate",
 ]

@@ -1,9 +1,10 @@
-"""The classic policies by name, as scheduler configurations and rules; the file formats beside."""
+"""Policies by name, as scheduler configurations and rules."""
 
 from __future__ import annotations
 
 from phalanx.batch.config import Configuration, parse_volcano
 from phalanx.batch.registry import known_plugins
+from phalanx.policies.fragmentation.catalogue import canonical
 from phalanx.sim.timed.workload import Rules
 
 CLASSIC = ("fifo", "sjf", "srtf", "srsf", "tiresias")
@@ -20,6 +21,11 @@ tiers:
   - name: whole-gang
   - name: predicates
 """
+_NODE_POLICY = """\
+  - name: fragmentation
+    arguments:
+      fragmentation.policy: {policy}
+"""
 
 
 def classic(policy: str, *, anew: bool = False) -> Configuration:
@@ -33,6 +39,17 @@ def classic(policy: str, *, anew: bool = False) -> Configuration:
         raise KeyError(policy)
     evicts = policy in ("srtf", "srsf", "tiresias") and not anew
     text = _YAML.format(policy=policy, actions="allocate, preempt" if evicts else "allocate")
+    return parse_volcano(text, known_plugins())
+
+
+def placed(policy: str) -> Configuration:
+    """The configuration in which jobs start in order of submission, who does not fit passed over,
+    each on the node that a policy of `phalanx.policies.fragmentation` picks.
+
+    Raises UnknownPolicyError.
+    """
+    name = canonical(policy)
+    text = _YAML.format(policy="fifo", actions="allocate") + _NODE_POLICY.format(policy=name)
     return parse_volcano(text, known_plugins())
 
 

@@ -93,7 +93,8 @@ class Dialler:
             await asyncio.wait_for(self._loop.sock_connect(sock, address), _CONNECT_S)
         except (OSError, asyncio.TimeoutError) as error:
             sock.close()
-            reason = getattr(error, "strerror", None) or f"no answer in {_CONNECT_S:g} s"
+            number = getattr(error, "errno", None)
+            reason = os.strerror(number) if number else f"no answer in {_CONNECT_S:g} s"
             raise DialError(
                 Status.UNREACHABLE, f"nothing listens at {where} ({reason.lower()})"
             ) from None

@@ -155,7 +155,7 @@ class ControlRequests:
                 msgspec.structs.asdict(nodes.row(r.node_id))
                 | {
                     "hostname": r.hostname,
-                    "reason": r.reason,
+                    "reason": nodes.reason(r.node_id),
                     "running": nodes.running(r.node_id),
                 }
                 for r in nodes.all()

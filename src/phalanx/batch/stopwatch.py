@@ -1,0 +1,56 @@
+"""How long a cycle and its parts take, by the caller's clock.
+
+What a hook took counts in the part that asked it as well: the parts do not add up to the cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from phalanx.batch.plan import Timing
+from phalanx.batch.rows import Filter, Scorer
+
+Clock = Callable[[], float]
+T = TypeVar("T")
+
+
+class Stopwatch:
+    """Adds up seconds by part and name."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._begun = clock()
+        self._spent: dict[tuple[str, str], float] = {}
+
+    def time(self, part: str, name: str, work: Callable[[], T]) -> T:
+        return self._timed((part, name), work)()
+
+    def hook(self, hook: str, plugin: str, fn: Any) -> Any:
+        """The same hook, timed: a function, or the filter or scorer that stands for one."""
+        key = ("hook", f"{hook} {plugin}")
+        if isinstance(fn, Filter):
+            return replace(fn, passes=self._timed(key, fn.passes))
+        if isinstance(fn, Scorer):
+            return replace(fn, score=self._timed(key, fn.score))
+        return self._timed(key, fn)
+
+    def timings(self) -> tuple[Timing, ...]:
+        """The whole cycle up to now, then its parts in the order in which they were first timed."""
+        whole = Timing(part="cycle", name="", seconds=self._clock() - self._begun)
+        parts = (Timing(part=p, name=n, seconds=s) for (p, n), s in self._spent.items())
+        return (whole, *parts)
+
+    def _timed(self, key: tuple[str, str], fn: Callable[..., T]) -> Callable[..., T]:
+        clock, spent = self._clock, self._spent
+        spent.setdefault(key, 0.0)
+
+        def timed(*args: Any, **named: Any) -> T:
+            start = clock()
+            try:
+                return fn(*args, **named)
+            finally:
+                spent[key] += clock() - start
+
+        return timed

@@ -1,0 +1,62 @@
+"""What the simulator manages, with growth: the arrival experiment, and a synthetic day.
+
+Nothing here reads a clock: the caller hands in `clock` (seconds). The day of a million tasks is a
+benchmark of its own, `phalanx.sim.timed.benchmark`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from phalanx.sim.arrival.experiment import run_arrivals
+from phalanx.sim.arrival.workload import draw_workload
+from phalanx.sim.timed import benchmark as timed
+from phalanx.sim.traces.reading import read_jobs, read_nodes
+
+Row = dict[str, Any]
+
+TRACES = Path("examples/traces")
+"""Of a checkout; without them the arrivals are left out."""
+POLICIES = ("firstfit", "fgd", "scarcity")
+PARTS = (4, 2, 1)
+"""Every fourth, every second, and each of the trace's nodes and pods."""
+DAYS = timed.SIZES[:-1]
+SEED = 42
+
+
+def run(
+    clock: Callable[[], float],
+    traces: Path = TRACES,
+    parts: Sequence[int] = PARTS,
+    days: Sequence[tuple[int, int]] = DAYS,
+) -> list[Row]:
+    """A row for each policy and part of the default trace, and for each synthetic day."""
+    rows = [row for part in parts for row in _arrivals(clock, traces, part)]
+    return rows + timed.run(clock, days)
+
+
+def _arrivals(clock: Callable[[], float], traces: Path, part: int) -> list[Row]:
+    """The whole experiment, reading the files and measuring fragmentation included."""
+    nodes_file = traces / "openb_node_list_gpu_node.csv.gz"
+    if not nodes_file.exists():
+        return []
+    rows = []
+    for policy in POLICIES:
+        start = clock()
+        nodes = read_nodes(nodes_file)[::part]
+        jobs = read_jobs(traces / "openb_pod_list_default.csv.gz")[::part]
+        workload = draw_workload(nodes, jobs, inflate=1.3, seed=SEED)
+        result = run_arrivals(workload, policy, seed=SEED)
+        took = clock() - start
+        rows.append({
+            "measure": f"arrivals, {policy}",
+            "tasks": result.pods,
+            "nodes": len(nodes),
+            "seconds": took,
+            "tasks_per_second": result.pods / took if took else 0.0,
+            "decisions_per_second": result.placements_per_s,
+            "allocation_pct": result.at(result.alloc_pct, 100) or 0.0,
+        })  # fmt: skip
+    return rows
