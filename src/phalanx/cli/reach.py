@@ -34,8 +34,10 @@ def ask(address: str | None, method: str, **args: Any) -> Any:
     for session, daemon in _daemons(address):
         try:
             return ask_daemon(session, daemon, method, timeout_s=ANSWER_S, **args)
-        except (ConnectionError, TimeoutError) as error:
+        except ConnectionError as error:
             troubles.append(str(error))
+        except TimeoutError as error:
+            fail(f"The head gives no answer: {error}.")  # nor would it through another daemon
         except ValueError as error:
             fail(str(error), NOT_FOUND if "does not exist" in str(error) else USAGE)
         except (TypeError, PhalanxError) as error:

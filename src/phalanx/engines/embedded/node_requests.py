@@ -88,8 +88,14 @@ class NodeRequests:
             connection.post(Reply(request.token, result))
 
     def _pass_on(self, connection: Any, request: Request) -> None:
+        member = self._shell.member
+        if not connection.peer and member.trouble:
+            # A person waits for it: later would be worse than not at all.
+            told = f"The head at {self._shell.config.address} is not there: {member.trouble}."
+            connection.post(Reply(request.token, None, ("SystemFailureError", told)))
+            return
         if request.method in _NEEDS_REPORT:
-            self._shell.member.report_now()
+            member.report_now()
 
         def answered(answer: Answer) -> None:
             if request.token:
