@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from phalanx.model.lifecycle import PENDING, REMOVED
 from phalanx.node.bundles import BundlePool
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from phalanx.engines.embedded.node_shell import NodeShell
 
 
+OF_GROUPS = (PrepareBundles, CommitBundles, GiveBackBundles, GroupKnown)
+
+
 class NodeGroups:
     """Does what the control store asks for placement groups."""
 
@@ -33,6 +36,18 @@ class NodeGroups:
         """What the member in each bundle is told of its gang."""
         self._ending: list[tuple[float, list[BundlePool]]] = []
         """Bundles that were given back, and when what still runs in them is ended."""
+
+    def on_control(self, message: Any) -> None:
+        """The control store says something of a group."""
+        match message:
+            case PrepareBundles():
+                self.prepare(message)
+            case CommitBundles():
+                self.commit(message)
+            case GiveBackBundles():
+                self.give_back(message)
+            case GroupKnown():
+                self.known(message)
 
     def look_up(self, group: bytes) -> None:
         """Ask where a group's bundles are, once; `known` follows now and at every change."""
@@ -101,7 +116,9 @@ class NodeGroups:
             self._ending.append((self._shell.clock() + message.grace_s, pools))
             if message.warn:
                 shell.leases.warn_in(pools)
+                shell.members.warn_in(pools)
         elif pools:
+            shell.members.end_in(pools)
             shell.leases.end_in(pools, "its placement group was removed")
         self.settle()
 
@@ -109,6 +126,7 @@ class NodeGroups:
         """End what has not ended within its grace."""
         for until, pools in [one for one in self._ending if now >= one[0]]:
             self._ending.remove((until, pools))
+            self._shell.members.end_in(pools)
             self._shell.leases.end_in(pools, "it did not end in time")
 
     def gang_of(self, pool: NodeResources | BundlePool) -> bytes:

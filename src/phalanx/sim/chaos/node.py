@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from phalanx.engines.embedded.node_actors import NodeActors
-from phalanx.engines.embedded.node_groups import NodeGroups
+from phalanx.engines.embedded.node_groups import OF_GROUPS, NodeGroups
 from phalanx.engines.embedded.node_jobs import NodeJobs
 from phalanx.engines.embedded.node_others import OtherNodes
 from phalanx.engines.embedded.node_requests import FOR_CONTROL
@@ -25,8 +25,6 @@ from phalanx.protocol.cluster_messages import (
     CommitBundles,
     EndActor,
     EnvironmentKnown,
-    GiveBackBundles,
-    GroupKnown,
     JobEnded,
     JobKnown,
     NodeDied,
@@ -114,7 +112,7 @@ class _Config:
 
 
 class _Nothing:
-    """A store without objects: this simulation has small values only."""
+    """What is not simulated: a store of large objects, the commands of jobs."""
 
     def __getattr__(self, name: str) -> Any:
         return lambda *_: None
@@ -163,6 +161,7 @@ class SimNode:
         self.processes = Processes(self)
         self.actors = NodeActors(self.as_shell)
         self.groups = _Groups(self.as_shell)
+        self.members = _Nothing()
         self.others = _Others(self.as_shell)
         self.bundles = BundleTable(self.resources)
         places = GroupPlaces(node_id, self.bundles)
@@ -339,10 +338,8 @@ class SimNode:
             case CommitBundles():
                 self.groups.commit(message)
                 self.world.promises.usage.committed(self, message)
-            case GiveBackBundles():
-                self.groups.give_back(message)
-            case GroupKnown():
-                self.groups.known(message)
+            case _ if isinstance(message, OF_GROUPS):
+                self.groups.on_control(message)
             case SetTotals():
                 self.leases.set_totals(message.totals, self.clock())
 

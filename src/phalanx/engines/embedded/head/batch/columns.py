@@ -36,7 +36,7 @@ class Columns:
         if self._kept is None:
             return
         try:
-            if group.topology is None:
+            if group.topology is None and not group.subgroups:
                 self._kept.admit([group], tasks)
             else:
                 self._kept = None
