@@ -76,7 +76,7 @@ def hold(room, word):
 def test_a_job_that_loses_a_node_starts_again_elsewhere_at_no_cost(new_cluster, room):
     cluster = new_cluster({"num_cpus": 0}, {"num_cpus": 2})
     lost: ClusterNode = cluster.list_all_nodes()[-1]
-    job = phalanx.submit(phalanx.Job(command, members=2))
+    job = phalanx.submit(phalanx.Job(hold(room, "$PHALANX_NODE-$RANK"), members=2))
     await_true(lambda: len(room.words()) == 2)
     fresh = cluster.add_node(num_cpus=2)
     cluster.remove_node(lost, allow_graceful=False)
@@ -91,9 +91,6 @@ def test_a_job_that_loses_a_node_starts_again_elsewhere_at_no_cost(new_cluster, 
 def test_jobs_outlive_the_head(new_cluster, room, tmp_path_factory):
     store = tmp_path_factory.mktemp("store") / "head.db"
     cluster = new_cluster({"num_cpus": 2}, store=f"sqlite:{store}")
-    command = (
-        f"touch {room.path}/$RANK; while [ ! -e {room.path}/go ]; do sleep 0.1; done; echo end"
-    )
     phalanx.create_queue("lab", weight=3)
     done = phalanx.submit(phalanx.Job("echo done"))
     done.wait(PATIENCE_S)
