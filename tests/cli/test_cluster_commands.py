@@ -139,6 +139,10 @@ def test_who_is_no_head_of_this_version_is_not_joined(running, impostor):
     code, text = join(address)
     assert code == 1
     assert address in text
+    node = running.nodes()["first"]
+    code, text = join(f"{node['host']}:{node['port']}")
+    assert code == 1
+    assert "a node listens" in text
     code, text = join("no.such.host.invalid:6380")
     assert code == 1
     assert "no.such.host.invalid" in text

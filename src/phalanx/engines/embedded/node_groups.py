@@ -80,12 +80,22 @@ class NodeGroups:
         bundles = {i: ResourceSet.from_mapping(b) for i, b in message.bundles.items()}
         shell = self._shell
         table = shell.bundles
-        busy = [port for port in message.ports if not _is_free(port)]
+        busy = [port for port in message.ports if not self._is_free(port)]
         ok = not (busy or shell.leases.is_draining) and table.prepare(
             message.group, message.attempt, bundles, shell.clock()
         )
         held = table.devices(message.group, bundles) if ok else {}
         shell.control.tell(Prepared(message.group, message.attempt, ok, held, busy))
+
+    def _is_free(self, port: int) -> bool:
+        """Whether a server could listen there, on any address of this machine."""
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("", port))
+            except OSError:
+                return False
+        return True
 
     def commit(self, message: CommitBundles) -> None:
         """What was set aside may be used."""
@@ -131,14 +141,3 @@ class NodeGroups:
         if settled:
             self._shell.report_soon()
             self._shell.leases.dispatch(self._shell.clock())
-
-
-def _is_free(port: int) -> bool:
-    """Whether a server could listen there, on any address of this machine."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("", port))
-        except OSError:
-            return False
-    return True

@@ -14,7 +14,7 @@ from phalanx.batch.config import Configuration, parse_volcano
 from phalanx.batch.plan import Plan
 from phalanx.batch.registry import known_plugins
 from phalanx.batch.specs import Amounts, QueueSpec, Shape, Snapshot, TaskSpec
-from phalanx.engines.embedded.head.batch.gangs import Gang
+from phalanx.engines.embedded.head.batch.gangs import HOLDING, Gang
 from phalanx.engines.embedded.head.batch.ledger import Ledger
 from phalanx.engines.embedded.head.batch.queues import Queues
 from phalanx.engines.embedded.head.batch.world import hypernodes, node_specs, taken_by_others
@@ -168,8 +168,10 @@ class Cycles:
     def truth(self) -> Snapshot:
         """What cycles look at, for reading it anew."""
         now = self._shell.clock()
-        gangs = self.ledger.line.seen.values()
-        return self._snapshot([g for g in gangs if not g.is_over and g.retry_at <= now])
+        gangs = [gang for gang in self.ledger.line.seen.values() if not gang.is_over]
+        resting = frozenset(gang.group for gang in gangs if gang.retry_at > now)
+        chosen = [g for g in gangs if g.group not in resting or g.among(*HOLDING)]
+        return self._snapshot(chosen, resting)
 
     def picture(self, also: Gang | None = None, *, whole: bool = False) -> Snapshot:
         """The same with what others take of nodes, for people; with one more gang, or with all,
@@ -199,7 +201,8 @@ class Cycles:
         rows = [self._shell.nodes.row(r.node_id) for r in self._shell.nodes.living()]
         return taken_by_others(rows, self.ledger.held())
 
-    def _snapshot(self, gangs: list[Gang]) -> Snapshot:
+    def _snapshot(self, gangs: list[Gang], resting: frozenset[bytes] = frozenset()) -> Snapshot:
+        """What resting gangs hold is held; who of them waits takes no part."""
         ledger = self.ledger
         self._busy = ledger.line.queues()
         records = self._shell.nodes.living()
@@ -209,7 +212,8 @@ class Cycles:
         tasks: list[TaskSpec] = []
         for gang in gangs:
             nodes = [node if node in known else "" for node in ledger.nodes_of(gang)]
-            tasks += ledger.scheduled.tasks(gang, nodes)
+            specs = ledger.scheduled.tasks(gang, nodes)
+            tasks += [spec for spec in specs if spec.node or gang.group not in resting]
         return Snapshot(
             config=self._config,
             nodes=tuple(node_specs(records)),

@@ -38,6 +38,9 @@ class Gang(msgspec.Struct, kw_only=True, eq=False):
     port_count: int = 1
     grace_s: float = 0.0
     states: list[int] = []
+    put_on: dict[int, str] = {}
+    """The node that each member was given last: a bundle that is given back is there until it is
+    free, and its group knows nothing of it any more."""
     namespace: str = NAMESPACE
     job: str = ""
     """The job whose commands its members are; else they are tasks or actors."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from phalanx.batch.config import Configuration
 from phalanx.batch.specs import Snapshot
 from phalanx.engines.embedded.head.batch.columns import Columns
-from phalanx.engines.embedded.head.batch.gangs import HOLDING, Gang
+from phalanx.engines.embedded.head.batch.gangs import ENDING, HOLDING, LEAVING, Gang
 from phalanx.engines.embedded.head.batch.line import Line
 from phalanx.engines.embedded.head.batch.scheduled import Scheduled
 from phalanx.resources.sets import EMPTY, ResourceSet
@@ -57,12 +57,12 @@ class Ledger:
         self._shell.books.keep("gangs", gang.group, gang)
 
     def nodes_of(self, gang: Gang) -> list[str]:
-        """The node of each member, of those that are being asked as well."""
+        """The node of each member: also of who is being placed, and of who still gives back."""
         group = self._shell.group_table.get(gang.group)
-        if group is None:
-            return [""] * len(gang.needs)
-        nodes = list(group.nodes)
-        if group.attempt is not None:
+        nodes = list(group.nodes) if group is not None else [""] * len(gang.needs)
+        for index in gang.among(LEAVING, ENDING):
+            nodes[index] = nodes[index] or gang.put_on.get(index, "")
+        if group is not None and group.attempt is not None:
             for node, bundles in group.attempt.bundles.items():
                 for index in bundles:
                     nodes[index] = node

@@ -94,6 +94,7 @@ class Placing:
         for index, state in enumerate(gang.states):
             if state not in (DONE, ABSENT):
                 gang.states[index] = HELD if group.nodes[index] else WAITING
+        gang.put_on = {i: node for i, node in enumerate(group.nodes) if node}
         if group.attempt is not None:
             gang.set([i for there in group.attempt.bundles.values() for i in there], PLACING)
         gang.retry_at = gang.backoff_s = 0.0
@@ -107,10 +108,11 @@ class Placing:
         if all(state in (ENDING, DONE, ABSENT) or i in over for i, state in enumerate(gang.states)):
             self._shell.group_table.remove(gang.group, self._shell.clock())
             return
+        is_leaving = any(gang.states[i] == LEAVING for i in over)
         waited = [i for i in over if gang.states[i] in (WAITING, ABSENT)]
         gang.set(over, ENDING)
         gang.set(waited, DONE)
-        if waited and self._ledger.line.sees(gang):
+        if is_leaving or (waited and self._ledger.line.sees(gang)):
             self._ledger.columns.forget()
         self.let_go(gang)
         self._ledger.keep(gang)
@@ -133,6 +135,7 @@ class Placing:
 
     def _place(self, gang: Gang, choice: Mapping[int, str]) -> None:
         gang.set(choice, PLACING)
+        gang.put_on |= choice
         if not gang.ports:
             self._rendezvous.choose_ports(gang)
         self._ledger.active[gang.group] = gang
@@ -237,6 +240,7 @@ class Placing:
         late, gang.evict_late = gang.evict_late, []
         if late:
             self._evict(gang, late)
+            self._ledger.columns.forget()  # they may have been read as running since
         if arrived:
             self._listener.arrived(gang, [i for i in arrived if gang.states[i] == HELD])
         if lost:

@@ -11,6 +11,7 @@ from phalanx.control.jobs.gang import podgroup_of
 from phalanx.engines.embedded.head.batch.gangs import (
     ABSENT,
     DONE,
+    ENDING,
     HOLDING,
     LEAVING,
     NAMESPACE,
@@ -55,9 +56,9 @@ class Scheduled:
     def tasks(self, gang: Gang, nodes: list[str]) -> Iterator[TaskSpec]:
         """Every member that wants, has or gives back a place; `nodes` by member."""
         for index, state in enumerate(gang.states):
-            if state in (DONE, ABSENT):
-                continue
             node = nodes[index] if state in HOLDING else ""
+            if state in (DONE, ABSENT) or (state in (LEAVING, ENDING) and not node):
+                continue  # of the latter the node is gone, and they are not to get another one
             phase = "Pending"
             if node:
                 phase = "Releasing" if state == LEAVING else "Running"
