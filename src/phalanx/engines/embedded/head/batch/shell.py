@@ -31,6 +31,7 @@ class BatchShell:
 
     def __init__(self, shell: ControlShell) -> None:
         self._shell = shell
+        self._told_weights: dict[str, float] = {}
         self.queues = Queues(shell.books, self._queues_changed, self._counts, shell.wall)
         self.cycles = Cycles(shell, self.queues, self._apply)
         self.ledger = self.cycles.ledger
@@ -159,11 +160,16 @@ class BatchShell:
 
     def _queues_changed(self, anew: bool) -> None:
         self.cycles.queues_changed(anew)
-        self._shell.broadcast(QueueWeights(self.queues.weights()))
+        weights = self.queues.weights()
+        if weights != self._told_weights:
+            self._told_weights = weights
+            self._shell.broadcast(QueueWeights(weights))
 
     def node_joined(self, prefix: bytes) -> None:
         """A node is there, for the first time or again."""
-        self._shell.send(prefix, QueueWeights(self.queues.weights()))
+        weights = self.queues.weights()
+        if weights:
+            self._shell.send(prefix, QueueWeights(weights))
 
     def _counts(self, queue: str) -> tuple[dict[str, int], int]:
         return self.ledger.counts(queue)
