@@ -17,6 +17,8 @@ from phalanx.api.cluster import (
     timeline,
 )
 from phalanx.api.decorator import remote
+from phalanx.api.explaining import explain
+from phalanx.api.jobs import Job, JobHandle, jobs, submit
 from phalanx.api.logging_config import LoggingConfig
 from phalanx.api.objects import cancel, get, get_actor, kill, put, wait
 from phalanx.api.queues import (
@@ -50,6 +52,8 @@ __all__ = [
     "ActorHandle",
     "ActorID",
     "DynamicObjectRefGenerator",
+    "Job",
+    "JobHandle",
     "JobID",
     "LoggingConfig",
     "NodeID",
@@ -71,12 +75,14 @@ __all__ = [
     "create_queue",
     "delete_queue",
     "exceptions",
+    "explain",
     "get",
     "get_actor",
     "get_gpu_ids",
     "get_runtime_context",
     "init",
     "is_initialized",
+    "jobs",
     "kill",
     "method",
     "nodes",
@@ -87,6 +93,7 @@ __all__ = [
     "runtime_context",
     "runtime_env",
     "shutdown",
+    "submit",
     "timeline",
     "update_queue",
     "util",

@@ -81,6 +81,13 @@ def test_a_list_of_snapshots_prints_a_list(tmp_path: Path) -> None:
     assert [x["ok"] for x in json.loads(out)] == [True, True]
 
 
+def test_one_snapshot_that_speaks_of_snapshots_prints_no_list(tmp_path: Path) -> None:
+    path = tmp_path / "one.yaml"
+    path.write_text("notes: one of many snapshots\nconfig: {actions: [allocate]}\n")
+    code, out, _ = run(path, as_json=True)
+    assert (code, json.loads(out)["ok"]) == (0, None)
+
+
 def test_cycles_go_on_from_what_the_last_left(tmp_path: Path) -> None:
     path = tmp_path / "cycles.yaml"
     path.write_text(written(cases(TWO_CYCLES)[0]))

@@ -97,6 +97,8 @@ def machine():
 def running():
     """A machine with a head on it, shared by tests that leave it as it is."""
     machine = Machine()
-    machine.address = machine.start_head()
-    yield machine
-    machine.end()
+    try:
+        machine.address = machine.start_head()
+        yield machine
+    finally:
+        machine.end()

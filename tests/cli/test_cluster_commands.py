@@ -139,6 +139,10 @@ def test_who_is_no_head_of_this_version_is_not_joined(running, impostor):
     code, text = join(address)
     assert code == 1
     assert address in text
+    node = running.nodes()["first"]
+    code, text = join(f"{node['host']}:{node['port']}")
+    assert code == 1
+    assert "a node listens" in text
     code, text = join("no.such.host.invalid:6380")
     assert code == 1
     assert "no.such.host.invalid" in text
@@ -266,6 +270,9 @@ def test_a_head_that_was_killed_goes_on_and_one_that_was_stopped_does_not(machin
     first = machine.python(MAKE, PHALANX_ADDRESS="auto")
     assert first.stdout.strip() == "[0, 1]", first.stderr
     os.killpg(machine.daemons()["head"].pid, signal.SIGKILL)
+    alone = machine.phalanx("status")
+    assert alone.returncode == 1
+    assert f"The head at {address} is not there" in alone.stderr
     head = machine.done("start", "--head", "--port", address.rpartition(":")[2])
     assert "it goes on" in head
     assert "runs here already" in head
@@ -278,17 +285,24 @@ def test_a_head_that_was_killed_goes_on_and_one_that_was_stopped_does_not(machin
     assert len(machine.status()["nodes"]) == 1
 
 
-def test_status_can_be_watched(running):
+def test_status_can_be_watched_and_outlives_the_head(machine):
+    address = machine.start_head()
     code = "from phalanx.cli import main; main()"
     watching = subprocess.Popen(
         [sys.executable, "-c", code, "status", "--watch", "--json"],
-        env=running.env,
+        env=machine.env,
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
     )
     try:
         lines = [watching.stdout.readline() for _ in range(2)]
         assert all('"phalanx-status/1"' in line for line in lines)
+        os.killpg(machine.daemons()["head"].pid, signal.SIGKILL)
+        assert watching.stderr.readline().startswith("The head")
+        machine.done("start", "--head", "--port", address.rpartition(":")[2])
+        while '"phalanx-status/1"' not in watching.stdout.readline():
+            pass
         watching.send_signal(signal.SIGINT)
         assert watching.wait(PATIENCE_S) == 130
     finally:

@@ -7,7 +7,7 @@ import os
 import phalanx
 from phalanx.cluster_utils import ClusterNode
 
-from .conftest import await_true, none_left
+from .conftest import PATIENCE_S, await_true, none_left
 
 
 @phalanx.remote(num_gpus=2, num_cpus=0, max_retries=3)
@@ -65,4 +65,46 @@ def test_waiting_and_running_gangs_outlive_the_head(new_cluster, get, room, tmp_
     room.say("go")
     assert [told[0] for told in get([*running, *waiting])] == [0, 1, 0, 1]
     assert len([word for word in room.words() if "@" in word]) == 2
+    await_true(none_left)
+
+
+def hold(room, word):
+    """Shell that says a word and waits for another."""
+    return f"touch {room.path}/{word}; while [ ! -e {room.path}/go ]; do sleep 0.1; done"
+
+
+def test_a_job_that_loses_a_node_starts_again_elsewhere_at_no_cost(new_cluster, room):
+    cluster = new_cluster({"num_cpus": 0}, {"num_cpus": 2})
+    lost: ClusterNode = cluster.list_all_nodes()[-1]
+    job = phalanx.submit(phalanx.Job(hold(room, "$PHALANX_NODE-$RANK"), members=2))
+    await_true(lambda: len(room.words()) == 2)
+    fresh = cluster.add_node(num_cpus=2)
+    cluster.remove_node(lost, allow_graceful=False)
+    await_true(lambda: len(room.words()) == 4)
+    room.say("go")
+    assert job.wait(PATIENCE_S) == "Completed"
+    told = job.describe()
+    assert told["retries"] == 0
+    assert {member["node"] for member in told["members"]} == {fresh.node_id}
+
+
+def test_jobs_outlive_the_head(new_cluster, room, tmp_path_factory):
+    store = tmp_path_factory.mktemp("store") / "head.db"
+    cluster = new_cluster({"num_cpus": 2}, store=f"sqlite:{store}")
+    phalanx.create_queue("lab", weight=3)
+    done = phalanx.submit(phalanx.Job("echo done"))
+    done.wait(PATIENCE_S)
+    running = phalanx.submit(phalanx.Job(f"{hold(room, '$RANK')}; echo end", members=2))
+    await_true(lambda: len(room.words()) == 2)
+    waiting = phalanx.submit(phalanx.Job("echo waited", members=2, queue="lab"))
+    ending = phalanx.submit(phalanx.Job("true", members=2))
+    cluster.kill_head()
+    room.say("go")  # the members end while there is no head
+    cluster.start_head()
+    assert running.wait(PATIENCE_S) == "Completed"
+    assert waiting.wait(PATIENCE_S) == "Completed"
+    assert ending.wait(PATIENCE_S) == "Completed"
+    assert [member["attempt"] for member in running.describe()["members"]] == [1, 1]
+    assert [running.logs(1), waiting.logs(0), done.logs()] == ["end\n", "waited\n", "done\n"]
+    assert [one["new"] for one in done.describe()["history"]][-1] == "Completed"
     await_true(none_left)

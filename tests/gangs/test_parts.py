@@ -11,6 +11,7 @@ from phalanx.control.jobs.gang_size import most_members, why_none
 from phalanx.control.jobs.shares import by_weight
 from phalanx.engines.embedded.head.batch.gangs import DONE, HELD, WAITING, Gang
 from phalanx.engines.embedded.head.batch.line import WINDOW, Line
+from phalanx.engines.embedded.head.batch.scheduled import Scheduled
 
 CPU, GPU = {"CPU": 1.0}, {"GPU": 2.0}
 
@@ -123,6 +124,6 @@ def test_a_gang_waits_runs_and_is_over():
     one.set([0, 1], HELD)
     assert (one.waits, one.phase) == (False, "running")
     one.set([0], DONE)
-    assert one.podgroup().min_member == 1
+    assert Scheduled().podgroup(one).min_member == 1
     one.set([1], DONE)
     assert (one.is_over, one.phase) == (True, "completed")

@@ -20,6 +20,7 @@ from phalanx.storage.errors import (
     StorageInUseError,
 )
 from phalanx.storage.opening import open_storage
+from phalanx.storage.sqlite import delete
 
 from .crashing import PROCESSES, Writer
 
@@ -158,6 +159,18 @@ def test_two_heads_cannot_open_one_file(path: Path) -> None:
             open_storage(str(path))
     writer.kill()
     open_storage(str(path)).close()
+
+
+def test_a_store_is_deleted_with_all_its_files_unless_somebody_has_it(path: Path) -> None:
+    storage = open_storage(str(path))
+    storage.apply({("nodes", b"a"): b"row"})
+    with pytest.raises(StorageInUseError):
+        delete(str(path))
+    assert storage.get("nodes", b"a") == b"row"
+    storage.close()
+    assert delete(str(path)) is True
+    assert list(path.parent.iterdir()) == []
+    assert delete(str(path)) is False
 
 
 def test_one_process_cannot_open_a_file_twice(path: Path) -> None:

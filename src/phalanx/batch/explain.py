@@ -77,7 +77,7 @@ def rejections(session: Session) -> dict[str, tuple[Rejection, ...]]:
     ahead: dict[int, int] = {}
     for group in cluster.strays:
         out[group.uid] = (Rejection(reason="queue-missing", detail={"queue": group.queue}),)
-    for t, index in enumerate(cluster.job_of):
+    for t, index in enumerate(cluster.job_of) if -1 in cluster.job_of else ():
         if index < 0 and cluster.status[t] == j.PENDING:
             uid = f"{cluster.tasks[t].namespace}/{cluster.tasks[t].podgroup}"
             lost = Rejection(reason="podgroup-missing", detail={"podgroup": uid})

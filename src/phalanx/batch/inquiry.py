@@ -52,7 +52,7 @@ def explain_file(
     if not answers:
         write("nothing waits")
     for answer in answers:
-        for line in _lines(answer, several=len(snapshots) > 1):
+        for line in answer_lines(answer, several=len(snapshots) > 1):
             write(line)
     return 0
 
@@ -130,7 +130,8 @@ def _alike(plan: Plan, tasks: Sequence[str]) -> list[Answer]:
     return [{"names": names, "reasons": _reasons(found)} for names, found in together]
 
 
-def _lines(answer: Answer, *, several: bool) -> list[str]:
+def answer_lines(answer: Answer, *, several: bool = False) -> list[str]:
+    """An answer in words; `several`: with the name of its snapshot."""
     where = f"{answer['snapshot']}: " if several and answer["snapshot"] else ""
     of = f" of queue {answer['queue']}" if "queue" in answer else ""
     tasks = answer.get("tasks", ())

@@ -34,6 +34,11 @@ def read_snapshots(text: str, known_plugins: Known, file: str = "") -> tuple[s.S
     return (_snapshot(root, known_plugins),)
 
 
+def holds_list(text: str) -> bool:
+    """Whether a text that can be read has a list of snapshots rather than one."""
+    return "snapshots" in text and "snapshots" in Document(text).root.members()
+
+
 def _check_format(at: Place) -> None:
     if at.get("format").text(FORMAT) != FORMAT:
         at.get("format").fail(f"the format is {FORMAT!r}, not {at.get('format').value!r}")

@@ -19,7 +19,7 @@ from phalanx.batch.aftermath import after
 from phalanx.batch.cycle import run_cycle
 from phalanx.batch.expectation import differences
 from phalanx.batch.plan import Plan
-from phalanx.batch.reading import read_snapshots
+from phalanx.batch.reading import holds_list, read_snapshots
 from phalanx.batch.registry import known_plugins
 from phalanx.batch.specs import Snapshot
 from phalanx.errors import BatchFileError
@@ -96,16 +96,12 @@ def replay_file(file: str, *, as_json: bool, cycles: int, write: Write, complain
         complain(f"warning: {warning}")
     if as_json:
         data = [as_data(o) for o in outcomes]
-        write(json.dumps(data if _is_list(text, outcomes) else data[0], indent=2))
+        write(json.dumps(data if holds_list(text) else data[0], indent=2))
     else:
         for outcome in outcomes:
             for line in _lines(outcome):
                 write(line)
     return 1 if any(o.ok is False for o in outcomes) else 0
-
-
-def _is_list(text: str, outcomes: Sequence[Outcome]) -> bool:
-    return len(outcomes) != 1 or "snapshots" in text
 
 
 def _lines(outcome: Outcome) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json as json_module
 import sys
 import time
@@ -31,15 +32,16 @@ def status(
     ] = False,
 ) -> None:
     """Show a cluster: its nodes, what is used, actors, placement groups, jobs."""
-    while True:
-        found = ask(address, "status")
-        if watch and not json and sys.stdout.isatty():
-            typer.echo(_CLEAR, nl=False)
-        typer.echo(_shown(found, json, is_short=watch))
-        if not watch:
-            return
+    typer.echo(_shown(ask(address, "status"), json, is_short=watch))
+    while watch:
         sys.stdout.flush()
         time.sleep(_EVERY_S)
+        if sys.stdout.isatty() and not json:
+            typer.echo(_CLEAR, nl=False)
+        elif not json:
+            typer.echo()
+        with contextlib.suppress(typer.Exit):  # it said why; the head may be back soon
+            typer.echo(_shown(ask(address, "status"), json, is_short=True))
 
 
 def _shown(found: dict[str, Any], json: bool, is_short: bool) -> str:

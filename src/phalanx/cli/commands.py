@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json as json_module
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from phalanx.cli import jobs, queues
 from phalanx.cli.cluster import drain, nodes, set_resource, status
 from phalanx.cli.simulate import simulate
 from phalanx.cli.start import start, stop
@@ -78,20 +80,32 @@ def replay(
 
 @app.command()
 def explain(
-    file: Annotated[Path, typer.Argument(help="A snapshot, or a file of several.")],
+    file: Annotated[
+        str, typer.Argument(help="A job or gang of the cluster; or a snapshot file, or several.")
+    ],
     name: Annotated[
-        str | None, typer.Argument(help="A task or podgroup, namespace/name (default: all).")
+        str | None, typer.Argument(help="A task or podgroup of the file (default: all).")
     ] = None,
+    address: jobs.Address = None,
     json: Json = False,
 ) -> None:
-    """Say why a task or podgroup of a recorded cycle waits, and what would have to change."""
-    from phalanx.batch.inquiry import explain_file
+    """Say why a job, task or podgroup waits, and what would have to change."""
+    from phalanx.batch.inquiry import answer_lines, explain_file
 
     def complain(text: str) -> None:
         typer.echo(text, err=True)
 
-    code = explain_file(str(file), name, as_json=json, write=typer.echo, complain=complain)
-    raise typer.Exit(code)
+    if name is not None or Path(file).exists() or file.endswith((".json", ".yaml", ".yml")):
+        code = explain_file(file, name, as_json=json, write=typer.echo, complain=complain)
+        raise typer.Exit(code)
+    answer = jobs.asker(address)("explain", name=file)
+    if json:
+        typer.echo(json_module.dumps(answer, indent=1))
+        return
+    for line in answer_lines(answer):
+        typer.echo(line)
+    if "position" in answer:
+        typer.echo(f"  it is number {answer['position']} of those that wait in its queue")
 
 
 @app.command("placement-cases")
@@ -107,6 +121,17 @@ def placement_cases(
 for command in (start, stop, status, nodes, drain):
     app.command()(command)
 app.command("set-resource")(set_resource)
+app.command()(jobs.submit)
+app.command()(jobs.run)
+app.command()(jobs.jobs)
+app.command()(jobs.job)
+app.command()(jobs.logs)
+app.command()(jobs.cancel)
+app.command()(jobs.suspend)
+app.command()(jobs.resume)
+app.command()(jobs.delete)
+app.command()(jobs.snapshot)
+app.add_typer(queues.app)
 app.command()(simulate)
 app.command()(validate)
 

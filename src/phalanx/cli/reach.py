@@ -12,6 +12,9 @@ USAGE = 2
 NOT_FOUND = 3
 NOT_ALLOWED = 4
 
+NEVER_FITS = 5
+_CODES = {"JobNotFoundError": NOT_FOUND, "GangInfeasibleError": NEVER_FITS}
+
 ANSWER_S = 10.0
 
 
@@ -34,11 +37,15 @@ def ask(address: str | None, method: str, **args: Any) -> Any:
     for session, daemon in _daemons(address):
         try:
             return ask_daemon(session, daemon, method, timeout_s=ANSWER_S, **args)
-        except (ConnectionError, TimeoutError) as error:
+        except ConnectionError as error:
             troubles.append(str(error))
+        except TimeoutError as error:
+            fail(f"The head gives no answer: {error}.")  # nor would it through another daemon
+        except PhalanxError as error:
+            fail(str(error), _CODES.get(type(error).__name__, FAILED))
         except ValueError as error:
             fail(str(error), NOT_FOUND if "does not exist" in str(error) else USAGE)
-        except (TypeError, PhalanxError) as error:
+        except TypeError as error:
             fail(str(error))
     fail(f"The head gives no answer: {'; '.join(troubles)}.")
 

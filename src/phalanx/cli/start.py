@@ -147,6 +147,7 @@ def _start_head(
 ) -> None:
     from phalanx.engines.embedded.cluster_token import default_path
     from phalanx.engines.embedded.daemons import HeadOptions, local_daemons, start_head
+    from phalanx.storage.errors import StorageInUseError
     from phalanx.storage.sqlite import delete
 
     of_node = _amounts(amounts, topology, node["host"], is_first=True)
@@ -156,7 +157,7 @@ def _start_head(
             f"A head runs here already, at {running[0].address}: `phalanx status` shows it, "
             "`phalanx stop` ends it."
         )
-    addresses = tuple(store or [default_store()])
+    addresses = tuple(_in_full(one) for one in store or [default_store()])
     is_again = store is None and os.path.exists(default_store())
     options = HeadOptions(
         host=node["host"],
@@ -170,7 +171,8 @@ def _start_head(
         started = start_head(options)
     except BaseException:
         if store is None and not is_again:
-            delete(default_store())  # else the next head would go on with nothing
+            with contextlib.suppress(StorageInUseError):
+                delete(default_store())  # else the next head would go on with nothing
         raise
     where = started.told.address
     typer.echo(f"Head at {where}; its store is {_store_name(addresses)}.")
@@ -261,6 +263,13 @@ def _what_next(where: str, token: str, is_insecure: bool) -> str:
         lines.append(f"Other machines need the token first: copy {token} there, mode 0600.")
     lines.append(f"The token is in {token}. Who has it can run anything here.")
     return "\n".join(lines)
+
+
+def _in_full(store: str) -> str:
+    """A path as it is meant here and now; the next head may be started elsewhere."""
+    if store == "memory" or "://" in store:
+        return store
+    return os.path.abspath(store.removeprefix("sqlite:"))
 
 
 def _store_name(addresses: tuple[str, ...]) -> str:

@@ -16,7 +16,7 @@ from phalanx.control.groups import GroupTable
 from phalanx.policies.affinity import NodeAffinity
 from phalanx.policies.bundles.slots import PlacedBundle, pick_bundle
 from phalanx.policies.entry import pick_node, strategy
-from phalanx.policies.labels import ANY_NODE, LabelSelector, condition
+from phalanx.policies.labels import LabelSelector
 from phalanx.policies.outcome import Placed, Rejection
 from phalanx.policies.request_class import Request
 from phalanx.policies.strategy import Asking, Strategy
@@ -25,6 +25,7 @@ from phalanx.resources.quantities import from_units
 from phalanx.resources.sets import EMPTY, ResourceSet
 from phalanx.scheduling.cluster_nodes import ClusterNodes
 from phalanx.scheduling.global_scheduler import GlobalScheduler
+from phalanx.scheduling.terms import affinity_of, selectors_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +119,7 @@ class ActorPlacing:
         if record.strategy.get("group") is not None:
             return self._in_group(record, place)
         try:
-            tiers = _selectors(record.strategy)
+            tiers = selectors_of(record.strategy)
             chosen = self._strategy(record.strategy)
         except ValueError as error:
             return Choice(reason=str(error), error="ActorUnschedulableError")
@@ -150,14 +151,9 @@ class ActorPlacing:
         return any(self._cluster.view.of(request).available.any() for request in requests)
 
     def _strategy(self, wire: Mapping[str, Any]) -> Strategy:
-        target = wire.get("node_id")
-        if target is not None:
-            return NodeAffinity(
-                node=target,
-                soft=bool(wire.get("soft")),
-                spill_on_unavailable=bool(wire.get("spill_on_unavailable")),
-                fail_on_unavailable=bool(wire.get("fail_on_unavailable")),
-            )
+        affinity = affinity_of(wire)
+        if affinity is not None:
+            return affinity
         name = wire.get("name", "DEFAULT")
         if name not in self._strategies:
             self._strategies[name] = strategy(name)  # SPREAD remembers whose turn it is
@@ -234,11 +230,3 @@ class ActorPlacing:
     def _taken(self, group: bytes, index: int) -> ResourceSet:
         mine = (hold for at, i, hold in self._inside.values() if (at, i) == (group, index))
         return sum(mine, EMPTY)
-
-
-def _selectors(wire: Mapping[str, Any]) -> list[LabelSelector]:
-    """The label selectors in order of preference; any node when none is asked for."""
-    return [
-        LabelSelector(tuple(condition(key, operator, values) for key, operator, values in one))
-        for one in wire.get("labels") or ()
-    ] or [ANY_NODE]

@@ -10,7 +10,7 @@ counts are set anew with each plan, so nothing asked for in vain lasts. Pure.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
 from phalanx.node.leases import Demand
@@ -18,14 +18,13 @@ from phalanx.node.options import SpillOptions
 from phalanx.policies.affinity import NodeAffinity
 from phalanx.policies.entry import pick_node
 from phalanx.policies.entry import strategy as strategy_named
-from phalanx.policies.labels import ANY_NODE, LabelSelector, condition
 from phalanx.policies.node_table import NodeState
 from phalanx.policies.outcome import Placed
 from phalanx.policies.request_class import Request
 from phalanx.policies.strategy import Asking, Strategy
 from phalanx.resources.ports import RandomSource
-from phalanx.resources.sets import ResourceSet
 from phalanx.scheduling.cluster_nodes import ClusterNodes
+from phalanx.scheduling.terms import terms_of
 
 MOST_PICKS = 512
 """Workers of one demand that one plan looks for; the next plan goes on."""
@@ -258,36 +257,6 @@ class Spilling:
         ring = sorted(others, key=lambda node: (node < self._me, node))
         row_of = self.view.nodes.row_of
         return dict.fromkeys([n for n in ring if feasible[row_of[n]]][:MOST_BLIND], count)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Terms:
-    """A strategy as it travels, as the policies take it. `strategy` None: the cluster's own."""
-
-    request: Request
-    strategy: Strategy | None
-    fallbacks: tuple[LabelSelector, ...]
-
-
-def terms_of(strategy: Mapping[str, Any], place: ResourceSet) -> Terms:
-    """What a request asks of a node, by the keys node_id, soft, spread and labels."""
-    selectors = [
-        LabelSelector(tuple(condition(*one) for one in conditions))
-        for conditions in strategy.get("labels") or ()
-    ]
-    request = Request(resources=place, selector=selectors[0] if selectors else ANY_NODE)
-    chosen: Strategy | None = None
-    if strategy.get("node_id"):
-        soft = bool(strategy.get("soft"))
-        chosen = NodeAffinity(
-            node=strategy["node_id"],
-            soft=soft,
-            spill_on_unavailable=soft and bool(strategy.get("spill_on_unavailable")),
-            fail_on_unavailable=not soft and bool(strategy.get("fail_on_unavailable")),
-        )
-    elif strategy.get("name") == "SPREAD":
-        chosen = strategy_named("SPREAD")
-    return Terms(request=request, strategy=chosen, fallbacks=tuple(selectors[1:]))
 
 
 def _is_planned(strategy: Mapping[str, Any]) -> bool:

@@ -299,6 +299,81 @@ class EventsTold(msgspec.Struct, array_like=True, tag=100):
     rows: list[dict[str, Any]]
 
 
+FILES = "\0files"
+"""In a command, stands for the directory of its job's files, which only the node knows."""
+
+
+class Command(msgspec.Struct, array_like=True):
+    """One program of a member: its words, its variables, and where it runs ("": the member's own
+    directory)."""
+
+    argv: list[str]
+    variables: dict[str, str]
+    directory: str = ""
+
+
+class StartMember(msgspec.Struct, array_like=True, tag=101):
+    """Control to node: run a member's commands in its bundle: those of `before` one after another,
+    then the others side by side. Answered by MemberNews.
+
+    `files` (by name) go into the job's directory of files. `time_limit_s` 0: none.
+    """
+
+    group: bytes
+    index: int
+    attempt: int
+    job: str
+    name: str
+    before: list[Command]
+    commands: list[Command]
+    files: dict[str, str]
+    grace_s: float
+    time_limit_s: float = 0.0
+
+
+class EndMember(msgspec.Struct, array_like=True, tag=102):
+    """Control to node: end a member: SIGTERM, and SIGKILL after its grace."""
+
+    group: bytes
+    index: int
+    attempt: int
+
+
+class MemberNews(msgspec.Struct, array_like=True, tag=103):
+    """Node to control: a member's commands run (`code` None), or have ended. `log`: the file that
+    its output is in."""
+
+    group: bytes
+    index: int
+    attempt: int
+    code: int | None = None
+    reason: str = ""
+    log: str = ""
+
+
+class ForgetJob(msgspec.Struct, array_like=True, tag=104):
+    """Control to nodes: the job is gone; what its members left behind may go."""
+
+    job: str
+
+
+class ReadLog(msgspec.Struct, array_like=True, tag=105):
+    """Control to node: what stands in a member's log from `offset` on; answered by LogRead."""
+
+    token: int
+    path: str
+    offset: int
+    limit: int
+
+
+class LogRead(msgspec.Struct, array_like=True, tag=106):
+    """Node to control: a part of a log, and how long the whole is; -1: there is no such file."""
+
+    token: int
+    data: bytes
+    size: int
+
+
 ClusterMessage = (
     Via
     | Ask
@@ -331,4 +406,10 @@ ClusterMessage = (
     | Happened
     | TellEvents
     | EventsTold
+    | StartMember
+    | EndMember
+    | MemberNews
+    | ForgetJob
+    | ReadLog
+    | LogRead
 )

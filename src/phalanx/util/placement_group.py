@@ -9,6 +9,7 @@ from typing import Any
 from phalanx.api.decorator import remote
 from phalanx.api.runtime_context import get_runtime_context
 from phalanx.api.session import engine_or_start
+from phalanx.engines.embedded.runtime import Asked
 from phalanx.model.ids import NodeID, PlacementGroupID
 from phalanx.objects.reference import ObjectRef
 from phalanx.util.scheduling_strategies import PlacementGroupSchedulingStrategy
@@ -22,6 +23,14 @@ class PlacementGroup:
     def __init__(self, id: PlacementGroupID, bundles: list[dict[str, float]] | None = None) -> None:
         self.id = id
         self._bundles = bundles
+        self._created: Asked | None = None
+        """The answer to whether it is created, asked for when it was made in this process."""
+        self.may_be_used = True
+        """Whether anything may run in it, for all that this process knows."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        self.may_be_used = True
+        return PlacementGroup, (self.id, self._bundles)
 
     @staticmethod
     def empty() -> PlacementGroup:
@@ -56,13 +65,15 @@ class PlacementGroup:
         """Wait until all bundles are reserved; False when that took longer."""
         from phalanx.errors import GetTimeoutError
 
-        engine = engine_or_start()
+        asked = self._created
+        if asked is None:
+            runtime = engine_or_start().runtime
+            asked = self._created = runtime.request_soon("wait_group", group=self.id.binary())
         try:
-            created: bool = engine.runtime.request(
-                "wait_group", timeout_s=timeout_seconds, group=self.id.binary()
-            )
+            created: bool = asked.result(timeout_seconds)
         except GetTimeoutError:
             return False
+        self._created = None
         return created
 
     def as_strategy(self, index: int, capture: bool | None) -> PlacementGroupSchedulingStrategy:
@@ -112,9 +123,9 @@ def placement_group(
             f"bundle_label_selector has {len(bundle_label_selector)} selectors for "
             f"{len(bundles)} bundles."
         )
-    engine = engine_or_start()
-    group_id = os.urandom(14) + engine.runtime.process_id[12:]
-    engine.request(
+    runtime = engine_or_start().runtime
+    group_id = os.urandom(14) + runtime.process_id[12:]
+    made = runtime.request_soon(
         "create_group",
         group=group_id,
         bundles=bundles,
@@ -122,8 +133,18 @@ def placement_group(
         name=name,
         detached=lifetime == "detached",
         selectors=bundle_label_selector or [],
+        soft_target=_soft_target_node_id,
     )
-    return PlacementGroup(PlacementGroupID(group_id), [dict(b) for b in bundles])
+    group = PlacementGroup(PlacementGroupID(group_id), [dict(b) for b in bundles])
+    group._created = runtime.request_soon("wait_group", group=group_id)
+    group.may_be_used = bool(name)
+    if name or bundle_label_selector or not _is_plain(bundles):
+        made.result()  # what may be refused is refused here
+    return group
+
+
+def _is_plain(bundles: list[dict[str, float]]) -> bool:
+    return all(amount <= 1 or amount == int(amount) for b in bundles for amount in b.values())
 
 
 def _check_bundles(bundles: Any) -> None:
@@ -150,10 +171,13 @@ def _check_node_id(text: Any) -> None:
 
 
 def remove_placement_group(placement_group: PlacementGroup) -> None:
-    """Give the bundles back; what runs in them ends. Nothing happens the second time."""
+    """Give the bundles back; what runs in them has ended then. Nothing happens the second time."""
     if not isinstance(placement_group, PlacementGroup):
         raise ValueError(f"remove_placement_group takes a group, got {placement_group!r}.")
-    engine_or_start().request("remove_group", group=placement_group.id.binary())
+    runtime = engine_or_start().runtime
+    removed = runtime.request_soon("remove_group", group=placement_group.id.binary())
+    if placement_group.may_be_used:
+        removed.result()
 
 
 def get_placement_group(placement_group_name: str) -> PlacementGroup:

@@ -8,7 +8,10 @@ import subprocess
 import sys
 
 import pytest
+from typer.testing import CliRunner
 
+from phalanx.cli.commands import app
+from phalanx.control.groups import GroupTable
 from phalanx.sim.chaos.command import Request, SeedsError, run, seeds_of
 from phalanx.sim.chaos.run import try_seed
 
@@ -76,3 +79,25 @@ def test_what_is_no_seeds(seeds):
 def test_only_one_run_is_told(tmp_path):
     with pytest.raises(SeedsError, match="one --seed"):
         run(Request(seeds=[1, 2], trace=tmp_path / "x"), write=print)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--chaos", "--seed", str(SEED)], 0, f"seed {SEED}: ok"),
+        (["--chaos", "--seeds", "none"], 2, "a count, as 100, or a range"),
+        ([], 2, "a trace needs --nodes"),
+    ],
+)
+def test_the_command_line(arguments, code, said):
+    result = CliRunner().invoke(app, ["simulate", *arguments])
+    assert result.exit_code == code
+    assert said in result.output
+
+
+def test_the_command_line_tells_a_broken_promise(monkeypatch):
+    monkeypatch.setattr(GroupTable, "node_gone", lambda self, node_id, now: 1 / 0)
+    result = CliRunner().invoke(app, ["simulate", "--chaos", "--seeds", "2-4"])
+    assert result.exit_code == 1
+    assert "raised ZeroDivisionError" in result.output
+    assert "Again:  phalanx simulate --chaos --seed" in result.output

@@ -30,5 +30,5 @@ def test_the_seeds_meet_all_kinds_of_trouble_and_work():
     options = [draw(Kernel(str(seed)).rng("options")) for seed in range(1, 31)]
     assert {fault for one in options for fault in one.faults} == set(FAULTS)
     assert set(FAULTS) > MESSAGE_FAULTS
-    for what in ("tasks", "actors", "groups"):
+    for what in ("tasks", "actors", "groups", "gangs", "queues"):
         assert any(getattr(one, what) for one in options)

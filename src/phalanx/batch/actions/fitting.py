@@ -46,12 +46,13 @@ class Fitting:
         if not mask.any():
             return None
         room = self._too_little(job, tasks, mask)
+        why: tuple[Rejection, ...] = ()
         if room is not None:
-            failed = tasks.take(len(tasks))
-            self.fail(job, sub, failed[0], domain)
-            attempt = attempt_of(job, failed[room], besides=room)
+            waiting = tasks.take(len(tasks))
+            failed = waiting[room]
+            self.fail(job, sub, waiting[0], domain)
         else:
-            filling = _Filling(
+            failed, why = _Filling(
                 self,
                 session,
                 statement,
@@ -60,12 +61,10 @@ class Fitting:
                 domain=domain,
                 mask=mask,
                 remember=self._remember,
-            )
-            filling.run()
-            attempt = None
+            ).run()
         if session.subjob_ready(job, sub) or session.subjob_pipelined(job, sub):
             return statement
-        session.note_attempt(job, attempt or attempt_of(job, filling.failed, filling.why))
+        session.note_attempt(job, attempt_of(job, failed, why, besides=room or 0))
         statement.discard()
         return None
 
@@ -146,12 +145,18 @@ class _Filling:
         """Role -> nodes that turned one of its tasks away."""
         self._at = sub.allocated_hypernode
         """The smallest network domain of what the part has so far."""
-        self.failed = -1
+        self._failed = -1
         """The first task that had no room."""
-        self.why: tuple[Rejection, ...] = ()
+        self._why: tuple[Rejection, ...] = ()
         """What turned it away, where no node was asked."""
 
-    def run(self) -> None:
+    def run(self) -> tuple[int, tuple[Rejection, ...]]:
+        """Place what can be placed. Returns the first task that had no room (-1: there was none),
+        and what turned it away where no node was asked."""
+        self._fill()
+        return self._failed, self._why
+
+    def _fill(self) -> None:
         session, cluster = self._session, self._session.cluster
         while len(self._tasks):
             t = self._tasks.peek()
@@ -160,8 +165,8 @@ class _Filling:
             admitted = session.room(self._job, klass, min(alike, session.shortfall(self._job)))
             if admitted < 1:
                 self._tasks.take(alike)  # nothing changes in between, so none of them has room
-                if self.failed < 0:
-                    self.failed, self.why = t, session.shortages(self._job, klass)
+                if self._failed < 0:
+                    self._failed, self._why = t, session.shortages(self._job, klass)
                 continue
             if self._role_failed(klass.shape.role):
                 self._job.failed.setdefault(t, "")
@@ -171,8 +176,8 @@ class _Filling:
             if refusal is not None:
                 self._tasks.take(1)
                 self._job.failed[t] = ""
-                if self.failed < 0:
-                    self.failed, self.why = t, (refusal,)
+                if self._failed < 0:
+                    self._failed, self._why = t, (refusal,)
                 return
             if not self._place(t, admitted):
                 return
@@ -199,7 +204,7 @@ class _Filling:
         good = answers.open & mask
         if not good.any():
             self._tasks.take(1)
-            self.failed = t if self.failed < 0 else self.failed
+            self._failed = t if self._failed < 0 else self._failed
             self._fitting.fail(self._job, self._sub, t, self._domain)
             return self._fitting.may_go_on(self._job, self._sub)
         self._note_refused(role, good)

@@ -334,7 +334,8 @@ def _introduce(node: Connection, job: JobOptions) -> dict[str, Any]:
         messages = node.receive()
         if messages is None:
             raise SystemFailureError(
-                "The node's process ended while starting; its error is printed above."
+                "The node's process ended before it took this program in; why is printed above, "
+                "or stands in the log of the cluster's node."
             )
         for message in messages:
             if isinstance(message, Reply):

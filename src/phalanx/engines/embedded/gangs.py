@@ -48,6 +48,11 @@ class _Member:
         self._gang = gang
         self._index = index
 
+    @property
+    def group(self) -> bytes:
+        """Its gang's group."""
+        return self._gang.group
+
     def notify(self, failed: bool = False) -> None:
         """It has its value."""
         self._gangs.ended(self._gang, self._index, failed)
@@ -91,6 +96,12 @@ class OwnedGangs:
                 runtime.values.add_waiter(task.refs[0], _Member(self, gang, index))
             runtime.ask("wait_group", lambda reply: self._placed(gang, reply), group=group)
         return [task.refs[0] if len(task.refs) == 1 else task.refs for task in tasks]
+
+    def group_of(self, ref: ObjectRef[Any]) -> bytes | None:
+        """The group of the gang that a reference's task is a member of; None once it has ended."""
+        with self._runtime.lock:
+            found = [m for m in ref._waiters or () if isinstance(m, _Member)]
+        return found[0].group if found else None
 
     def _placed(self, gang: OwnedGang, reply: Reply) -> None:
         """The gang has its places, or is gone."""

@@ -51,6 +51,8 @@ class NodeExits:
         """The zygote has reaped a worker, or could not start it."""
         shell = self._shell
         worker_id: bytes = args["worker"]
+        if shell.members.exited(worker_id, args):
+            return
         worker = shell.leases.workers.get(worker_id)
         reason, kind = self._why(worker_id, args, now)
         connection = shell.peers.get(worker_id)

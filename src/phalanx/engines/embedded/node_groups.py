@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from phalanx.model.lifecycle import PENDING, REMOVED
 from phalanx.node.bundles import BundlePool
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from phalanx.engines.embedded.node_shell import NodeShell
 
 
+OF_GROUPS = (PrepareBundles, CommitBundles, GiveBackBundles, GroupKnown)
+
+
 class NodeGroups:
     """Does what the control store asks for placement groups."""
 
@@ -33,6 +36,18 @@ class NodeGroups:
         """What the member in each bundle is told of its gang."""
         self._ending: list[tuple[float, list[BundlePool]]] = []
         """Bundles that were given back, and when what still runs in them is ended."""
+
+    def on_control(self, message: Any) -> None:
+        """The control store says something of a group."""
+        match message:
+            case PrepareBundles():
+                self.prepare(message)
+            case CommitBundles():
+                self.commit(message)
+            case GiveBackBundles():
+                self.give_back(message)
+            case GroupKnown():
+                self.known(message)
 
     def look_up(self, group: bytes) -> None:
         """Ask where a group's bundles are, once; `known` follows now and at every change."""
@@ -65,12 +80,22 @@ class NodeGroups:
         bundles = {i: ResourceSet.from_mapping(b) for i, b in message.bundles.items()}
         shell = self._shell
         table = shell.bundles
-        busy = [port for port in message.ports if not _is_free(port)]
+        busy = [port for port in message.ports if not self._is_free(port)]
         ok = not (busy or shell.leases.is_draining) and table.prepare(
             message.group, message.attempt, bundles, shell.clock()
         )
         held = table.devices(message.group, bundles) if ok else {}
         shell.control.tell(Prepared(message.group, message.attempt, ok, held, busy))
+
+    def _is_free(self, port: int) -> bool:
+        """Whether a server could listen there, on any address of this machine."""
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("", port))
+            except OSError:
+                return False
+        return True
 
     def commit(self, message: CommitBundles) -> None:
         """What was set aside may be used."""
@@ -91,7 +116,9 @@ class NodeGroups:
             self._ending.append((self._shell.clock() + message.grace_s, pools))
             if message.warn:
                 shell.leases.warn_in(pools)
+                shell.members.warn_in(pools)
         elif pools:
+            shell.members.end_in(pools)
             shell.leases.end_in(pools, "its placement group was removed")
         self.settle()
 
@@ -99,6 +126,7 @@ class NodeGroups:
         """End what has not ended within its grace."""
         for until, pools in [one for one in self._ending if now >= one[0]]:
             self._ending.remove((until, pools))
+            self._shell.members.end_in(pools)
             self._shell.leases.end_in(pools, "it did not end in time")
 
     def gang_of(self, pool: NodeResources | BundlePool) -> bytes:
@@ -113,14 +141,3 @@ class NodeGroups:
         if settled:
             self._shell.report_soon()
             self._shell.leases.dispatch(self._shell.clock())
-
-
-def _is_free(port: int) -> bool:
-    """Whether a server could listen there, on any address of this machine."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("", port))
-        except OSError:
-            return False
-    return True

@@ -56,7 +56,7 @@ class Member:
         self._epoch = 0
         self.is_stale = ""
         self._is_announced = False
-        self._trouble = ""
+        self.trouble = ""
         """Why the head is not there, as it was noted last."""
 
     @property
@@ -111,8 +111,8 @@ class Member:
         if not self._is_announced:
             is_about_token = connection.refusal_status == Status.WRONG_TOKEN
             self._refused(f"The head at {where} cannot be reached: {why}.", is_about_token)
-        elif why != self._trouble:
-            self._trouble = why
+        elif why != self.trouble:
+            self.trouble = why
             self._shell.note(f"The head at {where} is not there: {why}. It is tried again.")
         return True
 
@@ -189,8 +189,8 @@ class Member:
         self.link.connected(self._head)
         self._shell.groups.joined()
         self._last_report = None
-        if self._trouble:
-            self._trouble = ""
+        if self.trouble:
+            self.trouble = ""
             self._shell.note("The head is there again.")
         self._announce(
             Announcement(

@@ -75,10 +75,16 @@ class NodeLoop:
             now = time.monotonic()
             if now - last_tick >= _TICK_S:
                 last_tick = now
-                self._handler.on_tick(now)
-            self._handler.on_round()
+                self._step(self._handler.on_tick, now)
+            self._step(self._handler.on_round)
             for connection in self._connections.values():
                 connection.flush()
+
+    def _step(self, step: Callable[..., None], *args: Any) -> None:
+        try:
+            step(*args)
+        except Exception:
+            traceback.print_exc()  # a defect of ours: what else this process serves goes on
 
     def call_when_readable(self, fd: int, callback: Callable[[], None]) -> None:
         """Call back whenever there is something to read from a descriptor of another kind."""

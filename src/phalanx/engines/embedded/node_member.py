@@ -28,6 +28,9 @@ class Membership(Protocol):
         """Whether nothing is heard of other nodes, as there is no head."""
         ...
 
+    trouble: str
+    """Why the head is not there, as it was noted last; empty while it is."""
+
     @property
     def link(self) -> ControlLink:
         """The way to the control store."""
@@ -136,10 +139,13 @@ def row_of(shell: NodeShell) -> ViewRow:
 class Alone:
     """The control store lives in this process, and no other node ever joins."""
 
+    trouble = ""
+
     def __init__(self, shell: NodeShell) -> None:
         self._shell = shell
         self.is_stale = ""
         self._mailbox = Mailbox()
+        self._has_reported = False
         prefix = shell.prefix
 
         def to_node(_: bytes, message: Any) -> None:
@@ -170,6 +176,7 @@ class Alone:
 
     def round(self) -> None:
         """See Membership."""
+        self._has_reported = False
         self._mailbox.empty()
         self._shell.loop.wake_at = self._control.on_round(time.monotonic())
         self._mailbox.empty()
@@ -184,10 +191,15 @@ class Alone:
         return False
 
     def report_now(self) -> None:
-        """See Membership."""
-        self.link.report(report_of(self._shell))
+        """See Membership. Once a round: what the control store gives away in it, it counts."""
+        if not self._has_reported:
+            self._has_reported = True
+            self.link.report(report_of(self._shell))
 
-    report_soon = report_now
+    def report_soon(self) -> None:
+        """See Membership. Something was given back: that is always news."""
+        self._has_reported = False
+        self.report_now()
 
     def own_row(self) -> ViewRow:
         """See Membership."""

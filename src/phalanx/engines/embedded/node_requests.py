@@ -44,9 +44,15 @@ FOR_CONTROL = frozenset(
     }
 )
 """What only the control store knows."""
-FOR_VISITORS = frozenset({"status", "drain_node", "set_totals"})
-"""What may be asked by who is no driver and no worker."""
+_FOR_VISITORS = frozenset({"status", "drain_node", "set_totals"})
+_BATCH = "batch."
+_OF_DRIVERS = frozenset({"batch.create_gang", "batch.end_members"})
 _NEEDS_REPORT = frozenset({"available_resources", "cluster_resources", "nodes", "create_group"})
+
+
+def is_for_visitors(method: str) -> bool:
+    """Whether it may be asked by who is no driver and no worker."""
+    return method in _FOR_VISITORS or (method.startswith(_BATCH) and method not in _OF_DRIVERS)
 
 
 class NodeRequests:
@@ -70,7 +76,7 @@ class NodeRequests:
 
     def answer(self, connection: Any, request: Request) -> None:
         """Reply to one request; errors travel as class name and text."""
-        if request.method in FOR_CONTROL or request.method.startswith("batch."):
+        if request.method in FOR_CONTROL or request.method.startswith(_BATCH):
             self._pass_on(connection, request)
             return
         method = self._methods.get(request.method)
@@ -88,8 +94,14 @@ class NodeRequests:
             connection.post(Reply(request.token, result))
 
     def _pass_on(self, connection: Any, request: Request) -> None:
+        member = self._shell.member
+        if not connection.peer and member.trouble:
+            # A person waits for it: later would be worse than not at all.
+            told = f"The head at {self._shell.config.address} is not there: {member.trouble}."
+            connection.post(Reply(request.token, None, ("SystemFailureError", told)))
+            return
         if request.method in _NEEDS_REPORT:
-            self._shell.member.report_now()
+            member.report_now()
 
         def answered(answer: Answer) -> None:
             if request.token:

@@ -21,12 +21,13 @@ from phalanx.engines.embedded.node_config import NodeConfig
 from phalanx.engines.embedded.node_control import ControlLink
 from phalanx.engines.embedded.node_events import NodeEvents
 from phalanx.engines.embedded.node_exits import NodeExits
-from phalanx.engines.embedded.node_groups import NodeGroups
+from phalanx.engines.embedded.node_groups import OF_GROUPS, NodeGroups
 from phalanx.engines.embedded.node_jobs import NodeJobs
 from phalanx.engines.embedded.node_loop import NodeLoop
 from phalanx.engines.embedded.node_member import Membership, membership
+from phalanx.engines.embedded.node_members import OF_MEMBERS, NodeMembers
 from phalanx.engines.embedded.node_others import OtherNodes
-from phalanx.engines.embedded.node_requests import FOR_VISITORS, NodeRequests
+from phalanx.engines.embedded.node_requests import NodeRequests, is_for_visitors
 from phalanx.engines.embedded.node_store import NodeStore
 from phalanx.model.ids import PREFIX_BYTES, node_prefix
 from phalanx.node.bundle_table import BundleTable
@@ -37,19 +38,15 @@ from phalanx.node.workers import WorkerPool, WorkerRecord
 from phalanx.objects.names import prefix_of_name
 from phalanx.policies.waiting_time import Average
 from phalanx.protocol.cluster_messages import (
-    CommitBundles,
     EndActor,
     EnvironmentKnown,
     EventsTold,
-    GiveBackBundles,
-    GroupKnown,
     Happened,
     JobEnded,
     JobKnown,
     NodeDied,
     PlaceActor,
     Prefetch,
-    PrepareBundles,
     ProcessEnded,
     SetTotals,
     TellEvents,
@@ -115,6 +112,7 @@ class NodeShell:
         self.exits = NodeExits(self)
         self.actors = NodeActors(self)
         self.groups = NodeGroups(self)
+        self.members = NodeMembers(self)
         self.others = OtherNodes(self)
         self.store = NodeStore(self)
         self.bundles = BundleTable(self.resources)
@@ -192,6 +190,7 @@ class NodeShell:
         if self.bundles.tick(now):
             self.leases.dispatch(now)
         self.groups.tick(now)
+        self.members.tick(now)
         self.groups.settle()
         self.member.tick(now)
         if not self.spilling.is_alone and self.leases.has_demands:
@@ -331,14 +330,10 @@ class NodeShell:
                 self.jobs.environments[message.key] = message.variables
             case JobEnded():
                 self.jobs.ended(message.job, set(message.keep))
-            case PrepareBundles():
-                self.groups.prepare(message)
-            case CommitBundles():
-                self.groups.commit(message)
-            case GiveBackBundles():
-                self.groups.give_back(message)
-            case GroupKnown():
-                self.groups.known(message)
+            case _ if isinstance(message, OF_GROUPS):
+                self.groups.on_control(message)
+            case _ if isinstance(message, OF_MEMBERS):
+                self.members.on_control(message)
             case SetTotals():
                 self.leases.set_totals(message.totals, time.monotonic())
             case TellEvents():
@@ -492,5 +487,5 @@ class NodeShell:
 def _introduces(message: Any) -> bool:
     """Whether a stranger may begin with this message."""
     if isinstance(message, Request):
-        return message.method == "register_driver" or message.method in FOR_VISITORS
+        return message.method == "register_driver" or is_for_visitors(message.method)
     return isinstance(message, Hello)

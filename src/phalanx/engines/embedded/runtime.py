@@ -484,21 +484,20 @@ class Runtime:
 
     def request(self, method: str, timeout_s: float | None = None, **args: Any) -> Any:
         """Ask the node and wait. Raises the error that it answers with."""
+        asked = self.request_soon(method, **args)
+        try:
+            return asked.result(timeout_s)
+        finally:
+            self._replies.pop(asked.token, None)
+
+    def request_soon(self, method: str, **args: Any) -> Asked:
+        """Ask the node with the next flush; its answer may be waited for later."""
         if self.closed:
             raise LocalNodeDiedError("The node process of this machine is gone.")
-        token = next(self._tokens)
-        waiter = Waiter()
-        box: list[Reply] = []
-        self._replies[token] = (waiter, box)
-        self.node.send(Request(token, method, args))
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        if not self.reactor.wait(waiter, deadline):
-            self._replies.pop(token, None)
-            raise errors.GetTimeoutError(f"the node did not answer {method!r} in {timeout_s} s")
-        reply = box[0]
-        if reply.error is not None:
-            raise remote_error(*reply.error)
-        return reply.result
+        asked = Asked(self, next(self._tokens), method)
+        self._replies[asked.token] = (asked.waiter, asked.box)
+        self.post(self.node, Request(asked.token, method, args))
+        return asked
 
     def ask(self, method: str, answered: Callable[[Reply], None], **args: Any) -> None:
         """Ask the node without waiting; `answered` is called with the answer, the lock held."""
@@ -553,6 +552,31 @@ class Runtime:
     def value_of(self, ref: ObjectRef[Any]) -> Any:
         """The value of a ready reference; raises its error, or Vanished."""
         return self.values.read(ref)
+
+
+class Asked:
+    """A request whose answer is on its way."""
+
+    def __init__(self, runtime: Runtime, token: int, method: str) -> None:
+        self._runtime = runtime
+        self._method = method
+        self.token = token
+        self.waiter = Waiter()
+        self.box: list[Reply] = []
+
+    def result(self, timeout_s: float | None = None) -> Any:
+        """The answer, waited for. Raises the error that it is, or GetTimeoutError."""
+        if not self.waiter.done:
+            self._runtime.flush()
+            deadline = None if timeout_s is None else time.monotonic() + timeout_s
+            if not self._runtime.reactor.wait(self.waiter, deadline):
+                raise errors.GetTimeoutError(
+                    f"the node did not answer {self._method!r} in {timeout_s} s"
+                )
+        reply = self.box[0]
+        if reply.error is not None:
+            raise remote_error(*reply.error)
+        return reply.result
 
 
 class _Answered:

@@ -1,7 +1,8 @@
 """The parent of all workers: forks them warm, reports their end, and reads what they print.
 
 It has imported what workers need before it forks, so a worker is there in milliseconds and shares
-its pages. It holds no other state; when the node's end of the socket closes, it ends everything.
+its pages. It starts the commands of jobs as well, whose output goes to files of their own. It holds
+no other state; when the node's end of the socket closes, it ends everything.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import sys
 from typing import Any, NoReturn
 
 from phalanx.engines.embedded import session as sessions
+from phalanx.engines.embedded.commands import become_command
 from phalanx.engines.embedded.connection import Connection, wait_for
 from phalanx.protocol.messages import LogLine, Request
 
@@ -44,7 +46,11 @@ def run(sock: socket.socket, session: sessions.Session, preload: list[str]) -> N
 class _Child:
     """A worker's process and its two output pipes."""
 
-    def __init__(self, worker: bytes, pid: int, pidfd: int, pipes: tuple[int, int]) -> None:
+    def __init__(
+        self, worker: bytes, pid: int, pidfd: int, pipes: tuple[int, ...], is_command: bool = False
+    ) -> None:
+        self.is_command = is_command
+        """Whether it runs a program that is not ours, and all its children end with it."""
         self.worker = worker
         self.pid = pid
         self.pidfd = pidfd
@@ -96,13 +102,31 @@ class Zygote:
             args = message.args
             if message.method == "fork":
                 self._fork(args["worker"], args["environment"])
+            elif message.method == "run":
+                self._run(args["worker"], args)
             elif message.method == "drain":
                 self._drain_output()
             elif message.method == "kill":
                 child = self._by_worker.get(args["worker"])
                 if child is not None:
-                    os.kill(child.pid, args["signal"])
+                    _signal(child, args["signal"])
         return True
+
+    def _run(self, worker: bytes, args: dict[str, Any]) -> None:
+        """Start a command in a process group of its own."""
+        try:
+            pid = os.fork()
+        except OSError as error:
+            reason = f"no process could be started for it: {error.strerror}"
+            told = {"worker": worker, "pid": 0, "code": 1, "reason": reason}
+            self._node.post(Request(0, "exited", told))
+            return
+        if pid == 0:
+            self._libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            become_command(args["argv"], args["env"], args["cwd"], args["log"])
+        child = _Child(worker, pid, os.pidfd_open(pid), (), is_command=True)
+        self._by_worker[worker] = self._by_pidfd[child.pidfd] = child
+        self._epoll.register(child.pidfd, select.EPOLLIN)
 
     def _fork(self, worker: bytes, environment: dict[str, str]) -> None:
         opened: list[int] = []
@@ -204,6 +228,9 @@ class Zygote:
 
     def _reap(self, pidfd: int) -> None:
         child = self._by_pidfd.pop(pidfd)
+        if child.is_command:  # while it is not reaped nobody else has its process group
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(child.pid, signal.SIGKILL)
         _, status = os.waitpid(child.pid, 0)
         self._epoll.unregister(pidfd)
         os.close(pidfd)
@@ -222,5 +249,16 @@ class Zygote:
     def _end_everything(self) -> None:
         for child in self._by_worker.values():
             with contextlib.suppress(ProcessLookupError):
-                os.kill(child.pid, signal.SIGKILL)
+                _signal(child, signal.SIGKILL)
         sessions.remove(self._session)
+
+
+def _signal(child: _Child, number: int) -> None:
+    """A command's whole process group, or one worker."""
+    if child.is_command:
+        try:
+            os.killpg(child.pid, number)
+            return
+        except ProcessLookupError:
+            pass  # it has not made its group yet
+    os.kill(child.pid, number)

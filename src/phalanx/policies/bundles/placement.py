@@ -34,6 +34,8 @@ def place(view: ClusterView, asked: BundleRequest, within: Flags | None = None) 
     for bundle in choice.order:
         if not (choice.known(bundle).feasible & among).any():
             return choice.no("infeasible", bundle)
+    if len(choice.order) == 1 and (only := choice.only_one()):
+        return only
     if asked.strategy == "PACK":
         return choice.pack()
     if asked.strategy == "SPREAD":
@@ -78,6 +80,13 @@ class _Choice:
             if self._holds_all(replace(node, available=node.total, devices={})):
                 return self.no("unavailable", detail="no one node has room for all bundles now")
         return self.no("infeasible", detail="no one node could hold all bundles")
+
+    def only_one(self) -> BundleOutcome | None:
+        """The node of a single bundle that has room on just one; no strategy decides there."""
+        rows = np.flatnonzero(self.known(0).available & self._unused)
+        if rows.size != 1 or self._asked.occupied:
+            return None
+        return self._done([int(rows[0])])
 
     def pack(self) -> BundleOutcome:
         """As few nodes as can be: node after node, each filled with what still fits."""

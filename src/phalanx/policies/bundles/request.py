@@ -64,6 +64,8 @@ class BundleRequest:
 
     def hardest_first(self) -> list[int]:
         """Bundle numbers by what is scarcest: GPU, custom resources, object store, memory, CPU."""
+        if len(self.bundles) == 1:
+            return [0]
         common = ("GPU", "object_store_memory", "memory", "CPU")
         custom = sorted({name for bundle in self.bundles for name in bundle} - set(common))
         names = ("GPU", *custom, *common[1:])

@@ -152,6 +152,7 @@ class SimDriver:
         now = self.host.clock()
         self.tasks.machine.tick(now)
         self.calls.tick(now)
+        self.tasks.gangs.tick(now)
         self.tasks.machine.pump_dirty()
 
     def on_end(self, end: End) -> None:

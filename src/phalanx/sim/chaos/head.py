@@ -69,6 +69,10 @@ class SimHead:
             return
         if isinstance(message, PrepareBundles):
             self._world.promises.usage.asked(prefix, message, self.life)
+        elif isinstance(message, CommitBundles):
+            group = self.control.group_table.get(message.group)
+            placed = sum(map(bool, group.nodes)) if group is not None else 0
+            self._world.promises.gang_begins(message.group, placed)
         if isinstance(message, _REPEATABLE):
             self._send_repeatable(end, message)
         else:

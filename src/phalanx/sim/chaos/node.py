@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from phalanx.engines.embedded.node_actors import NodeActors
-from phalanx.engines.embedded.node_groups import NodeGroups
+from phalanx.engines.embedded.node_groups import OF_GROUPS, NodeGroups
 from phalanx.engines.embedded.node_jobs import NodeJobs
 from phalanx.engines.embedded.node_others import OtherNodes
 from phalanx.engines.embedded.node_requests import FOR_CONTROL
@@ -25,8 +25,6 @@ from phalanx.protocol.cluster_messages import (
     CommitBundles,
     EndActor,
     EnvironmentKnown,
-    GiveBackBundles,
-    GroupKnown,
     JobEnded,
     JobKnown,
     NodeDied,
@@ -40,6 +38,7 @@ from phalanx.protocol.cluster_messages import (
 )
 from phalanx.protocol.frames import decode_body, encode_body
 from phalanx.protocol.messages import (
+    PREEMPTED,
     ActorFailed,
     ActorLeaving,
     ActorReady,
@@ -70,6 +69,8 @@ if TYPE_CHECKING:
     from phalanx.sim.chaos.network import End, Message
     from phalanx.sim.chaos.world import World
 
+BUSY_PORTS = 0.1
+"""How often somebody else listens where a gang wants to."""
 _FOR_CONTROL = (ActorReady, ActorFailed, ActorLeaving, ActorUnreferenced)
 
 
@@ -80,6 +81,14 @@ class _Jobs(NodeJobs):
         node = cast(Any, self._shell)
         node.process_count += 1
         return process_id(node.prefix, node.process_count.to_bytes(6, "big"), job)
+
+
+class _Groups(NodeGroups):
+    """Ports are free, or not, by the seed."""
+
+    def _is_free(self, port: int) -> bool:
+        node = cast(Any, self._shell)
+        return bool(node.rng.random() > BUSY_PORTS)
 
 
 class _Others(OtherNodes):
@@ -103,7 +112,7 @@ class _Config:
 
 
 class _Nothing:
-    """A store without objects: this simulation has small values only."""
+    """What is not simulated: a store of large objects, the commands of jobs."""
 
     def __getattr__(self, name: str) -> Any:
         return lambda *_: None
@@ -142,6 +151,7 @@ class SimNode:
         self.as_shell = cast(Any, self)
         """For the parts that production's shell and this one have in common."""
         self.process_count = 0
+        self.rng = world.kernel.rng(f"node {self.name}")
         self.peers: dict[bytes, Any] = {}
         self.loop = _Loop(self)
         self.store = _Nothing()
@@ -150,7 +160,8 @@ class SimNode:
         self.jobs = _Jobs(self.as_shell)
         self.processes = Processes(self)
         self.actors = NodeActors(self.as_shell)
-        self.groups = NodeGroups(self.as_shell)
+        self.groups = _Groups(self.as_shell)
+        self.members = _Nothing()
         self.others = _Others(self.as_shell)
         self.bundles = BundleTable(self.resources)
         places = GroupPlaces(node_id, self.bundles)
@@ -327,10 +338,8 @@ class SimNode:
             case CommitBundles():
                 self.groups.commit(message)
                 self.world.promises.usage.committed(self, message)
-            case GiveBackBundles():
-                self.groups.give_back(message)
-            case GroupKnown():
-                self.groups.known(message)
+            case _ if isinstance(message, OF_GROUPS):
+                self.groups.on_control(message)
             case SetTotals():
                 self.leases.set_totals(message.totals, self.clock())
 
@@ -408,8 +417,8 @@ class SimNode:
 
     def warn_worker(self, worker: WorkerRecord) -> None:
         """See leases.Effects."""
-        self.processes.reasons[worker.worker_id] = ("it was preempted", "preempted")
-        self.processes.kill(worker.worker_id)
+        self.processes.reasons[worker.worker_id] = ("it was preempted", PREEMPTED)
+        self.processes.warn(worker.worker_id)
 
     def granted(self, lease: Lease) -> None:
         """See leases.Effects."""

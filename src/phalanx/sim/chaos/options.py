@@ -71,6 +71,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """How often a driver asks for tasks: for one, five or twelve at a time."""
     actors: int
     groups: int
+    gangs: int
+    queues: tuple[dict[str, float], ...]
+    """Beside the default one: the weight of each, and what it may use of CPUs at most."""
     task_s: float
     """Mean run time of a task."""
 
@@ -115,8 +118,17 @@ def draw(rng: random.Random) -> Options:
         tasks=tasks,
         actors=pick(0, 2, 5),
         groups=pick(0, 4, 10),
+        gangs=pick(0, 0, 5, 15),
+        queues=tuple(_queue(rng) for _ in range(pick(0, 1, 2))),
         task_s=pick(0.02, 0.2, 1.0) if tasks < 30 else pick(0.02, 0.2),
     )
+
+
+def _queue(rng: random.Random) -> dict[str, float]:
+    queue = {"weight": float(rng.choice((1, 2, 5)))}
+    if rng.random() < 0.3:
+        queue["CPU"] = float(rng.choice((2, 4, 8)))
+    return queue
 
 
 def _node(rng: random.Random) -> dict[str, float]:

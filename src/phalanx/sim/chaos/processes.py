@@ -38,6 +38,13 @@ class Processes:
         if worker is not None:
             self._node.host.later(_SIGNAL_S, partial(worker.die, "killed"))
 
+    def warn(self, worker_id: bytes) -> None:
+        """SIGTERM: it ends soon, or when it pleases."""
+        worker = self.workers.get(worker_id)
+        if worker is not None:
+            delay_s = self._rng.choice((_SIGNAL_S, 0.2, 3.0))
+            self._node.host.later(delay_s, partial(worker.die, "signal SIGTERM"))
+
     def died(self, worker: SimWorker, how: str, read_until: float) -> None:
         """A worker's process has ended. What it said last is read before its end is known."""
         node = self._node
@@ -51,6 +58,8 @@ class Processes:
         worker_id = worker.worker_id
         self.workers.pop(worker_id, None)
         reason, kind = self.reasons.pop(worker_id, (f"worker process ended: {how}", "crashed"))
+        if kind == PREEMPTED:
+            node.world.promises.preempted(worker_id)
         known = node.leases.workers.get(worker_id)
         end = node.peers.pop(worker_id, None)
         lease = node.leases.worker_gone(worker_id, now)

@@ -36,12 +36,21 @@ class Promise(msgspec.Struct, kw_only=True):
     retries: int
     since: float
     starts: int = 0
+    excused: int = 0
+    """Starts that cost no retry: it was preempted."""
     ran_on: list[str] = []
     finished_on: list[bytes] = []
     outcome: str = ""
     group: bytes | None = None
     node: str = ""
     """The node that a task is bound to, if any."""
+
+
+class GangPromise(msgspec.Struct, kw_only=True):
+    """One gang: so many of its members run together, or none begins."""
+
+    least: int
+    tasks: list[Key]
 
 
 class Promises:
@@ -52,6 +61,9 @@ class Promises:
         self.usage = Usage(world)
         self.kept: dict[Key, Promise] = {}
         self._running: dict[bytes, Key] = {}
+        self._ended_under: dict[bytes, Key] = {}
+        """What workers ran that have ended."""
+        self.gangs: dict[bytes, GangPromise] = {}
         self._alive_as: dict[tuple[bytes, int], bytes] = {}
         """The worker as which each incarnation of an actor was told to be alive."""
         self.counts: dict[str, int] = {}
@@ -111,11 +123,11 @@ class Promises:
         if kind == "raised":
             is_true = promise.work.ends == "raises"
         elif kind in _LOST_WORKER:
-            was_disturbed = promise.ran_on or self._world.had_faults
+            was_disturbed = promise.ran_on or self._world.had_faults or self._world.dead_nodes
             is_true = 0 <= promise.retries <= task.attempt and bool(
                 was_disturbed or promise.group in self._world.removed_groups
             )
-        elif kind == "TaskPlacementGroupRemoved":
+        elif kind in ("gang failed", "TaskPlacementGroupRemoved"):
             is_true = promise.group in self._world.removed_groups
         elif kind == "TaskUnschedulableError":
             is_true = promise.node in self._world.dead_nodes
@@ -124,6 +136,26 @@ class Promises:
                 f"{promise.what} of {driver.name} failed as {kind} in attempt {task.attempt + 1} "
                 f"of {promise.retries + 1} for no good reason: {reason}",
                 [driver.name, *promise.ran_on],
+            )
+
+    # ---- gangs -------------------------------------------------------------------------------
+
+    def gang_promised(self, group: bytes, least: int, tasks: list[Key]) -> None:
+        """A driver has asked for a gang."""
+        self.gangs[group] = GangPromise(least=least, tasks=tasks)
+        self._count("gangs")
+
+    def gang_begins(self, group: bytes, placed: int) -> None:
+        """Members of a gang are told to begin; `placed` of it have places, or had."""
+        gang = self.gangs.get(group)
+        if gang is None:
+            return
+        over = sum(bool(self.kept[key].outcome) for key in gang.tasks)
+        if placed + over < gang.least:
+            raise Broken(
+                f"gang {group[:12].decode().strip()} needs {gang.least} members at once and begins "
+                f"with {placed} placed and {over} over",
+                ["head"],
             )
 
     # ---- actors ------------------------------------------------------------------------------
@@ -190,7 +222,16 @@ class Promises:
     def worker_ended(self, worker: SimWorker) -> None:
         """A worker's process is gone, whatever it did."""
         self.usage.vacate(worker)
-        self._running.pop(worker.worker_id, None)
+        key = self._running.pop(worker.worker_id, None)
+        if key is not None:
+            self._ended_under[worker.worker_id] = key
+
+    def preempted(self, worker: bytes) -> None:
+        """A worker's end was wanted by others: what it ran may start once more."""
+        key = self._ended_under.get(worker)
+        if key is not None:
+            self.kept[key].excused += 1
+            self._count("preempted")
 
     def driver_ended(self, driver: SimDriver) -> None:
         """Nobody waits for what it submitted."""
@@ -228,7 +269,7 @@ class Promises:
         promise.starts += 1
         promise.ran_on.append(worker.name)
         self._running[worker.worker_id] = key
-        if 0 <= promise.retries < promise.starts - 1:
+        if 0 <= promise.retries < promise.starts - 1 - promise.excused:
             raise Broken(
                 f"{promise.what} of {promise.driver} may run {promise.retries + 1} times and was "
                 f"started {promise.starts} times: on {', '.join(promise.ran_on)}",

@@ -27,6 +27,7 @@ from phalanx.protocol.messages import (
     Unlease,
     WorkerDied,
 )
+from phalanx.sim.chaos.gangs import SimGangs
 from phalanx.sim.chaos.worker import Work
 
 if TYPE_CHECKING:
@@ -43,15 +44,32 @@ class SimSubmission:
         self._sent_functions: dict[End, set[bytes]] = {}
         self._by_connection: dict[End, list[LeasedWorker]] = {}
         self._refusals: dict[int, str] = {}
+        self.gangs = SimGangs(driver, self)
 
     def submit(self, template: Template, work: Work) -> PendingTask:
         """Queue a task."""
+        task = self.promise(template, work)
+        self.start(task)
+        return task
+
+    def promise(self, template: Template, work: Work) -> PendingTask:
+        """A task that is to run, now or later."""
         number = next(self._driver.sequence)
         task = PendingTask(number, template, msgspec.msgpack.encode(work), None, None, [])
         self._driver.world.promises.task_promised(self._driver, task)
         self.machine.pending[number] = task
-        self.machine.enqueue(task, self.machine.class_of(template.key))
         return task
+
+    def start(self, task: PendingTask) -> None:
+        """Queue it."""
+        self.machine.enqueue(task, self.machine.class_of(task.key))
+
+    def over(self, task: PendingTask, kind: str, reason: str) -> None:
+        """The task has failed."""
+        if task.cancelled:
+            return  # its gang has failed, and it with it
+        self._driver.world.promises.task_failed(self._driver, task, kind, reason)
+        self.gangs.ended(task, failed=True)
 
     # ---- effects -----------------------------------------------------------------------------
 
@@ -103,7 +121,7 @@ class SimSubmission:
         """See owner.leases.Effects."""
         number = self.machine.class_of(task.template.key).number
         error = self._refusals.get(number, "TaskUnschedulableError") if kind == "refused" else kind
-        self._driver.world.promises.task_failed(self._driver, task, error, reason)
+        self.over(task, error, reason)
 
     def requeued(self, task: PendingTask, reason: str) -> None:
         """See owner.leases.Effects."""
@@ -152,10 +170,11 @@ class SimSubmission:
     def done(self, end: End, message: Done, now: float) -> None:
         """A task gave its result."""
         task = self._finish(end, message.number, now)
-        if task is not None:
+        if task is not None and not task.cancelled:
             task.template.function.observe(message.ended - message.started)
             task.template.function.failed = False
             self._driver.world.promises.task_done(self._driver, task, end.peer)
+            self.gangs.ended(task, failed=False)
 
     def failed(self, end: End, message: Failed, now: float) -> None:
         """A task raised."""
@@ -168,7 +187,7 @@ class SimSubmission:
                 task.retries -= 1
             self.machine.retry(task, "it raised an exception that retry_exceptions names")
             return
-        self._driver.world.promises.task_failed(self._driver, task, "raised", "its own exception")
+        self.over(task, "raised", "its own exception")
 
     def returned(self, end: End, message: Returned) -> None:
         """Unstarted tasks came back."""

@@ -133,7 +133,8 @@ class Usage:
         self._check_unique(node, kept)
 
     def _check_unique(self, node: SimNode, kept: list[tuple[bytes, int]]) -> None:
-        for other in self._world.living_nodes():
+        living = self._world.living_nodes()
+        for other in living if node in living else ():
             if other is node:
                 continue
             for group, index, _, is_committed in other.bundles.inventory().held:

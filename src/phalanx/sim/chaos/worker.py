@@ -145,12 +145,12 @@ class SimWorker:
         self._later(wanted.seconds, lambda: self._finish(end, work, wanted))
 
     def _finish(self, end: End, work: Task | Call, wanted: Work) -> None:
-        self._running = None
-        if isinstance(work, Task):
-            self._promises.task_ended(self)
         if wanted.ends == "dies":
             self.die("exit code 1")
             return
+        self._running = None
+        if isinstance(work, Task):
+            self._promises.task_ended(self)
         if wanted.ends == "raises":
             end.post(Failed(work.number, b"raised", 0.0, wanted.seconds))
         else:

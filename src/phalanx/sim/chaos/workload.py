@@ -46,7 +46,12 @@ class Program:
         left_s = max(options.chaos_s - self._world.kernel.now, 0.0)
         share = options.drivers
         plans = [(options.tasks, self._task), (options.actors, self._actor)]
-        plans.append((options.groups, self._group))
+        plans += [(options.groups, self._group), (options.gangs, self._gang)]
+        for number, queue in enumerate(options.queues):
+            fields = {"weight": int(queue["weight"])}
+            if "CPU" in queue:
+                fields["capability"] = {"CPU": queue["CPU"]}  # type: ignore[assignment]
+            self._driver.tell("batch.create_queue", name=f"q{number}", fields=fields)
         for count, what in plans:
             for _ in range(-(-count // share)):
                 self._later(rng.uniform(0.0, left_s), what)
@@ -168,7 +173,7 @@ class Program:
 
     def _group(self) -> None:
         rng, driver = self._rng, self._driver
-        group = f"{driver.name}.g{next(driver.sequence)}".encode().ljust(18, b" ")
+        group = f"{driver.name}{next(driver.sequence):04}g".encode().ljust(18, b" ")
         strategy = rng.choice(("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"))
         bundles = [dict(self._resources()) or {"CPU": 1.0} for _ in range(rng.randint(1, 3))]
         self.groups.append(group)
@@ -202,6 +207,55 @@ class Program:
             self._world.removed_groups.add(group)
             self._driver.ask("remove_group", lambda _: None, group=group)
 
+    # ---- gangs -------------------------------------------------------------------------------
+
+    def _gang(self) -> None:
+        """A gang in a queue; refused where the cluster, as it is now, could never hold it."""
+        rng, driver = self._rng, self._driver
+        needs = dict(self._resources()) or {"CPU": 1.0}
+        members = min(rng.randint(2, 4), _hold(self._options.nodes, needs))
+        least = rng.choice((members, members, rng.randint(1, members)))
+        group = f"{driver.name}{next(driver.sequence):04}t".encode().ljust(18, b" ")
+
+        def created(reply: Reply) -> None:
+            if reply.error is None:
+                self._start_gang(group, members, least, needs)
+
+        queues = ["default", *(f"q{number}" for number in range(len(self._options.queues)))]
+        driver.ask(
+            "batch.create_gang",
+            created,
+            group=group,
+            name="gang",
+            queue=rng.choice(queues),
+            priority=rng.choice((0, 0, 5)),
+            needs=[needs] * members,
+            least=least,
+            grace_s=rng.choice((0.0, 0.1, 1.0)),
+        )
+
+    def _start_gang(self, group: bytes, members: int, least: int, needs: dict[str, float]) -> None:
+        rng = self._rng
+        function = rng.choice(self._functions)
+        retries = rng.choice((0, 1, 3))
+        templates, works = [], []
+        for index in range(members):
+            strategy = {"group": group.hex(), "bundle": index, "capture": False}
+            key = ClassKey(
+                resources=tuple(sorted(needs.items())),
+                environment=b"",
+                strategy=msgspec.json.encode(strategy),
+                queue="",
+                priority=0,
+                single=False,
+                once=True,
+            )
+            templates.append(
+                Template(function=function, key=key, name="member", returns=1, max_retries=retries)
+            )
+            works.append(self._work(self._options.task_s))
+        self._driver.tasks.gangs.start(group, templates, works, least)
+
     # ---- the end -----------------------------------------------------------------------------
 
     def end(self) -> None:
@@ -211,3 +265,14 @@ class Program:
             self._driver.tell("kill_actor", actor=client.actor, no_restart=True)
         for group in list(self.groups):
             self._end_group(group)
+
+
+def _hold(nodes: tuple[dict[str, float], ...], needs: dict[str, float]) -> int:
+    """How many members that need so much all nodes together hold, when nothing else is there.
+
+    While a machine that crashed is not missed yet the cluster looks larger, and takes gangs in
+    that it cannot hold once that is known.
+    """
+    return sum(
+        min(int(node.get(name, 0.0) / amount) for name, amount in needs.items()) for node in nodes
+    )

@@ -12,7 +12,7 @@ from phalanx.engines.embedded.gateway.gate import DialError
 from phalanx.engines.embedded.gateway.links import Link
 from phalanx.engines.embedded.gateway.tls import dialling_context, fingerprint
 from phalanx.errors import AuthenticationError, ProtocolError
-from phalanx.model.ids import PREFIX_BYTES
+from phalanx.model.ids import CONTROL, PREFIX_BYTES
 from phalanx.protocol.handshake import (
     CHALLENGE_BYTES,
     NO_BINDING,
@@ -178,6 +178,8 @@ def keep_alive(sock: socket.socket) -> None:
 
 
 def _refusal(status: Status, target: bytes, where: str) -> str:
+    if status is Status.NO_PROCESS and target == CONTROL:
+        return f"a node listens at {where}, and not a head"
     if status is Status.NO_PROCESS:
         return f"no such process: {target.hex()} is not at {where}"
     if status is Status.BUSY:

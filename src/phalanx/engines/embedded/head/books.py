@@ -1,7 +1,8 @@
 """What the control store writes down, and reads again when the head restarts.
 
-Tables: `nodes`, `actors`, `groups`, `jobs`, `queues`, `gangs`, and `counters`. Values are msgpack.
-An answer, or a confirmation of what a node told, leaves only when all that it speaks of is written.
+Tables: `nodes`, `actors`, `groups`, `jobs`, `counters`, and those of queues, gangs and batch jobs.
+Values are msgpack. An answer, or a confirmation of what a node told, leaves only when all that it
+speaks of is written.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from phalanx.storage.journal import Journal
 if TYPE_CHECKING:
     from phalanx.engines.embedded.head.shell import ControlShell
     from phalanx.storage.storage import Storage
+
+BATCH_TABLES = ("queues", "gangs", "batch_jobs", "flows", "crons", "templates", "priorities")
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -55,11 +58,11 @@ class Books:
         self.journal = self._open_journal(storage)
         shell.group_table.restore(groups, now)
         shell.actor_table.restore(actors, now)
-        queues, gangs = list(storage.load("queues")), list(storage.load("gangs"))
-        if queues or gangs:
+        stored = {table: [row for _, row in storage.load(table)] for table in BATCH_TABLES}
+        if any(stored.values()):
             from phalanx.engines.embedded.head.batch.kept import restore
 
-            restore(shell.batch, [value for _, value in queues], [value for _, value in gangs])
+            restore(shell.batch, stored)
 
     def when_written(self, action: Callable[[], None]) -> None:
         """Do something once all that was put so far is durable."""
@@ -92,13 +95,9 @@ class Books:
         """Nothing of the job is left."""
         self._put("jobs", job, None)
 
-    def put_queue(self, name: str, row: Any) -> None:
-        """A queue is new or has changed; None: it is deleted."""
-        self._put("queues", name.encode(), row)
-
-    def put_gang(self, group: bytes, row: Any) -> None:
-        """A gang is new or has changed; None: it is over."""
-        self._put("gangs", group, row)
+    def keep(self, table: str, key: bytes, row: Any) -> None:
+        """Something of queues, gangs or jobs is new or has changed; None: it is gone."""
+        self._put(table, key, row)
 
     def put_job_count(self, count: int) -> None:
         """So many jobs were begun."""

@@ -25,7 +25,7 @@ from phalanx.engines.embedded.gateway.starting import start_gateway
 from phalanx.engines.embedded.head.books import Books
 from phalanx.engines.embedded.head.shell import ControlShell
 from phalanx.engines.embedded.node_loop import NodeLoop
-from phalanx.engines.embedded.node_requests import FOR_VISITORS
+from phalanx.engines.embedded.node_requests import is_for_visitors
 from phalanx.model.ids import CONTROL, PREFIX_BYTES
 from phalanx.protocol.gateway_messages import AuthFailed, Listening, Unable
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello, Request
@@ -100,7 +100,7 @@ class HeadProcess:
                 self._loop.lose(before)
             connection.peer, connection.tag = message.process, "node"
             self._nodes[prefix] = connection
-        elif isinstance(message, Request) and message.method in FOR_VISITORS:
+        elif isinstance(message, Request) and is_for_visitors(message.method):
             self._control.requests.answer_visitor(connection, message)
         else:
             self._loop.lose(connection)

@@ -81,16 +81,30 @@ class ControlRequests:
             self._shell.reply(prefix, Answer(ask.token, result))
 
     def _batch(self, prefix: bytes, ask: Ask, **args: Any) -> Any:
-        return self._shell.batch.answer(ask)
+        def reply(result: Any) -> None:
+            self._shell.reply(prefix, Answer(ask.token, result))
+
+        return self._shell.batch.answer(ask, reply)
 
     def answer_visitor(self, connection: Connection, request: Request) -> None:
         """Answer who is no node, as the command line is on the head's machine."""
         try:
-            result = self._methods[request.method](b"", Ask(0, b"", ""), **request.args)
+            result = self._for_visitor(connection, request)
+            if result is LATER:
+                return
             reply = Reply(request.token, result)
         except Exception as raised:
             reply = Reply(request.token, None, (type(raised).__name__, str(raised)))
         self._shell.books.when_written(lambda: connection.send(reply))
+
+    def _for_visitor(self, connection: Connection, request: Request) -> Any:
+        if not request.method.startswith(BATCH):
+            return self._methods[request.method](b"", Ask(0, b"", ""), **request.args)
+
+        def reply(result: Any) -> None:
+            connection.send(Reply(request.token, result))
+
+        return self._shell.batch.answer(Ask(0, b"", request.method, request.args), reply)
 
     # ---- the cluster -------------------------------------------------------------------------
 

@@ -40,6 +40,8 @@ from phalanx.protocol.cluster_messages import (
     EnvironmentKnown,
     EventsTold,
     JobKnown,
+    LogRead,
+    MemberNews,
     NodeDied,
     NodeReport,
     Prepared,
@@ -130,6 +132,10 @@ class ControlShell:
         """To a process, through its node."""
         self.send(process[:PREFIX_BYTES], Via(process, encode_body([message])))
 
+    def is_connected(self, prefix: bytes) -> bool:
+        """Whether a node is there now."""
+        return prefix in self._connected
+
     def broadcast(self, message: Any, but: bytes = b"") -> None:
         """To every node."""
         for prefix in list(self._connected):
@@ -155,6 +161,8 @@ class ControlShell:
         self.events.tick(now)
         self.actor_table.tick(now)
         self.group_table.tick(now)
+        if self.batch_if_used is not None:
+            self.batch_if_used.tick()
         if self._must_place:
             self._must_place = False
             self.group_table.resources_changed(now)
@@ -211,6 +219,10 @@ class ControlShell:
                 self.group_table.committed(node, message.group, message.attempt, message.ok, now)
             case EventsTold():
                 self.events.told(prefix, message)
+            case MemberNews() if self.batch_if_used is not None:
+                self.batch_if_used.member_news(self._node_id(prefix), message)
+            case LogRead() if self.batch_if_used is not None:
+                self.batch_if_used.logs.answered(message)
             case BundlesGone():
                 self.group_table.returned(self._node_id(prefix), message.group, message.attempt)
 

@@ -32,7 +32,7 @@ def admitted(
     GangInfeasibleError for one that these nodes can never hold, and ValueError for a topology
     that there is not.
     """
-    _check_size(name, queue, needs, least, limits, nodes)
+    check_size(f"gang {name}", queue, needs[:least], limits, nodes)
     return Gang(
         group=group,
         name=f"{name}-{group[:6].hex()}",
@@ -49,19 +49,19 @@ def admitted(
     )
 
 
-def _check_size(
-    name: str,
+def check_size(
+    what: str,
     queue: str,
     needs: list[dict[str, float]],
-    least: int,
     limits: Mapping[str, float],
     nodes: Sequence[Mapping[str, float]],
 ) -> None:
-    most = most_members(needs[:least], nodes, limits)
-    if most >= least:
+    """Raise GangInfeasibleError when these nodes, empty, hold not all of `needs` side by side."""
+    most = most_members(needs, nodes, limits)
+    if most >= len(needs):
         return
     why = why_none(needs[0], nodes)
-    if not why and most < most_members(needs[:least], nodes):
+    if not why and most < most_members(needs, nodes):
         said = ", ".join(f"{amount:g} {resource}" for resource, amount in limits.items())
         why = f"queue {queue} may use {said} at most"
     elif not why:
@@ -69,6 +69,6 @@ def _check_size(
         where = "its only node" if len(nodes) == 1 else f"its {len(nodes)} nodes"
         why = f"each asks for {asks}, and {where} hold no more side by side"
     raise GangInfeasibleError(
-        f"gang {name} needs {least} members at once and could never have more than {most} here: "
+        f"{what} needs {len(needs)} members at once and could never have more than {most} here: "
         f"{why}."
     )

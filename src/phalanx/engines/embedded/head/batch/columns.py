@@ -36,27 +36,33 @@ class Columns:
         if self._kept is None:
             return
         try:
-            if group.topology is None:
+            if group.topology is None and not group.subgroups:
                 self._kept.admit([group], tasks)
             else:
                 self._kept = None
         except ValueError:  # of a resource that came after everything was read
             self._kept = None
 
-    def end(self, tasks: Iterable[str]) -> None:
+    def end(self, tasks: list[str]) -> None:
         """Members that held their places are over."""
-        if self._kept is not None:
-            self._kept.end(tasks)
+        self._tell(KeptCluster.end, tasks)
 
     def withdraw(self, tasks: Iterable[str]) -> None:
         """Members have lost their places, or never got them."""
         if self._kept is not None:
             self._kept.withdraw(tasks)
 
-    def released(self, tasks: Iterable[str]) -> None:
+    def released(self, tasks: list[str]) -> None:
         """Evicted members have given their places back."""
-        if self._kept is not None:
-            self._kept.released(tasks)
+        self._tell(KeptCluster.released, tasks)
+
+    def _tell(self, what: Callable[[KeptCluster, Iterable[str]], None], tasks: list[str]) -> None:
+        if self._kept is None:
+            return
+        try:
+            what(self._kept, tasks)
+        except KeyError:  # their node was gone when everything was read
+            self._kept = None
 
     def set_queues(self, queues: Iterable[QueueSpec]) -> None:
         """These queues have other quotas."""

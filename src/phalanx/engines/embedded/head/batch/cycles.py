@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from phalanx.batch.config import Configuration, parse_volcano
 from phalanx.batch.plan import Plan
 from phalanx.batch.registry import known_plugins
-from phalanx.batch.specs import QueueSpec, Snapshot, TaskSpec
-from phalanx.engines.embedded.head.batch.gangs import Gang, task_specs
+from phalanx.batch.specs import Amounts, QueueSpec, Shape, Snapshot, TaskSpec
+from phalanx.engines.embedded.head.batch.gangs import HOLDING, Gang
 from phalanx.engines.embedded.head.batch.ledger import Ledger
 from phalanx.engines.embedded.head.batch.queues import Queues
 from phalanx.engines.embedded.head.batch.world import hypernodes, node_specs, taken_by_others
@@ -44,6 +46,8 @@ LEAST_EVICTION_PAUSE_S, EVICTION_PAUSE = 0.05, 10.0
 """The same between two cycles that may take places away."""
 REPORTS_PAUSE_S = 0.02
 """When only nodes' reports have changed, cycles are this far apart."""
+OTHERS = "others"
+"""The namespace under which a picture shows what is taken by work outside of gangs."""
 NEVER = float("inf")
 
 
@@ -97,8 +101,7 @@ class Cycles:
             return
         self._next = NEVER
         ledger = self.ledger
-        for gang in ledger.line.next():
-            ledger.columns.admit(gang.podgroup(), task_specs(gang, [], ledger.shapes))
+        self._admit()
         waiting = [gang for gang in ledger.line.seen.values() if gang.waits]
         resting = [gang.retry_at for gang in waiting if gang.retry_at > now]
         if resting:
@@ -109,13 +112,19 @@ class Cycles:
         took_s = self._shell.clock() - now
         self._not_before = now + took_s + max(LEAST_PAUSE_S, PAUSE * took_s)
 
+    def _admit(self) -> None:
+        """Look at those gangs from now on whose turn it is."""
+        ledger = self.ledger
+        for gang in ledger.line.next():
+            group, tasks = ledger.scheduled.podgroup(gang), ledger.scheduled.tasks(gang, [])
+            ledger.columns.admit(group, tasks)
+
     def _run(self, waiting: Iterable[Gang], now: float) -> None:
         self._share_out()
         may_evict = self._may_evict(waiting)
         evicts = may_evict and now >= self._no_eviction_before
-        rows = [self._shell.nodes.row(r.node_id) for r in self._shell.nodes.living()]
-        taken = taken_by_others(rows, self.ledger.held())
-        self._apply(self.ledger.columns.decide(self._shell.wall(), taken, evicts=evicts))
+        plan = self.ledger.columns.decide(self._shell.wall(), self._taken(), evicts=evicts)
+        self._apply(plan)
         if evicts:
             done = self._shell.clock()
             pause_s = max(LEAST_EVICTION_PAUSE_S, EVICTION_PAUSE * (done - now))
@@ -156,26 +165,61 @@ class Cycles:
                 total[name] = total.get(name, 0.0) + amount
         return self._queues.specs(self._busy, total)
 
-    def truth(self, whole: bool = False) -> Snapshot:
-        """Everything, for reading it anew; `whole`: with gangs that no cycle looks at yet."""
+    def truth(self) -> Snapshot:
+        """What cycles look at, for reading it anew."""
         now = self._shell.clock()
+        gangs = [gang for gang in self.ledger.line.seen.values() if not gang.is_over]
+        resting = frozenset(gang.group for gang in gangs if gang.retry_at > now)
+        chosen = [g for g in gangs if g.group not in resting or g.among(*HOLDING)]
+        return self._snapshot(chosen, resting)
+
+    def picture(self, also: Gang | None = None, *, whole: bool = False) -> Snapshot:
+        """The same with what others take of nodes, for people; with one more gang, or with all,
+        also those that no cycle looks at yet."""
+        self._admit()
         ledger = self.ledger
-        of = ledger.gangs if whole else ledger.line.seen
-        gangs = [g for g in of.values() if not g.is_over and (whole or g.retry_at <= now)]
+        gangs = ledger.gangs if whole else ledger.line.seen
+        chosen = [gang for gang in gangs.values() if not gang.is_over]
+        if also is not None and also not in chosen:
+            chosen.append(also)
+        found = self._snapshot(chosen)
+        others = [
+            TaskSpec(
+                name=f"others-{node[:8]}",
+                podgroup="",
+                shape=Shape(request=amounts, namespace=OTHERS),
+                node=node,
+                phase="Running",
+                preemptable=False,
+            )
+            for node, amounts in self._taken().items()
+            if amounts
+        ]
+        return msgspec.structs.replace(found, tasks=(*found.tasks, *others))
+
+    def _taken(self) -> dict[str, Amounts]:
+        rows = [self._shell.nodes.row(r.node_id) for r in self._shell.nodes.living()]
+        return taken_by_others(rows, self.ledger.held())
+
+    def _snapshot(self, gangs: list[Gang], resting: frozenset[bytes] = frozenset()) -> Snapshot:
+        """What resting gangs hold is held; who of them waits takes no part."""
+        ledger = self.ledger
         self._busy = ledger.line.queues()
         records = self._shell.nodes.living()
-        bound = any(gang.topology is not None for gang in gangs)
+        groups = [ledger.scheduled.podgroup(gang) for gang in gangs]
+        bound = any(group.topology is not None or group.subgroups for group in groups)
         known = {record.node_id for record in records}
         tasks: list[TaskSpec] = []
         for gang in gangs:
             nodes = [node if node in known else "" for node in ledger.nodes_of(gang)]
-            tasks += task_specs(gang, nodes, ledger.shapes)
+            specs = ledger.scheduled.tasks(gang, nodes)
+            tasks += [spec for spec in specs if spec.node or gang.group not in resting]
         return Snapshot(
             config=self._config,
             nodes=tuple(node_specs(records)),
             hypernodes=tuple(hypernodes(records)) if bound else (),
             queues=tuple(self._queue_specs()),
-            podgroups=tuple(gang.podgroup() for gang in gangs),
+            podgroups=tuple(groups),
             tasks=tuple(tasks),
             now=self._shell.wall(),
         )

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import msgspec
 
-from phalanx.batch.specs import Amounts, Labels, PodGroupSpec, Shape, TaskSpec
-from phalanx.manifests.quantities import batch_amounts
+from phalanx.batch.specs import Labels
 from phalanx.model.jobs.topology import NetworkTopology
 
-WAITING, PLACING, HELD, LEAVING, ENDING, DONE = range(6)
+WAITING, PLACING, HELD, LEAVING, ENDING, DONE, ABSENT = range(7)
 """A member's states: it waits for a place, its node is being asked, it has its bundle, it gives
-the bundle back and waits again, or gives it back for good, or is over."""
-WORDS = ("pending", "starting", "running", "leaving", "ending", "ended")
+the bundle back and waits again, or gives it back for good, or is over; or nobody wants it (yet)."""
+WORDS = ("pending", "starting", "running", "leaving", "ending", "ended", "absent")
 HOLDING = (PLACING, HELD, LEAVING, ENDING)
 ROLE = "worker"
 NAMESPACE = "default"
@@ -39,12 +38,24 @@ class Gang(msgspec.Struct, kw_only=True, eq=False):
     port_count: int = 1
     grace_s: float = 0.0
     states: list[int] = []
+    put_on: dict[int, str] = {}
+    """The node that each member was given last: a bundle that is given back is there until it is
+    free, and its group knows nothing of it any more."""
+    namespace: str = NAMESPACE
+    job: str = ""
+    """The job whose commands its members are; else they are tasks or actors."""
+    members: list[tuple[str, int]] = []
+    """Of a job: the group and the index in it of each member."""
+    attempts: list[int] = []
+    """Of a job: which attempt of each member was started last."""
     ports: list[int] = []
     devices: dict[int, dict[str, list[int]]] = {}
     started: float | None = None
     """When its minimum last began to run."""
     preempted: int = 0
     """How often members were evicted."""
+    kind_of_job: bytes = b""
+    """What its job asks for, as far as scheduling reads it."""
     kind: bytes = b""
     """What it has in common with equal ones (`line`)."""
     retry_at: float = 0.0
@@ -56,11 +67,14 @@ class Gang(msgspec.Struct, kw_only=True, eq=False):
     @property
     def uid(self) -> str:
         """The name of its podgroup."""
-        return f"{NAMESPACE}/{self.name}"
+        return f"{self.namespace}/{self.name}"
 
     def task(self, index: int) -> str:
         """The name of a member's task in scheduling."""
-        return f"{NAMESPACE}/{self.name}-{index}"
+        if self.members:
+            group, number = self.members[index]
+            return f"{self.uid}-{group}-{number}"
+        return f"{self.uid}-{index}"
 
     def tasks(self, indexes: Iterable[int]) -> list[str]:
         """The names of members' tasks."""
@@ -83,64 +97,12 @@ class Gang(msgspec.Struct, kw_only=True, eq=False):
     @property
     def is_over(self) -> bool:
         """Whether nobody is left."""
-        return all(state == DONE for state in self.states)
+        return all(state in (DONE, ABSENT) for state in self.states)
 
     @property
     def phase(self) -> str:
         """In Volcano's words for podgroups."""
         if self.is_over:
             return "completed"
-        here = sum(state not in (WAITING, LEAVING, PLACING) for state in self.states)
+        here = sum(state in (HELD, ENDING, DONE) for state in self.states)
         return "running" if here >= max(self.least, 1) else "pending"
-
-    def podgroup(self) -> PodGroupSpec:
-        """As scheduling sees it; members that are over need no place any more."""
-        over = len(self.among(DONE))
-        return PodGroupSpec(
-            name=self.name,
-            namespace=NAMESPACE,
-            queue=self.queue,
-            min_member=max(self.least - over, 0),
-            priority=self.priority,
-            topology=self.topology,
-            created=self.created,
-            started=self.started,
-        )
-
-
-class Shapes:
-    """One shape for all members that ask for the same: every question about them is asked once."""
-
-    def __init__(self) -> None:
-        self._made: dict[tuple[Amounts, Labels], Shape] = {}
-
-    def of(self, gang: Gang, index: int) -> Shape:
-        """The shape of one member."""
-        request = batch_amounts(gang.needs[index])
-        key = (request, gang.selector)
-        shape = self._made.get(key)
-        if shape is None:
-            shape = Shape(request=request, role=ROLE, selector=gang.selector, namespace=NAMESPACE)
-            self._made[key] = shape
-        return shape
-
-
-def task_specs(gang: Gang, nodes: list[str], shapes: Shapes) -> Iterator[TaskSpec]:
-    """A task for every member that wants, has or gives back a place; `nodes` by member."""
-    for index, state in enumerate(gang.states):
-        if state == DONE:
-            continue
-        node = nodes[index] if state in HOLDING else ""
-        phase = "Pending"
-        if node:
-            phase = "Releasing" if state == LEAVING else "Running"
-        yield TaskSpec(
-            name=f"{gang.name}-{index}",
-            podgroup=gang.name,
-            shape=shapes.of(gang, index),
-            node=node,
-            phase=phase,
-            priority=gang.priority,
-            created=gang.created,
-            started=gang.started if node else None,
-        )

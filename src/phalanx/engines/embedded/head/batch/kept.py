@@ -1,21 +1,31 @@
-"""Reading queues and gangs again when the head has restarted."""
+"""Reading queues, gangs and jobs again when the head has restarted."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from phalanx.control.jobs.queues import QueueRecord
 from phalanx.engines.embedded.head.batch.gangs import Gang
+from phalanx.engines.embedded.head.batch.jobs import JobRow
+from phalanx.model.jobs.families import CronRecord, FlowRecord
+from phalanx.model.jobs.spec import JobSpec, PriorityClass
 
 if TYPE_CHECKING:
     from phalanx.engines.embedded.head.batch.shell import BatchShell
 
 
-def restore(batch: BatchShell, queues: Iterable[bytes], gangs: Iterable[bytes]) -> None:
-    """Hand what an earlier head wrote to the shell, in the order in which it came."""
+def restore(batch: BatchShell, stored: Mapping[str, list[bytes]]) -> None:
+    """Hand what an earlier head wrote to the shell; placement groups are restored before."""
     decode = msgspec.msgpack.decode
-    batch.queues.table.restore([decode(row, type=QueueRecord) for row in queues])
-    batch.restore(sorted((decode(row, type=Gang) for row in gangs), key=lambda g: g.created))
+    batch.queues.table.restore([decode(row, type=QueueRecord) for row in stored["queues"]])
+    batch.jobs.load(decode(row, type=JobRow) for row in stored["batch_jobs"])
+    gangs = [decode(row, type=Gang) for row in stored["gangs"]]
+    batch.priorities.load(decode(row, type=PriorityClass) for row in stored["priorities"])
+    batch.restore(sorted(gangs, key=lambda gang: gang.created))
+    templates = [decode(row, type=JobSpec) for row in stored["templates"]]
+    flows = [decode(row, type=FlowRecord) for row in stored["flows"]]
+    batch.desk.flows.restore(templates, sorted(flows, key=lambda flow: flow.submitted))
+    batch.desk.crons.restore([decode(row, type=CronRecord) for row in stored["crons"]])

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from phalanx.batch.config import Configuration
 from phalanx.batch.specs import Snapshot
 from phalanx.engines.embedded.head.batch.columns import Columns
-from phalanx.engines.embedded.head.batch.gangs import HOLDING, Gang, Shapes
+from phalanx.engines.embedded.head.batch.gangs import ENDING, HOLDING, LEAVING, Gang
 from phalanx.engines.embedded.head.batch.line import Line
+from phalanx.engines.embedded.head.batch.scheduled import Scheduled
 from phalanx.resources.sets import EMPTY, ResourceSet
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class Ledger:
         self.active: dict[bytes, Gang] = {}
         """Gangs of which members hold something."""
         self.line = Line()
-        self.shapes = Shapes()
+        self.scheduled = Scheduled()
         self.columns = Columns(config, truth)
 
     def add(self, gang: Gang) -> None:
@@ -46,21 +47,22 @@ class Ledger:
         del self.gangs[gang.group]
         self.active.pop(gang.group, None)
         self.line.remove(gang)
+        self.scheduled.forget(gang)
         for index in range(len(gang.needs)):
             del self.member_of[gang.task(index)]
-        self._shell.books.put_gang(gang.group, None)
+        self._shell.books.keep("gangs", gang.group, None)
 
     def keep(self, gang: Gang) -> None:
         """Write it down."""
-        self._shell.books.put_gang(gang.group, gang)
+        self._shell.books.keep("gangs", gang.group, gang)
 
     def nodes_of(self, gang: Gang) -> list[str]:
-        """The node of each member, of those that are being asked as well."""
+        """The node of each member: also of who is being placed, and of who still gives back."""
         group = self._shell.group_table.get(gang.group)
-        if group is None:
-            return [""] * len(gang.needs)
-        nodes = list(group.nodes)
-        if group.attempt is not None:
+        nodes = list(group.nodes) if group is not None else [""] * len(gang.needs)
+        for index in gang.among(LEAVING, ENDING):
+            nodes[index] = nodes[index] or gang.put_on.get(index, "")
+        if group is not None and group.attempt is not None:
             for node, bundles in group.attempt.bundles.items():
                 for index in bundles:
                     nodes[index] = node

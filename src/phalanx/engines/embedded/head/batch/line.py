@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
@@ -76,6 +77,8 @@ def _kind(gang: Gang) -> bytes:
         first = gang.needs[0]
         alike = all(need == first for need in gang.needs)
         needs = [first] if alike else gang.needs
-        asked = (len(gang.needs), gang.least, needs, gang.selector, gang.topology)
+        asked: tuple[Any, ...] = (len(gang.needs), gang.least, needs, gang.selector, gang.topology)
+        if gang.job:
+            asked = (gang.kind_of_job, gang.members)
         gang.kind = _encode((gang.queue, gang.priority, asked))
     return gang.kind

@@ -12,6 +12,7 @@ from phalanx.batch.plan import Plan
 from phalanx.control.give_backs import AT_ONCE, Ending
 from phalanx.control.group_record import Group
 from phalanx.engines.embedded.head.batch.gangs import (
+    ABSENT,
     DONE,
     ENDING,
     HELD,
@@ -63,7 +64,7 @@ class Placing:
         self._ledger = ledger
         self._soon = soon
         self._listener = listener
-        self._rendezvous = Rendezvous(shell.rng, self._address_of)
+        self._rendezvous = Rendezvous(shell.rng, self.address_of)
 
     # ---- coming and going --------------------------------------------------------------------
 
@@ -88,11 +89,12 @@ class Placing:
         """A gang that an earlier head knew; its group is restored."""
         group = self._shell.group_table.get(gang.group)
         if group is None or group.state == REMOVED:
-            self._shell.books.put_gang(gang.group, None)
+            self._shell.books.keep("gangs", gang.group, None)
             return
         for index, state in enumerate(gang.states):
-            if state != DONE:
+            if state not in (DONE, ABSENT):
                 gang.states[index] = HELD if group.nodes[index] else WAITING
+        gang.put_on = {i: node for i, node in enumerate(group.nodes) if node}
         if group.attempt is not None:
             gang.set([i for there in group.attempt.bundles.values() for i in there], PLACING)
         gang.retry_at = gang.backoff_s = 0.0
@@ -103,15 +105,16 @@ class Placing:
     def end(self, gang: Gang, indexes: Iterable[int]) -> None:
         """These members are over: their places go back; with the last one, the gang."""
         over = {i for i in indexes if gang.states[i] not in (ENDING, DONE)}
-        if all(state in (ENDING, DONE) or i in over for i, state in enumerate(gang.states)):
+        if all(state in (ENDING, DONE, ABSENT) or i in over for i, state in enumerate(gang.states)):
             self._shell.group_table.remove(gang.group, self._shell.clock())
             return
-        waited = [i for i in over if gang.states[i] == WAITING]
+        is_leaving = any(gang.states[i] == LEAVING for i in over)
+        waited = [i for i in over if gang.states[i] in (WAITING, ABSENT)]
         gang.set(over, ENDING)
         gang.set(waited, DONE)
-        if waited and self._ledger.line.sees(gang):
+        if is_leaving or (waited and self._ledger.line.sees(gang)):
             self._ledger.columns.forget()
-        self._let_go(gang)
+        self.let_go(gang)
         self._ledger.keep(gang)
 
     def apply(self, plan: Plan) -> None:
@@ -132,6 +135,7 @@ class Placing:
 
     def _place(self, gang: Gang, choice: Mapping[int, str]) -> None:
         gang.set(choice, PLACING)
+        gang.put_on |= choice
         if not gang.ports:
             self._rendezvous.choose_ports(gang)
         self._ledger.active[gang.group] = gang
@@ -155,9 +159,9 @@ class Placing:
             self._ledger.columns.forget()  # some are ending already
         gang.set(held, LEAVING)
         gang.preempted += bool(held)
-        self._let_go(gang)
+        self.let_go(gang)
 
-    def _let_go(self, gang: Gang) -> None:
+    def let_go(self, gang: Gang) -> None:
         """Have nodes free what leaving and ending members hold, once nothing is on its way."""
         table = self._shell.group_table
         group = table.get(gang.group)
@@ -192,8 +196,8 @@ class Placing:
     def told(self, group: bytes, node_id: str) -> dict[int, bytes]:
         """What the members that begin on this node are told of their gang."""
         gang = self._ledger.gangs.get(group)
-        if gang is None:
-            return {}
+        if gang is None or gang.job:
+            return {}  # members of jobs are told with their commands
         nodes = self._ledger.nodes_of(gang)
         new = [index for index in gang.among(PLACING) if nodes[index] == node_id]
         return self._rendezvous.views(gang, nodes, new)
@@ -236,12 +240,14 @@ class Placing:
         late, gang.evict_late = gang.evict_late, []
         if late:
             self._evict(gang, late)
+            self._ledger.columns.forget()  # they may have been read as running since
         if arrived:
             self._listener.arrived(gang, [i for i in arrived if gang.states[i] == HELD])
         if lost:
             self._listener.lost(gang, lost)
-        self._let_go(gang)
-        self._ledger.keep(gang)
+        if gang.group in self._ledger.gangs:  # else who was told has ended it
+            self.let_go(gang)
+            self._ledger.keep(gang)
 
     def group_refused(self, group: Group) -> None:
         """A gang could not be placed where it was to go."""
@@ -249,7 +255,11 @@ class Placing:
         if gang is not None:
             gang.evict_late.clear()
             self._not_placed(gang, gang.among(PLACING))
-            self._let_go(gang)
+            gang.set([i for i in gang.among(ENDING) if not group.nodes[i]], DONE)
+            if gang.is_over:
+                self._shell.group_table.remove(gang.group, self._shell.clock())
+            else:
+                self.let_go(gang)
 
     def group_freed(self, group: bytes) -> None:
         """All that the gang was told to give back is free."""
@@ -265,7 +275,10 @@ class Placing:
         gang.set(ended, DONE)
         gang.set(left, WAITING)
         if left:
+            self._ledger.keep(gang)
             self._listener.lost(gang, left)
+        if gang.group not in self._ledger.gangs:
+            return  # who was told has ended it
         if gang.is_over:
             self._ledger.remove(gang)
             self._rendezvous.free_ports(gang)
@@ -274,6 +287,7 @@ class Placing:
             self._ledger.keep(gang)
         self._soon()
 
-    def _address_of(self, node_id: str) -> str:
+    def address_of(self, node_id: str) -> str:
+        """Where a node is reached."""
         record = self._shell.nodes.get(node_id)
         return (record.host if record is not None else "") or "127.0.0.1"

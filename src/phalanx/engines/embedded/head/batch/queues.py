@@ -46,11 +46,11 @@ class Queues:
 
     def publish(self, queue: QueueRecord) -> None:
         """See QueueEffects."""
-        self._books.put_queue(queue.name, queue)
+        self._books.keep("queues", queue.name.encode(), queue)
 
     def forget(self, queue: QueueRecord) -> None:
         """See QueueEffects."""
-        self._books.put_queue(queue.name, None)
+        self._books.keep("queues", queue.name.encode(), None)
 
     # ---- what people ask for -----------------------------------------------------------------
 
@@ -60,6 +60,21 @@ class Queues:
         record = self.table.create(_with(QueueSpec(name=name), fields), self._wall())
         self._changed(True)
         return self._row(record)
+
+    def put(self, spec: QueueSpec) -> str:
+        """A queue of a manifest: made, or changed; whether it is open too. What was done."""
+        self._count_all()
+        known = self.table.get(spec.name)
+        if known is None:
+            self.table.create(spec, self._wall())
+            self._changed(True)
+            return "created"
+        self.table.update(spec, self._wall())
+        if spec.state and spec.state != known.state:
+            change = self.table.open if spec.state == "Open" else self.table.close
+            change(spec.name, self._wall())
+        self._changed(True)
+        return "updated"
 
     def update(self, name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Other quotas; what is not named stays."""

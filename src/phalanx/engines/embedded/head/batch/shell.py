@@ -11,11 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from phalanx.batch.plan import Plan
 from phalanx.engines.embedded.head.batch.admission import admitted
+from phalanx.engines.embedded.head.batch.asking import Asking
 from phalanx.engines.embedded.head.batch.cycles import Cycles
+from phalanx.engines.embedded.head.batch.desk import Desk
+from phalanx.engines.embedded.head.batch.families import Priorities
 from phalanx.engines.embedded.head.batch.gangs import WORDS, Gang
+from phalanx.engines.embedded.head.batch.jobs import Jobs
+from phalanx.engines.embedded.head.batch.logs import Logs
 from phalanx.engines.embedded.head.batch.placing import Placing
 from phalanx.engines.embedded.head.batch.queues import Queues
-from phalanx.protocol.cluster_messages import Ask
+from phalanx.protocol.cluster_messages import Ask, MemberNews
 
 if TYPE_CHECKING:
     from phalanx.engines.embedded.head.shell import ControlShell
@@ -30,7 +35,13 @@ class BatchShell:
         self.cycles = Cycles(shell, self.queues, self._apply)
         self.ledger = self.cycles.ledger
         self.placing = Placing(shell, self.ledger, self.cycles.soon, self)
+        self.priorities = Priorities(shell.books)
+        self.jobs = Jobs(shell, self.ledger, self.placing, self.cycles.soon, self.priorities.of)
+        self.logs = Logs(shell, self.jobs)
+        self.asking = Asking(self.cycles)
+        self.desk = Desk(shell, self.queues, self.jobs, self.priorities, self.asking)
         self._methods: dict[str, Callable[..., Any]] = {
+            **self.desk.methods(),
             "create_queue": lambda ask, name, fields: self.queues.create(name, fields),
             "update_queue": lambda ask, name, fields: self.queues.update(name, fields),
             "open_queue": lambda ask, name: self.queues.open(name),
@@ -40,12 +51,17 @@ class BatchShell:
             "create_gang": self._create_gang,
             "end_members": self._end_members,
             "gangs": lambda ask: self.rows(),
+            "explain": lambda ask, name: self.asking.explain(name),
+            "snapshot": lambda ask: self.asking.snapshot(),
         }
 
     # ---- what people ask for -----------------------------------------------------------------
 
-    def answer(self, ask: Ask) -> Any:
-        """Answer a question; what it raises travels to whoever asked."""
+    def answer(self, ask: Ask, reply: Callable[[Any], None]) -> Any:
+        """Answer a question, at once or with LATER and `reply`; what it raises travels to whoever
+        asked."""
+        if ask.method == "batch.read_log":
+            return self.logs.read(reply, **ask.args)
         method = self._methods.get(ask.method.removeprefix("batch."))
         if method is None:
             raise ValueError(f"the control store knows no request {ask.method!r}")
@@ -101,14 +117,28 @@ class BatchShell:
     # ---- what became of members --------------------------------------------------------------
 
     def arrived(self, gang: Gang, members: list[int]) -> None:
-        """See Listener: tasks and actors begin by themselves."""
+        """See Listener: tasks and actors begin by themselves, commands are started."""
+        if gang.job:
+            self.jobs.arrived(gang, members)
 
     def lost(self, gang: Gang, members: list[int]) -> None:
         """See Listener: tasks and actors wait by themselves."""
+        if gang.job:
+            self.jobs.lost(gang, members)
 
     def over(self, gang: Gang) -> None:
         """See Listener."""
+        if gang.job:
+            self.jobs.over(gang)
         self.queues.left(gang.queue)
+
+    def member_news(self, node_id: str, message: MemberNews) -> None:
+        """A node says what became of a member's commands."""
+        self.jobs.member_news(node_id, message)
+
+    def tick(self) -> None:
+        """Time has passed."""
+        self.desk.tick()
 
     # ---- books -------------------------------------------------------------------------------
 
@@ -116,6 +146,9 @@ class BatchShell:
         """Know again what the head knew before it restarted; groups are restored before."""
         for gang in gangs:
             self.placing.restore(gang)
+            if gang.job and gang.group in self.ledger.gangs:
+                self.jobs.know_gang(gang)
+        self.jobs.restore()
 
     def _queues_changed(self, anew: bool) -> None:
         self.cycles.queues_changed(anew)

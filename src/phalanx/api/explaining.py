@@ -1,0 +1,36 @@
+"""Why a gang or a job waits, in sentences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phalanx.api.gangs import Gang
+from phalanx.api.jobs import JobHandle
+from phalanx.api.session import engine_or_start
+from phalanx.errors import JobNotFoundError
+from phalanx.objects.reference import ObjectRef
+
+
+def explain(what: Gang[Any] | JobHandle | ObjectRef[Any] | str) -> str:
+    """Why a gang or job waits, what would change that, and its position in its queue.
+
+    `what`: a gang, one of its references, a job's handle, or the name of either. Raises
+    JobNotFoundError when nothing of that name waits or runs.
+    """
+    from phalanx.batch.inquiry import answer_lines
+
+    engine = engine_or_start()
+    if isinstance(what, Gang):
+        name = what.group.hex()
+    elif isinstance(what, ObjectRef):
+        group = engine.runtime.tasks.gangs.group_of(what)
+        if group is None:
+            raise JobNotFoundError("the reference is none of a gang that waits or runs")
+        name = group.hex()
+    else:
+        name = what.uid if isinstance(what, JobHandle) else what
+    answer = engine.request("batch.explain", name=name)
+    lines = answer_lines(answer)
+    if "position" in answer:
+        lines.append(f"  it is number {answer['position']} of those that wait in its queue")
+    return "\n".join(lines)

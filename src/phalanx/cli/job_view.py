@@ -1,0 +1,107 @@
+"""Jobs and queues as text."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from phalanx.cli.table import amount, safe, table
+
+_HEAD = (
+    "NAME", "QUEUE", "STATE", "KIND", "AGE", "REPLICAS", "MIN", "PENDING", "RUNNING", "SUCCEEDED",
+    "FAILED", "RETRIES", "POSITION", "REASON",
+)  # fmt: skip
+_QUEUES = (
+    "NAME", "PARENT", "WEIGHT", "STATE", "PENDING", "RUNNING", "MEMBERS", "GUARANTEE", "DESERVED",
+    "CAPABILITY",
+)  # fmt: skip
+
+
+def jobs_text(rows: list[dict[str, Any]]) -> str:
+    """A row a job."""
+    if not rows:
+        return "No jobs."
+    columns = ("replicas", "min", "pending", "running", "succeeded", "failed", "retries")
+    lines = [
+        [
+            _full_name(row),
+            row["queue"],
+            row["state"],
+            row["kind"],
+            age(row["age_s"]),
+            *(str(row[column]) for column in columns),
+            "" if row["position"] is None else str(row["position"]),
+            row["reason"],
+        ]
+        for row in rows
+    ]
+    return table(_HEAD, lines)
+
+
+def job_text(job: dict[str, Any]) -> str:
+    """All about one job."""
+    lines = [
+        f"{_full_name(job)} of queue {job['queue']}, priority {job['priority']}: {job['state']}"
+        + (f" ({safe(job['reason'])})" if job["reason"] else ""),
+        f"submitted {_at(job['submitted'])}, started {_at(job['started'])}, "
+        f"finished {_at(job['finished'])}, {job['retries']} retries, preempted {job['preempted']} "
+        "times",
+    ]
+    if job["ports"]:
+        lines.append(f"ports {', '.join(map(str, job['ports']))}")
+    rows = [
+        [
+            member["name"],
+            member["state"],
+            str(member["attempt"]),
+            member["node"][:8],
+            " ".join(f"{n}:{','.join(map(str, d))}" for n, d in member["devices"].items()),
+            "" if member["exit_code"] is None else str(member["exit_code"]),
+            member["reason"],
+        ]
+        for member in job["members"]
+    ]
+    head = ("MEMBER", "STATE", "ATTEMPT", "NODE", "DEVICES", "EXIT", "REASON")
+    history = [
+        f"{_at(one['at'])}  {one['old'] or '-'} -> {one['new']}  {safe(one['reason'])}"
+        for one in job["history"]
+    ]
+    return "\n".join([*lines, "", table(head, rows), "", *history])
+
+
+def queues_text(rows: list[dict[str, Any]]) -> str:
+    """A row a queue."""
+    lines = [
+        [
+            row["name"],
+            row["parent"],
+            str(row["weight"]),
+            row["state"],
+            str(row["pending"]),
+            str(row["running"]),
+            str(row["members"]),
+            *(_amounts(row[what]) for what in ("guarantee", "deserved", "capability")),
+        ]
+        for row in rows
+    ]
+    return table(_QUEUES, lines)
+
+
+def age(seconds: float) -> str:
+    """How long, in one unit: 5s, 3m, 2h, 4d."""
+    for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= length:
+            return f"{seconds / length:.0f}{unit}"
+    return f"{max(seconds, 0):.0f}s"
+
+
+def _amounts(amounts: dict[str, float]) -> str:
+    return ",".join(f"{name}={amount(value)}" for name, value in sorted(amounts.items())) or "-"
+
+
+def _full_name(row: dict[str, Any]) -> str:
+    return row["name"] if row["namespace"] == "default" else f"{row['namespace']}/{row['name']}"
+
+
+def _at(moment: float | None) -> str:
+    return "-" if moment is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))

@@ -1,0 +1,299 @@
+"""`phalanx submit`, `run`, `jobs`, `job`, `logs`, `cancel`, ...: jobs of a running cluster."""
+
+from __future__ import annotations
+
+import json as json_module
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from phalanx.cli.job_view import job_text, jobs_text
+from phalanx.cli.reach import FAILED, USAGE, ask, fail
+
+_EVERY_S = 2.0
+_FOLLOW_S = 0.1
+_CLEAR = "\x1b[H\x1b[2J"
+TIMED_OUT = 124
+SETTLED = ("Completed", "Failed", "Terminated", "Aborted")
+
+Address = Annotated[
+    str | None, typer.Option(help="HOST:PORT of the head (PHALANX_ADDRESS, or the one here).")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+Name = Annotated[str, typer.Argument(help="The job's name, or namespace/name.")]
+Names = Annotated[list[str], typer.Argument(help="Names of jobs, or namespace/name.")]
+Watch = Annotated[
+    bool, typer.Option("--watch", "-w", help="Again every two seconds, until Ctrl-C.")
+]
+Wait = Annotated[bool, typer.Option("--wait", help="Until it is over; exit 1 unless it completed.")]
+Queue = Annotated[str, typer.Option("--queue", "-q", help="The queue that it waits in.")]
+
+
+def asker(address: str | None) -> Callable[..., Any]:
+    """Asks the control store about jobs."""
+    return lambda method, **args: ask(address, f"batch.{method}", **args)
+
+
+def submit(
+    file: Annotated[Path, typer.Argument(help="Manifests in YAML or JSON; '-' reads the input.")],
+    wait: Wait = False,
+    address: Address = None,
+    json: Json = False,
+) -> None:
+    """Submit manifests: jobs, queues, flows, cron jobs, templates and priority classes.
+
+    Exit 1 when one is wrong or refused, 5 when the cluster could never hold it.
+    """
+    from phalanx.api.jobs import manifest_objects
+    from phalanx.manifests.findings import ManifestError
+
+    try:
+        text = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+        objects, warnings = manifest_objects(text, str(file))
+    except OSError as error:
+        fail(f"{file}: {error.strerror}", USAGE)
+    except ManifestError as error:
+        fail(str(error))
+    for warning in warnings:
+        typer.echo(f"warning: {warning}", err=True)
+    done = asker(address)("apply", objects=objects)
+    if json:
+        typer.echo(json_module.dumps(done, indent=1))
+    else:
+        for one in done:
+            typer.echo(f"{one['kind']} {one['name']} {one['done']}")
+    jobs_made = [f"{one['namespace']}/{one['name']}" for one in done if one["kind"] == "Job"]
+    states = [_await(address, name) for name in jobs_made] if wait else []
+    if any(state != "Completed" for state in states):
+        raise typer.Exit(FAILED)
+
+
+def _await(address: str | None, name: str) -> str:
+    while (state := str(asker(address)("job", name=name)["state"])) not in SETTLED:
+        time.sleep(_FOLLOW_S)
+    return state
+
+
+def run(
+    command: Annotated[list[str], typer.Argument(help="The command, after --.")],
+    gang: Annotated[int, typer.Option(min=1, help="So many members, all or none.")] = 1,
+    least: Annotated[int | None, typer.Option("--min", min=1, help="Fewer will do.")] = None,
+    cpus: Annotated[float, typer.Option(min=0, help="CPUs of each member.")] = 1,
+    gpus: Annotated[float, typer.Option(min=0, help="GPUs of each member.")] = 0,
+    memory: Annotated[str | None, typer.Option(help="Memory of each member, like 4Gi.")] = None,
+    queue: Queue = "default",
+    priority: Annotated[int, typer.Option(help="Higher goes first.")] = 0,
+    name: Annotated[str | None, typer.Option("--name", "-n", help="What to call it.")] = None,
+    retries: Annotated[int, typer.Option(min=0, help="Restarts after failures.")] = 0,
+    time_limit: Annotated[float | None, typer.Option(help="Seconds a member may run.")] = None,
+    env: Annotated[list[str] | None, typer.Option("--env", "-e", help="NAME=VALUE.")] = None,
+    directory: Annotated[Path | None, typer.Option(help="Where it runs (default: here).")] = None,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Do not follow it.")] = False,
+    address: Address = None,
+) -> None:
+    """Run a command as a gang, show what it prints, and exit as it does.
+
+    `phalanx run --gang 4 --gpus 1 --queue q -- python train.py`
+    """
+    import msgspec
+
+    from phalanx.api.jobs import Job
+    from phalanx.manifests.quantities import quantity
+
+    try:
+        job = Job(
+            command,
+            name=name,
+            members=gang,
+            min_members=least,
+            queue=queue,
+            priority=priority,
+            num_cpus=cpus,
+            num_gpus=gpus,
+            memory=None if memory is None else quantity(memory),
+            env=_variables(env or []),
+            working_dir=None if directory is None else str(directory.resolve()),
+            max_retries=retries,
+            time_limit_s=time_limit,
+        )
+    except ValueError as error:
+        fail(str(error), USAGE)
+    asker(address)("apply", objects=[("Job", msgspec.msgpack.encode(job))])
+    if detach:
+        typer.echo(job.name)
+        return
+    typer.echo(f"job {job.name}", err=True)
+    try:
+        found = _follow(address, job.uid, None)
+    except KeyboardInterrupt:
+        asker(address)("command", name=job.uid, action="cancel")
+        typer.echo(f"job {job.name} is cancelled", err=True)
+        raise typer.Exit(130) from None
+    raise typer.Exit(_code_of(found))
+
+
+def _variables(given: list[str]) -> dict[str, str]:
+    found = {}
+    for text in given:
+        name, is_set, value = text.partition("=")
+        if not name or not is_set:
+            raise ValueError(f"a variable is NAME=VALUE, not {text!r}")
+        found[name] = value
+    return found
+
+
+def _code_of(job: dict[str, Any]) -> int:
+    """The exit code of the first member that failed, else of the job."""
+    if job["state"] == "Completed":
+        return 0
+    codes = [m["exit_code"] for m in job["members"] if m["exit_code"]]
+    return int(codes[0]) if codes else FAILED
+
+
+def jobs(
+    queue: Annotated[str | None, typer.Option("--queue", "-q", help="Only of this queue.")] = None,
+    state: Annotated[str | None, typer.Option("--state", "-s", help="Only in this one.")] = None,
+    address: Address = None,
+    json: Json = False,
+    watch: Watch = False,
+) -> None:
+    """List jobs, oldest first."""
+    while True:
+        rows = asker(address)("jobs", queue=queue, state=state)
+        if watch and not json and sys.stdout.isatty():
+            typer.echo(_CLEAR, nl=False)
+        typer.echo(
+            json_module.dumps(rows, indent=None if watch else 1) if json else jobs_text(rows)
+        )
+        if not watch:
+            return
+        sys.stdout.flush()
+        time.sleep(_EVERY_S)
+
+
+def job(name: Name, address: Address = None, json: Json = False) -> None:
+    """Show one job: its members with their nodes and devices, and its history."""
+    found = asker(address)("job", name=name)
+    typer.echo(json_module.dumps(found, indent=1) if json else job_text(found))
+
+
+def logs(
+    name: Annotated[str, typer.Argument(help="JOB, or JOB.MEMBER as in JOB.worker-0.")],
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on until the job is over; exit as it does.")
+    ] = False,
+    previous: Annotated[bool, typer.Option(help="Of the start before the last one.")] = False,
+    address: Address = None,
+) -> None:
+    """Print what a job's members have printed, each line with the member's name."""
+    job_name, _, member = name.partition(".")
+    if follow:
+        raise typer.Exit(_code_of(_follow(address, job_name, member or None)))
+    shown = _Shown(asker(address), job_name, member or None, -2 if previous else -1)
+    shown.go_on(is_last=True)
+
+
+def _follow(address: str | None, name: str, member: str | None) -> dict[str, Any]:
+    """Print what comes until the job is over; the job."""
+    shown = _Shown(asker(address), name, member, -1)
+    while True:
+        found = shown.go_on()
+        if found["state"] in SETTLED:
+            return shown.go_on(is_last=True)
+        time.sleep(_FOLLOW_S)
+
+
+class _Shown:
+    """What was printed of the output of a job's members so far."""
+
+    def __init__(
+        self, asks: Callable[..., Any], job: str, member: str | None, attempt: int
+    ) -> None:
+        self._ask = asks
+        self._job = job
+        self._member = member
+        self._attempt = attempt
+        self._read: dict[tuple[str, int], int] = {}
+        self._partial: dict[str, bytes] = {}
+
+    def go_on(self, is_last: bool = False) -> dict[str, Any]:
+        """Print what is new; the job."""
+        from phalanx.api.jobs import read_log
+
+        found: dict[str, Any] = self._ask("job", name=self._job)
+        chosen = [m for m in found["members"] if self._member in (None, m["name"])]
+        if not chosen:
+            there = ", ".join(m["name"] for m in found["members"])
+            fail(f"Job {self._job} has no member {self._member!r}; it has {there}.", 3)
+        uid = f"{found['namespace']}/{found['name']}"
+        for member in chosen:
+            starts = len(member["logs"])
+            attempt = starts + self._attempt
+            if attempt < 0:
+                continue
+            key = (member["name"], attempt)
+            offset = self._read.get(key, 0)
+            for data in read_log(self._ask, uid, member["name"], attempt, offset):
+                offset += len(data)
+                self._print(member["name"], data, len(found["members"]) > 1)
+            self._read[key] = offset
+            if is_last and self._partial.get(member["name"]):
+                self._print(member["name"], b"\n", len(found["members"]) > 1)
+        sys.stdout.flush()
+        return found
+
+    def _print(self, member: str, data: bytes, is_one_of_many: bool) -> None:
+        *lines, rest = (self._partial.get(member, b"") + data).split(b"\n")
+        self._partial[member] = rest
+        for line in lines:
+            text = line.decode("utf-8", "replace")
+            typer.echo(f"{member} | {text}" if is_one_of_many else text)
+
+
+def cancel(names: Names, address: Address = None) -> None:
+    """End jobs for good."""
+    _command(names, address, "cancel", "is cancelled")
+
+
+def suspend(names: Names, address: Address = None) -> None:
+    """End the members of jobs until they are resumed; a cron job makes no more jobs."""
+    _command(names, address, "suspend", "is suspended")
+
+
+def resume(names: Names, address: Address = None) -> None:
+    """Start suspended jobs again."""
+    _command(names, address, "resume", "is resumed")
+
+
+def _command(names: list[str], address: str | None, action: str, said: str) -> None:
+    for name in names:
+        asker(address)("command", name=name, action=action)
+        typer.echo(f"job {name} {said}")
+
+
+def delete(names: Names, address: Address = None) -> None:
+    """End jobs, flows or cron jobs if they live, and forget them and what they printed."""
+    for name in names:
+        asker(address)("delete", name=name)
+        typer.echo(f"job {name} is deleted")
+
+
+def snapshot(
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file (default: print it).")
+    ] = None,
+    address: Address = None,
+) -> None:
+    """Write what the scheduler looks at, for `phalanx replay` and `explain`."""
+    data: bytes = asker(address)("snapshot")
+    if output is None:
+        typer.echo(data.decode())
+        return
+    try:
+        output.write_bytes(data + b"\n")
+    except OSError as error:
+        fail(f"{output}: {error.strerror}")

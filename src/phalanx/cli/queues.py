@@ -1,0 +1,134 @@
+"""`phalanx queue ...`: who shares the cluster, and by what right."""
+
+from __future__ import annotations
+
+import json as json_module
+from typing import Annotated, Any
+
+import typer
+
+from phalanx.cli.job_view import queues_text
+from phalanx.cli.jobs import Address, Json, asker
+from phalanx.cli.reach import USAGE, fail
+
+app = typer.Typer(
+    name="queue", help="Make, list, change, open, close and delete queues.", no_args_is_help=True
+)
+
+Name = Annotated[str, typer.Argument(help="The queue.")]
+Weight = Annotated[int | None, typer.Option("--weight", "-w", min=1, help="Its share.")]
+Priority = Annotated[int | None, typer.Option(help="Queues with more go first.")]
+Parent = Annotated[str | None, typer.Option(help="The queue above it.")]
+Amounts = Annotated[str | None, typer.Option(help="Like CPU=8,GPU=2,memory=64Gi.")]
+Reclaimable = Annotated[
+    bool | None, typer.Option(help="Whether others may take back what it borrowed.")
+]
+
+
+@app.command()
+def create(
+    name: Name,
+    weight: Weight = None,
+    capability: Amounts = None,
+    deserved: Amounts = None,
+    guarantee: Amounts = None,
+    parent: Parent = None,
+    priority: Priority = None,
+    reclaimable: Reclaimable = None,
+    address: Address = None,
+) -> None:
+    """Make a queue."""
+    fields = _fields(weight, capability, deserved, guarantee, parent, priority, reclaimable)
+    asker(address)("create_queue", name=name, fields=fields)
+    typer.echo(f"queue {name} is made")
+
+
+@app.command()
+def update(
+    name: Name,
+    weight: Weight = None,
+    capability: Amounts = None,
+    deserved: Amounts = None,
+    guarantee: Amounts = None,
+    parent: Parent = None,
+    priority: Priority = None,
+    reclaimable: Reclaimable = None,
+    address: Address = None,
+) -> None:
+    """Change a queue; what is not given stays."""
+    fields = _fields(weight, capability, deserved, guarantee, parent, priority, reclaimable)
+    if not fields:
+        fail("Nothing to change: give --weight, --capability or another field.", USAGE)
+    asker(address)("update_queue", name=name, fields=fields)
+    typer.echo(f"queue {name} is changed")
+
+
+def _fields(
+    weight: int | None,
+    capability: str | None,
+    deserved: str | None,
+    guarantee: str | None,
+    parent: str | None,
+    priority: int | None,
+    reclaimable: bool | None,
+) -> dict[str, Any]:
+    given = {
+        "weight": weight,
+        "capability": _amounts(capability),
+        "deserved": _amounts(deserved),
+        "guarantee": _amounts(guarantee),
+        "parent": parent,
+        "priority": priority,
+        "reclaimable": reclaimable,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _amounts(text: str | None) -> dict[str, float] | None:
+    from phalanx.manifests.quantities import HOUSE, quantity
+
+    if text is None:
+        return None
+    found = {}
+    for part in filter(None, text.split(",")):
+        name, _, value = part.partition("=")
+        try:
+            found[HOUSE.get(name.strip(), name.strip())] = quantity(value)
+        except ValueError as error:
+            fail(f"{part!r}: {error}", USAGE)
+    return found
+
+
+@app.command("list")
+def list_queues(address: Address = None, json: Json = False) -> None:
+    """List all queues."""
+    rows = asker(address)("queues")
+    typer.echo(json_module.dumps(rows, indent=1) if json else queues_text(rows))
+
+
+@app.command()
+def get(name: Name, address: Address = None, json: Json = False) -> None:
+    """Show one queue."""
+    rows = asker(address)("queues", name=name)
+    typer.echo(json_module.dumps(rows[0], indent=1) if json else queues_text(rows))
+
+
+@app.command("open")
+def open_queue(name: Name, address: Address = None) -> None:
+    """Let work in (again)."""
+    asker(address)("open_queue", name=name)
+    typer.echo(f"queue {name} is open")
+
+
+@app.command()
+def close(name: Name, address: Address = None) -> None:
+    """Let no more work in; what is in it goes on."""
+    row = asker(address)("close_queue", name=name)
+    typer.echo(f"queue {name} is {str(row['state']).lower()}")
+
+
+@app.command()
+def delete(name: Name, address: Address = None) -> None:
+    """Forget an empty queue."""
+    asker(address)("delete_queue", name=name)
+    typer.echo(f"queue {name} is deleted")

@@ -1,0 +1,124 @@
+"""Jobs and queues from the command line, on a cluster that runs as daemons."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.fixture
+def cluster(machine):
+    """A head whose node has four CPUs and four virtual GPUs."""
+    machine.start_head("--num-cpus", "4", "--num-gpus", "4")
+    return machine
+
+
+def jobs(cluster):
+    return {row["name"]: row for row in json.loads(cluster.done("jobs", "--json"))}
+
+
+def test_run_shows_what_members_print_and_ends_as_they_do(cluster):
+    ended = cluster.phalanx("run", "--gang", "2", "--gpus", "1", "--", "sh", "-c",
+                            "echo rank $RANK; exit $RANK")  # fmt: skip
+    assert sorted(ended.stdout.split("\n")) == ["", "worker-0 | rank 0", "worker-1 | rank 1"]
+    assert ended.returncode == 1
+    ended = cluster.phalanx("run", "-n", "one", "-e", "WORD=hi", "--", "sh", "-c", "echo $WORD")
+    assert (ended.returncode, ended.stdout) == (0, "hi\n")
+    assert cluster.done("logs", "one") == "hi\n"
+    assert cluster.phalanx("logs", "one.nobody").returncode == 3
+    assert cluster.phalanx("run", "--", "no-such-command").returncode == 127
+
+
+def test_a_queue_and_its_jobs_from_beginning_to_end(cluster, tmp_path):
+    cluster.done("queue", "create", "lab", "--weight", "2", "--capability", "CPU=3,GPU=2")
+    lab = json.loads(cluster.done("queue", "get", "lab", "--json"))
+    assert (lab["weight"], lab["capability"]) == (2, {"CPU": 3.0, "GPU": 2.0})
+    assert "lab" in cluster.done("queue", "list")
+    too_large = cluster.phalanx("run", "--gang", "3", "--gpus", "1", "-q", "lab", "--", "true")
+    assert too_large.returncode == 5
+    assert "queue lab may use" in too_large.stderr
+    hold = ("run", "--gang", "2", "--gpus", "1", "-q", "lab", "-d")
+    assert cluster.done(*hold, "-n", "runs", "--", "sleep", "1000") == "runs\n"
+    assert cluster.done(*hold, "-n", "waits", "--", "true") == "waits\n"
+    while jobs(cluster)["runs"]["state"] != "Running":
+        pass
+    assert jobs(cluster)["waits"]["position"] == 1
+    assert "number 1 of those that wait" in cluster.done("explain", "waits")
+    assert json.loads(cluster.done("explain", "waits", "--json"))["waits"]
+    table = cluster.done("jobs", "-q", "lab")
+    assert "runs" in table
+    assert "queue lab may hold" in table
+    assert "Running" in cluster.done("job", "runs")
+    picture = tmp_path / "snapshot.json"
+    cluster.done("snapshot", "-o", str(picture))
+    assert "waits" in cluster.done("explain", str(picture), "waits")
+    assert "0 binds" in cluster.done("replay", str(picture))
+    cluster.done("suspend", "runs")
+    while jobs(cluster)["waits"]["state"] != "Completed":
+        pass
+    cluster.done("resume", "runs")
+    cluster.done("cancel", "runs")
+    while jobs(cluster)["runs"]["state"] != "Terminated":
+        pass
+    assert cluster.done("queue", "close", "lab") == "queue lab is closed\n"
+    closed = cluster.phalanx("run", "-q", "lab", "--", "true")
+    assert closed.returncode == 1
+    assert "Closed" in closed.stderr
+    cluster.done("queue", "open", "lab")
+    cluster.done("queue", "update", "lab", "--weight", "7")
+    cluster.done("delete", "runs", "waits")
+    assert jobs(cluster) == {}
+    cluster.done("queue", "delete", "lab")
+    missing = cluster.phalanx("job", "runs")
+    assert (missing.returncode, missing.stderr) == (
+        3,
+        "there is no job 'runs'; `phalanx jobs` lists them\n",
+    )
+
+
+def test_submit_takes_manifests_and_says_what_is_wrong_with_them(cluster, tmp_path):
+    here = os.path.dirname(__file__)
+    example = os.path.join(here, "..", "..", "examples", "jobs", "two-groups.yaml")
+    assert cluster.done("submit", example, "--wait") == "Job two-groups created\n"
+    assert "worker-1 | worker 1" in cluster.done("logs", "two-groups")
+    again = cluster.phalanx("submit", example)
+    assert again.returncode == 1
+    assert "there is a job default/two-groups already" in again.stderr
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text("apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: a}\n")
+    refused = cluster.phalanx("submit", str(wrong))
+    assert refused.returncode == 1
+    assert "at least one task" in refused.stderr
+    assert cluster.phalanx("submit", str(tmp_path / "none.yaml")).returncode == 2
+
+
+def test_ctrl_c_ends_what_run_follows(cluster):
+    code = "from phalanx.cli import main; main()"
+    arguments = ["run", "-n", "long", "--", "sh", "-c", "echo begun; sleep 1000"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *arguments],
+        env=cluster.env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=90)
+    assert process.returncode == 130
+    assert "job long is cancelled" in said
+    while jobs(cluster)["long"]["state"] != "Terminated":
+        pass
+
+
+def test_without_a_cluster_commands_say_so(machine):
+    for command in (["jobs"], ["queue", "list"], ["run", "--", "true"], ["explain", "some"]):
+        ended = machine.phalanx(*command)
+        assert ended.returncode == 1
+        assert "phalanx start --head" in ended.stderr
