@@ -181,7 +181,7 @@ class NodeShell:
         """A driver or worker of this node has ended: what it had goes."""
         self.leases.owner_gone(process, now)
         self.spilling.owner_gone(process)
-        self.others.process_gone(process)
+        self.others.process_gone(process, is_driver)
         self.control.tell(ProcessEnded(process, is_driver))
         self.store.process_gone(process)
 
@@ -331,6 +331,7 @@ class NodeShell:
                 self.jobs.environments[message.key] = message.variables
             case JobEnded():
                 self.jobs.ended(message.job, set(message.keep))
+                self.store.owner_gone(message.driver, message.files)
             case _ if isinstance(message, OF_GROUPS):
                 self.groups.on_control(message)
             case _ if isinstance(message, OF_MEMBERS):
