@@ -174,6 +174,8 @@ class JobKnown(msgspec.Struct, array_like=True, tag=84):
     namespace: str
     hook: bytes
     log_to_driver: bool
+    queue: str = ""
+    priority: int = 0
 
 
 class EnvironmentKnown(msgspec.Struct, array_like=True, tag=85):
@@ -377,6 +379,12 @@ class LogRead(msgspec.Struct, array_like=True, tag=106):
     size: int
 
 
+class QueueWeights(msgspec.Struct, array_like=True, tag=107):
+    """Control to nodes: what ordinary tasks of each queue weigh, where that is not 1."""
+
+    weights: dict[str, float]
+
+
 ClusterMessage = (
     Via
     | Ask
@@ -415,4 +423,5 @@ ClusterMessage = (
     | ForgetJob
     | ReadLog
     | LogRead
+    | QueueWeights
 )

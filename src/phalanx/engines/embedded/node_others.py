@@ -278,7 +278,7 @@ class OtherNodes:
             key,
             strategy,
             demand.priority,
-            "",
+            demand.queue,
             seen,
         )
         self._tell(prefix, demand.owner, wanted)

@@ -48,6 +48,7 @@ from phalanx.protocol.cluster_messages import (
     PlaceActor,
     Prefetch,
     ProcessEnded,
+    QueueWeights,
     SetTotals,
     TellEvents,
     Via,
@@ -337,6 +338,8 @@ class NodeShell:
                 self.members.on_control(message)
             case SetTotals():
                 self.leases.set_totals(message.totals, time.monotonic())
+            case QueueWeights():
+                self.leases.shares.weights = message.weights
             case TellEvents():
                 self.control.report(EventsTold(message.number, self.happened.ring.rows()))
 
@@ -374,6 +377,7 @@ class NodeShell:
             job=peer[12:],
             environment=message.environment,
             priority=message.priority,
+            queue=message.queue,
             group=None if group is None else (bytes.fromhex(group), strategy.get("bundle", -1)),
             strategy=strategy,
             seen=message.seen,
