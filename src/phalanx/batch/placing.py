@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from phalanx.batch.amounts import Flags, Vector
+from phalanx.batch.amounts import Counts, Flags, Vector
 from phalanx.batch.klass import Klass
 from phalanx.batch.rows import ALWAYS, BY_ONE, NEVER, TOUCHED, Ask, Filter, Indexes, Rows, Scorer
 
@@ -28,9 +28,12 @@ _OUT = -np.inf
 
 
 class Answers:
-    """One class's masks and scores over all nodes, true at version `mark` of the cluster."""
+    """One class's masks over all nodes, true at version `mark` of the cluster, and its scores.
 
-    __slots__ = ("fixed", "mark", "open", "room", "scores", "static", "steady")
+    Most classes that wait find no node open, so a node is scored only once it is to be ranked.
+    """
+
+    __slots__ = ("fixed", "mark", "open", "room", "scored_at", "scores", "static", "steady")
 
     def __init__(self, n: int) -> None:
         self.static: Flags = np.ones(n, dtype=np.bool_)
@@ -42,6 +45,8 @@ class Answers:
         self.room: Flags = np.zeros(n, dtype=np.bool_)
         """Open, and fits the room that is idle now."""
         self.scores: Vector = np.zeros(n)
+        """Of each node as it was at version `scored_at`; only where `steady`."""
+        self.scored_at: Counts = np.full(n, -1, dtype=np.int64)
         self.mark = -1
         self.steady = True
 
@@ -93,7 +98,7 @@ class Placer:
         )
 
     def answers(self, ask: Ask) -> Answers:
-        """Masks and scores of the asker's class, brought up to date."""
+        """What is known of the asker's class, its masks brought up to date."""
         filters, scorers, scope = self.rules()
         cluster = self._session.cluster
         key = (ask.klass.index, self._scope_key(scope, ask))
@@ -116,15 +121,13 @@ class Placer:
         else:
             index = np.flatnonzero(cluster.changed_at > known.mark)
         known.mark = cluster.version
-        self._refresh(known, index, ask, filters, scorers)
+        self._refresh(known, index, ask, filters)
         return known
 
     def _scope_key(self, scope: str, ask: Ask) -> int:
         return {"": -1, "queue": ask.job.queue, "job": ask.job.index, "task": ask.task}[scope]
 
-    def _refresh(
-        self, known: Answers, index: Indexes, ask: Ask, filters: list[Filter], scorers: list[Scorer]
-    ) -> None:
+    def _refresh(self, known: Answers, index: Indexes, ask: Ask, filters: list[Filter]) -> None:
         cluster = self._session.cluster
         rows = Rows(cluster, index)
         passes = known.static[index]
@@ -137,8 +140,15 @@ class Placer:
                 passes &= f.passes(rows, ask)
         known.open[index] = passes
         known.room[index] = passes & fits
-        if known.steady:
-            known.scores[index] = known.fixed[index] + self._moving(rows, ask, scorers)
+
+    def _rescore(self, known: Answers, nodes: Indexes, ask: Ask) -> None:
+        """Score those of the nodes again that changed since they were last scored."""
+        cluster = self._session.cluster
+        stale = nodes[cluster.changed_at[nodes] > known.scored_at[nodes]]
+        if len(stale):
+            moving = self._moving(Rows(cluster, stale), ask, self.rules()[1])
+            known.scores[stale] = known.fixed[stale] + moving
+            known.scored_at[stale] = cluster.version
 
     def _moving(self, rows: Rows, ask: Ask, scorers: list[Scorer]) -> Vector:
         scores = np.zeros(len(rows))
@@ -166,6 +176,7 @@ class Placer:
         """Scores of these nodes; where scores are relative, relative to these nodes alone."""
         known = self.answers(ask)
         if known.steady:
+            self._rescore(known, nodes, ask)
             return known.scores[nodes]
         rows = Rows(self._session.cluster, nodes)
         return known.fixed[nodes] + self._moving(rows, ask, self.rules()[1])
@@ -176,7 +187,10 @@ class Placer:
         Stops early when what was unrolled no longer decides; call again after placing those.
         """
         known = self.answers(ask)
-        heads = np.where(known.room & mask, known.scores, _OUT)
+        fitting = np.flatnonzero(known.room & mask)
+        self._rescore(known, fitting, ask)
+        heads = np.full(len(mask), _OUT)
+        heads[fitting] = known.scores[fitting]
         if count == 1:
             top = int(np.argmax(heads))
             return [top] if heads[top] > _OUT else []
