@@ -108,6 +108,10 @@ class OtherNodes:
         self._shell.member.know_addresses(message.rows)
         self._shell.plan_soon()
 
+    def is_dead(self, prefix: bytes) -> bool:
+        """Whether the control store has given this node up."""
+        return prefix in self._dead
+
     # ---- connections -------------------------------------------------------------------------
 
     def send(self, prefix: bytes, message: Any) -> None:

@@ -190,6 +190,7 @@ class NodeShell:
         self.leases.tick(now)
         if self.bundles.tick(now):
             self.leases.dispatch(now)
+        self.store.pulls.tick(now)
         self.groups.tick(now)
         self.members.tick(now)
         self.groups.settle()

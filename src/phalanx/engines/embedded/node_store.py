@@ -184,7 +184,10 @@ class NodeStore:
             seconds=message.seconds,
             failure=failure,
         )
-        self.pulls.ended(message.name, failure)
+        if message.may_pass and not self._shell.others.is_dead(prefix_of_name(message.name)):
+            self.pulls.unreached(message.name, failure, self._shell.clock())
+        else:
+            self.pulls.ended(message.name, failure)
 
     def copy_made(self, name: str, holder: bytes) -> None:
         """Another node has a copy of an object of this one."""
@@ -209,6 +212,7 @@ class NodeStore:
         objects stay while they are of use; its drivers' jobs end by themselves."""
         for holders in self._holders.values():
             holders.discard(prefix)
+        self.pulls.gone(lambda name: prefix_of_name(name) == prefix)
         drivers = {known.driver for known in self._shell.jobs.known.values()}
         for owner in self.ledger.owners() - drivers:
             if owner[:PREFIX_BYTES] == prefix:
