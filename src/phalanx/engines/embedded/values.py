@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from phalanx.engines.embedded.reactor import Waiter
 from phalanx.engines.embedded.reconstruction import Maker, Reconstruction
-from phalanx.errors import ObjectLostError, OwnerDiedError
+from phalanx.errors import GetTimeoutError, ObjectLostError, OwnerDiedError
 from phalanx.model.ids import INDEX_BITS, PREFIX_BYTES, object_id_bytes
 from phalanx.objects import failures
 from phalanx.objects.names import prefix_of_name
@@ -238,16 +239,16 @@ class Values:
         """Nobody wants this value of `task` that `source` made: free what it holds."""
         self.complete(make_ref(self._runtime.process_id, task << INDEX_BITS), payload, source)
 
-    def read(self, ref: ObjectRef[Any]) -> Any:
-        """The value of a ready reference. Raises its error, or Vanished after it was asked for
-        again because it is lost."""
+    def read(self, ref: ObjectRef[Any], deadline: float | None = None) -> Any:
+        """The value of a ready reference. Raises its error, Vanished after it was asked for
+        again because it is lost, or GetTimeoutError when it did not come here by `deadline`."""
         payload = ref._value
         if type(payload) is bytes:
             return deserialize(payload)
         if payload is None:
             raise Vanished
         try:
-            return self.read_payload(payload, ref)  # type: ignore[arg-type]
+            return self.read_payload(payload, ref, deadline=deadline)  # type: ignore[arg-type]
         except FileGone as gone:
             with self._runtime.lock:
                 self.recover(ref, gone.name)
@@ -258,6 +259,7 @@ class Values:
         payload: Value,
         ref: ObjectRef[Any] | None = None,
         inner: Sequence[ObjectRef[Any]] = (),
+        deadline: float | None = None,
     ) -> Any:
         """The value of a payload that is more than plain bytes. Raises its error, or FileGone."""
         mapping = None
@@ -272,25 +274,32 @@ class Values:
             raise failures.load(payload.data)
         if mapping is None:
             name = payload.data.decode()
-            mapping = self._open(name, payload.size)
+            mapping = self._open(name, payload.size, deadline)
             self._runtime.post(self._runtime.node, Used(name))
             if ref is not None:
                 mapping = self._share_mapping(ref, payload, mapping)
         data, buffers = self.store.parts(mapping)
         return deserialize(data, buffers, inner)
 
-    def _open(self, name: str, size: int) -> mmap:
-        """The object's file, mapped; fetched first when another node has it. Raises FileGone."""
+    def _open(self, name: str, size: int, deadline: float | None) -> mmap:
+        """The object's file, mapped; fetched first when another node has it. Raises FileGone, or
+        GetTimeoutError."""
         for _ in range(_OPEN_ATTEMPTS):
             try:
                 return self.store.open(name)
             except ObjectLostError:
                 if prefix_of_name(name) in (self._runtime.process_id[:PREFIX_BYTES], b""):
                     break
+            left_s = None if deadline is None else max(deadline - time.monotonic(), 0.0)
             try:
-                self._runtime.request("pull", name=name, size=size)
+                self._runtime.request("pull", left_s, name=name, size=size)
             except ObjectLostError:
                 break
+            except GetTimeoutError:
+                raise GetTimeoutError(
+                    f"Get timed out: {size} bytes of the object are still on their way here from "
+                    f"node {prefix_of_name(name).hex()}."
+                ) from None
         raise FileGone(name)
 
     def _share_mapping(self, ref: ObjectRef[Any], payload: Value, mapping: mmap) -> mmap:

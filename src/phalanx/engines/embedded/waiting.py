@@ -70,7 +70,7 @@ def _read(runtime: Runtime, ref: ObjectRef[Any], deadline: float | None) -> Any:
     """The value of an object that was there; waits for it again when it got lost."""
     while True:
         try:
-            return runtime.values.read(ref)
+            return runtime.values.read(ref, deadline)
         except Vanished:
             left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
             if not _wait(runtime, [ref], 1, left):
