@@ -140,6 +140,11 @@ class Placing:
             self._place(self._ledger.gangs[group], choice)
 
     def _place(self, gang: Gang, choice: Mapping[int, str]) -> None:
+        if gang.among(LEAVING):  # those whom these were to join may have been evicted meanwhile
+            least = self._ledger.scheduled.podgroup(gang).min_member
+            if len(gang.among(PLACING, HELD, ENDING)) + len(choice) < least:
+                self._not_placed(gang, choice)
+                return
         gang.set(choice, PLACING)
         gang.put_on |= choice
         if not gang.ports:
