@@ -15,6 +15,7 @@ from phalanx.engines.embedded import session as sessions
 from phalanx.engines.embedded.node_store import NodeStore
 from phalanx.errors import ObjectStoreFullError, OutOfDiskError
 from phalanx.objects.directory import CHUNK_BYTES, StoreLedger
+from phalanx.protocol.gateway_messages import Pulled
 from phalanx.protocol.messages import Spilled
 
 MIB = 1 << 20
@@ -255,3 +256,65 @@ def test_what_was_read_last_is_spilled_last():
     ledger.used("first")
     ledger.used("never heard of")
     assert [name for name, _, _ in ledger.victims(300)] == ["second", "third", "first"]
+
+
+# ---- copies of other nodes' objects ------------------------------------------------------------
+
+ELSEWHERE = "0b" * 16
+"""A process of another node."""
+
+
+@pytest.fixture
+def pulling(store):
+    """The store in a cluster: name -> whether its copy goes to disk, of transfers under way."""
+    under_way = {}
+    shell = store._shell
+    shell.member = SimpleNamespace(
+        pull=lambda name, size, nodes, on_disk: under_way.update({name: on_disk})
+    )
+    shell.others = SimpleNamespace(send=lambda prefix, message: None)
+    shell.happened = SimpleNamespace(record=lambda kind, **row: None)
+    return under_way
+
+
+def arrive(store, pulling, name, size, reason=""):
+    session = store._shell.session
+    directory = session.spill if pulling.pop(name) else session.shared
+    if not reason:
+        with open(os.path.join(directory, name), "wb") as file:
+            file.truncate(size)
+    store.pulled(Pulled(name, not reason, reason, 0 if reason else size, 0.1))
+
+
+def test_a_copy_takes_its_own_size_and_no_more(store, pulling):
+    answers = []
+    for i in range(8):
+        store.pull(f"{ELSEWHERE}-{i}", MIB, answers.append)
+        arrive(store, pulling, f"{ELSEWHERE}-{i}", MIB)
+    assert answers == [""] * 8
+    assert store.ledger.used_bytes == 8 * MIB
+
+
+def test_a_copy_that_does_not_come_leaves_the_others_what_they_were_promised(store, pulling):
+    answers = []
+    for i in range(3):
+        store.pull(f"{ELSEWHERE}-{i}", 2 * MIB, answers.append)
+    arrive(store, pulling, f"{ELSEWHERE}-0", 2 * MIB, reason="it hung up")
+    assert store.ledger.used_bytes == 4 * MIB
+    arrive(store, pulling, f"{ELSEWHERE}-1", 2 * MIB)
+    assert store.ledger.used_bytes == 4 * MIB
+    arrive(store, pulling, f"{ELSEWHERE}-2", 2 * MIB, reason="it hung up")
+    assert store.ledger.used_bytes == 2 * MIB
+    assert answers == ["it hung up", "", "it hung up"]
+
+
+def test_a_copy_that_memory_cannot_hold_goes_to_disk(store, pulling, session):
+    answers = []
+    name = f"{ELSEWHERE}-1"
+    store.pull(name, 11 * MIB, answers.append)
+    assert pulling == {name: True}
+    arrive(store, pulling, name, 11 * MIB)
+    assert answers == [""]
+    assert store.ledger.used_bytes == 0
+    store.copy_dropped(name)
+    assert os.listdir(session.spill) == []

@@ -160,3 +160,14 @@ def test_a_request_is_read_or_refused(raw):
         return
     assert is_object_name(name)
     assert encode_get(name, offset, length) == raw
+
+
+def test_what_memory_cannot_hold_comes_to_disk(start):
+    here, there = start()
+    name, digest = put(there, 10_000)
+    here.channel.send(Pull(name, 10_000, [there.prefix.hex()], on_disk=True))
+    assert here.wait_for(Pulled).ok
+    assert os.listdir(here.session.spill) == [name]
+    assert not os.path.exists(os.path.join(here.session.shared, name))
+    with open(os.path.join(here.session.spill, name), "rb") as file:
+        assert hashlib.blake2b(file.read()).digest() == digest

@@ -41,6 +41,14 @@ class StoreLedger:
         self._credit[process] = self._credit.get(process, 0) + granted
         return granted
 
+    def promise(self, process: bytes, wanted_bytes: int) -> None:
+        """Credit for `process` of exactly so much: it will write one object of that size."""
+        self._credit[process] = self._credit.get(process, 0) + wanted_bytes
+
+    def withdraw(self, process: bytes, promised_bytes: int) -> None:
+        """So much of what was promised to `process` will not be written."""
+        self._credit[process] = max(0, self._credit.get(process, 0) - promised_bytes)
+
     def sealed(self, name: str, size: int, process: bytes) -> None:
         """`process` wrote an object."""
         self._credit[process] = max(0, self._credit.get(process, 0) - size)

@@ -24,11 +24,15 @@ class AddressBook(msgspec.Struct, array_like=True, tag=0):
 
 
 class Pull(msgspec.Struct, array_like=True, tag=1):
-    """Fetch an object's file of `size` bytes from the first of these nodes that gives it."""
+    """Fetch an object's file of `size` bytes from the first of these nodes that gives it.
+
+    `on_disk`: not into shared memory, but to where spilled objects lie.
+    """
 
     name: str
     size: int
     nodes: list[str]
+    on_disk: bool = False
 
 
 class CancelPull(msgspec.Struct, array_like=True, tag=2):
@@ -57,7 +61,7 @@ class Unable(msgspec.Struct, array_like=True, tag=11):
 
 
 class Pulled(msgspec.Struct, array_like=True, tag=12):
-    """A transfer has ended: the file lies in the session's shared memory, or `reason` says why not.
+    """A transfer has ended: the file lies where it was to go, or `reason` says why not.
 
     `size`: bytes that came; `seconds`: from the command to its end.
     """

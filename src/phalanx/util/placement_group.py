@@ -25,8 +25,11 @@ class PlacementGroup:
         self._bundles = bundles
         self._created: Asked | None = None
         """The answer to whether it is created, asked for when it was made in this process."""
+        self.may_be_used = True
+        """Whether anything may run in it, for all that this process knows."""
 
     def __reduce__(self) -> tuple[Any, ...]:
+        self.may_be_used = True
         return PlacementGroup, (self.id, self._bundles)
 
     @staticmethod
@@ -134,6 +137,7 @@ def placement_group(
     )
     group = PlacementGroup(PlacementGroupID(group_id), [dict(b) for b in bundles])
     group._created = runtime.request_soon("wait_group", group=group_id)
+    group.may_be_used = bool(name)
     if name or bundle_label_selector or not _is_plain(bundles):
         made.result()  # what may be refused is refused here
     return group
@@ -167,10 +171,13 @@ def _check_node_id(text: Any) -> None:
 
 
 def remove_placement_group(placement_group: PlacementGroup) -> None:
-    """Give the bundles back; what runs in them ends. Nothing happens the second time."""
+    """Give the bundles back; what runs in them has ended then. Nothing happens the second time."""
     if not isinstance(placement_group, PlacementGroup):
         raise ValueError(f"remove_placement_group takes a group, got {placement_group!r}.")
-    engine_or_start().runtime.request_soon("remove_group", group=placement_group.id.binary())
+    runtime = engine_or_start().runtime
+    removed = runtime.request_soon("remove_group", group=placement_group.id.binary())
+    if placement_group.may_be_used:
+        removed.result()
 
 
 def get_placement_group(placement_group_name: str) -> PlacementGroup:

@@ -87,10 +87,11 @@ class Member:
             # At once: whoever learns of the node next may ask the gate for it.
             self._gateway.send(AddressBook(book))  # type: ignore[arg-type]
 
-    def pull(self, name: str, size: int, nodes: list[bytes]) -> None:
+    def pull(self, name: str, size: int, nodes: list[bytes], on_disk: bool) -> None:
         """See Membership."""
         assert self._gateway is not None
-        self._gateway.post(Pull(name, size, [n.hex() for n in nodes]))  # type: ignore[arg-type]
+        command = Pull(name, size, [n.hex() for n in nodes], on_disk)
+        self._gateway.post(command)  # type: ignore[arg-type]
 
     def is_control(self, connection: Connection) -> bool:
         """See Membership."""

@@ -84,8 +84,9 @@ class Membership(Protocol):
         """Where other nodes' gateways listen."""
         ...
 
-    def pull(self, name: str, size: int, nodes: list[bytes]) -> None:
-        """Have an object of another node copied here; `NodeStore.pulled` follows."""
+    def pull(self, name: str, size: int, nodes: list[bytes], on_disk: bool) -> None:
+        """Have an object of another node copied here, into shared memory or `on_disk`;
+        `NodeStore.pulled` follows."""
         ...
 
 
@@ -217,6 +218,6 @@ class Alone:
     def know_addresses(self, rows: Iterable[ViewRow]) -> None:
         """There are no other nodes."""
 
-    def pull(self, name: str, size: int, nodes: list[bytes]) -> None:
+    def pull(self, name: str, size: int, nodes: list[bytes], on_disk: bool) -> None:
         """There are no other nodes."""
         self._shell.store.pulled(Pulled(name, False, "there is no other node", 0, 0.0))

@@ -39,6 +39,8 @@ class NodeStore:
         """Dead workers, and who may still read from their connections."""
         self._copies: set[str] = set()
         """Objects here that were written on other nodes."""
+        self._promised: dict[str, int] = {}
+        """Bytes of memory that are kept free for copies on their way."""
         self._holders: dict[str, set[bytes]] = {}
         """Nodes that have copies of this node's objects."""
         self.pulls = PullQueue(int(_PULL_SHARE * self.ledger.capacity_bytes), self._start_pull)
@@ -48,6 +50,10 @@ class NodeStore:
 
         Raises ObjectStoreFullError or OutOfDiskError.
         """
+        self._make_room(wanted_bytes)
+        return self.ledger.grant(process, wanted_bytes)
+
+    def _make_room(self, wanted_bytes: int) -> None:
         missing = self.ledger.missing(wanted_bytes)
         if missing:
             self._spill(missing)
@@ -58,7 +64,6 @@ class NodeStore:
                 f"{self.ledger.capacity_bytes} bytes, {self.ledger.used_bytes} in use, and nothing "
                 "more can be spilled. Free references or raise object_store_memory."
             )
-        return self.ledger.grant(process, wanted_bytes)
 
     def _spill(self, needed_bytes: int) -> None:
         session = self._shell.session
@@ -147,22 +152,28 @@ class NodeStore:
 
     def _start_pull(self, name: str, size: int) -> None:
         try:
-            self.reserve(_COPIES, size)
-        except (ObjectStoreFullError, OutOfDiskError) as error:
+            self._make_room(size)
+            self.ledger.promise(_COPIES, size)
+            self._promised[name] = size
+        except ObjectStoreFullError:
+            pass  # as what is written here: more than memory holds lies on disk at once
+        except OutOfDiskError as error:
             self.pulls.ended(name, str(error))
             return
         source = prefix_of_name(name)
         self._shell.happened.record(PullStarted, object=name, bytes=size, source=source.hex())
-        self._shell.member.pull(name, size, [source])
+        self._shell.member.pull(name, size, [source], name not in self._promised)
 
     def pulled(self, message: Pulled) -> None:
         """A transfer has ended."""
-        if message.ok:
+        promised = self._promised.pop(message.name, 0)
+        if promised and message.ok and message.size:
             self.ledger.sealed(message.name, message.size, _COPIES)
+        else:  # it lies on disk, or was here and is counted, or did not come
+            self.ledger.withdraw(_COPIES, promised)
+        if message.ok:
             self._copies.add(message.name)
             self._shell.others.send(prefix_of_name(message.name), CopyMade(message.name))
-        else:
-            self.ledger.process_gone(_COPIES)
         failure = "" if message.ok else message.reason
         self._shell.happened.record(
             PullEnded,

@@ -1,17 +1,20 @@
 """Place pods where they take least from what is scarce for the pods that will come.
 
-Ours. Like FGD it follows a gradient, but of another potential. For each shape m seen so far let d_m
-be its share of the GPU demand, and u_m(n) what pods of that shape could use on node n: idle share
-on GPUs where one fits, but no more than the node's cores can feed. U_m is the sum over the nodes.
-A node is worth
+Ours. Like FGD it follows a gradient, but of another potential. For each shape m seen so far let c_m
+be its share of the pods with GPUs, and d_m the same weighed by the square root of what a pod asks
+for. i_m(n) is what lies idle on node n on GPUs on which m fits, 0 where n cannot host m; u_m(n) is
+the same, but no more than the node's cores can feed. U_m is the sum of u_m over the nodes. A node
+is worth
 
-    V(n) = sum_m d_m / U_m * f(u_m(n)),    f(u) = (4 GPUs / p) * (u / 4 GPUs)^p,  p = 0.7
+    V(n) = sum_m d_m / U_m * f(u_m(n)) + 1/2 * sum_m c_m * i_m(n)
+    f(u) = (4 GPUs / p) * (u / 4 GPUs)^p,  p = 0.7
 
-(weights scaled to sum 1), and a pod goes where V falls least. d_m / U_m is the gradient of the sum
-of d_m log U_m: shapes that ask for a rare GPU model, for a whole node or for many cores per GPU
+(d_m / U_m scaled to sum 1), and a pod goes where V falls least. d_m / U_m is the gradient of the
+sum of d_m log U_m: shapes that ask for a rare GPU model, for a whole node or for many cores per GPU
 grow heavy as what can host them runs out. f makes the last room for a shape on a node dearer than
-the first. Falls are counted in steps of 80 thousandths, and the first of equal nodes is taken, so
-that nodes fill up one after another where nothing speaks against it.
+the first. The second sum is FGD's measure turned round; it tells apart nodes on which nothing is
+scarce. Falls are counted in steps of 40 thousandths, and the first of equal nodes is taken, so that
+nodes fill up one after another where nothing speaks against it.
 
 Nothing is known beforehand: the mix is learned from arrivals, and weights are found anew when the
 number of arrivals has doubled or a tenth of the cluster's GPUs was asked for since the last time.
@@ -33,12 +36,13 @@ from phalanx.policies.fragmentation.shape import WHOLE, Shape
 POWER = 0.7
 REFERENCE_MILLI = 4 * WHOLE
 """Where f has slope 1."""
-STEP_MILLI = 80
+COMMON_PART = 0.5
+"""The weight of the second sum."""
+STEP_MILLI = 40
 """Falls of value within one such step are equal."""
-COVERED = 0.99
-"""The share of GPU demand that the shapes looked at make up."""
 LEAST_ROOM_MILLI = 8 * WHOLE
 """Room below that is not told apart, lest a shape that can run nowhere outweigh all others."""
+TINY = 1e-12
 RENEWED_AFTER = 0.1
 """Weights are found anew after arrivals asked for this share of the cluster."""
 
@@ -51,7 +55,7 @@ class ScarcityDescent(FirstFit):
     def __init__(self, nodes: GpuNodes) -> None:
         super().__init__(nodes)
         self.generation = 0
-        self._demand: Counter[Shape] = Counter()
+        self._seen: Counter[Shape] = Counter()
         self._arrivals = 0
         self._asked_milli = 0
         self._next_arrivals = 1
@@ -61,7 +65,7 @@ class ScarcityDescent(FirstFit):
     def observe(self, shape: Shape, count: int = 1) -> None:
         self._arrivals += count
         if shape.num_gpu and count:
-            self._demand[replace(shape, memory_mib=0)] += shape.milli * count
+            self._seen[replace(shape, memory_mib=0)] += count
             self._asked_milli += shape.milli * count
         if self._arrivals >= self._next_arrivals or self._asked_milli >= self._next_milli:
             self._next_arrivals = 2 * self._arrivals
@@ -70,7 +74,7 @@ class ScarcityDescent(FirstFit):
             self.generation += 1
 
     def score(self, rows: Rows, shape: Shape) -> Floats:
-        if not self._demand:
+        if not self._seen:
             return super().score(rows, shape)
         where, _, fall = self._learned().falls(rows, shape)
         return best_of(where, _steps(fall), len(rows))
@@ -78,7 +82,7 @@ class ScarcityDescent(FirstFit):
     def pick_devices(self, row: int, shape: Shape) -> tuple[int, ...]:
         if not shape.is_shared:
             return lowest_free(self.nodes, row, shape)
-        if not self._demand:
+        if not self._seen:
             return super().pick_devices(row, shape)
         _, device, fall = self._learned().falls(np.array([row], dtype=np.intp), shape)
         return (int(device[_steps(fall).argmax()]),)
@@ -86,13 +90,11 @@ class ScarcityDescent(FirstFit):
     def _learned(self) -> Potential:
         """The potential, made anew from the mix and the room of now where it is out of date."""
         if self._value is None:
-            mix = heaviest_mix(self._demand, COVERED)
+            mix = heaviest_mix(self._seen, 1.0)
             usable = _Usable(mix)
             self._value = Potential(self.nodes, mix, usable)
             room = self._value.room(np.arange(len(self.nodes), dtype=np.intp))
-            total = usable.of(*room).sum(axis=0)
-            weight = mix.share / np.maximum(total, LEAST_ROOM_MILLI)
-            usable.weight = weight / weight.sum()
+            usable.weigh(usable.fed(*room).sum(axis=0))
         return self._value
 
 
@@ -100,17 +102,25 @@ class _Usable:
     """V(n) for a mix, from what its shapes could use of a node."""
 
     def __init__(self, mix: Mix) -> None:
-        self.weight: Floats = mix.share
-        self._milli_per_core = mix.num * mix.milli / np.maximum(mix.cpu, 1)
+        asked = mix.num * mix.milli
+        self._common: Floats = COMMON_PART * mix.share
+        self._demand: Floats = mix.share * np.sqrt(asked)
+        self._weight = self._demand
+        self._milli_per_core = asked / np.maximum(mix.cpu, 1)
 
-    def of(self, cpu: Ints, hosts: Flags, idle: Ints) -> Floats:
+    def weigh(self, room: Floats) -> None:
+        """Take the shapes' scarcity from how much room there is for each, (M,)."""
+        weight = np.where(room > 0, self._demand / np.maximum(room, LEAST_ROOM_MILLI), 0.0)
+        self._weight = weight / max(weight.sum(), TINY)
+
+    def fed(self, cpu: Ints, hosts: Flags, idle: Ints) -> Floats:
         """(T, M): u_m of each node."""
         return np.where(hosts, np.minimum(idle, cpu[:, None] * self._milli_per_core), 0.0)
 
     def __call__(self, rows: Rows, cpu: Ints, hosts: Flags, idle: Ints) -> Floats:
-        part = self.of(cpu, hosts, idle) / REFERENCE_MILLI
-        value: Floats = (part**POWER) @ self.weight
-        return value * (REFERENCE_MILLI / POWER)
+        scarce: Floats = (self.fed(cpu, hosts, idle) / REFERENCE_MILLI) ** POWER @ self._weight
+        common: Floats = np.where(hosts, idle, 0) @ self._common
+        return scarce * (REFERENCE_MILLI / POWER) + common
 
 
 def _steps(fall: Floats) -> Floats:

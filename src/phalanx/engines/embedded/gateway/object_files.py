@@ -33,6 +33,9 @@ class ObjectFiles:
             if leftover.endswith(_PART):  # of a gateway that was killed
                 self.discard(leftover.removesuffix(_PART))
 
+    def _place(self, on_disk: bool) -> int:
+        return self._spill if on_disk else self._shared
+
     def open(self, name: str) -> int:
         """A descriptor of an object's file. Raises FileNotFoundError."""
         assert is_object_name(name)
@@ -50,33 +53,35 @@ class ObjectFiles:
             return False
         return True
 
-    def begin(self, name: str, size: int) -> mmap.mmap | None:
+    def begin(self, name: str, size: int, on_disk: bool = False) -> mmap.mmap | None:
         """A new file of `size` bytes that is not an object yet, mapped; None when it has none.
 
         Its memory is there when this returns; OSError (ENOSPC) when there is not so much.
         """
         assert is_object_name(name)
-        free = os.statvfs(self._shared)
+        place = self._place(on_disk)
+        free = os.statvfs(place)
         if size > free.f_bavail * free.f_frsize:
             # Said before the attempt: that would take all there is before it fails.
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        fd = os.open(name + _PART, _CREATE, 0o600, dir_fd=self._shared)
+        fd = os.open(name + _PART, _CREATE, 0o600, dir_fd=place)
         try:
             if not size:
                 return None
             os.posix_fallocate(fd, 0, size)
             return mmap.mmap(fd, size)
         except OSError:
-            self.discard(name)
+            self.discard(name, on_disk)
             raise
         finally:
             os.close(fd)
 
-    def seal(self, name: str) -> None:
+    def seal(self, name: str, on_disk: bool = False) -> None:
         """What was begun is the object now."""
-        os.rename(name + _PART, name, src_dir_fd=self._shared, dst_dir_fd=self._shared)
+        place = self._place(on_disk)
+        os.rename(name + _PART, name, src_dir_fd=place, dst_dir_fd=place)
 
-    def discard(self, name: str) -> None:
+    def discard(self, name: str, on_disk: bool = False) -> None:
         """Delete what was begun."""
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(name + _PART, dir_fd=self._shared)
+            os.unlink(name + _PART, dir_fd=self._place(on_disk))

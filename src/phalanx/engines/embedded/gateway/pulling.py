@@ -1,4 +1,4 @@
-"""Objects of other nodes into this node's shared memory, in chunks over several connections."""
+"""Objects of other nodes into this node's files of objects, in chunks over several connections."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ class _Transfer:
     def __init__(self, pull: Pull) -> None:
         self.name = pull.name
         self.size = pull.size
+        self.on_disk = pull.on_disk
         self.began = time.monotonic()
         self.nodes = deque(dict.fromkeys(bytes.fromhex(node) for node in pull.nodes))
         self.untaken = 0
@@ -123,9 +124,9 @@ class Pulling:
             if self._files.has(transfer.name):
                 self._end(transfer, was_begun=False)
                 return
-            transfer.mapping = self._files.begin(transfer.name, transfer.size)
+            transfer.mapping = self._files.begin(transfer.name, transfer.size, transfer.on_disk)
         except OSError as error:
-            transfer.fail(_no_room(transfer.size, error))
+            transfer.fail(_no_room(transfer, error))
             self._end(transfer, was_begun=False)
             return
         if transfer.mapping is not None:
@@ -192,25 +193,26 @@ class Pulling:
             transfer.mapping.close()
         reason, size = transfer.failure, 0
         if was_begun and reason:
-            self._files.discard(transfer.name)
+            self._files.discard(transfer.name, transfer.on_disk)
         elif was_begun:
             size = transfer.size
             try:
-                self._files.seal(transfer.name)
+                self._files.seal(transfer.name, transfer.on_disk)
             except OSError as error:
-                reason = f"the session's shared memory is gone: {error.strerror}"
+                reason = f"the session's directory of objects is gone: {error.strerror}"
         with self._lock:
             del self._transfers[transfer.name]
         seconds = time.monotonic() - transfer.began
         self._report(Pulled(transfer.name, not reason, reason, size, seconds))
 
 
-def _no_room(size: int, error: OSError) -> str:
+def _no_room(transfer: _Transfer, error: OSError) -> str:
+    place = "directory of spilled objects" if transfer.on_disk else "shared memory"
     if error.errno != errno.ENOSPC:
-        return f"no file of {size} bytes in this node's shared memory: {error.strerror}"
+        return f"no file of {transfer.size} bytes in this node's {place}: {error.strerror}"
+    remedy = "free space there" if transfer.on_disk else "raise object_store_memory"
     return (
-        f"{size} bytes do not fit into this node's shared memory. Free references or raise "
-        "object_store_memory."
+        f"{transfer.size} bytes do not fit into this node's {place}. Free references or {remedy}."
     )
 
 
