@@ -199,6 +199,14 @@ def test_a_wrong_line_is_named(tmp_path: Path) -> None:
     assert f"{pods}, line 3: cpu_milli is -5; it must be 0 or more" in result.stderr
 
 
+def test_nodes_without_gpus_are_told_of(tmp_path: Path) -> None:
+    options = small(tmp_path)
+    Path(options[2]).write_text("sn,cpu_milli,memory_mib,gpu,model\na,8000,100,0,\n")
+    result = CliRunner().invoke(app, [*options, "--policy", "fgd"])
+    assert result.exit_code == 2
+    assert "the nodes have no GPU" in result.stderr
+
+
 def timed(tmp_path: Path, *rows: str) -> list[str]:
     """One node with one GPU and jobs by row, as options of the command."""
     nodes, jobs = tmp_path / "n.csv", tmp_path / "j.csv"

@@ -208,7 +208,7 @@ class ActorClass(Generic[T]):
             "hold": hold,
             "environment": environment_of(engine, options),
             "strategy": strategy,
-            "priority": options.get("priority") or 0,
+            "priority": engine.priority if (own := options.get("priority")) is None else own,
             "handle": msgspec.msgpack.encode(shape),
             "get_if_exists": bool(options.get("get_if_exists")),
         }

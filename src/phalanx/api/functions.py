@@ -159,8 +159,8 @@ class RemoteFunction(Generic[P, R]):
             resources=tuple(sorted(resources.items())),
             environment=environment_of(engine, options),
             strategy=encode_strategy(strategy),
-            queue=options.get("queue") or "",
-            priority=options.get("priority") or 0,
+            queue=options.get("queue") or engine.queue,
+            priority=engine.priority if (chosen := options.get("priority")) is None else chosen,
             single=timeout_s is not None or record.max_calls > 0,
             each=strategy.get("name") == "SPREAD",
         )

@@ -183,13 +183,13 @@ def _create(
     if not needs:
         raise ValueError("A gang's members hold something: give num_cpus above 0, or resources.")
     group = os.urandom(14) + engine.runtime.process_id[12:]
-    priority = gang.priority if gang.priority is not None else options.get("priority")
+    chosen = (gang.priority, options.get("priority"), engine.priority)
     answer = engine.request(
         "batch.create_gang",
         group=group,
         name=name,
-        queue=gang.queue or options.get("queue") or DEFAULT_QUEUE,
-        priority=priority or 0,
+        queue=gang.queue or options.get("queue") or engine.queue or DEFAULT_QUEUE,
+        priority=next(one for one in chosen if one is not None),
         needs=[needs] * gang.members,
         least=gang.least,
         topology=gang.topology or "",

@@ -13,9 +13,18 @@ from typing import Any
 import msgspec
 
 from phalanx.api.session import engine_or_start
+from phalanx.engines.embedded.engine import current
 from phalanx.errors import GetTimeoutError
 from phalanx.model.jobs import states as st
-from phalanx.model.jobs.spec import DEFAULT_GRACE_S, JobSpec, Policy, Process, TaskGroup, Template
+from phalanx.model.jobs.spec import (
+    DEFAULT_GRACE_S,
+    DEFAULT_QUEUE,
+    JobSpec,
+    Policy,
+    Process,
+    TaskGroup,
+    Template,
+)
 from phalanx.model.options import required_resources
 
 MEMBER = "worker"
@@ -30,8 +39,8 @@ def Job(
     name: str | None = None,
     members: int = 1,
     min_members: int | None = None,
-    queue: str = "default",
-    priority: int = 0,
+    queue: str | None = None,
+    priority: int | None = None,
     num_cpus: float = 1,
     num_gpus: float = 0,
     memory: float | None = None,
@@ -51,7 +60,7 @@ def Job(
     runs in `working_dir` (default: the current directory, which its node must have) with the
     rendezvous of torchrun in its environment. `time_limit_s` ends a member that runs longer;
     `grace_s` lies between SIGTERM and SIGKILL; `ttl_s` after its end the job is forgotten. Raises
-    ValueError for what cannot be.
+    ValueError for what cannot be. `queue` and `priority` default to those of `init`.
     """
     from phalanx.manifests.names import label_fault
 
@@ -78,17 +87,18 @@ def Job(
         min_available=least,
         template=Template(processes=(process,), grace_s=grace_s, time_limit_s=time_limit_s),
     )
+    engine = current()
     again = Policy(action=st.RESTART_JOB, events=(st.POD_FAILED, st.POD_EVICTED))
     return JobSpec(
         name=name,
-        queue=queue,
+        queue=queue or (engine.queue if engine else "") or DEFAULT_QUEUE,
         groups=(group,),
         min_available=least,
         policies=(again,),
         plugins=tuple((plugin, tuple(words)) for plugin, words in (plugins or {}).items()),
         max_retry=max_retries,
         ttl_s=ttl_s,
-        priority=priority,
+        priority=priority if priority is not None else engine.priority if engine else 0,
     )
 
 

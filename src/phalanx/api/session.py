@@ -86,6 +86,8 @@ def init(
     namespace: str | None = None,
     runtime_env: dict[str, Any] | None = None,
     topology: str | None = None,
+    queue: str | None = None,
+    priority: int = 0,
     **options: Any,
 ) -> RuntimeHandle:
     """Connect to a cluster that runs on this machine, or start Phalanx here.
@@ -97,9 +99,11 @@ def init(
     Amounts default to what the machine has. `object_store_memory` is in bytes (default: 30 % of
     free memory, and what shared memory holds). `topology` says how the GPUs are wired, so that
     several of one task are close: the name of a known machine such as "dgx_h100", or the text of
-    `nvidia-smi topo -m`; real GPUs are asked. Raises RuntimeError
-    when it is running already, unless `ignore_reinit_error`; ValueError and TypeError for
-    arguments that cannot be.
+    `nvidia-smi topo -m`; real GPUs are asked. What this driver starts is charged to `queue`, by
+    whose weight it shares nodes with drivers of other queues, and has `priority`, unless it says
+    otherwise; a runtime of its own makes the queue if there is none. Raises RuntimeError when it
+    is running already, unless `ignore_reinit_error`; QueueUnavailableError for a queue that takes
+    no work; ValueError and TypeError for arguments that cannot be.
     """
     with _lock:
         engine = current()
@@ -118,10 +122,14 @@ def init(
         found = find_node(address, options.get("_temp_dir"))
         check_amounts(num_cpus, num_gpus, resources, labels, object_store_memory)
         _check_namespace(namespace)
-        check_task_options({"runtime_env": runtime_env})
+        check_task_options({"runtime_env": runtime_env, "queue": queue, "priority": priority})
         hook = _hook(runtime_env, options.get("logging_config"))
         job = JobOptions(
-            namespace=namespace or str(uuid.uuid4()), log_to_driver=log_to_driver, hook=hook
+            namespace=namespace or str(uuid.uuid4()),
+            log_to_driver=log_to_driver,
+            hook=hook,
+            queue=queue or "",
+            priority=priority,
         )
         if found is not None:
             _check_connecting(num_cpus, num_gpus, resources, labels, object_store_memory)
@@ -145,12 +153,20 @@ def init(
             topology=amounts.topology,
         )
         engine = EmbeddedEngine.start(start, job, _print_log, _print_warning)
-        return _begin(engine, runtime_env)
+        return _begin(engine, runtime_env, found_none=True)
 
 
-def _begin(engine: EmbeddedEngine, runtime_env: dict[str, Any] | None) -> RuntimeHandle:
+def _begin(
+    engine: EmbeddedEngine, runtime_env: dict[str, Any] | None, found_none: bool = False
+) -> RuntimeHandle:
     engine.default_env = dict(runtime_env or {})
     set_current(engine)
+    if engine.queue:
+        try:
+            engine.request("batch.admit", name=engine.queue, makes=found_none)
+        except BaseException:
+            shutdown()
+            raise
     return _handle(engine)
 
 

@@ -13,6 +13,7 @@ GROUPS = (
     "scheduling",
     "store",
     "transfer",
+    "gangs",
     "simulator",
     "day",
     "all",

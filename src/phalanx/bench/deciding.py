@@ -23,6 +23,7 @@ MODULES = {
     "scheduling": "phalanx.bench.spilling",
     "transfer": "phalanx.bench.transfer",
     "store": "phalanx.bench.store",
+    "gangs": "phalanx.bench.gangs",
     "simulator": "phalanx.sim.benchmark",
     "day": "phalanx.sim.timed.benchmark",
 }

@@ -31,6 +31,8 @@ class ActorRecord(msgspec.Struct, kw_only=True, eq=False):
     owner: bytes
     job: bytes
     creation: bytes
+    files: list[str] = []
+    """Files in shared memory that its making reads: they stay while it may be made again."""
     class_name: str
     name: str = ""
     namespace: str = ""
@@ -104,7 +106,7 @@ class ActorTable:
         if known is not None:
             if known.state != DEPENDENCIES_UNREADY:
                 return  # it was killed before its arguments came
-            known.creation = record.creation
+            known.creation, known.files = record.creation, record.files
             self._move(known, PENDING_CREATION)
             self._effects.place_actor(known)
             return

@@ -15,6 +15,7 @@ import msgspec
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.bundles import BundlePool
 from phalanx.node.group_places import GroupPlaces
+from phalanx.node.queue_shares import QueueShares
 from phalanx.node.surroundings import Effects, Elsewhere, Nobody
 from phalanx.node.workers import WorkerPool, WorkerRecord
 from phalanx.policies.labels import condition
@@ -42,6 +43,7 @@ class Demand(msgspec.Struct, kw_only=True, eq=False):
     job: bytes = b""
     environment: bytes = b""
     priority: int = 0
+    queue: str = ""
     group: tuple[bytes, int] | None = None
     """(placement group, bundle index or -1)."""
     actor: bytes = b""
@@ -106,6 +108,7 @@ class LeaseMachine:
         self._held: dict[tuple[bytes, int], int] = {}
         self._made: dict[tuple[bytes, int], int] = {}
         """Grants so far to each owner's class."""
+        self.shares = QueueShares()
         self._starts_held_until = 0.0
         self._count = 0
         self._order = 0
@@ -205,10 +208,19 @@ class LeaseMachine:
                 self._make_due(demand, now)
 
     def _in_order(self) -> list[Demand]:
-        held = self._held
+        held, demands = self._held, self._demands.values()
+        shares = dict.fromkeys((d.queue for d in demands), 0.0)
+        if len(shares) > 1:
+            total = self.resources.total_units()
+            shares = {queue: self.shares.of(queue, total) for queue in shares}
         return sorted(
-            self._demands.values(),
-            key=lambda d: (-d.priority, held.get((d.owner, d.scheduling_class), 0), d.order),
+            demands,
+            key=lambda d: (
+                -d.priority,
+                shares[d.queue],
+                held.get((d.owner, d.scheduling_class), 0),
+                d.order,
+            ),
         )
 
     def _remove(self, demand: Demand) -> None:
@@ -289,6 +301,8 @@ class LeaseMachine:
             key = (demand.owner, demand.scheduling_class)
             self._held[key] = self._held.get(key, 0) + 1
             self._made[key] = self._made.get(key, 0) + 1
+            if demand.group is None:
+                self.shares.take(demand.queue, demand.hold)
             worker.lease = lease.number
             if worker.is_ready:
                 self._grant(lease, now)
@@ -314,6 +328,10 @@ class LeaseMachine:
             fairer = share > held + 1 or held == 0 or is_long
             if victim.priority > demand.priority:
                 continue
+            if victim.queue != demand.queue:
+                total = self.resources.total_units()
+                gives = (victim.queue, victim.hold)
+                fairer = self.shares.may_take(demand.queue, demand.hold, *gives, total)
             if victim.priority == demand.priority and not fairer:
                 continue
             rank = (victim.priority, -share, -lease.number)
@@ -387,6 +405,8 @@ class LeaseMachine:
         self._held[key] -= 1
         if not self._held[key]:
             del self._held[key]
+        if lease.demand.group is None:
+            self.shares.give_back(lease.demand.queue, lease.demand.hold)
         lease.worker.lease = 0
         if not lease.is_blocked:
             lease.pool.release(lease.cpus)

@@ -59,6 +59,10 @@ class StoreLedger:
         """`process` owns an object that another one wrote."""
         self._claimed[name] = process
 
+    def owners(self) -> set[bytes]:
+        """Who owns objects that another process wrote."""
+        return set(self._claimed.values())
+
     def owned(self, process: bytes, written: list[str]) -> list[str]:
         """Objects of `process`: those it claimed, and of `written` those that nobody did."""
         claimed = [name for name, owner in self._claimed.items() if owner == process]

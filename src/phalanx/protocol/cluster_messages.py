@@ -152,10 +152,13 @@ class ProcessEnded(msgspec.Struct, array_like=True, tag=82):
 
 
 class JobEnded(msgspec.Struct, array_like=True, tag=83):
-    """Control to nodes: end the job's workers but those of detached actors."""
+    """Control to nodes: end the job's workers but those of detached actors, and its driver's
+    objects but the files from which those actors are made again."""
 
     job: bytes
     keep: list[bytes]
+    driver: bytes
+    files: list[str]
 
 
 class JobKnown(msgspec.Struct, array_like=True, tag=84):
@@ -171,6 +174,8 @@ class JobKnown(msgspec.Struct, array_like=True, tag=84):
     namespace: str
     hook: bytes
     log_to_driver: bool
+    queue: str = ""
+    priority: int = 0
 
 
 class EnvironmentKnown(msgspec.Struct, array_like=True, tag=85):
@@ -374,6 +379,12 @@ class LogRead(msgspec.Struct, array_like=True, tag=106):
     size: int
 
 
+class QueueWeights(msgspec.Struct, array_like=True, tag=107):
+    """Control to nodes: what ordinary tasks of each queue weigh, where that is not 1."""
+
+    weights: dict[str, float]
+
+
 ClusterMessage = (
     Via
     | Ask
@@ -412,4 +423,5 @@ ClusterMessage = (
     | ForgetJob
     | ReadLog
     | LogRead
+    | QueueWeights
 )

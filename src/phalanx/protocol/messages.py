@@ -429,6 +429,8 @@ class JobSetup(msgspec.Struct, array_like=True, tag=53):
     environment: dict[str, str] = {}
     namespace: str = ""
     hook: bytes = b""
+    queue: str = ""
+    priority: int = 0
 
 
 class Events(msgspec.Struct, array_like=True, tag=54):

@@ -106,6 +106,10 @@ class NodeResources:
         """What is free of each resource that the node has; never below zero."""
         return {name: from_units(max(0, self._free(name))) for name in self._total}
 
+    def total_units(self) -> Mapping[str, int]:
+        """The same as `total`, in units of 1/10000."""
+        return self._total
+
     def total(self) -> dict[str, float]:
         """What the node has of each resource; a resource set to zero is not named."""
         return {name: from_units(units) for name, units in self._total.items()}

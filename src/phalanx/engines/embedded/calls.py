@@ -30,6 +30,7 @@ from phalanx.owner.actors import ActorClient, PendingCall
 from phalanx.owner.reaching import Reaching
 from phalanx.protocol.messages import (
     FAILED,
+    SHARED,
     ActorUnreferenced,
     ActorUpdate,
     Call,
@@ -121,7 +122,7 @@ class Calls:
         for waiting in missing:
             runtime_wait(runtime, waiting)
         with runtime.lock:
-            fields["creation"] = self._encode(creation, inputs)
+            fields |= self._encode(creation, inputs)
         answer = runtime.request("register_actor", **fields)
         if answer["existed"]:
             if ref is not None:
@@ -147,16 +148,18 @@ class Calls:
                 client.dead()
                 self._runtime.tell("kill_actor", actor=client.actor, no_restart=True)
                 return
-        fields["creation"] = self._encode(creation, inputs)
-        self._runtime.tell("register_actor", **fields)
+        self._runtime.tell("register_actor", **fields, **self._encode(creation, inputs))
 
-    def _encode(self, creation: Creation, inputs: list[ObjectRef[Any]] | None) -> bytes:
+    def _encode(self, creation: Creation, inputs: list[ObjectRef[Any]] | None) -> dict[str, Any]:
+        """What the control store keeps of it: how it is made, and from which files."""
         values = self._runtime.values
         for ref in inputs or ():
             values.export(ref)  # the actor may have to ask for it again
         creation.inputs = [values.for_sending(ref) for ref in inputs or ()]
         creation.sources = [(ref._owner, ref._number) for ref in inputs or ()]
-        return msgspec.msgpack.encode(creation)
+        large = [v for v in (creation.args, *creation.inputs) if type(v) is Value]
+        files = [value.data.decode() for value in large if value.kind == SHARED]
+        return {"creation": msgspec.msgpack.encode(creation), "files": files}
 
     def _when_ready(
         self,

@@ -52,6 +52,8 @@ class JobOptions(msgspec.Struct, kw_only=True):
     namespace: str
     log_to_driver: bool = True
     hook: bytes = b""
+    queue: str = ""
+    priority: int = 0
 
 
 class EmbeddedEngine:
@@ -61,6 +63,9 @@ class EmbeddedEngine:
         self.runtime = runtime
         self._process = process
         self.namespace = ""
+        self.queue = ""
+        """The queue that this job's work is charged to, unless it says otherwise."""
+        self.priority = 0
         self.address = ""
         """HOST:PORT of the cluster's head; empty for a cluster of one machine."""
         self.default_env: dict[str, Any] = {}
@@ -145,6 +150,7 @@ class EmbeddedEngine:
         interrupts.guard()
         engine = cls(runtime, process)
         engine.namespace = job.namespace
+        engine.queue, engine.priority = job.queue, job.priority
         engine.address = introduced["address"]
         return engine
 
@@ -324,6 +330,8 @@ def _introduce(node: Connection, job: JobOptions) -> dict[str, Any]:
         "namespace": job.namespace,
         "log_to_driver": job.log_to_driver,
         "hook": job.hook,
+        "queue": job.queue,
+        "priority": job.priority,
     }
     node.send(Request(1, "register_driver", args))
     deadline = time.monotonic() + START_TIMEOUT_S

@@ -172,6 +172,7 @@ class WorkerExecutor:
         engine = engines.current()
         assert engine is not None
         engine.namespace = message.namespace
+        engine.queue, engine.priority = message.queue, message.priority
         environment = engine.default_env
         with contextlib.suppress(OSError):
             os.chdir(environment.get("working_dir") or message.directory)

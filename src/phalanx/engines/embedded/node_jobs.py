@@ -45,6 +45,8 @@ class NodeJobs:
                 args["namespace"],
                 args.get("hook", b""),
                 args["log_to_driver"],
+                args.get("queue", ""),
+                args.get("priority", 0),
             )
             self.known[job] = known
             self._shell.control.tell(known)
@@ -89,7 +91,18 @@ class NodeJobs:
         if known is None or worker in self._set_up:
             return
         self._set_up.add(worker)
-        connection.send(JobSetup(job, known.path, known.directory, {}, known.namespace, known.hook))
+        connection.send(
+            JobSetup(
+                job,
+                known.path,
+                known.directory,
+                {},
+                known.namespace,
+                known.hook,
+                known.queue,
+                known.priority,
+            )
+        )
 
     def worker_gone(self, worker: bytes) -> None:
         """A worker has ended."""

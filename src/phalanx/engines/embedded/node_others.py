@@ -199,15 +199,20 @@ class OtherNodes:
             case EnvironmentKnown():
                 self._shell.jobs.environments[message.key] = message.variables
             case ProcessEnded():
-                self._shell.peers.pop(message.process, None)
-                self._shell.leases.owner_gone(message.process, self._shell.clock())
-                self._shell.store.process_gone(message.process)
+                self._process_ended(message)
             case CopyMade():
                 self._shell.store.copy_made(message.name, connection.peer[:PREFIX_BYTES])
             case Dropped():
                 self._shell.store.copy_dropped(message.name)
             case _:
                 self._shell.loop.lose(connection)
+
+    def _process_ended(self, message: ProcessEnded) -> None:
+        self._shell.peers.pop(message.process, None)
+        self._shell.leases.owner_gone(message.process, self._shell.clock())
+        self._shell.store.process_gone(message.process)
+        if not message.is_driver:  # else the control store says which objects stay
+            self._shell.store.owner_gone(message.process)
 
     def _for_ours(self, prefix: bytes, process: bytes, message: Any) -> None:
         """What another node says to a process of this one."""
@@ -273,7 +278,7 @@ class OtherNodes:
             key,
             strategy,
             demand.priority,
-            "",
+            demand.queue,
             seen,
         )
         self._tell(prefix, demand.owner, wanted)
@@ -300,13 +305,13 @@ class OtherNodes:
         prefix, granted, _ = self._borrowed.pop(number)
         del self._number_of[prefix, granted.lease]
 
-    def process_gone(self, process: bytes) -> None:
+    def process_gone(self, process: bytes, is_driver: bool) -> None:
         """A process of this node ended: every node that may know it learns that."""
         for number, (_, _, owner) in list(self._borrowed.items()):
             if owner == process:
                 self._forget(number)
         for prefix in list(self._out):
-            self.send(prefix, ProcessEnded(process, False))
+            self.send(prefix, ProcessEnded(process, is_driver))
 
     def pass_on(self, name_or_process: bytes, process: bytes, message: Any) -> bool:
         """Send to the node that these bytes begin with, if it is another; whether it is."""

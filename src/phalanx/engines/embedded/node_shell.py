@@ -48,6 +48,7 @@ from phalanx.protocol.cluster_messages import (
     PlaceActor,
     Prefetch,
     ProcessEnded,
+    QueueWeights,
     SetTotals,
     TellEvents,
     Via,
@@ -180,7 +181,7 @@ class NodeShell:
         """A driver or worker of this node has ended: what it had goes."""
         self.leases.owner_gone(process, now)
         self.spilling.owner_gone(process)
-        self.others.process_gone(process)
+        self.others.process_gone(process, is_driver)
         self.control.tell(ProcessEnded(process, is_driver))
         self.store.process_gone(process)
 
@@ -330,12 +331,15 @@ class NodeShell:
                 self.jobs.environments[message.key] = message.variables
             case JobEnded():
                 self.jobs.ended(message.job, set(message.keep))
+                self.store.owner_gone(message.driver, message.files)
             case _ if isinstance(message, OF_GROUPS):
                 self.groups.on_control(message)
             case _ if isinstance(message, OF_MEMBERS):
                 self.members.on_control(message)
             case SetTotals():
                 self.leases.set_totals(message.totals, time.monotonic())
+            case QueueWeights():
+                self.leases.shares.weights = message.weights
             case TellEvents():
                 self.control.report(EventsTold(message.number, self.happened.ring.rows()))
 
@@ -373,6 +377,7 @@ class NodeShell:
             job=peer[12:],
             environment=message.environment,
             priority=message.priority,
+            queue=message.queue,
             group=None if group is None else (bytes.fromhex(group), strategy.get("bundle", -1)),
             strategy=strategy,
             seen=message.seen,

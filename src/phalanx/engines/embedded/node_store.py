@@ -7,6 +7,7 @@ import contextlib
 import errno
 import os
 import shutil
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from phalanx.errors import ObjectStoreFullError, OutOfDiskError
@@ -204,15 +205,29 @@ class NodeStore:
             self._shell.others.send(holder, Dropped(name, 0))
 
     def node_gone(self, prefix: bytes) -> None:
-        """A node died: its copies are gone. Copies of its objects stay while they are of use."""
+        """A node died: its copies are gone, and what its workers owned here. Copies of its
+        objects stay while they are of use; its drivers' jobs end by themselves."""
         for holders in self._holders.values():
             holders.discard(prefix)
+        drivers = {known.driver for known in self._shell.jobs.known.values()}
+        for owner in self.ledger.owners() - drivers:
+            if owner[:PREFIX_BYTES] == prefix:
+                self.owner_gone(owner)
 
     def process_gone(self, process: bytes) -> None:
         """A process ended."""
         self.ledger.process_gone(process)
         for worker in list(self._unsettled):
             self.settled(worker, process)
+
+    def owner_gone(self, owner: bytes, kept: Collection[str] = ()) -> None:
+        """An owner has ended that nobody reads from any more, a driver or a worker of another
+        node: what it has here goes, but for what is `kept`."""
+        is_ours = owner[:PREFIX_BYTES] == self._shell.prefix
+        written = self._written_by(owner) if is_ours else []  # else those are copies
+        for name in self.ledger.owned(owner, written):
+            if name not in kept:
+                self._end(name, owner)
 
     def worker_gone(self, worker: bytes, readers: set[bytes]) -> None:
         """A worker ended: its objects go once `readers` have read all that it sent them."""
@@ -228,11 +243,16 @@ class NodeStore:
         if readers:
             return
         del self._unsettled[worker]
+        for name in self.ledger.owned(worker, self._written_by(worker)):
+            self._end(name, worker)
+
+    def _written_by(self, process: bytes) -> list[str]:
         session = self._shell.session
-        prefix = f"{worker.hex()}-"
+        prefix = f"{process.hex()}-"
         places = (session.shared, session.spill)
-        written = [n for place in places for n in os.listdir(place) if n.startswith(prefix)]
-        for name in self.ledger.owned(worker, written):
-            self.ledger.dropped(name, 0, worker)
-            self._tell_holders(name)
-            self._unlink(name)
+        return [n for place in places for n in os.listdir(place) if n.startswith(prefix)]
+
+    def _end(self, name: str, owner: bytes) -> None:
+        self.ledger.dropped(name, 0, owner)
+        self._tell_holders(name)
+        self._unlink(name)

@@ -14,6 +14,7 @@ from phalanx.policies.fragmentation.mix import typical_mix
 from phalanx.policies.fragmentation.nodes import Floats, Ints
 from phalanx.policies.fragmentation.placer import Placer
 from phalanx.sim.arrival.workload import Workload
+from phalanx.sim.timed import WorkloadError
 
 PROGRESS_EVERY = 256
 """Arrivals between two reports of progress."""
@@ -76,12 +77,12 @@ def run_arrivals(
     """Place the pods of `workload` in order of their arrival; one without room is dropped.
 
     `seed` is the one that the workload was drawn from; it is only noted. `progress` is told how
-    many of how many have arrived. Raises UnknownPolicyError, and ValueError without any GPU.
+    many of how many have arrived. Raises UnknownPolicyError, and WorkloadError without any GPU.
     """
     nodes = workload.fresh_nodes()
     capacity = nodes.capacity_milli
     if not capacity:
-        raise ValueError("the nodes have no GPU; the arrival experiment measures GPUs")
+        raise WorkloadError("the nodes have no GPU; the arrival experiment measures GPUs")
     made = maker_of(policy)(nodes, workload.past, workload.draws)
     placer = Placer(nodes, made)
     measure = Fragmentation(nodes, typical_mix(workload.past))

@@ -241,7 +241,7 @@ class SimNode:
         """A driver or worker of this node has ended: what it had goes."""
         self.leases.owner_gone(process, now)
         self.spilling.owner_gone(process)
-        self.others.process_gone(process)
+        self.others.process_gone(process, is_driver)
         self.control.tell(ProcessEnded(process, is_driver))
 
     def plan_soon(self) -> None:

@@ -103,6 +103,8 @@ class ActorShell:
     def publish(self, record: ActorRecord, watchers: list[bytes]) -> None:
         """See ActorEffects."""
         self._shell.books.put_actor(record)
+        if record.state == DEAD and record.detached:
+            self._shell.jobs.actor_gone(record.job)
         update = ActorUpdate(
             record.actor,
             record.state,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from phalanx.control.actors import ActorRecord
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.model.lifecycle import DEAD
 from phalanx.protocol.cluster_messages import EnvironmentKnown, JobEnded, JobKnown
@@ -70,10 +71,22 @@ class JobShell:
         if job in self._ended:
             return
         self._ended[job] = time.time()
+        self._end(job, driver, self._detached(job))
+
+    def actor_gone(self, job: bytes) -> None:
+        """A detached actor is dead: the last one of an ended job takes what is left of it."""
+        known = self._known.get(job)
+        if job in self._ended and known is not None and not self._detached(job):
+            self._end(job, known.driver, [])
+
+    def _detached(self, job: bytes) -> list[ActorRecord]:
         actors = self._shell.actor_table.all()
-        keep = [a.worker for a in actors if a.job == job and a.detached and a.state != DEAD]
-        self._shell.broadcast(JobEnded(job, keep))
-        if not any(a.job == job and a.detached and a.state != DEAD for a in actors):
+        return [a for a in actors if a.job == job and a.detached and a.state != DEAD]
+
+    def _end(self, job: bytes, driver: bytes, stay: list[ActorRecord]) -> None:
+        files = [name for actor in stay for name in actor.files]
+        self._shell.broadcast(JobEnded(job, [actor.worker for actor in stay], driver, files))
+        if not stay:
             self._known.pop(job, None)
             self._shell.books.drop_job(job)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import msgspec
@@ -55,9 +56,15 @@ class Asking:
         return found
 
     def _find(self, name: str) -> Gang | None:
-        full = name if "/" in name else f"default/{name}"
-        gangs = self._cycles.ledger.gangs.values()
-        return next((g for g in gangs if g.uid == full or g.group.hex() == name), None)
+        ledger = self._cycles.ledger
+        with contextlib.suppress(ValueError):
+            found = ledger.gangs.get(bytes.fromhex(name))
+            if found is not None:
+                return found
+        namespace, _, own = name.rpartition("/")
+        known = ((g.namespace, g.name, g) for g in ledger.gangs.values())
+        wanted = (namespace or "default", own)
+        return next((gang for space, word, gang in known if (space, word) == wanted), None)
 
     def _position(self, gang: Gang) -> int:
         """1 for the first that waits in its queue: by priority, then by age."""

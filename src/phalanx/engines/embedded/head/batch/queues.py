@@ -125,6 +125,11 @@ class Queues:
         if record is not None and record.state == "Closing":
             self._count(record)
 
+    def weights(self) -> dict[str, float]:
+        """What each queue weighs, where that is not 1."""
+        found = self.table.all()
+        return {q.name: float(q.spec.weight) for q in found if q.spec.weight != 1}
+
     # ---- scheduling --------------------------------------------------------------------------
 
     def specs(self, busy: Collection[str], total: Mapping[str, float]) -> list[QueueSpec]:

@@ -20,7 +20,7 @@ from phalanx.engines.embedded.head.batch.jobs import Jobs
 from phalanx.engines.embedded.head.batch.logs import Logs
 from phalanx.engines.embedded.head.batch.placing import Placing
 from phalanx.engines.embedded.head.batch.queues import Queues
-from phalanx.protocol.cluster_messages import Ask, MemberNews
+from phalanx.protocol.cluster_messages import Ask, MemberNews, QueueWeights
 
 if TYPE_CHECKING:
     from phalanx.engines.embedded.head.shell import ControlShell
@@ -31,6 +31,7 @@ class BatchShell:
 
     def __init__(self, shell: ControlShell) -> None:
         self._shell = shell
+        self._told_weights: dict[str, float] = {}
         self.queues = Queues(shell.books, self._queues_changed, self._counts, shell.wall)
         self.cycles = Cycles(shell, self.queues, self._apply)
         self.ledger = self.cycles.ledger
@@ -48,6 +49,7 @@ class BatchShell:
             "close_queue": lambda ask, name: self.queues.close(name),
             "delete_queue": lambda ask, name: self.queues.delete(name),
             "queues": lambda ask, name=None: self.queues.rows(name),
+            "admit": lambda ask, name, makes=False: self._admit(name, makes),
             "create_gang": self._create_gang,
             "end_members": self._end_members,
             "gangs": lambda ask: self.rows(),
@@ -66,6 +68,12 @@ class BatchShell:
         if method is None:
             raise ValueError(f"the control store knows no request {ask.method!r}")
         return method(ask, **ask.args)
+
+    def _admit(self, name: str, makes: bool) -> None:
+        """Raises QueueUnavailableError unless a queue takes work; `makes` it if there is none."""
+        if makes and self.queues.table.get(name) is None:
+            self.queues.create(name, {})
+        self.queues.admit(name)
 
     def _create_gang(self, ask: Ask, group: bytes, **fields: Any) -> dict[str, Any]:
         """A new gang. Raises QueueUnavailableError and GangInfeasibleError."""
@@ -152,6 +160,16 @@ class BatchShell:
 
     def _queues_changed(self, anew: bool) -> None:
         self.cycles.queues_changed(anew)
+        weights = self.queues.weights()
+        if weights != self._told_weights:
+            self._told_weights = weights
+            self._shell.broadcast(QueueWeights(weights))
+
+    def node_joined(self, prefix: bytes) -> None:
+        """A node is there, for the first time or again."""
+        weights = self.queues.weights()
+        if weights:
+            self._shell.send(prefix, QueueWeights(weights))
 
     def _counts(self, queue: str) -> tuple[dict[str, int], int]:
         return self.ledger.counts(queue)

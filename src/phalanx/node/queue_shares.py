@@ -1,0 +1,51 @@
+"""How much of a node each queue's ordinary tasks hold, against its weight."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from phalanx.resources.sets import EMPTY, ResourceSet
+
+
+class QueueShares:
+    """What queues hold of one node. A queue that nobody told of weighs 1; "" is one like others."""
+
+    def __init__(self) -> None:
+        self.weights: Mapping[str, float] = {}
+        self._held: dict[str, ResourceSet] = {}
+
+    def take(self, queue: str, request: ResourceSet) -> None:
+        """A lease of the queue begins."""
+        self._held[queue] = self._held.get(queue, EMPTY) + request
+
+    def give_back(self, queue: str, request: ResourceSet) -> None:
+        """A lease of the queue ends."""
+        left = self._held.get(queue, EMPTY) - request
+        if left:
+            self._held[queue] = left
+        else:
+            self._held.pop(queue, None)
+
+    def of(self, queue: str, total: Mapping[str, int]) -> float:
+        """The largest part of any resource that the queue holds, by its weight."""
+        return self._share(queue, self._held.get(queue, EMPTY), total)
+
+    def may_take(
+        self,
+        queue: str,
+        request: ResourceSet,
+        other: str,
+        gives: ResourceSet,
+        total: Mapping[str, int],
+    ) -> bool:
+        """Whether a lease of `other` is due for one of `queue`: after that `other` still has no
+        less by weight, or `queue` has nothing at all."""
+        mine, theirs = self._held.get(queue, EMPTY), self._held.get(other, EMPTY)
+        if not mine:
+            return True
+        after = self._share(other, theirs - gives, total)
+        return after >= self._share(queue, mine + request, total)
+
+    def _share(self, queue: str, held: ResourceSet, total: Mapping[str, int]) -> float:
+        parts = (units / total[name] for name, units in held.items() if total.get(name))
+        return max(parts, default=0.0) / max(self.weights.get(queue, 1.0), 1e-9)

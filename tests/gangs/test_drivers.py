@@ -1,0 +1,122 @@
+"""Drivers of two queues share a machine by weight; a higher priority goes first."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import phalanx
+from phalanx.errors import QueueUnavailableError
+from phalanx.node.queue_shares import QueueShares
+from phalanx.resources.sets import ResourceSet
+
+from .conftest import PATIENCE_S, await_true
+
+CPUS = 6
+TASKS = 300
+DRIVER = """
+import os, sys, time
+import phalanx
+
+queue, priority, path, address, directory, count = sys.argv[1:]
+phalanx.init(address, queue=queue or None, priority=int(priority), _temp_dir=directory)
+
+@phalanx.remote
+def work(path, name):
+    time.sleep(0.05)
+    with open(path, "a") as file:
+        file.write(name)
+
+open(f"{path}.{queue}{priority}", "w").close()
+while not os.path.exists(f"{path}.go"):
+    time.sleep(0.01)
+refs = [work.remote(path, queue[:1] or priority) for _ in range(int(count))]
+phalanx.get(refs, timeout=300)
+"""
+
+
+def run_drivers(cluster, path, *specs):
+    """Run drivers of (queue, priority) side by side to their ends: the letters of their tasks, in
+    the order in which these ended."""
+    running = [
+        subprocess.Popen(
+            [
+                *(sys.executable, "-c", DRIVER, queue, str(priority), str(path)),
+                *(cluster.address, cluster.temp_dir, str(TASKS)),
+            ]
+        )
+        for queue, priority in specs
+    ]
+    for queue, priority in specs:
+        await_true(lambda: path.with_name(f"{path.name}.{queue}{priority}").exists())  # noqa: B023
+    path.with_name(f"{path.name}.go").touch()
+    assert [driver.wait(timeout=PATIENCE_S) for driver in running] == [0] * len(running)
+    text = path.read_text()
+    letters = [queue[:1] or str(priority) for queue, priority in specs]
+    assert sorted(text) == sorted("".join(letter * TASKS for letter in letters))
+    return text
+
+
+CPU = ResourceSet.from_mapping({"CPU": 1})
+TOTAL = ResourceSet.from_mapping({"CPU": CPUS})
+
+
+def test_shares_are_what_queues_hold_by_their_weights():
+    shares = QueueShares()
+    shares.weights = {"a": 2.0}
+    for _ in range(3):
+        shares.take("a", CPU)
+    shares.take("b", CPU)
+    assert shares.of("a", TOTAL) == pytest.approx(0.25)
+    assert shares.of("b", TOTAL) == pytest.approx(1 / 6)
+    assert not shares.may_take("b", CPU, "a", CPU, TOTAL)  # b would have more by weight than a
+    shares.take("a", CPU)
+    shares.take("a", CPU)
+    assert shares.may_take("b", CPU, "a", CPU, TOTAL)
+    assert shares.may_take("c", CPU, "b", CPU, TOTAL)
+    shares.give_back("b", CPU)
+    assert shares.of("b", TOTAL) == 0
+
+
+def test_a_queue_that_a_runtime_of_its_own_does_not_have_is_made_and_charged():
+    with phalanx.init(num_cpus=2, queue="research", priority=3):
+        assert "research" in [queue["name"] for queue in phalanx.queues()]
+
+        @phalanx.remote
+        def inner():
+            return 1
+
+        @phalanx.remote
+        def outer():
+            return phalanx.get(inner.gang(1).remote())
+
+        assert phalanx.get(outer.remote(), timeout=PATIENCE_S) == [1]
+        assert phalanx.Job("true").queue == "research"
+        assert phalanx.Job("true").priority == 3
+
+
+def test_a_cluster_does_not_make_queues_for_drivers(new_cluster):
+    cluster = new_cluster({"num_cpus": 1})
+    phalanx.shutdown()
+    with pytest.raises(QueueUnavailableError, match="no queue 'nobody'"):
+        phalanx.init(cluster.address, queue="nobody", _temp_dir=cluster.temp_dir)
+    assert not phalanx.is_initialized()
+
+
+def test_two_drivers_share_a_node_by_the_weights_of_their_queues(new_cluster, tmp_path):
+    cluster = new_cluster({"num_cpus": CPUS})
+    phalanx.create_queue("heavy", weight=2)
+    phalanx.create_queue("light")
+    ended = run_drivers(cluster, tmp_path / "log", ("heavy", 0), ("light", 0))
+    begun = max(ended.index("h"), ended.index("l"))
+    both = ended[begun : min(ended.rindex("h"), ended.rindex("l"))]
+    assert len(both) > TASKS / 2
+    assert 1.4 < both.count("h") / both.count("l") < 2.9
+
+
+def test_a_drivers_higher_priority_goes_first(new_cluster, tmp_path):
+    cluster = new_cluster({"num_cpus": CPUS})
+    ended = run_drivers(cluster, tmp_path / "log", ("", 0), ("", 7))
+    assert ended[: ended.rindex("7")].count("0") < TASKS / 4
