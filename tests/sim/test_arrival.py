@@ -234,6 +234,26 @@ def test_jobs_at_their_own_times(tmp_path: Path, policy: str, jct_mean_s: float)
 
 
 @pytest.mark.parametrize(
+    ("queue", "code", "says"),
+    [("q", 0, '"finished": 2'), ("p", 2, "there is no queue 'q'; there are p")],
+)
+def test_a_configuration_and_queues_over_time(
+    tmp_path: Path, queue: str, code: int, says: str
+) -> None:
+    given = timed(tmp_path, "name,submit_s,duration_s,gpus,queue", "a,0,10,1,q", "b,1,3,1,q")
+    config, queues = tmp_path / "scheduler.yaml", tmp_path / "queues.yaml"
+    config.write_text(
+        "actions: enqueue, allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n"
+        "  - name: proportion\n"
+    )
+    queues.write_text(f"queues:\n- {{name: {queue}, weight: 2}}\n")
+    more = ["--policy", str(config), "--queues", str(queues), "--json"]
+    result = CliRunner().invoke(app, [*given, *more])
+    assert result.exit_code == code
+    assert says in result.output
+
+
+@pytest.mark.parametrize(
     ("times", "values", "means"),
     [
         ((10.0, 250.0), (4.0, 0.0), [4.0] * 240),

@@ -90,6 +90,10 @@ class Connection:
         self._outbox.append(message)
         self.flush()
 
+    def unsent(self) -> list[Message]:
+        """What was posted and not handed to the kernel."""
+        return list(self._outbox)
+
     @property
     def waiting(self) -> int:
         """Messages posted and not yet flushed."""

@@ -30,7 +30,9 @@ from phalanx.objects.reference import ObjectRef, forget_process, process
 from phalanx.objects.shared_memory import SharedStore
 from phalanx.objects.streams import Stream
 from phalanx.observe.cluster_events import EventRing
+from phalanx.owner.redialling import DIAL_AGAIN_S, Redialling
 from phalanx.protocol.cluster_messages import Happened, NodeDied
+from phalanx.protocol.handshake import Status
 from phalanx.protocol.messages import (
     PROTOCOL_VERSION,
     ActorUpdate,
@@ -86,6 +88,9 @@ _NODE_ONLY = frozenset(
         WorkerDied,
     }
 )
+_OF_OBJECTS = (Borrow, CancelOwned, Fetch, Recover, Sync, Unborrow)
+_MAY_PASS = (Status.NO_NODE, Status.UNREACHABLE, Status.BUSY)
+"""Reasons why a process was not reached that say nothing of whether it lives."""
 _BUSY_TICK_S = 0.02
 _IDLE_TICK_S = 1.0
 
@@ -151,6 +156,7 @@ class Runtime:
             self._returned,
         )
         self.values = Values(self, self.store)
+        self.redialling = Redialling(self.peer, self._is_reached, self.values.process_gone)
         self.abandoned: deque[Stream] = deque()
         self.events = EventRing()
         """What concerns other nodes and was not told to this one yet."""
@@ -242,6 +248,8 @@ class Runtime:
         connection.peer = process_id
         self._peers[process_id] = connection
         connection.send(Hello(PROTOCOL_VERSION, self.process_id, self.kind, 0))
+        for message in self.redialling.unsent(process_id):
+            connection.post(message)
         self.reactor.add(connection)
         return connection
 
@@ -322,12 +330,31 @@ class Runtime:
         with self.lock:
             self.tasks.peer_lost(connection)
             self.calls.peer_lost(connection)
-            self.values.process_gone(peer)
+            if not self._is_tried_again(connection):
+                self.redialling.gone(peer)
+                self.values.process_gone(peer)
         if self.executor is not None:
             self.executor.peer_lost(peer)
         if peer in self._unsettled:
             self._unsettled.discard(peer)
             self.post(self.node, Settled(peer))
+
+    def _is_tried_again(self, connection: Connection) -> bool:
+        """Keep what was for an owner that could not be reached, and that may live for all that is
+        known. What concerns tasks and calls is theirs to try again."""
+        peer = connection.peer
+        may_pass = connection.is_dialling and connection.refusal_status in _MAY_PASS
+        if not may_pass or self.closed or peer[:PREFIX_BYTES] in self._dead_nodes:
+            return False
+        unsent = [message for message in connection.unsent() if isinstance(message, _OF_OBJECTS)]
+        if unsent:
+            self.redialling.refused(peer, unsent, connection.refusal, time.monotonic())
+            self.reactor.tick_soon()
+        return bool(unsent)
+
+    def _is_reached(self, process: bytes) -> bool:
+        connection = self._peers.get(process)
+        return connection is not None and not connection.is_dialling
 
     def _node_died(self, prefix: bytes) -> None:
         """Another node is dead, and so are all its processes."""
@@ -336,6 +363,8 @@ class Runtime:
             if peer[:PREFIX_BYTES] == prefix:
                 self.reactor.drop(connection)
                 self._lost(connection)
+        with self.lock:
+            self.redialling.node_died(prefix)
         self.values.node_lost(prefix)
 
     def _node_lost(self) -> None:
@@ -358,12 +387,15 @@ class Runtime:
         with self.lock:
             is_busy = self.tasks.tick(now)
             self.calls.tick(now)
+            self.redialling.tick(now)
             runs = self.tasks.journal.drain_runs() if self.kind == "worker" else []
         if runs:
             self.post(self.node, Events([tuple(run) for run in runs]))
         self.tell_events()
         self.flush()
-        return _BUSY_TICK_S if is_busy else _IDLE_TICK_S
+        if is_busy:
+            return _BUSY_TICK_S
+        return DIAL_AGAIN_S if self.redialling else _IDLE_TICK_S
 
     def tell_events(self) -> None:
         """Let the node keep what this process recorded."""

@@ -442,9 +442,10 @@ class Values:
         wrote are lost, and made again when somebody needs them."""
         self.reconstruction.node_lost(prefix)
 
-    def _owner_died(self, ref: ObjectRef[Any]) -> None:
+    def _owner_died(self, ref: ObjectRef[Any], unreached: str = "") -> None:
         name = ref.hex()
-        text = f"Object {name} is lost: process {ref._owner.hex()}, which owned it, has died."
+        what = f"could not be reached: {unreached.rstrip('.')}" if unreached else "has died"
+        text = f"Object {name} is lost: process {ref._owner.hex()}, which owned it, {what}."
         self.complete(ref, failures.failed(OwnerDiedError(name, text)))
 
     def fetched(self, connection: Connection, message: Fetched) -> None:
@@ -486,11 +487,12 @@ class Values:
         else:
             ref._waiters.append(waiter)
 
-    def process_gone(self, process: bytes) -> None:
-        """A process died: its objects are lost, and it holds none of ours."""
+    def process_gone(self, process: bytes, unreached: str = "") -> None:
+        """A process died, or is given up because it was `unreached` for too long: its objects are
+        lost, and it holds none of ours."""
         self.lending.process_gone(process)
         for ref in self._fetching.pop(process, {}).values():
-            self._owner_died(ref)
+            self._owner_died(ref, unreached)
         for token in [t for t, (owner, _) in self._syncs.items() if owner == process]:
             self.synced(token)
 

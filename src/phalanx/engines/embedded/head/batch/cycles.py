@@ -5,6 +5,7 @@ Cycles run when something changed and something waits, and take no more than a p
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -48,6 +49,8 @@ REPORTS_PAUSE_S = 0.02
 """When only nodes' reports have changed, cycles are this far apart."""
 OTHERS = "others"
 """The namespace under which a picture shows what is taken by work outside of gangs."""
+AFTER_DEFECT_S = 1.0
+"""A cycle that failed is tried again so much later."""
 NEVER = float("inf")
 
 
@@ -99,6 +102,14 @@ class Cycles:
         """All messages that had come are handled: run a cycle if one is due."""
         if now < self.wake_at:
             return
+        try:
+            self._cycle(now)
+        except Exception:  # a defect in a plugin, say: what runs must not end with it
+            traceback.print_exc()
+            self.ledger.columns.forget()
+            self.soon(AFTER_DEFECT_S)
+
+    def _cycle(self, now: float) -> None:
         self._next = NEVER
         ledger = self.ledger
         self._admit()

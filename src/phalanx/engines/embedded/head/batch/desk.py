@@ -17,7 +17,7 @@ from phalanx.engines.embedded.head.batch.jobs import Jobs
 from phalanx.engines.embedded.head.batch.queues import Queues
 from phalanx.engines.embedded.head.batch.rows import job_row, job_story
 from phalanx.errors import JobCommandError, JobNotFoundError
-from phalanx.manifests.job_rules import update_faults
+from phalanx.manifests.shapes import shape_of
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.spec import CronSpec, FlowSpec, JobSpec, PriorityClass
@@ -105,10 +105,13 @@ class Desk:
 
     def submit(self, spec: JobSpec) -> None:
         """A new job. Raises QueueUnavailableError, GangInfeasibleError, JobCommandError for a name
-        that is taken, and ValueError for a priority class that there is not."""
+        that is taken, BatchFileError for a placement and ValueError for a priority class that there
+        is not."""
         self._priorities.of(spec)
         queue = self._queues.admit(spec.queue)
         self._check_size(spec, self._queues.capability(queue.name))
+        for group in spec.groups:
+            shape_of(spec, group)  # which says now what is wrong with where it may be placed
         self._jobs.handle(ev.Submitted(spec=spec))
 
     def _check_size(self, spec: JobSpec, limits: dict[str, float]) -> None:
@@ -119,15 +122,6 @@ class Desk:
             if not needs or not least:
                 continue
             check_size(f"job {spec.name}", spec.queue, [needs] * least, limits, nodes)
-
-    def resize(self, data: bytes) -> None:
-        """A job's size or priority changes; nothing else of it may."""
-        spec = msgspec.msgpack.decode(data, type=JobSpec)
-        job = self.need(spec.uid)
-        faults = update_faults(job.spec, spec)
-        if faults:
-            raise JobCommandError("; ".join(fault.reason for fault in faults))
-        self._jobs.handle(ev.Resized(job=job.uid, spec=spec))
 
     # ---- commands ----------------------------------------------------------------------------
 
@@ -220,7 +214,6 @@ class Desk:
         """Questions by their names."""
         return {
             "apply": lambda ask, objects: self.apply(objects),
-            "resize": lambda ask, spec: self.resize(spec),
             "command": lambda ask, name, action: self.command(name, action),
             "delete": lambda ask, name: self.delete(name),
             "jobs": lambda ask, queue=None, state=None: self.rows(queue, state),

@@ -1,0 +1,84 @@
+"""Owners of objects that cannot be reached for now: when each is tried again, and for how long.
+
+That a node does not answer does not say that it is dead, and an owner that is taken for dead takes
+its objects along. So whoever reads them waits and dials again, until the control store says that
+the node is dead, or for as long as that may take. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from phalanx.protocol.messages import Message
+
+DIAL_AGAIN_S = 0.2
+GIVE_UP_S = 20.0
+"""A little more than the control store takes, by its own limits, to find a node dead (15 s)."""
+
+
+class _Unreached(msgspec.Struct):
+    give_up_at: float
+    unsent: list[Message] = []
+    dial_at: float | None = None
+    """None while a connection is being made."""
+    reason: str = ""
+
+
+class Redialling:
+    """Processes of other nodes to which no connection could be made, and what was for them."""
+
+    def __init__(
+        self,
+        dial: Callable[[bytes], Any],
+        is_reached: Callable[[bytes], bool],
+        give_up: Callable[[bytes, str], None],
+    ) -> None:
+        """`dial` makes a connection, which takes what is `unsent`; `is_reached` says whether it
+        is there; `give_up(process, reason)` tells who waits."""
+        self._dial = dial
+        self._is_reached = is_reached
+        self._give_up = give_up
+        self._unreached: dict[bytes, _Unreached] = {}
+
+    def __len__(self) -> int:
+        return len(self._unreached)
+
+    def refused(self, process: bytes, unsent: Iterable[Message], reason: str, now: float) -> None:
+        """A connection could not be made; `unsent` waits for the next."""
+        entry = self._unreached.setdefault(process, _Unreached(now + GIVE_UP_S))
+        entry.unsent.extend(unsent)
+        entry.reason = reason
+        entry.dial_at = now + DIAL_AGAIN_S
+
+    def unsent(self, process: bytes) -> list[Message]:
+        """What a connection that is being made has to say first."""
+        entry = self._unreached.get(process)
+        if entry is None:
+            return []
+        unsent, entry.unsent, entry.dial_at = entry.unsent, [], None
+        return unsent
+
+    def gone(self, process: bytes) -> None:
+        """The process is dead, and who waited for it has been told."""
+        self._unreached.pop(process, None)
+
+    def node_died(self, prefix: bytes) -> None:
+        """All processes of a node are dead."""
+        for process in [p for p in self._unreached if p.startswith(prefix)]:
+            del self._unreached[process]
+            self._give_up(process, "")
+
+    def tick(self, now: float) -> None:
+        """Time has passed: dial again, or give up."""
+        for process, entry in list(self._unreached.items()):
+            if entry.dial_at is None:
+                if self._is_reached(process):
+                    del self._unreached[process]
+            elif now >= entry.give_up_at:
+                del self._unreached[process]
+                self._give_up(process, entry.reason)
+            elif now >= entry.dial_at:
+                self._dial(process)

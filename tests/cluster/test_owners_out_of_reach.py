@@ -1,0 +1,86 @@
+"""Owners on other nodes to which no way leads for a moment: their readers wait."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+import phalanx
+from phalanx import errors
+from phalanx.cluster_utils import Cluster
+from phalanx.engines.embedded.gateway import gate
+from phalanx.protocol.handshake import Status
+
+PATIENCE_S = 120
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    for name in "ab":
+        cluster.add_node(num_cpus=1, resources={name: 10})
+    cluster.connect()
+    yield cluster
+    cluster.shutdown()
+
+
+@phalanx.remote(resources={"b": 1}, num_cpus=0)
+class Owner:
+    def put(self, value):
+        return [phalanx.put(value)]
+
+
+@phalanx.remote(resources={"a": 1}, num_cpus=0)
+class Between:
+    """Has an actor of its own, which this driver does not know."""
+
+    def __init__(self):
+        self.owner = Owner.remote()
+
+    def ready(self):
+        return True
+
+    def ask(self, value):
+        return phalanx.get(self.owner.put.remote(value))
+
+
+@pytest.fixture
+def refuse(monkeypatch):
+    """refuse(*statuses): so end the next dials of this driver; the list of what is left."""
+    dial = gate.request_dial
+
+    def refuse(*statuses):
+        left = list(statuses)
+
+        def answered(session, target):
+            if not left:
+                return dial(session, target)
+            ours, theirs = socket.socketpair()
+            theirs.send(bytes([left.pop(0)]) + b"no route to host")
+            theirs.close()
+            return ours
+
+        monkeypatch.setattr(gate, "request_dial", answered)
+        return left
+
+    return refuse
+
+
+@pytest.mark.parametrize("status", [Status.UNREACHABLE, Status.NO_NODE, Status.BUSY])
+def test_readers_wait_while_an_owner_cannot_be_reached(cluster, refuse, status):
+    between = Between.remote()
+    phalanx.get(between.ready.remote(), timeout=PATIENCE_S)
+    left = refuse(status, status)
+    (ref,) = phalanx.get(between.ask.remote(7), timeout=PATIENCE_S)
+    assert phalanx.get(ref, timeout=PATIENCE_S) == 7
+    assert left == []
+
+
+def test_an_owner_that_is_not_there_is_dead_at_once(cluster, refuse):
+    between = Between.remote()
+    phalanx.get(between.ready.remote(), timeout=PATIENCE_S)
+    refuse(Status.NO_PROCESS, Status.NO_PROCESS, Status.NO_PROCESS)
+    (ref,) = phalanx.get(between.ask.remote(7), timeout=PATIENCE_S)
+    with pytest.raises(errors.OwnerDiedError, match="which owned it, has died"):
+        phalanx.get(ref, timeout=PATIENCE_S)

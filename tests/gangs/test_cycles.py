@@ -1,0 +1,75 @@
+"""The control store's shell by itself, on a clock that the test moves."""
+
+from __future__ import annotations
+
+from phalanx.engines.embedded.head.shell import ControlShell
+from phalanx.protocol.cluster_messages import Ask, NodeReport, PrepareBundles, ViewRow
+
+PREFIX = bytes(6)
+
+
+class World:
+    """A head with one node of four CPUs that answers nothing."""
+
+    def __init__(self):
+        self.now = 100.0
+        self.sent = []
+        self.shell = ControlShell(
+            lambda prefix, message: self.sent.append(message),
+            is_alone=True,
+            clock=lambda: self.now,
+            wall=lambda: self.now,
+        )
+        free = {"CPU": 4.0}
+        row = ViewRow("n0", PREFIX, "", 0, "ALIVE", total=free, available=free, labels={})
+        self.shell.join_alone(row)
+        self.shell.on_message(PREFIX, NodeReport(available=free))
+
+    def gang(self, number, members=2):
+        fields = {
+            "group": bytes([number] * 18), "name": "f", "queue": "default", "least": members,
+            "needs": [{"CPU": 1.0}] * members,
+        }  # fmt: skip
+        self.shell.batch.answer(Ask(0, bytes(16), "batch.create_gang", fields), print)
+
+    def round(self):
+        """Time passes, and a cycle runs if one is due."""
+        self.now += 5
+        self.shell.on_round(self.now)
+        asked, self.sent = self.sent, []
+        return [message for message in asked if isinstance(message, PrepareBundles)]
+
+
+def test_a_cycle_asks_the_node_for_whole_gangs_only():
+    world = World()
+    for number in range(3):
+        world.gang(number, members=3)
+    (asked,) = world.round()
+    assert asked.group == bytes(18)
+    assert sorted(asked.bundles) == [0, 1, 2]
+    assert len(asked.ports) == 1
+    assert world.round() == []
+
+
+def test_a_cycle_that_fails_is_tried_again(monkeypatch, capsys):
+    world = World()
+    world.gang(1)
+    columns = world.shell.batch.ledger.columns
+    decide = columns.decide
+
+    def fails(*args, **kwargs):
+        monkeypatch.setattr(columns, "decide", decide)
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(columns, "decide", fails)
+    assert world.round() == []
+    assert "a defect" in capsys.readouterr().err
+    assert len(world.round()) == 1
+
+
+def test_no_cycle_runs_when_nothing_waits():
+    world = World()
+    world.gang(1)
+    assert len(world.round()) == 1
+    world.now += 1_000
+    assert world.shell.on_round(world.now) == float("inf")
