@@ -237,6 +237,7 @@ class Placing:
         arrived = [i for i in gang.among(PLACING) if group.nodes[i]]
         lost = [i for i in gang.among(PLACING, HELD) if not group.nodes[i]]
         gang.set(arrived, HELD)
+        gang.was_on |= {i: group.nodes[i] for i in arrived}
         if arrived:
             gang.backoff_s = 0.0
             gang.started = self._shell.wall()
