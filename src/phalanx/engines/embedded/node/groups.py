@@ -112,7 +112,7 @@ class NodeGroups:
         pools = shell.bundles.give_back(message.group, message.attempt, message.indexes)
         for pool in pools:
             self._gangs.pop(pool, None)
-        if pools and message.grace_s:
+        if pools and (message.grace_s or message.warn):  # who is preempted is told so first
             self._ending.append((self._shell.clock() + message.grace_s, pools))
             if message.warn:
                 shell.leases.warn_in(pools)
