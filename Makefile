@@ -45,6 +45,7 @@ fmt: setup ## put the code into the house's format
 
 bench: setup ## every row of Ray's microbenchmark, placement, batch, store (PEER=ray: Ray beside)
 	@$(BIN)/phalanx bench --group all $(if $(PEER),--peer $(PEER))
+	@$(BIN)/phalanx bench --group day
 
 reproduce: setup ## the published fragmentation table beside ours, ten seeds (a few minutes)
 	@$(BIN)/python -m phalanx.sim.arrival.reproduce examples/traces

@@ -48,7 +48,7 @@ class Footprint:
     def node(self):
         """The node's pid."""
         for child in psutil.Process(self.driver).children():
-            if any("node_process" in part for part in child.cmdline()):
+            if any("embedded.node.process" in part for part in child.cmdline()):
                 return child.pid
         raise AssertionError("no node process")
 

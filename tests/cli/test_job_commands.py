@@ -22,9 +22,13 @@ def jobs(cluster):
     return {row["name"]: row for row in json.loads(cluster.done("jobs", "--json"))}
 
 
-def test_run_shows_what_members_print_and_ends_as_they_do(cluster):
-    ended = cluster.phalanx("run", "--gang", "2", "--gpus", "1", "--", "sh", "-c",
-                            "echo rank $RANK; exit $RANK")  # fmt: skip
+def test_run_shows_what_members_print_and_ends_as_they_do(cluster, tmp_path):
+    # The member that fails ends the other: it waits until that one has printed.
+    program = (
+        f"echo rank $RANK; F={tmp_path}/printed; "
+        "[ $RANK = 1 ] || touch $F; until [ -e $F ]; do :; done; exit $RANK"
+    )
+    ended = cluster.phalanx("run", "--gang", "2", "--gpus", "1", "--", "sh", "-c", program)
     assert sorted(ended.stdout.split("\n")) == ["", "worker-0 | rank 0", "worker-1 | rank 1"]
     assert ended.returncode == 1
     ended = cluster.phalanx("run", "-n", "one", "-e", "WORD=hi", "--", "sh", "-c", "echo $WORD")

@@ -176,3 +176,14 @@ def test_totals_below_what_is_in_use_end_nothing_and_let_nothing_start(new_clust
         engine.request("set_totals", node_id=node_id, totals={"CPU": -1})
     with pytest.raises(ValueError, match="does not exist"):
         engine.request("set_totals", node_id="ab", totals={"CPU": 1})
+
+
+def test_what_is_free_on_a_draining_node_is_not_available(new_cluster):
+    cluster = new_cluster(1)
+    old = cluster.add_node(num_cpus=2, resources={"x": 2})
+    assert phalanx.available_resources()["CPU"] == 3
+    drain(old)
+    available = phalanx.available_resources()
+    assert (available["CPU"], available.get("x")) == (1, None)
+    total = phalanx.cluster_resources()
+    assert (total["CPU"], total["x"]) == (3, 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 
+import psutil
 import pytest
 
 import phalanx
@@ -30,6 +31,9 @@ class Owner:
     def put(self, value):
         return [phalanx.put(value)]
 
+    def large(self):
+        return bytes(2_000_000)
+
 
 @phalanx.remote(resources={"a": 1}, num_cpus=0)
 class Between:
@@ -43,6 +47,20 @@ class Between:
 
     def ask(self, value):
         return phalanx.get(self.owner.put.remote(value))
+
+
+@pytest.fixture
+def stop_gateway(cluster):
+    """Stops the gateway of node b; goes on when the function that it gives is called."""
+    (node,) = [n for n in cluster.list_all_nodes() if resources_of(n).get("b")]
+    (gateway,) = [p for p in psutil.Process(node.pid).children() if p.name() == "phalanx-gateway"]
+    gateway.suspend()
+    yield gateway.resume
+    gateway.resume()
+
+
+def resources_of(node):
+    return next(row["Resources"] for row in phalanx.nodes() if row["NodeID"] == node.node_id)
 
 
 @pytest.fixture
@@ -65,6 +83,19 @@ def refuse(monkeypatch):
         return left
 
     return refuse
+
+
+def test_get_ends_in_time_while_an_object_is_on_its_way(cluster, request):
+    maker = Owner.remote()  # no task: its worker would be used again, and be known to this driver
+    ref = maker.large.remote()
+    phalanx.wait([ref], timeout=PATIENCE_S)
+    go_on = request.getfixturevalue("stop_gateway")
+    with pytest.raises(errors.GetTimeoutError, match="on their way here"):
+        phalanx.get(ref, timeout=0.2)
+    with pytest.raises(errors.GetTimeoutError, match="on their way here"):
+        phalanx.get([ref], timeout=0)
+    go_on()
+    assert phalanx.get(ref, timeout=PATIENCE_S) == bytes(2_000_000)
 
 
 @pytest.mark.parametrize("status", [Status.UNREACHABLE, Status.NO_NODE, Status.BUSY])

@@ -18,7 +18,7 @@ from phalanx.errors import AuthenticationError
 GUARD = """
 import os, pickle, _pickle, sys
 
-DAEMONS = ("phalanx.engines.embedded.head.process", "phalanx.engines.embedded.node_process")
+DAEMONS = ("phalanx.engines.embedded.head.process", "phalanx.engines.embedded.node.process")
 ME = os.getpid()
 
 def guarded(call):

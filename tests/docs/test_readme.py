@@ -11,15 +11,14 @@ import pytest
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
 PROGRAMS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+SHOWN = ["328350", "[0, 1]", "[(0, 4, '0'), (1, 4, '1'), (2, 4, '2'), (3, 4, '3')]"]
 
 
 def test_there_are_programs():
-    assert len(PROGRAMS) == 2
+    assert len(PROGRAMS) == len(SHOWN)
 
 
-@pytest.mark.parametrize(
-    ("program", "shown"), list(zip(PROGRAMS, ["328350", "[0, 1]"], strict=True))
-)
+@pytest.mark.parametrize(("program", "shown"), list(zip(PROGRAMS, SHOWN, strict=True)))
 def test_a_program_of_the_readme_runs(program, shown, tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", program],

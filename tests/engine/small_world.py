@@ -12,9 +12,9 @@ import random
 import threading
 from collections import deque
 
-from phalanx.engines.embedded import submission
-from phalanx.engines.embedded.reconstruction import Reconstruction
-from phalanx.engines.embedded.submission import Submission
+from phalanx.engines.embedded.client import submission
+from phalanx.engines.embedded.client.reconstruction import Reconstruction
+from phalanx.engines.embedded.client.submission import Submission
 from phalanx.model.ids import INDEX_BITS
 from phalanx.node.leases import LeaseMachine
 from phalanx.node.workers import WorkerPool

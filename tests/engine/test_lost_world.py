@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 from tests.engine.small_world import Owner, World, template
 
-from phalanx.engines.embedded.values import Values
+from phalanx.engines.embedded.client.values import Values
 from phalanx.objects import failures
 from phalanx.observe.cluster_events import EventRing
 from phalanx.protocol.messages import FAILED, INLINE, SHARED, Done, Failed, Recall, Value

@@ -10,7 +10,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from phalanx.model.lifecycle import CREATED, REMOVED
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.group_places import GroupPlaces
-from phalanx.node.leases import LEAST_HOLD_S, LONGEST_HOLD_S, LeaseMachine
+from phalanx.node.leases import (
+    LEAST_HOLD_S,
+    LONGEST_HOLD_S,
+    UNAVAILABLE_AFTER_S,
+    LeaseMachine,
+)
 from phalanx.node.workers import LEAST_STARTING, WorkerPool
 from phalanx.protocol.cluster_messages import GroupKnown
 from phalanx.resources.instances import NodeResources
@@ -515,3 +520,28 @@ class AnyOrder(RuleBasedStateMachine):
 
 AnyOrder.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 TestAnyOrder = AnyOrder.TestCase
+
+
+IMPATIENT = {"node_id": "n1", "soft": False, "fail_on_unavailable": True}
+
+
+def test_what_must_not_wait_for_a_busy_node_fails_soon():
+    node = Node(CPU=1)
+    node.want("a")
+    node.want("b", strategy=IMPATIENT)
+    node.later(UNAVAILABLE_AFTER_S / 2)
+    assert node.machine.has_demands
+    node.later(UNAVAILABLE_AFTER_S / 2)
+    assert node.log[-1] == (
+        "refuse b TaskUnschedulableError: node n1 does not have {'CPU': 1.0} free now"
+    )
+    assert not node.machine.has_demands
+
+
+def test_an_idle_lease_that_comes_back_is_no_busy_node():
+    node = Node(CPU=1)
+    node.want("a")
+    node.want("b", strategy=IMPATIENT)
+    node.give_back(node.leases("a")[0])
+    node.later(UNAVAILABLE_AFTER_S)
+    assert node.log[-1] == "grant b"

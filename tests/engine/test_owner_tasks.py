@@ -14,6 +14,7 @@ A script is one line. Before the arrow, what happens; after it, the effects in o
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from phalanx.owner.leases import AHEAD_TASKS, TaskMachine
@@ -248,3 +249,30 @@ def test_run_times_are_believed_at_once_when_bad():
         record.observe(seconds)
         means.append(round(record.mean_s, 3))
     assert means == [1.0, 1.0, 1.2, 10.0, 8.2]
+
+
+def test_a_class_for_once_gives_its_worker_back_at_once():
+    script = Script(msgspec.structs.replace(KEY, once=True))
+    assert script.run("f; grant 1; done 1") == "want 1; send 1:1; return 1"
+
+
+def test_a_forgotten_class_lends_its_number_and_what_was_granted_to_the_next():
+    script = Script()
+    script.run("f; grant 1; done 1; after 1")
+    machine = script.machine
+    before = machine.class_of(KEY)
+    assert (before.number, before.granted, before.workers) == (1, 1, [])
+    machine.forget(KEY)
+    other = ClassKey((("CPU", 2.0),), b"", b"", "", 0, False)
+    assert (machine.class_of(other).number, machine.class_of(other).granted) == (1, 1)
+    assert machine.class_of(KEY).number == 2
+
+
+@pytest.mark.parametrize("script", ["f", "f; grant 1", "f*2; withdraw 1; withdraw 2"])
+def test_a_class_that_may_still_get_a_worker_is_not_forgotten(script):
+    """Else the worker would be taken for one of whoever has the number by then."""
+    world = Script()
+    world.run(script)
+    before = world.machine.class_of(KEY)
+    world.machine.forget(KEY)
+    assert world.machine.class_of(KEY) is before

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
+from phalanx.engines.embedded.client.reactor import Reactor, Waiter
 from phalanx.engines.embedded.connection import Connection
-from phalanx.engines.embedded.reactor import Reactor, Waiter
 from phalanx.protocol.messages import Fetch
 
 DEADLINE_S = 30

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from phalanx.engines.embedded.values import Values
+from phalanx.engines.embedded.client.values import Values
 from phalanx.errors import (
     LocalNodeDiedError,
     ObjectLostError,

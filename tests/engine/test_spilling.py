@@ -95,6 +95,12 @@ CASES = {
         demand(2, strategy={"node_id": "b"}),
         {"b": 2},
     ),
+    "the node that is named and must not be busy, until its demand is failed": (
+        [row("a", free=4), row("b")],
+        {},
+        demand(1, strategy={"node_id": "b", "fail_on_unavailable": True}),
+        {"b": 1},
+    ),
     "the labels that are named": (
         [row("a", free=4), row("b", free=1, labels={"x": "y"})],
         {},

@@ -10,9 +10,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from phalanx.engines.embedded import node_store
 from phalanx.engines.embedded import session as sessions
-from phalanx.engines.embedded.node_store import NodeStore
+from phalanx.engines.embedded.node import store as node_store
+from phalanx.engines.embedded.node.store import NodeStore
 from phalanx.errors import ObjectStoreFullError, OutOfDiskError
 from phalanx.objects.directory import CHUNK_BYTES, StoreLedger
 from phalanx.protocol.gateway_messages import Pulled

@@ -117,6 +117,7 @@ def test_commands_that_cannot_be_obeyed_say_why(start):
         result = here.wait_for(Pulled)
         assert not result.ok
         assert reason in result.reason
+        assert not result.may_pass
     assert os.listdir(here.session.shared) == []
     assert pull(here, name, 100, there).ok, "and the next one is served"
 
@@ -137,6 +138,7 @@ def test_a_transfer_that_ends_in_the_middle_leaves_nothing(start, how):
     result = here.wait_for(Pulled)
     assert not result.ok
     assert result.reason
+    assert result.may_pass == (how == "killed")
     assert os.listdir(here.session.shared) == []
     if how == "cancelled":
         there.process.send_signal(signal.SIGCONT)

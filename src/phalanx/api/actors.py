@@ -14,7 +14,7 @@ from phalanx.api.arguments import Arity, arity_of, pack_arguments
 from phalanx.api.gangs import DEFAULT_GRACE_S, GangedActorClass, GangOptions
 from phalanx.api.placement import environment_of, strategy_of
 from phalanx.api.session import engine_or_start
-from phalanx.engines.embedded.calls import Creation
+from phalanx.engines.embedded.client.calls import Creation
 from phalanx.engines.embedded.engine import EmbeddedEngine
 from phalanx.errors import (
     ActorHandleNotFoundError,

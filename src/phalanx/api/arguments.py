@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from phalanx.engines.embedded.runtime import Runtime
+from phalanx.engines.embedded.client.runtime import Runtime
 from phalanx.errors import PhalanxError
 from phalanx.objects.reference import ObjectRef
 from phalanx.objects.serialization import blame

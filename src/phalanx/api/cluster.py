@@ -25,7 +25,7 @@ def cluster_resources() -> dict[str, float]:
 
 
 def available_resources() -> dict[str, float]:
-    """What is free now; a resource that is used up is not named."""
+    """What is free now on nodes that do not drain; a resource that is used up is not named."""
     found: dict[str, float] = running_engine().request("available_resources")
     return found
 

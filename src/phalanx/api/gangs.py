@@ -70,7 +70,9 @@ class Gang(list[T], Generic[T]):
 
         runtime = engine_or_start().runtime
         try:
-            started: bool = runtime.request("wait_group", timeout_s=timeout_s, group=self.group)
+            started: bool = runtime.requests.ask(
+                "wait_group", timeout_s=timeout_s, group=self.group
+            )
         except GetTimeoutError:
             return False
         return started

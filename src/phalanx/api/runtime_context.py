@@ -7,7 +7,7 @@ from typing import Any
 from phalanx.api.actors import ActorHandle, ActorShape, handle_of
 from phalanx.api.session import engine_or_start
 from phalanx.engines.embedded.engine import EmbeddedEngine
-from phalanx.engines.embedded.executor import WorkerExecutor
+from phalanx.engines.embedded.worker.executor import WorkerExecutor
 from phalanx.model.ids import ActorID, JobID, NodeID, PlacementGroupID, TaskID, task_id_bytes
 from phalanx.model.jobs.gang_view import GangView
 from phalanx.worker.context import TaskContext, current

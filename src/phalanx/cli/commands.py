@@ -49,7 +49,11 @@ def bench(
         list[str] | None, typer.Option("--row", help="Only rows whose name contains this.")
     ] = None,
     group: Annotated[
-        str, typer.Option(help="engine, placement, batch, cluster, scheduling, store, ... or all.")
+        str,
+        typer.Option(
+            help="engine, placement, batch, cluster, nodes, scheduling, store, transfer, gangs, "
+            "simulator, day (minutes long, not in all), or all."
+        ),
     ] = "engine",
     quick: Annotated[bool, typer.Option(help="Shorter measurements.")] = False,
     markdown: Annotated[bool, typer.Option(help="Print the table for a document.")] = False,

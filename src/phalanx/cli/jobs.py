@@ -39,7 +39,9 @@ def asker(address: str | None) -> Callable[..., Any]:
 
 
 def submit(
-    file: Annotated[Path, typer.Argument(help="Manifests in YAML or JSON; '-' reads the input.")],
+    files: Annotated[
+        list[Path], typer.Argument(help="Manifests in YAML or JSON; '-' reads the input.")
+    ],
     wait: Wait = False,
     address: Address = None,
     json: Json = False,
@@ -51,15 +53,18 @@ def submit(
     from phalanx.api.jobs import manifest_objects
     from phalanx.manifests.findings import ManifestError
 
-    try:
-        text = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-        objects, warnings = manifest_objects(text, str(file))
-    except OSError as error:
-        fail(f"{file}: {error.strerror}", USAGE)
-    except ManifestError as error:
-        fail(str(error))
-    for warning in warnings:
-        typer.echo(f"warning: {warning}", err=True)
+    objects = []
+    for file in files:  # all are read before any is submitted
+        try:
+            text = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+            found, warnings = manifest_objects(text, str(file))
+        except OSError as error:
+            fail(f"{file}: {error.strerror}", USAGE)
+        except ManifestError as error:
+            fail(str(error))
+        objects += found
+        for warning in warnings:
+            typer.echo(f"warning: {warning}", err=True)
     done = asker(address)("apply", objects=objects)
     if json:
         typer.echo(json_module.dumps(done, indent=1))

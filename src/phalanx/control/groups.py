@@ -146,6 +146,7 @@ class GroupTable:
         """Take the nodes of these bundles of a pinned group away, while no attempt is under way."""
         group = self._groups[group_id]
         assert group.attempt is None, "what is on its way is released when it has arrived"
+        group.attempt_number += 1  # an answer to an earlier release is none to this one
         held: dict[str, list[int]] = {}
         for index in indexes:
             if group.nodes[index]:

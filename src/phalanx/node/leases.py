@@ -27,6 +27,8 @@ LEAST_HOLD_S = 0.01
 LONGEST_HOLD_S = 0.5
 """After this long an equal may ask for a lease, whatever each holds: one task of the asker's that
 never ends may be all that its share is used for."""
+UNAVAILABLE_AFTER_S = 1.0
+"""What fails on a busy node is not failed before idle leases had time to come back."""
 
 
 class Demand(msgspec.Struct, kw_only=True, eq=False):
@@ -48,6 +50,8 @@ class Demand(msgspec.Struct, kw_only=True, eq=False):
     """(placement group, bundle index or -1)."""
     actor: bytes = b""
     strategy: Mapping[str, Any] = {}
+    since: float = 0.0
+    """When it began to wait."""
     warned: bool = False
     here: int = -1
     """How many of `count` this node may place itself; -1: as many as it can."""
@@ -135,7 +139,7 @@ class LeaseMachine:
             return None
         if demand is None:
             self._order += 1
-            demand = Demand(order=self._order, **fields)
+            demand = Demand(order=self._order, since=now, **fields)
             self._demands[key] = demand
         else:
             demand.count = fields["count"]
@@ -187,7 +191,7 @@ class LeaseMachine:
 
     def _dispatch(self, now: float) -> None:
         for demand in self._in_order():
-            refusal = self._refusal(demand)
+            refusal = self._refusal(demand) or _impatience(demand, now)
             if refusal is not None:
                 reason, error = refusal
                 if error or not demand.warned:
@@ -480,6 +484,16 @@ class LeaseMachine:
             self._effects.stop_worker(worker, "idle", False)
         if self._demands:
             self.dispatch(now)
+
+
+def _impatience(demand: Demand, now: float) -> tuple[str, str] | None:
+    """Why a demand fails that must not wait for a busy node, once it has waited for long enough."""
+    strategy = demand.strategy
+    if not strategy.get("fail_on_unavailable") or now - demand.since < UNAVAILABLE_AFTER_S:
+        return None
+    asked = demand.place.to_mapping()
+    kind = "ActorUnschedulableError" if demand.actor else "TaskUnschedulableError"
+    return (f"node {strategy['node_id']} does not have {asked} free now", kind)
 
 
 def _split(resources: ResourceSet) -> tuple[ResourceSet, ResourceSet]:

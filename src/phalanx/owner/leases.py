@@ -82,7 +82,7 @@ class TaskMachine:
         """No task of this class will come any more. Its number serves another, which goes on
         counting grants where it stopped, since the node does too."""
         found = self.classes.get(key)
-        if found is None or found.queue or found.workers or found.announced:
+        if found is None or found.queue or found.workers or found.announced or found.is_overasked:
             return
         del self.classes[key], self._numbered[found.number]
         self.dirty.discard(found.number)
@@ -173,6 +173,7 @@ class TaskMachine:
         is_fewer = announced >= FEWER_TOLD_FROM and count <= announced // 2
         if count == announced or (announced and 0 < count < 2 * announced and not is_fewer):
             return
+        scheduling_class.is_overasked = scheduling_class.is_overasked or count < announced
         scheduling_class.announced = count
         self._effects.want_workers(scheduling_class, count)
 

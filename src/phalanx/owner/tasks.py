@@ -167,7 +167,17 @@ class LeasedWorker:
 class SchedulingClass:
     """Tasks that may use the same workers: their queue and the workers leased for them."""
 
-    __slots__ = ("announced", "granted", "idle", "key", "number", "queue", "refusal", "workers")
+    __slots__ = (
+        "announced",
+        "granted",
+        "idle",
+        "is_overasked",
+        "key",
+        "number",
+        "queue",
+        "refusal",
+        "workers",
+    )
 
     def __init__(self, number: int, key: ClassKey) -> None:
         self.number = number
@@ -179,5 +189,7 @@ class SchedulingClass:
         """How many workers the node was last told that this class would use."""
         self.granted = 0
         """How many workers the node has granted so far."""
+        self.is_overasked = False
+        """Whether workers were asked for and then not wanted: some may still be granted."""
         self.refusal = ""
         """Why nothing of this class can run now, in the node's words."""

@@ -63,7 +63,8 @@ class Unable(msgspec.Struct, array_like=True, tag=11):
 class Pulled(msgspec.Struct, array_like=True, tag=12):
     """A transfer has ended: the file lies where it was to go, or `reason` says why not.
 
-    `size`: bytes that came; `seconds`: from the command to its end.
+    `size`: bytes that came; `seconds`: from the command to its end; `may_pass`: whether the nodes
+    that were asked could only not be reached.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Pulled(msgspec.Struct, array_like=True, tag=12):
     reason: str
     size: int
     seconds: float
+    may_pass: bool = False
 
 
 class AuthFailed(msgspec.Struct, array_like=True, tag=13):

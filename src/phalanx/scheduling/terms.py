@@ -24,9 +24,12 @@ class Terms:
 
 
 def terms_of(wire: Mapping[str, Any], place: ResourceSet) -> Terms:
-    """What a task asks of a node, by the keys name, node_id, soft and labels. Raises ValueError."""
+    """What a task asks of a node, by the keys name, node_id, soft and labels. Raises ValueError.
+
+    The node of its owner fails what must not wait for a busy one; until then it is asked for.
+    """
     first, *fallbacks = selectors_of(wire)
-    chosen: Strategy | None = affinity_of(wire)
+    chosen: Strategy | None = affinity_of({**wire, "fail_on_unavailable": False})
     if chosen is None and wire.get("name") == "SPREAD":
         chosen = strategy_named("SPREAD")
     request = Request(resources=place, selector=first)

@@ -9,7 +9,7 @@ from typing import Any
 from phalanx.api.decorator import remote
 from phalanx.api.runtime_context import get_runtime_context
 from phalanx.api.session import engine_or_start
-from phalanx.engines.embedded.runtime import Asked
+from phalanx.engines.embedded.client.requests import Asked
 from phalanx.model.ids import NodeID, PlacementGroupID
 from phalanx.objects.reference import ObjectRef
 from phalanx.util.scheduling_strategies import PlacementGroupSchedulingStrategy
@@ -68,7 +68,7 @@ class PlacementGroup:
         asked = self._created
         if asked is None:
             runtime = engine_or_start().runtime
-            asked = self._created = runtime.request_soon("wait_group", group=self.id.binary())
+            asked = self._created = runtime.requests.soon("wait_group", group=self.id.binary())
         try:
             created: bool = asked.result(timeout_seconds)
         except GetTimeoutError:
@@ -125,7 +125,7 @@ def placement_group(
         )
     runtime = engine_or_start().runtime
     group_id = os.urandom(14) + runtime.process_id[12:]
-    made = runtime.request_soon(
+    made = runtime.requests.soon(
         "create_group",
         group=group_id,
         bundles=bundles,
@@ -136,7 +136,7 @@ def placement_group(
         soft_target=_soft_target_node_id,
     )
     group = PlacementGroup(PlacementGroupID(group_id), [dict(b) for b in bundles])
-    group._created = runtime.request_soon("wait_group", group=group_id)
+    group._created = runtime.requests.soon("wait_group", group=group_id)
     group.may_be_used = bool(name)
     if name or bundle_label_selector or not _is_plain(bundles):
         made.result()  # what may be refused is refused here
@@ -175,7 +175,7 @@ def remove_placement_group(placement_group: PlacementGroup) -> None:
     if not isinstance(placement_group, PlacementGroup):
         raise ValueError(f"remove_placement_group takes a group, got {placement_group!r}.")
     runtime = engine_or_start().runtime
-    removed = runtime.request_soon("remove_group", group=placement_group.id.binary())
+    removed = runtime.requests.soon("remove_group", group=placement_group.id.binary())
     if placement_group.may_be_used:
         removed.result()
 

@@ -33,7 +33,7 @@ def digests(hash_seed, *seeds):
 
 
 def test_a_seed_is_the_same_run_in_every_process():
-    seeds = (SEED, 16, 29)
+    seeds = (SEED, 16)
     first, second = digests(1, *seeds), digests(2, *seeds)
     assert first == second
     assert len(set(first)) == len(seeds)
@@ -97,7 +97,7 @@ def test_the_command_line(arguments, code, said):
 
 def test_the_command_line_tells_a_broken_promise(monkeypatch):
     monkeypatch.setattr(GroupTable, "node_gone", lambda self, node_id, now: 1 / 0)
-    result = CliRunner().invoke(app, ["simulate", "--chaos", "--seeds", "2-4"])
+    result = CliRunner().invoke(app, ["simulate", "--chaos", "--seeds", "12-13"])
     assert result.exit_code == 1
     assert "raised ZeroDivisionError" in result.output
     assert "Again:  phalanx simulate --chaos --seed" in result.output

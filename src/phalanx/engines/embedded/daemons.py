@@ -116,7 +116,7 @@ def start_node(options: NodeOptions, parent_fd: int = -1) -> Daemon:
     """
     session = sessions.create(options.temp_dir)
     config = node_config(options, session)
-    module = "phalanx.engines.embedded.node_process"
+    module = "phalanx.engines.embedded.node.process"
     return _start(module, ["-1"], config, session, parent_fd)
 
 

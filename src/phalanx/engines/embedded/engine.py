@@ -16,11 +16,11 @@ from typing import Any
 
 import msgspec
 
-from phalanx.engines.embedded import interrupts, waiting
 from phalanx.engines.embedded import session as sessions
+from phalanx.engines.embedded.client import interrupts, waiting
+from phalanx.engines.embedded.client.runtime import Runtime
 from phalanx.engines.embedded.connection import Connection, connect, wait_for
 from phalanx.engines.embedded.daemon_files import environment
-from phalanx.engines.embedded.runtime import Runtime
 from phalanx.errors import PhalanxError, SystemFailureError
 from phalanx.objects.reference import ObjectRef
 from phalanx.observe.task_journal import Run
@@ -161,7 +161,7 @@ class EmbeddedEngine:
         if not runtime.closed:
             runtime.on_node_lost = None
             with contextlib.suppress(PhalanxError):  # what was printed should be seen
-                runtime.request("drain_output", timeout_s=DRAIN_S)
+                runtime.requests.ask("drain_output", timeout_s=DRAIN_S)
             with contextlib.suppress(OSError):
                 runtime.node.send(Stop("the driver shut down"))
                 runtime.node.drain_all(1.0)
@@ -230,7 +230,7 @@ class EmbeddedEngine:
 
     def request(self, method: str, **args: Any) -> Any:
         """Ask the node."""
-        return self.runtime.request(method, **args)
+        return self.runtime.requests.ask(method, **args)
 
     def node_id(self) -> str:
         """The id of the node that this process is on."""
@@ -259,7 +259,7 @@ class EmbeddedEngine:
             self._environments.add(key)
             variables = dict(environment.get("env_vars") or {})
             variables["PHALANX_RUNTIME_ENV"] = text
-            self.runtime.tell("environment", key=key, env=variables)
+            self.runtime.requests.tell("environment", key=key, env=variables)
         return key
 
 
@@ -308,7 +308,7 @@ def _allow_files() -> None:
 
 
 def _spawn(driver_fd: int) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "phalanx.engines.embedded.node_process", str(driver_fd)]
+    command = [sys.executable, "-m", "phalanx.engines.embedded.node.process", str(driver_fd)]
     return subprocess.Popen(
         command,
         stdin=subprocess.PIPE,

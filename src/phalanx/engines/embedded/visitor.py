@@ -6,9 +6,9 @@ import select
 import time
 from typing import Any
 
+from phalanx.engines.embedded.client.requests import remote_error
 from phalanx.engines.embedded.connection import connect, same_user, wait_for
 from phalanx.engines.embedded.daemon_files import Announcement
-from phalanx.engines.embedded.runtime import remote_error
 from phalanx.engines.embedded.session import Session
 from phalanx.protocol.messages import Reply, Request
 

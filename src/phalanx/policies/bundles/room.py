@@ -84,8 +84,9 @@ class Room:
 
     def add(self, resources: ResourceSet) -> bool:
         """Puts a bundle here when there is room for all of it."""
-        if not resources <= self.available:
-            return False
+        left = self.available
+        if any(units > left.get(name, 0) for name, units in resources.items()):
+            return False  # what is overdrawn of others is no matter
         taken = {
             name: take(self._devices[name], units, LowestIndex())
             for name, units in resources.items()

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from phalanx.engines.embedded.node_control import RemoteControl
-from phalanx.engines.embedded.node_member import report_of, row_of
+from phalanx.engines.embedded.node.control import RemoteControl
+from phalanx.engines.embedded.node.membership import report_of, row_of
 from phalanx.model.ids import CONTROL, node_process_id
 from phalanx.protocol.cluster_messages import Acked, Answer, Ask, NodeReport, View, ViewRow
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello

@@ -1,6 +1,6 @@
 """A simulated node: the production machines of leases, bundles and spilling in a thin shell.
 
-It is wired as `embedded.node_shell` is, and uses the same parts for groups, actors, jobs and other
+It is wired as `embedded.node.shell` is, and uses the same parts for groups, actors, jobs and other
 nodes; processes and sockets are simulated.
 """
 
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from phalanx.engines.embedded.node_actors import NodeActors
-from phalanx.engines.embedded.node_groups import OF_GROUPS, NodeGroups
-from phalanx.engines.embedded.node_jobs import NodeJobs
-from phalanx.engines.embedded.node_others import OtherNodes
-from phalanx.engines.embedded.node_requests import FOR_CONTROL
+from phalanx.engines.embedded.node.actors import NodeActors
+from phalanx.engines.embedded.node.groups import OF_GROUPS, NodeGroups
+from phalanx.engines.embedded.node.jobs import NodeJobs
+from phalanx.engines.embedded.node.others import OtherNodes
+from phalanx.engines.embedded.node.requests import FOR_CONTROL
 from phalanx.model.ids import PREFIX_BYTES, node_prefix, node_process_id, process_id
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.group_places import GroupPlaces

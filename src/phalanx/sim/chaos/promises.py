@@ -51,6 +51,8 @@ class GangPromise(msgspec.Struct, kw_only=True):
 
     least: int
     tasks: list[Key]
+    begun: set[int] = set()
+    """The attempts of which members were told to begin."""
 
 
 class Promises:
@@ -145,11 +147,12 @@ class Promises:
         self.gangs[group] = GangPromise(least=least, tasks=tasks)
         self._count("gangs")
 
-    def gang_begins(self, group: bytes, placed: int) -> None:
-        """Members of a gang are told to begin; `placed` of it have places, or had."""
+    def gang_begins(self, group: bytes, attempt: int, placed: int) -> None:
+        """The first members of an attempt are told to begin; `placed` of the gang have places."""
         gang = self.gangs.get(group)
-        if gang is None:
-            return
+        if gang is None or attempt in gang.begun:
+            return  # a node that dies between two of these takes members that had their places
+        gang.begun.add(attempt)
         over = sum(bool(self.kept[key].outcome) for key in gang.tasks)
         if placed + over < gang.least:
             raise Broken(

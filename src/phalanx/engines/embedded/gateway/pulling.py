@@ -37,6 +37,10 @@ class _Transfer:
         """Offset of the first chunk that no thread has taken; an empty object has one, empty."""
         self.reasons: list[str] = []
         self.failure = ""
+        self.may_pass = False
+        """Whether it failed because no node could be reached."""
+        self.is_unreached = False
+        """Whether the last node that did not give it could only not be reached."""
         self.threads = 0
         self.mapping: mmap.mmap | None = None
         self.view: memoryview | None = None
@@ -52,19 +56,21 @@ class _Transfer:
             self.untaken += CHUNK_BYTES
             return offset
 
-    def fail(self, reason: str) -> None:
+    def fail(self, reason: str, may_pass: bool = False) -> None:
         """End it; threads that wait for bytes wake up."""
         with self.lock:
-            self.failure = self.failure or reason
+            if not self.failure:
+                self.failure, self.may_pass = reason, may_pass
             for sock in self.sockets:
                 with contextlib.suppress(OSError):
                     # Not SSLSocket's own, which would take the TLS state from under its reader.
                     socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
-    def give_up(self, node: bytes, reason: str) -> None:
+    def give_up(self, node: bytes, reason: str, is_unreached: bool) -> None:
         """This node does not give the object: go on with the next."""
         with self.lock:
             if node in self.nodes:
+                self.is_unreached = is_unreached
                 self.nodes.remove(node)
                 self.reasons.append(f"node {node.hex()}: {reason}")
 
@@ -156,7 +162,8 @@ class Pulling:
             with transfer.lock:
                 node = transfer.nodes[0] if transfer.nodes else None
             if node is None:
-                transfer.fail("no node gave it; " + "; ".join(transfer.reasons))
+                reason = "no node gave it; " + "; ".join(transfer.reasons)
+                transfer.fail(reason, transfer.is_unreached)
                 return
             was_kept = False
             try:
@@ -168,7 +175,7 @@ class Pulling:
                 if was_kept and is_broken:
                     fresh = True  # its gateway may have been another's since
                     continue
-                transfer.give_up(node, _reason(error))
+                transfer.give_up(node, _reason(error), is_broken)
                 fresh = False
 
     def _fetch_over(self, sock: socket.socket, transfer: _Transfer, offset: int) -> None:
@@ -203,7 +210,7 @@ class Pulling:
         with self._lock:
             del self._transfers[transfer.name]
         seconds = time.monotonic() - transfer.began
-        self._report(Pulled(transfer.name, not reason, reason, size, seconds))
+        self._report(Pulled(transfer.name, not reason, reason, size, seconds, transfer.may_pass))
 
 
 def _no_room(transfer: _Transfer, error: OSError) -> str:

@@ -24,8 +24,8 @@ from phalanx.engines.embedded.gateway.config import GatewayConfig
 from phalanx.engines.embedded.gateway.starting import start_gateway
 from phalanx.engines.embedded.head.books import Books
 from phalanx.engines.embedded.head.shell import ControlShell
-from phalanx.engines.embedded.node_loop import NodeLoop
-from phalanx.engines.embedded.node_requests import is_for_visitors
+from phalanx.engines.embedded.node.loop import NodeLoop
+from phalanx.engines.embedded.node.requests import is_for_visitors
 from phalanx.model.ids import CONTROL, PREFIX_BYTES
 from phalanx.protocol.gateway_messages import AuthFailed, Listening, Unable
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello, Request

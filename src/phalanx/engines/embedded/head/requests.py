@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -11,7 +11,7 @@ import msgspec
 from phalanx.control.actors import ActorRecord
 from phalanx.control.group_record import Group
 from phalanx.model.ids import PREFIX_BYTES
-from phalanx.model.lifecycle import DEAD
+from phalanx.model.lifecycle import ALIVE, DEAD, DRAINING
 from phalanx.protocol.cluster_messages import Answer, Ask, SetTotals
 from phalanx.protocol.messages import Reply, Request
 from phalanx.resources.sets import ResourceSet
@@ -137,15 +137,17 @@ class ControlRequests:
         ]
 
     def _cluster_resources(self, prefix: bytes, ask: Ask) -> dict[str, float]:
-        return self._sum("total")
+        return self._sum("total", (ALIVE, DRAINING))
 
     def _available_resources(self, prefix: bytes, ask: Ask) -> dict[str, float]:
-        return {name: amount for name, amount in self._sum("available").items() if amount > 0}
+        return {
+            name: amount for name, amount in self._sum("available", (ALIVE,)).items() if amount > 0
+        }
 
-    def _sum(self, what: str) -> dict[str, float]:
+    def _sum(self, what: str, states: Collection[str]) -> dict[str, float]:
         summed: dict[str, float] = {}
         for record in self._shell.nodes.all():
-            if record.state == DEAD:
+            if record.state not in states:
                 continue
             for name, amount in getattr(self._shell.nodes.row(record.node_id), what).items():
                 summed[name] = round(summed.get(name, 0) + amount, 4)

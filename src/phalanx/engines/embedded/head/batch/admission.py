@@ -66,8 +66,8 @@ def check_size(
         why = f"queue {queue} may use {said} at most"
     elif not why:
         asks = ", ".join(f"{amount:g} {resource}" for resource, amount in needs[0].items())
-        where = "its only node" if len(nodes) == 1 else f"its {len(nodes)} nodes"
-        why = f"each asks for {asks}, and {where} hold no more side by side"
+        where = "its only node holds" if len(nodes) == 1 else f"its {len(nodes)} nodes hold"
+        why = f"each asks for {asks}, and {where} no more side by side"
     raise GangInfeasibleError(
         f"{what} needs {len(needs)} members at once and could never have more than {most} here: "
         f"{why}."

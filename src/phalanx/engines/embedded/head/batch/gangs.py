@@ -48,6 +48,8 @@ class Gang(msgspec.Struct, kw_only=True, eq=False):
     """Of a job: the group and the index in it of each member."""
     attempts: list[int] = []
     """Of a job: which attempt of each member was started last."""
+    was_on: dict[int, str] = {}
+    """The last node of each member that ever had one: those that ended still count as ranks."""
     ports: list[int] = []
     devices: dict[int, dict[str, list[int]]] = {}
     started: float | None = None

@@ -92,7 +92,9 @@ class Placing:
             self._shell.books.keep("gangs", gang.group, None)
             return
         for index, state in enumerate(gang.states):
-            if state not in (DONE, ABSENT):
+            if state == ENDING:
+                gang.states[index] = ENDING if group.nodes[index] else DONE
+            elif state not in (DONE, ABSENT):
                 gang.states[index] = HELD if group.nodes[index] else WAITING
         gang.put_on = {i: node for i, node in enumerate(group.nodes) if node}
         if group.attempt is not None:
@@ -100,6 +102,10 @@ class Placing:
         gang.retry_at = gang.backoff_s = 0.0
         self._rendezvous.keep_ports(gang)
         self._ledger.add(gang)
+        if gang.is_over:
+            self._shell.group_table.remove(gang.group, self._shell.clock())
+        else:
+            self.let_go(gang)
         self._soon()
 
     def end(self, gang: Gang, indexes: Iterable[int]) -> None:
@@ -134,6 +140,11 @@ class Placing:
             self._place(self._ledger.gangs[group], choice)
 
     def _place(self, gang: Gang, choice: Mapping[int, str]) -> None:
+        if gang.among(LEAVING):  # those whom these were to join may have been evicted meanwhile
+            least = self._ledger.scheduled.podgroup(gang).min_member
+            if len(gang.among(PLACING, HELD, ENDING)) + len(choice) < least:
+                self._not_placed(gang, choice)
+                return
         gang.set(choice, PLACING)
         gang.put_on |= choice
         if not gang.ports:
@@ -226,6 +237,7 @@ class Placing:
         arrived = [i for i in gang.among(PLACING) if group.nodes[i]]
         lost = [i for i in gang.among(PLACING, HELD) if not group.nodes[i]]
         gang.set(arrived, HELD)
+        gang.was_on |= {i: group.nodes[i] for i in arrived}
         if arrived:
             gang.backoff_s = 0.0
             gang.started = self._shell.wall()

@@ -12,7 +12,15 @@ import msgspec
 from phalanx.control.jobs.environment import DEVICES, member_setup
 from phalanx.control.jobs.places import Gang as PlacedGang
 from phalanx.control.jobs.places import MemberPlace
-from phalanx.engines.embedded.head.batch.gangs import HELD, NAMESPACE, PLACING, ROLE, Gang
+from phalanx.engines.embedded.head.batch.gangs import (
+    DONE,
+    ENDING,
+    HELD,
+    NAMESPACE,
+    PLACING,
+    ROLE,
+    Gang,
+)
 from phalanx.model.jobs.gang_view import GangMember, GangView
 from phalanx.model.jobs.spec import JobSpec, TaskGroup, Template
 from phalanx.resources.ports import Ports, RandomSource, pick_ports
@@ -65,7 +73,8 @@ class Rendezvous:
 
     def views(self, gang: Gang, nodes: list[str], wanted: Iterable[int]) -> dict[int, bytes]:
         """What these members are told; `nodes` by member, of those that have or get a place."""
-        there = [i for i in gang.among(PLACING, HELD) if nodes[i]]
+        nodes = [node or gang.was_on.get(i, "") for i, node in enumerate(nodes)]
+        there = [i for i in gang.among(PLACING, HELD, ENDING, DONE) if nodes[i]]
         places = {
             (ROLE, index): MemberPlace(
                 node=nodes[index],

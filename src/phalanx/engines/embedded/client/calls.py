@@ -1,0 +1,519 @@
+"""This process's actors and calls: creation, handles, results, restarts as seen by a caller.
+
+Every method is called with the runtime's lock held unless it says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from phalanx.engines.embedded.client.task_streams import begin_stream, end_stream, stream_item
+from phalanx.errors import (
+    ActorDiedError,
+    ActorPlacementGroupRemoved,
+    ActorUnavailableError,
+    ActorUnschedulableError,
+    PhalanxError,
+    TaskCancelledError,
+)
+from phalanx.model.ids import INDEX_BITS, task_id_bytes
+from phalanx.model.lifecycle import ALIVE, DEAD, FINISHED, RESTARTING
+from phalanx.model.lifecycle import FAILED as STATE_FAILED
+from phalanx.objects import failures
+from phalanx.objects.reference import ObjectRef, make_ref
+from phalanx.objects.streams import Stream
+from phalanx.observe.task_journal import Run
+from phalanx.owner.actors import ActorClient, PendingCall
+from phalanx.owner.reaching import Reaching
+from phalanx.protocol.messages import (
+    FAILED,
+    SHARED,
+    ActorUnreferenced,
+    ActorUpdate,
+    Call,
+    Cancel,
+    Done,
+    Failed,
+    Item,
+    Payload,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from phalanx.engines.embedded.client.runtime import Runtime
+    from phalanx.engines.embedded.connection import Connection
+
+
+class Creation(msgspec.Struct, array_like=True):
+    """What a worker needs to make an actor; opaque to the node."""
+
+    class_key: bytes
+    class_pickle: bytes
+    class_name: str
+    args: Payload
+    inputs: list[Payload]
+    max_concurrency: int
+    groups: dict[str, int]
+    is_async: bool
+    out_of_order: bool
+    sources: list[tuple[bytes, int]] = []
+    """(owner, number) of the objects that the inputs are values of: a lost one is asked for."""
+
+
+class ActorHold:
+    """Hangs on the creator's reference to an actor: when it goes, so may the actor."""
+
+    __slots__ = ("actor", "released")
+
+    def __init__(self, actor: bytes, released: deque[bytes]) -> None:
+        self.actor = actor
+        self.released = released
+
+    def __del__(self) -> None:
+        self.released.append(self.actor)
+
+
+class Calls:
+    """The caller's shell for actors."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._clients: dict[bytes, ActorClient] = {}
+        self._by_number: dict[int, PendingCall] = {}
+        self._updates: dict[bytes, ActorUpdate] = {}
+        self._reaching = Reaching(lambda actor: runtime.requests.tell("watch_actor", actor=actor))
+        self.released: deque[bytes] = deque()
+        self._astray: set[bytes] = set()
+        """Actors of other nodes to which the way ended, and of which no news came yet."""
+
+    # ---- making actors -----------------------------------------------------------------------
+
+    def create(
+        self,
+        creation: Creation,
+        inputs: list[ObjectRef[Any]] | None,
+        pins: list[Any] | None,
+        fields: dict[str, Any],
+    ) -> tuple[ActorClient, ObjectRef[Any] | None, dict[str, Any]]:
+        """Have an actor made. Takes the lock itself. Named ones are registered before this
+        returns; raises ActorAlreadyExistsError."""
+        runtime = self._runtime
+        actor = fields["actor"]
+        ref = None
+        if not fields.get("detached"):
+            ref = make_ref(runtime.process_id, runtime.next_number())
+            ref._value = failures.NONE
+            ref._hold = ActorHold(actor, self.released)
+        with runtime.lock:
+            client = self.client(actor, watch=False)
+            client.name = creation.class_name
+            client.out_of_order = creation.out_of_order
+            client.hold = (inputs, pins)
+            missing = [r for r in inputs or () if r._value is None]
+            if not missing and not fields.get("name"):
+                self._register(client, creation, inputs, fields)
+                return client, ref, {}
+            if missing and not fields.get("name"):
+                self._when_ready(client, creation, inputs or [], missing, fields)
+                return client, ref, {}
+        for waiting in missing:
+            runtime_wait(runtime, waiting)
+        with runtime.lock:
+            fields |= self._encode(creation, inputs)
+        answer = runtime.requests.ask("register_actor", **fields)
+        if answer["existed"]:
+            if ref is not None:
+                ref._hold.actor = b""
+            with runtime.lock:
+                self._clients.pop(actor, None)
+                client = self.client(answer["actor"])
+            return client, None, answer
+        return client, ref, answer
+
+    def _register(
+        self,
+        client: ActorClient,
+        creation: Creation,
+        inputs: list[ObjectRef[Any]] | None,
+        fields: dict[str, Any],
+    ) -> None:
+        for ref in inputs or ():
+            value = ref._value
+            if type(value) is Value and value.kind == FAILED:
+                client.reason = "The actor died because an argument of its constructor failed."
+                client.error = value.data
+                client.dead()
+                self._runtime.requests.tell("kill_actor", actor=client.actor, no_restart=True)
+                return
+        self._runtime.requests.tell("register_actor", **fields, **self._encode(creation, inputs))
+
+    def _encode(self, creation: Creation, inputs: list[ObjectRef[Any]] | None) -> dict[str, Any]:
+        """What the control store keeps of it: how it is made, and from which files."""
+        values = self._runtime.values
+        for ref in inputs or ():
+            values.export(ref)  # the actor may have to ask for it again
+        creation.inputs = [values.for_sending(ref) for ref in inputs or ()]
+        creation.sources = [(ref._owner, ref._number) for ref in inputs or ()]
+        large = [v for v in (creation.args, *creation.inputs) if type(v) is Value]
+        files = [value.data.decode() for value in large if value.kind == SHARED]
+        return {"creation": msgspec.msgpack.encode(creation), "files": files}
+
+    def _when_ready(
+        self,
+        client: ActorClient,
+        creation: Creation,
+        inputs: list[ObjectRef[Any]],
+        missing: list[ObjectRef[Any]],
+        fields: dict[str, Any],
+    ) -> None:
+        from phalanx.engines.embedded.client.values import Callback
+
+        self._runtime.requests.tell("announce_actor", **fields)
+        left = [len(missing)]
+
+        def ready() -> None:
+            left[0] -= 1
+            if not left[0]:
+                self._register(client, creation, inputs, fields)
+
+        for ref in missing:
+            self._runtime.values.add_waiter(ref, Callback(ready))
+            self._runtime.values.fetch(ref)
+
+    def client(self, actor: bytes, watch: bool = True) -> ActorClient:
+        """What this process knows of an actor; asks the node to tell it more."""
+        found = self._clients.get(actor)
+        if found is None:
+            found = ActorClient(actor, self)
+            self._clients[actor] = found
+            if self._runtime.closed:
+                found.state, found.reason = DEAD, "The node process is gone."
+            elif watch:
+                self._runtime.requests.tell("watch_actor", actor=actor)
+        return found
+
+    # ---- calling -----------------------------------------------------------------------------
+
+    def new_stream(self, call: PendingCall) -> Stream:
+        """The stream of a generator method's call."""
+        stream = Stream(self._runtime, self._runtime.process_id)
+        begin_stream(self._runtime, stream, call)
+        return stream
+
+    def submit(self, call: PendingCall, parent: tuple[bytes, int] | None) -> None:
+        """Queue a call. Takes the lock itself."""
+        runtime = self._runtime
+        with runtime.lock:
+            if parent is not None:
+                runtime.tasks.children.setdefault(parent, []).append(call.number)
+            self._by_number[call.number] = call
+            if call.inputs is None:
+                call.actor.submit(call)
+            elif not self._await_inputs(call):
+                call.actor.submit(call)
+                self._fetch_inputs(call)
+
+    def _await_inputs(self, call: PendingCall) -> bool:
+        """Count the inputs that are missing. Whether one that is there has failed the call."""
+        call.on_ready = self._inputs_ready
+        missing = [ref for ref in call.inputs or () if ref._value is None]
+        call.missing = len(missing)
+        for ref in missing:
+            self._runtime.values.add_waiter(ref, call)
+        return not missing and self._fail_with_input(call)
+
+    def _fetch_inputs(self, call: PendingCall) -> None:
+        if call.missing:
+            for ref in call.inputs or ():
+                self._runtime.values.fetch(ref)
+
+    def _inputs_ready(self, call: PendingCall) -> None:
+        if call.number not in self._by_number:
+            return
+        if self._has_failed_input(call):
+            call.actor.withdraw(call)
+            self._fail_with_input(call)
+        call.actor.pump()
+
+    def _has_failed_input(self, call: PendingCall) -> Value | None:
+        for ref in call.inputs or ():
+            value = ref._value
+            if type(value) is Value and value.kind == FAILED:
+                return value
+        return None
+
+    def _fail_with_input(self, call: PendingCall) -> bool:
+        value = self._has_failed_input(call)
+        if value is None:
+            return False
+        self._complete_all(call, value)
+        return True
+
+    def send_calls(self, actor: ActorClient, calls: list[PendingCall], urgent: bool) -> None:
+        """Put calls on the wire (effect of the client's machine)."""
+        connection: Connection = actor.connection
+        values = self._runtime.values
+        for call in calls:
+            inputs = [values.for_sending(ref) for ref in call.inputs] if call.inputs else []
+            connection.post(
+                Call(
+                    call.number,
+                    call.method,
+                    call.args,
+                    inputs,
+                    call.returns,
+                    call.group,
+                    call.attempt,
+                    call.backpressure,
+                    actor.actor,
+                )
+            )
+        if urgent or connection.waiting > 64:
+            connection.flush()
+        else:
+            self._runtime.mark_dirty(connection)
+
+    def fail_call(self, call: PendingCall, actor: ActorClient) -> None:
+        """The call will not be answered (effect of the client's machine)."""
+        error: PhalanxError
+        actor_hex = actor.actor.hex()
+        if actor.state != DEAD:
+            error = ActorUnavailableError(
+                f"The actor {actor.name} is unavailable for now: {actor.reason}. Call "
+                f"{call.method} may or may not have run.",
+                actor_hex,
+            )
+        elif actor.error in (b"ActorUnschedulableError", b"TaskUnschedulableError"):
+            error = ActorUnschedulableError(actor.reason)
+        elif actor.error == b"TaskPlacementGroupRemoved":
+            error = ActorPlacementGroupRemoved(actor.reason)
+        elif actor.error and not actor.error.isascii():
+            cause = failures.load(actor.error)
+            died = ActorDiedError(f"{actor.reason}\n{cause}", actor_hex)
+            error = died
+        else:
+            error = ActorDiedError(actor.reason or "The actor died.", actor_hex)
+        self._complete_all(call, failures.failed(error))
+
+    # ---- results -----------------------------------------------------------------------------
+
+    def done(self, connection: Connection, message: Done) -> bool:
+        """A call gave its result; False when the number is no call of ours."""
+        call = self._by_number.get(message.number)
+        if call is None or call.actor.connection is not connection:
+            return False
+        if call.actor.finished(message.number) is None:
+            return False
+        del self._by_number[message.number]
+        self._record(call, FINISHED, message, connection)
+        values = self._runtime.values
+        reconstruction = values.reconstruction
+        maker = None
+        if call.returns == 1:
+            value = message.value
+            if type(value) is not bytes:
+                maker = reconstruction.maker(call, (value,))
+            if reconstruction.running:
+                reconstruction.finished(call)
+            values.complete(call.refs[0], value, connection.peer, maker)
+        elif call.stream is not None:
+            end_stream(self._runtime, call, None)
+        else:
+            results = [message.value, *message.more]
+            maker = reconstruction.maker(call, results)
+            reconstruction.finished(call)
+            for ref, value in zip(call.refs, results, strict=False):
+                values.complete(ref, value, connection.peer, maker)
+        return True
+
+    def _record(
+        self, call: PendingCall, state: str, message: Done | Failed, connection: Connection
+    ) -> None:
+        name = f"{call.actor.name}.{call.method}"
+        run = Run(
+            call.number,
+            name,
+            state,
+            message.started,
+            message.ended,
+            connection.peer,
+            call.attempt,
+        )
+        self._runtime.tasks.journal.add_run(run)
+
+    def failed(self, connection: Connection, message: Failed) -> bool:
+        """A call raised; False when the number is no call of ours."""
+        call = self._by_number.get(message.number)
+        if call is None or call.actor.connection is not connection:
+            return False
+        if call.actor.finished(message.number) is None:
+            return False
+        self._record(call, STATE_FAILED, message, connection)
+        if message.kind == "cancelled":
+            hex_id = task_id_bytes(self._runtime.process_id, call.number).hex()
+            error = TaskCancelledError(hex_id, None)
+            self._complete_all(call, failures.failed(error))
+            return True
+        if message.kind == "exit":
+            # The actor is leaving: its end is on its way and fails this call with the reason.
+            call.retries = 0
+            call.actor.inflight[call.number] = call
+            return True
+        if message.kind == "lost":
+            self._inputs_lost(call, message)
+            return True
+        if call.retries != 0 and failures.is_retriable(call.retry_exceptions, message.error):
+            if call.retries > 0:
+                call.retries -= 1
+            call.actor.retry(call)
+            return True
+        self._complete_all(call, Value(FAILED, message.error))
+        return True
+
+    def _inputs_lost(self, call: PendingCall, message: Failed) -> None:
+        """The actor did not find values of the call's arguments: it waits for them again, ahead
+        of calls that have not left."""
+        reconstruction = self._runtime.values.reconstruction
+        error = reconstruction.inputs_lost(call, message.error.decode().split())
+        if error is not None:
+            self._complete_all(call, error)
+        elif not self._await_inputs(call):
+            call.actor.queue.appendleft(call)
+            call.actor.pump()
+            self._fetch_inputs(call)
+
+    def item(self, connection: Connection, message: Item) -> bool:
+        """A streaming method gave a value."""
+        call = self._by_number.get(message.number)
+        if call is None or call.stream is None:
+            return False
+        stream_item(self._runtime, call, message, connection.peer)
+        return True
+
+    def _complete_all(self, call: PendingCall, value: Value) -> None:
+        self._by_number.pop(call.number, None)
+        if call.stream is not None:
+            end_stream(self._runtime, call, value)
+            return
+        self._runtime.values.reconstruction.finished(call)
+        for ref in call.refs:
+            self._runtime.values.complete(ref, value)
+
+    def cancel(self, number: int, force: bool, recursive: bool) -> None:
+        """Cancel a call that has not finished."""
+        call = self._by_number.get(number)
+        if call is None:
+            return
+        call.cancelled = "cancelled"
+        if call.actor.withdraw(call):
+            hex_id = task_id_bytes(self._runtime.process_id, call.number).hex()
+            self._complete_all(call, failures.failed(TaskCancelledError(hex_id, None)))
+        elif call.actor.connection is not None:
+            self._runtime.post(call.actor.connection, Cancel(number, recursive))
+
+    def is_call(self, object_number: int) -> bool:
+        """Whether the object is to come from a call that has not finished."""
+        return object_number >> INDEX_BITS in self._by_number
+
+    # ---- news of actors ----------------------------------------------------------------------
+
+    def updated(self, message: ActorUpdate) -> None:
+        """The node says where an actor is, or why it is not."""
+        client = self._clients.get(message.actor)
+        if client is None or message.incarnation < client.incarnation:
+            return
+        if message.state != ALIVE and client.connection is not None:
+            self._updates[message.actor] = message  # results may still be on their way
+            return
+        self._apply(client, message)
+
+    def _apply(self, client: ActorClient, message: ActorUpdate) -> None:
+        client.incarnation = message.incarnation
+        if message.actor in self._astray:
+            if message.state == ALIVE and message.worker == client.worker:
+                self._runtime.peer(message.worker)  # `tick` looks whether that leads anywhere
+                return
+            self._astray.discard(message.actor)
+            if message.state == ALIVE:
+                self._interrupt(client, "it was restarted")
+        client.reason = message.reason
+        client.error = message.error
+        if message.state == ALIVE:
+            self._updates.pop(client.actor, None)
+            if client.connection is not None and client.worker != message.worker:
+                self._interrupt(client, "it was restarted")  # its old process's end is not seen yet
+            client.state = ALIVE
+            client.worker = message.worker
+            client.connection = self._runtime.peer(message.worker)
+            if client.connection is not None:
+                client.pump()
+        elif message.state == RESTARTING:
+            client.state = RESTARTING
+            client.interrupted()
+        elif message.state == DEAD:
+            client.dead()
+            client.hold = None
+            self._clients.pop(client.actor, None)
+        else:
+            client.state = message.state
+
+    def peer_lost(self, connection: Connection) -> None:
+        """A connection's end: all answers of that actor are in."""
+        for client in list(self._clients.values()):
+            if client.connection is connection:
+                client.connection = None
+                update = self._updates.pop(client.actor, None)
+                if update is not None:
+                    self._apply(client, update)
+                elif client.state == ALIVE and not self._runtime.is_here(client.worker):
+                    self._astray.add(client.actor)
+
+    def tick(self, now: float) -> None:
+        """Ask what became of actors to which the way ended: they may be there still."""
+        self._reaching.tick(now, self._clients)
+        self._astray &= self._clients.keys()
+        for actor in list(self._astray):
+            client = self._clients[actor]
+            connection = self._runtime.known_peer(client.worker)
+            if connection is None:
+                self._runtime.requests.tell("watch_actor", actor=actor)
+            elif not connection.is_dialling:
+                self._astray.discard(actor)
+                self._interrupt(client, "the connection to it was lost")
+                client.state, client.connection = ALIVE, connection
+                client.pump()
+
+    def _interrupt(self, client: ActorClient, reason: str) -> None:
+        """What was under way may have run or not."""
+        client.state, client.reason = RESTARTING, reason
+        client.interrupted()
+
+    def node_lost(self) -> None:
+        """The node's process is gone: no call will ever be answered."""
+        for client in list(self._clients.values()):
+            client.reason = "The node process is gone."
+            client.dead()
+
+    def flush_released(self) -> None:
+        """Tell the node which actors nobody can call any more. Called without the lock."""
+        while self.released:
+            actor = self.released.popleft()
+            if actor and not self._runtime.closed:
+                self._runtime.post(self._runtime.node, ActorUnreferenced(actor))
+
+
+def runtime_wait(runtime: Runtime, ref: ObjectRef[Any]) -> None:
+    """Wait for one object. Called without the lock."""
+    from phalanx.engines.embedded.client.reactor import Waiter
+
+    waiter = Waiter()
+    with runtime.lock:
+        if ref._value is not None:
+            return
+        runtime.values.add_waiter(ref, waiter)
+        runtime.values.fetch(ref)
+    runtime.flush()
+    runtime.reactor.wait(waiter)

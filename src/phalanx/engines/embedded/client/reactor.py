@@ -1,0 +1,380 @@
+"""Waits on a process's sockets. Whoever needs a message leads: there is no thread in between.
+
+A thread that waits for a value polls the sockets itself (`wait`), so that an answer costs no
+thread switch. A background thread leads only when no other thread has for a while: then messages
+are handled while the program computes. It yields to a waiting thread at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from phalanx.engines.embedded.client.interrupts import interruptible
+from phalanx.engines.embedded.connection import Connection
+from phalanx.errors import ProtocolError
+
+_NAP_S = 0.004
+_LONG_NAP_S = 2.0
+_IDLE_S = 1.0
+
+
+class Waiter:
+    """One thread's wait: `done` is set by whoever brings the last thing that is waited for."""
+
+    __slots__ = ("done", "event", "fail_fast", "needed")
+
+    def __init__(self, needed: int = 1, fail_fast: bool = False) -> None:
+        self.needed = needed
+        self.fail_fast = fail_fast
+        """Whether one failed object ends the wait for all."""
+        self.done = needed <= 0
+        self.event: threading.Event | None = None
+
+    def notify(self, failed: bool = False) -> None:
+        """One of the things is there."""
+        self.needed -= 1
+        if self.needed <= 0 or (failed and self.fail_fast):
+            self.finish()
+
+    def finish(self) -> None:
+        """End the wait."""
+        self.done = True
+        if self.event is not None:
+            self.event.set()
+
+
+class Reactor:
+    """An epoll loop that many threads may lead, one at a time.
+
+    `handle(connection, messages)` is called with what came, `lost(connection)` at an end,
+    `accepted(socket)` for each new peer, `flush()` after each round, `tick(now)` when it is
+    due: it returns after how many seconds it wants to be called again.
+    """
+
+    def __init__(
+        self,
+        handle: Callable[[Connection, list[Any]], None],
+        lost: Callable[[Connection], None],
+        accepted: Callable[[socket.socket], None] | None = None,
+        tick: Callable[[float], float] | None = None,
+        flush: Callable[[], None] | None = None,
+    ) -> None:
+        self._handle = handle
+        self._lost = lost
+        self._accepted = accepted
+        self._tick = tick
+        self._flush = flush
+        self._epoll = select.epoll()
+        self._connections: dict[int, Connection] = {}
+        self._listener: socket.socket | None = None
+        self._wake_fd = (
+            os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC) if hasattr(os, "eventfd") else -1
+        )
+        self._wake_write = self._wake_fd
+        if self._wake_fd < 0:
+            self._wake_fd, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._epoll.register(self._wake_fd, select.EPOLLIN)
+        self._lead = threading.Lock()
+        self._wanted = 0
+        self._followers: list[Waiter] = []
+        self._last_led = 0.0
+        self._background_leads = False
+        self._stopped = False
+        self._rest = threading.Event()
+        self._resting_long = False
+        self._thread: threading.Thread | None = None
+        self._next_tick = 0.0
+        self._leader: int | None = None
+        self._kicked = False
+
+    # ---- what is watched ---------------------------------------------------------------------
+
+    def add(self, connection: Connection) -> None:
+        """Watch a connection. Safe from any thread."""
+        connection.on_writable = self._want_writable
+        self._connections[connection.fileno] = connection
+        self._epoll.register(connection.fileno, select.EPOLLIN)
+
+    def drop(self, connection: Connection) -> None:
+        """Stop watching and close it."""
+        if self._connections.pop(connection.fileno, None) is not None:
+            with contextlib.suppress(OSError, ValueError):
+                self._epoll.unregister(connection.fileno)
+        connection.close()
+
+    def listen(self, listener: socket.socket) -> None:
+        """Accept peers on this socket."""
+        self._listener = listener
+        self._epoll.register(listener.fileno(), select.EPOLLIN)
+
+    def _want_writable(self, connection: Connection, wanted: bool) -> None:
+        mask = select.EPOLLIN | (select.EPOLLOUT if wanted else 0)
+        with contextlib.suppress(OSError, ValueError):
+            self._epoll.modify(connection.fileno, mask)
+
+    # ---- leading -----------------------------------------------------------------------------
+
+    def poll(self, timeout_s: float) -> None:
+        """Handle what there is, waiting at most `timeout_s` (negative: for ever) for the first."""
+        try:
+            events = self._sleep(timeout_s)
+        except InterruptedError:
+            return
+        for fd, mask in events:
+            connection = self._connections.get(fd)
+            if connection is not None:
+                if mask & select.EPOLLOUT:
+                    connection.drain()
+                if mask & ~select.EPOLLOUT:
+                    self._receive(connection)
+            elif fd == self._wake_fd:
+                self._kicked = False
+                with contextlib.suppress(BlockingIOError):
+                    os.read(self._wake_fd, 4096)
+            elif self._listener is not None and fd == self._listener.fileno():
+                self._accept()
+        if self._flush is not None:
+            self._flush()
+
+    @interruptible
+    def _sleep(self, timeout_s: float) -> list[tuple[int, int]]:
+        # What is not read now is reported again: an interrupt here loses nothing.
+        return self._epoll.poll(timeout_s)
+
+    def _receive(self, connection: Connection) -> None:
+        try:
+            messages = connection.receive()
+        except ProtocolError:
+            messages = None
+        if connection.is_switched:
+            self._register_again(connection)
+        if messages is None:
+            if connection.fileno in self._connections:
+                self.drop(connection)
+                self._lost(connection)
+        elif messages:
+            self._handle(connection, messages)
+
+    def _register_again(self, connection: Connection) -> None:
+        """Another socket stands behind the descriptor; the one before took its registration."""
+        connection.is_switched = False
+        with contextlib.suppress(FileExistsError):
+            self._epoll.register(connection.fileno, select.EPOLLIN)
+        connection.flush()
+
+    def _accept(self) -> None:
+        assert self._listener is not None
+        while True:
+            try:
+                sock, _ = self._listener.accept()
+            except (BlockingIOError, OSError):
+                return
+            if self._accepted is not None:
+                self._accepted(sock)
+
+    def wait(self, waiter: Waiter, deadline: float | None = None) -> bool:
+        """Wait until `waiter.done`, leading if nobody does. False when `deadline` passed first.
+
+        `deadline` is on the monotonic clock. A signal handler's exception goes up from here.
+        """
+        if self._leader == threading.get_ident():
+            return self._nested_wait(waiter, deadline)
+        while not waiter.done:
+            if self._lead.acquire(blocking=False) or self._take_over(deadline):
+                try:
+                    self._leader = threading.get_ident()
+                    self._lead_until(waiter, deadline)
+                finally:
+                    self._leader = None
+                    self._last_led = time.monotonic()
+                    self._lead.release()
+                    if self._followers:
+                        self._promote()
+                    if self._resting_long:
+                        self._rest.set()
+            elif not self._follow(waiter, deadline):
+                break
+            if deadline is not None and not waiter.done and time.monotonic() >= deadline:
+                break
+        return waiter.done
+
+    def _lead_until(self, waiter: Waiter, deadline: float | None) -> None:
+        while not waiter.done and not self._stopped:
+            now = time.monotonic()
+            timeout = self._tick_if_due(now)
+            if deadline is not None:
+                timeout = min(timeout, deadline - now)
+                if timeout <= 0:
+                    self.poll(0)
+                    return
+            self.poll(timeout)
+
+    @contextlib.contextmanager
+    def lead_on(self, loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+        """Lead from inside a running event loop, for as long as the block lasts."""
+        if not self._lead.acquire(blocking=False):
+            self._wanted += 1
+            self.wake()
+            self._lead.acquire()
+            self._wanted -= 1
+        self._leader = threading.get_ident()
+
+        def ready() -> None:
+            self.poll(0)
+            self._tick_if_due(time.monotonic())
+
+        timers: list[asyncio.TimerHandle] = []
+
+        def tick() -> None:
+            after_s = max(self._tick_if_due(time.monotonic()), 0.01)
+            timers[:] = [loop.call_later(after_s, tick)]
+
+        tick()
+        loop.add_reader(self._epoll.fileno(), ready)
+        try:
+            if self._flush is not None:
+                self._flush()
+            yield
+        finally:
+            timers[0].cancel()
+            loop.remove_reader(self._epoll.fileno())
+            self._leader = None
+            self._lead.release()
+
+    def _tick_if_due(self, now: float) -> float:
+        """Seconds until the next tick, after doing this one if it is time."""
+        if now >= self._next_tick:
+            wanted = _IDLE_S if self._tick is None else self._tick(now)
+            self._next_tick = now + wanted
+        return self._next_tick - now
+
+    def tick_soon(self) -> None:
+        """Something was begun that a tick has to look after."""
+        self._next_tick = 0.0
+
+    def _nested_wait(self, waiter: Waiter, deadline: float | None) -> bool:
+        # A handler called by the leader waits in turn (a finalizer that calls get, say).
+        self._lead_until(waiter, deadline)
+        return waiter.done
+
+    def _take_over(self, deadline: float | None) -> bool:
+        """Lead instead of the background thread; False when it does not lead or time is up."""
+        if not self._background_leads:
+            return False
+        self._wanted += 1
+        self.wake()
+        try:
+            left_s = -1.0 if deadline is None else max(deadline - time.monotonic(), 0.0)
+            return self._lead.acquire(timeout=left_s)
+        finally:
+            self._wanted -= 1
+
+    @interruptible
+    def _follow(self, waiter: Waiter, deadline: float | None) -> bool:
+        """Sleep until done or until this thread should try to lead. False: time is up."""
+        if waiter.event is None:
+            waiter.event = threading.Event()
+        event = waiter.event
+        event.clear()
+        self._followers.append(waiter)
+        if not waiter.done:
+            left_s = 0.05 if deadline is None else min(0.05, deadline - time.monotonic())
+            event.wait(max(left_s, 0))
+        with contextlib.suppress(ValueError):
+            self._followers.remove(waiter)
+        return True
+
+    def _promote(self) -> None:
+        for waiter in list(self._followers):
+            if waiter.event is not None:
+                waiter.event.set()
+                return
+
+    def wake(self) -> None:
+        """Make the leader look again."""
+        with contextlib.suppress(BlockingIOError, OSError):
+            os.write(self._wake_write, b"\x01\0\0\0\0\0\0\0")
+
+    # ---- the background thread ---------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the background thread."""
+        self._thread = threading.Thread(target=self._background, name="phalanx-io", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the background thread and every wait; close nothing."""
+        self._stopped = True
+        self._rest.set()
+        self.wake()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout=2)
+
+    def close(self) -> None:
+        """Close every connection and descriptor."""
+        for connection in list(self._connections.values()):
+            self.drop(connection)
+        if self._listener is not None:
+            self._listener.close()
+        self._epoll.close()
+        for fd in {self._wake_fd, self._wake_write}:
+            with contextlib.suppress(OSError):
+                os.close(fd)
+
+    def close_inherited(self) -> None:
+        """Close the copies of descriptors that a fork made; their owner's stay as they are."""
+        for connection in self._connections.values():
+            connection.close()
+        if self._listener is not None:
+            self._listener.close()
+        self._epoll.close()
+        for fd in {self._wake_fd, self._wake_write}:
+            os.close(fd)
+
+    def kick(self) -> None:
+        """Something was posted that should leave soon: make sure that somebody looks."""
+        leader = self._leader
+        if leader is None:
+            if self._resting_long:
+                self._rest.set()
+        elif leader != threading.get_ident() and not self._kicked:
+            # Once until the leader has looked: a write for each of a thousand tasks costs more
+            # than the tasks.
+            self._kicked = True
+            self.wake()
+
+    def _background(self) -> None:
+        nap = _NAP_S
+        while not self._stopped:
+            recent = time.monotonic() - self._last_led < _NAP_S
+            if self._wanted or recent or not self._lead.acquire(blocking=False):
+                # Somebody leads or did just now: sleep, longer and longer while it goes on.
+                if not recent and not self._wanted:
+                    nap = min(nap * 2, _LONG_NAP_S)
+                    self._resting_long = nap > 2 * _NAP_S
+                else:
+                    nap = _NAP_S
+                self._rest.wait(nap)
+                self._rest.clear()
+                self._resting_long = False
+                continue
+            nap = _NAP_S
+            self._leader = threading.get_ident()
+            self._background_leads = True
+            try:
+                if self._flush is not None:
+                    self._flush()
+                while not self._stopped and not self._wanted:
+                    self.poll(self._tick_if_due(time.monotonic()))
+            finally:
+                self._background_leads = False
+                self._leader = None
+                self._lead.release()

@@ -1,0 +1,553 @@
+"""One process of a session, driver or worker: its sockets, its machines, its lock.
+
+Drivers and workers are the same thing here: both own tasks and objects, call actors and wait. A
+worker has an executor besides, which is given the messages that bring it work.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import socket
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from phalanx.engines.embedded.client.calls import Calls
+from phalanx.engines.embedded.client.reactor import Reactor, Waiter
+from phalanx.engines.embedded.client.requests import Requests
+from phalanx.engines.embedded.client.submission import Submission
+from phalanx.engines.embedded.client.values import Callback, Values
+from phalanx.engines.embedded.connection import Connection, connect, listen, same_user
+from phalanx.engines.embedded.session import Session
+from phalanx.errors import AuthenticationError, ProtocolError
+from phalanx.model.ids import INDEX_BITS, PREFIX_BYTES
+from phalanx.objects.reference import ObjectRef, forget_process, process
+from phalanx.objects.shared_memory import SharedStore
+from phalanx.objects.streams import Stream
+from phalanx.observe.cluster_events import EventRing
+from phalanx.owner.redialling import DIAL_AGAIN_S, Redialling
+from phalanx.protocol.cluster_messages import Happened, NodeDied
+from phalanx.protocol.handshake import Status
+from phalanx.protocol.messages import (
+    PROTOCOL_VERSION,
+    ActorUpdate,
+    Borrow,
+    CancelOwned,
+    CreateActor,
+    Done,
+    Dropped,
+    Events,
+    Failed,
+    Fetch,
+    Fetched,
+    Granted,
+    Hello,
+    Item,
+    JobSetup,
+    LeaseDue,
+    Leaving,
+    LogLine,
+    Message,
+    Recover,
+    Refused,
+    Reply,
+    Returned,
+    Sealed,
+    Settled,
+    Spilled,
+    Stop,
+    Sync,
+    Synced,
+    Taken,
+    Terminate,
+    Unborrow,
+    WorkerDied,
+)
+
+_NODE = b"node"
+_NODE_ONLY = frozenset(
+    {
+        ActorUpdate,
+        CreateActor,
+        Granted,
+        JobSetup,
+        LeaseDue,
+        LogLine,
+        NodeDied,
+        Refused,
+        Reply,
+        Spilled,
+        Stop,
+        Terminate,
+        WorkerDied,
+    }
+)
+_OF_OBJECTS = (Borrow, CancelOwned, Fetch, Recover, Sync, Unborrow)
+_MAY_PASS = (Status.NO_NODE, Status.UNREACHABLE, Status.BUSY)
+"""Reasons why a process was not reached that say nothing of whether it lives."""
+_BUSY_TICK_S = 0.02
+_IDLE_TICK_S = 1.0
+
+
+class Executor(Protocol):
+    """What a worker does with the messages that are not about its own tasks."""
+
+    def handle(self, connection: Connection, message: Message) -> bool:
+        """Take one message; False when it is not for the executor."""
+        ...
+
+    def peer_lost(self, peer: bytes) -> None:
+        """An owner's connection ended."""
+        ...
+
+    def stop(self, reason: str) -> None:
+        """End the process when it can."""
+        ...
+
+    def taken(self, peer: bytes, number: int) -> None:
+        """The reader of a result holds the references in it by itself now."""
+        ...
+
+    def block(self) -> bool:
+        """The calling thread's task waits; whether there is one."""
+        ...
+
+    def unblock(self) -> None:
+        """It goes on."""
+        ...
+
+
+class Runtime:
+    """The process's side of a session."""
+
+    def __init__(self, session: Session, process_id: bytes, kind: str) -> None:
+        self.session = session
+        self.process_id = process_id
+        self.kind = kind
+        self.lock = threading.RLock()
+        self._sequence = itertools.count(1)
+        self._peers: dict[bytes, Connection] = {}
+        self._dirty: set[Connection] = set()
+        self._dead: set[bytes] = set()
+        self._dead_nodes: set[bytes] = set()
+        self._unsettled: set[bytes] = set()
+        """Workers that died and whose last messages are still to be read."""
+        self.requests = Requests(self)
+        self.reactor = Reactor(self._handle, self._lost, self._accepted, self._tick, self.flush)
+        self.node: Connection
+        self.node_id = ""
+        self.executor: Executor | None = None
+        self.on_log: Callable[[LogLine], None] | None = None
+        self.on_warning: Callable[[str], None] | None = None
+        self.on_node_lost: Callable[[], None] | None = None
+        self.store = SharedStore(
+            session.shared,
+            session.spill,
+            process_id.hex(),
+            self._reserve,
+            self._sealed,
+            self._returned,
+        )
+        self.values = Values(self, self.store)
+        self.redialling = Redialling(self.peer, self._is_reached, self.values.process_gone)
+        self.abandoned: deque[Stream] = deque()
+        self.events = EventRing()
+        """What concerns other nodes and was not told to this one yet."""
+        self.tasks = Submission(self)
+        self.calls = Calls(self)
+        self.closed = False
+        self.listener: socket.socket | None = None
+
+    # ---- up and down -------------------------------------------------------------------------
+
+    def open(self, node: Connection) -> None:
+        """Listen under our own id, and use this connection to the node."""
+        self.listener = listen(self.session.socket_of(self.process_id))
+        self.reactor.listen(self.listener)
+        self.node = node
+        node.peer = _NODE
+        self._peers[_NODE] = node
+        self.reactor.add(node)
+        process.hooks = self
+
+    def set_identity(self, process_id: bytes, node_id: str) -> None:
+        """The id that the node gave this driver."""
+        self.process_id = process_id
+        self.node_id = node_id
+        self.store.set_prefix(process_id.hex())
+
+    def wait_stream(self, stream: Stream, index: int, timeout_s: float | None) -> bool:
+        """Wait until item `index` of a stream is there or it ended. False: time is up."""
+        waiter = Waiter()
+        with self.lock:
+            if stream.arrived_to >= index or stream.is_ended:
+                self.flush()
+                return True
+            stream.waiters.append(waiter.finish)
+        self.flush()
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while not self.reactor.wait(waiter, deadline):
+            if deadline is not None and time.monotonic() >= deadline:
+                return stream.arrived_to >= index or stream.is_ended
+        if stream.arrived_to >= index or stream.is_ended:
+            return True
+        left = None if deadline is None else max(deadline - time.monotonic(), 0)
+        return self.wait_stream(stream, index, left)
+
+    def stream_consumed(self, stream: Stream, index: int) -> None:
+        """The reader has taken item `index`: a producer that is held back may go on."""
+        if stream.on_consumed is not None:
+            stream.on_consumed(index)
+
+    def close(self) -> None:
+        """Cut every connection. Nothing may be waiting."""
+        self.closed = True
+        if process.hooks is self:
+            process.hooks = None
+        self.reactor.stop()
+        with contextlib.suppress(Exception):
+            self.store.trim()
+        self.reactor.close()
+
+    def leave_behind(self) -> None:
+        """In a forked child: it is no part of the session, and must not keep its sockets open."""
+        self.closed = True
+        if process.hooks is self:
+            process.hooks = None
+        forget_process(self.process_id)
+        self.reactor.close_inherited()
+
+    def next_number(self) -> int:
+        """The number of a new object that no task makes."""
+        return next(self._sequence) << INDEX_BITS
+
+    def next_sequence(self) -> int:
+        """The number of a new task."""
+        return next(self._sequence)
+
+    # ---- peers -------------------------------------------------------------------------------
+
+    def peer(self, process_id: bytes) -> Connection | None:
+        """The connection to a process, made when there is none; None when it is gone."""
+        found = self._peers.get(process_id)
+        if found is not None:
+            return found
+        if process_id in self._dead or self.closed:
+            return None
+        try:
+            connection = self._connect(process_id)
+        except OSError:
+            return None
+        connection.peer = process_id
+        self._peers[process_id] = connection
+        connection.send(Hello(PROTOCOL_VERSION, self.process_id, self.kind, 0))
+        for message in self.redialling.unsent(process_id):
+            connection.post(message)
+        self.reactor.add(connection)
+        return connection
+
+    def _connect(self, process_id: bytes) -> Connection:
+        prefix = process_id[:PREFIX_BYTES]
+        if self.is_here(process_id):
+            return connect(self.session.socket_of(process_id))
+        if prefix in self._dead_nodes:
+            raise ConnectionRefusedError(f"node {prefix.hex()} is dead")
+        from phalanx.engines.embedded.gateway.gate import request_dial
+
+        return Connection(request_dial(self.session, process_id), is_dialling=True)
+
+    def is_here(self, process_id: bytes) -> bool:
+        """Whether a process is of this node: then the end of its connection is its own end."""
+        return process_id[:PREFIX_BYTES] == self.process_id[:PREFIX_BYTES]
+
+    def connections(self) -> list[Connection]:
+        """Every open connection to another process."""
+        return list(self._peers.values())
+
+    def known_peer(self, process_id: bytes) -> Connection | None:
+        """The connection to a process if there is one."""
+        return self._peers.get(process_id)
+
+    def post(self, connection: Connection, message: Message) -> None:
+        """Send with the next flush, which is made to come soon."""
+        connection.post(message)
+        self._dirty.add(connection)
+        self.reactor.kick()
+
+    def mark_dirty(self, connection: Connection) -> None:
+        """The connection has posted messages that should leave soon."""
+        self._dirty.add(connection)
+        self.reactor.kick()
+
+    def flush(self) -> None:
+        """Let everything posted leave: tasks that may be sent ahead, releases, messages."""
+        if self.tasks.machine.dirty:
+            with self.lock:
+                self.tasks.machine.pump_dirty()
+        if self.values.released:
+            with self.lock:
+                self.values.flush_released()
+        if self.calls.released:
+            self.calls.flush_released()
+        if self.abandoned:
+            with self.lock:
+                while self.abandoned:
+                    self.abandoned.popleft().abandon()
+        if self.store.dropped:
+            with self.lock:
+                self.store.collect()
+        while self._dirty:
+            try:
+                self._dirty.pop().flush()
+            except KeyError:
+                break
+
+    def _accepted(self, sock: socket.socket) -> None:
+        try:
+            same_user(sock)
+        except (AuthenticationError, OSError):
+            sock.close()
+            return
+        self.reactor.add(Connection(sock, is_stranger=True))
+
+    def _lost(self, connection: Connection) -> None:
+        peer = connection.peer
+        if connection is self.node:
+            self._node_lost()
+            return
+        if not peer or self._peers.get(peer) is not connection:
+            return
+        del self._peers[peer]
+        if self.is_here(peer):
+            self._dead.add(peer)
+        with self.lock:
+            self.tasks.peer_lost(connection)
+            self.calls.peer_lost(connection)
+            if not self._is_tried_again(connection):
+                self.redialling.gone(peer)
+                self.values.process_gone(peer)
+        if self.executor is not None:
+            self.executor.peer_lost(peer)
+        if peer in self._unsettled:
+            self._unsettled.discard(peer)
+            self.post(self.node, Settled(peer))
+
+    def _is_tried_again(self, connection: Connection) -> bool:
+        """Keep what was for an owner that could not be reached, and that may live for all that is
+        known. What concerns tasks and calls is theirs to try again."""
+        peer = connection.peer
+        may_pass = connection.is_dialling and connection.refusal_status in _MAY_PASS
+        if not may_pass or self.closed or peer[:PREFIX_BYTES] in self._dead_nodes:
+            return False
+        unsent = [message for message in connection.unsent() if isinstance(message, _OF_OBJECTS)]
+        if unsent:
+            self.redialling.refused(peer, unsent, connection.refusal, time.monotonic())
+            self.reactor.tick_soon()
+        return bool(unsent)
+
+    def _is_reached(self, process: bytes) -> bool:
+        connection = self._peers.get(process)
+        return connection is not None and not connection.is_dialling
+
+    def _node_died(self, prefix: bytes) -> None:
+        """Another node is dead, and so are all its processes."""
+        self._dead_nodes.add(prefix)
+        for peer, connection in list(self._peers.items()):
+            if peer[:PREFIX_BYTES] == prefix:
+                self.reactor.drop(connection)
+                self._lost(connection)
+        with self.lock:
+            self.redialling.node_died(prefix)
+        self.values.node_lost(prefix)
+
+    def _node_lost(self) -> None:
+        self.closed = True
+        with self.lock:
+            self.requests.node_lost()
+            self.tasks.node_lost()
+            self.calls.node_lost()
+        if self.executor is not None:
+            # At once: no task may take the end of its node for its own failure and report that.
+            os._exit(1)
+        if self.on_node_lost is not None:
+            self.on_node_lost()
+
+    def _tick(self, now: float) -> float:
+        with self.lock:
+            is_busy = self.tasks.tick(now)
+            self.calls.tick(now)
+            self.redialling.tick(now)
+            runs = self.tasks.journal.drain_runs() if self.kind == "worker" else []
+        if runs:
+            self.post(self.node, Events([tuple(run) for run in runs]))
+        self.tell_events()
+        self.flush()
+        if is_busy:
+            return _BUSY_TICK_S
+        return DIAL_AGAIN_S if self.redialling else _IDLE_TICK_S
+
+    def tell_events(self) -> None:
+        """Let the node keep what this process recorded."""
+        if self.events and not self.closed:
+            self.post(self.node, Happened(self.events.drain()))
+
+    # ---- messages ----------------------------------------------------------------------------
+
+    def _handle(self, connection: Connection, messages: list[Message]) -> None:
+        left = iter(messages)
+        try:
+            self._handle_each(connection, left)
+        except KeyboardInterrupt:
+            # Ctrl-C while messages were handled: they came only once, so none may be dropped.
+            self._handle_each(connection, left)
+            raise
+        except Exception:
+            # A defect of ours, or a peer that lies: it must not take this process along.
+            traceback.print_exc()
+            if connection is not self.node:
+                self.reactor.drop(connection)
+                self._lost(connection)
+
+    def _handle_each(self, connection: Connection, messages: Iterator[Message]) -> None:
+        executor = self.executor
+        now = time.monotonic()
+        done = Done
+        for message in messages:
+            if connection is not self.node and not _may_say(connection, message):
+                raise ProtocolError(f"{type(message).__name__} from a process that may not say so")
+            if type(message) is done:
+                with self.lock:
+                    if not self.calls.done(connection, message):
+                        self.tasks.done(connection, message, now)
+            elif executor is None or not executor.handle(connection, message):
+                with self.lock:
+                    self._dispatch(connection, message, now)
+
+    def _dispatch(self, connection: Connection, message: Message, now: float) -> None:  # noqa: PLR0912, PLR0915
+        # One line a message: this is the table of what a process understands.
+        match message:
+            case Failed():
+                if not self.calls.failed(connection, message):
+                    self.tasks.failed(connection, message, now)
+            case Item():
+                self.tasks.item(connection, message)
+            case Returned():
+                self.tasks.returned(connection, message)
+            case Leaving():
+                self.tasks.leaving(connection)
+            case Granted():
+                self.tasks.granted(message, now)
+            case Refused():
+                self.tasks.refused(message)
+            case LeaseDue():
+                self.tasks.machine.lease_due(message.lease)
+            case WorkerDied():
+                self.tasks.worker_died(message)
+                self.values.process_gone(message.worker)
+                if message.worker in self._peers:
+                    self._unsettled.add(message.worker)
+                else:
+                    self.post(self.node, Settled(message.worker))
+            case NodeDied():
+                self._node_died(message.prefix)
+            case ActorUpdate():
+                self.calls.updated(message)
+            case Fetch():
+                self.values.answer_fetch(connection, message.number)
+                self._dirty.add(connection)
+            case Recover():
+                self.values.answer_recover(connection, message)
+                self._dirty.add(connection)
+            case Fetched():
+                self.values.fetched(connection, message)
+            case Borrow():
+                for number in message.numbers:
+                    self.values.lending.add(number, connection.peer)
+            case Unborrow():
+                for number, count in message.counts:
+                    self.values.lending.remove(number, connection.peer, count)
+            case Sync():
+                self.post(connection, Synced(message.token))
+            case Synced():
+                self.values.synced(message.token)
+            case Taken():
+                if self.executor is not None:
+                    self.executor.taken(connection.peer, message.number)
+            case CancelOwned():
+                self.tasks.cancelling.cancel_number(
+                    message.number, message.force, message.recursive
+                )
+            case Reply():
+                self.requests.answered(message)
+            case Spilled():
+                self.store.let_go(message.names)
+            case Hello():
+                self._hello(connection, message)
+            case LogLine():
+                if self.on_log is not None:
+                    self.on_log(message)
+            case Stop():
+                self.reactor.drop(connection)
+            case _:
+                self.reactor.drop(connection)
+
+    def _hello(self, connection: Connection, message: Hello) -> None:
+        if message.version != PROTOCOL_VERSION:
+            self.reactor.drop(connection)
+            return
+        connection.peer = message.process
+        self._peers.setdefault(message.process, connection)
+
+    # ---- what the shared store asks ----------------------------------------------------------
+
+    def _reserve(self, wanted: int) -> int:
+        granted: int = self.requests.ask("reserve", wanted=wanted)
+        return granted
+
+    def _sealed(self, name: str, size: int) -> None:
+        self.post(self.node, Sealed(name, size))
+
+    def _returned(self, name: str, credit_bytes: int) -> None:
+        if not self.closed:
+            self.post(self.node, Dropped(name, credit_bytes))
+
+    # ---- what references ask (RefHooks) ------------------------------------------------------
+
+    def adopt(self, owner: bytes, number: int) -> ObjectRef[Any]:
+        """The one ObjectRef of this process for that object."""
+        with self.lock:
+            return self.values.adopt(owner, number)
+
+    def export(self, ref: ObjectRef[Any]) -> None:
+        """The reference leaves inside a value."""
+        self.values.export(ref)
+
+    def pin_forever(self, ref: ObjectRef[Any]) -> None:
+        """The reference left outside any value that is followed."""
+        with self.lock:
+            self.values.pin_forever(ref)
+
+    def on_ready(self, ref: ObjectRef[Any], callback: Callable[[], None]) -> None:
+        """Call back once the object is there."""
+        with self.lock:
+            if ref._value is None:
+                self.values.add_waiter(ref, Callback(callback))
+                self.values.fetch(ref)
+                self.reactor.kick()
+                return
+        callback()
+
+    def value_of(self, ref: ObjectRef[Any]) -> Any:
+        """The value of a ready reference; raises its error, or Vanished."""
+        return self.values.read(ref)
+
+
+def _may_say(connection: Connection, message: Message) -> bool:
+    """Whether a process that is not the node may send this: once introduced, and no orders."""
+    kind = type(message)
+    return kind not in _NODE_ONLY and (bool(connection.peer) or kind is Hello)

@@ -1,0 +1,79 @@
+"""A node's process, from its start to its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import socket
+import sys
+import traceback
+from typing import NoReturn
+
+import msgspec
+
+from phalanx.engines.embedded import session as sessions
+from phalanx.engines.embedded.connection import Connection
+from phalanx.engines.embedded.node.config import NodeConfig
+from phalanx.engines.embedded.worker import zygote
+
+
+def main() -> NoReturn:
+    """Read the configuration from standard input, fork the helpers, serve."""
+    os.umask(0o077)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    driver_fd = int(sys.argv[1])
+    config = msgspec.convert(json.loads(sys.stdin.readline()), NodeConfig)
+    node_end, zygote_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    if os.fork() == 0:
+        node_end.close()
+        for fd in (driver_fd, config.ready_fd, config.parent_fd):
+            if fd >= 0:
+                os.close(fd)
+        zygote.run(zygote_end, config.session, config.preload)
+    zygote_end.close()
+    driver = None
+    if driver_fd >= 0:
+        driver = Connection(socket.socket(fileno=driver_fd))
+    code = 0
+    shell = None
+    try:
+        # Only now: the zygote warms up while this process imports what decides.
+        from phalanx.engines.embedded.node.shell import NodeShell
+
+        shell = NodeShell(config, node_end)
+        if not config.lives_with_driver:
+            sessions.own(config.session, os.getpid())
+            signal.signal(signal.SIGTERM, lambda *_: shell.stop())
+        shell.serve(driver)
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    finally:
+        sessions.remove(config.session)
+    if shell is not None and shell.member.is_stale:
+        come_back(config)
+    os._exit(code)
+
+
+def come_back(config: NodeConfig) -> NoReturn:
+    """The head has given this node up: it is another one from now on, and holds nothing."""
+    session = sessions.create(os.path.dirname(config.session.directory))
+    node_id = secrets.token_hex(28)
+    labels = {**config.labels, "ray.io/node-id": node_id}
+    again = msgspec.structs.replace(
+        config, session=session, node_id=node_id, labels=labels, ready_fd=-1
+    )
+    text = json.dumps(msgspec.to_builtins(again)).encode() + b"\n"
+    source = os.memfd_create("phalanx-node")
+    os.write(source, text)
+    os.lseek(source, 0, os.SEEK_SET)
+    os.dup2(source, 0)
+    if config.parent_fd >= 0:
+        os.set_inheritable(config.parent_fd, True)
+    os.execv(sys.executable, [sys.executable, "-m", __spec__.name, "-1"])
+
+
+if __name__ == "__main__":
+    main()

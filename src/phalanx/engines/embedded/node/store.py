@@ -1,0 +1,262 @@
+"""The node's side of shared memory: credit for writers, spilling to disk when it runs out, and
+copies of other nodes' objects."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from phalanx.errors import ObjectStoreFullError, OutOfDiskError
+from phalanx.model.ids import PREFIX_BYTES
+from phalanx.objects.directory import StoreLedger
+from phalanx.objects.names import is_name, prefix_of_name
+from phalanx.objects.pulling import Done, PullQueue
+from phalanx.observe.cluster_events import ArgumentPresent, PullEnded, PullStarted
+from phalanx.protocol.cluster_messages import CopyMade, Prefetch
+from phalanx.protocol.gateway_messages import Pulled
+from phalanx.protocol.messages import Dropped, Spilled
+
+if TYPE_CHECKING:
+    from phalanx.engines.embedded.node.shell import NodeShell
+
+
+_COPIES = b"copies"
+"""The writer of copies, as the ledger knows it."""
+_PULL_SHARE = 0.7
+"""Of the store's capacity, for what is on its way here (Ray pins as much for arguments)."""
+
+
+class NodeStore:
+    """Runs what the ledger decides."""
+
+    def __init__(self, shell: NodeShell) -> None:
+        self._shell = shell
+        self.ledger = StoreLedger(shell.config.object_store_bytes)
+        self._unsettled: dict[bytes, set[bytes]] = {}
+        """Dead workers, and who may still read from their connections."""
+        self._copies: set[str] = set()
+        """Objects here that were written on other nodes."""
+        self._promised: dict[str, int] = {}
+        """Bytes of memory that are kept free for copies on their way."""
+        self._holders: dict[str, set[bytes]] = {}
+        """Nodes that have copies of this node's objects."""
+        self.pulls = PullQueue(int(_PULL_SHARE * self.ledger.capacity_bytes), self._start_pull)
+
+    def reserve(self, process: bytes, wanted_bytes: int) -> int:
+        """Credit for a writer, after spilling what must go.
+
+        Raises ObjectStoreFullError or OutOfDiskError.
+        """
+        self._make_room(wanted_bytes)
+        return self.ledger.grant(process, wanted_bytes)
+
+    def _make_room(self, wanted_bytes: int) -> None:
+        missing = self.ledger.missing(wanted_bytes)
+        if missing:
+            self._spill(missing)
+            missing = self.ledger.missing(wanted_bytes)
+        if missing:
+            raise ObjectStoreFullError(
+                f"an object of {wanted_bytes} bytes does not fit: the store has "
+                f"{self.ledger.capacity_bytes} bytes, {self.ledger.used_bytes} in use, and nothing "
+                "more can be spilled. Free references or raise object_store_memory."
+            )
+
+    def _spill(self, needed_bytes: int) -> None:
+        session = self._shell.session
+        for name, _, writer in self.ledger.victims(needed_bytes):
+            source = os.path.join(session.shared, name)
+            if name in self._copies:
+                self.copy_dropped(name)  # its node has it still
+                continue
+            target = os.path.join(session.spill, name)
+            try:
+                shutil.copyfile(source, target + ".part")
+            except FileNotFoundError:
+                self.ledger.lost(name)
+                continue
+            except OSError as error:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(target + ".part")
+                if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                    raise OutOfDiskError(
+                        f"objects spill to {session.spill}, and that disk is full "
+                        f"({error.strerror}). Free space there or use fewer large objects."
+                    ) from None
+                raise
+            os.rename(target + ".part", target)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(source)
+            self.ledger.spilled(name)
+            peer = self._shell.peers.get(writer)
+            if peer is not None:
+                peer.post(Spilled([name]))
+
+    def sealed(self, name: str, size: int, process: bytes) -> None:
+        """`process` wrote an object. Its owner, another process, may have dropped it already."""
+        self.ledger.sealed(name, size, process)
+        if not os.path.exists(os.path.join(self._shell.session.shared, name)):
+            self.ledger.dropped(name, 0, process)
+
+    def dropped(self, name: str, credit_bytes: int, process: bytes) -> None:
+        """An object is gone; so is its copy on disk, even one made while it went."""
+        self.ledger.dropped(name, credit_bytes, process)
+        if self.ledger.spilled_total_bytes:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(self._shell.session.spill, name))
+
+        self._tell_holders(name)
+        if process[:PREFIX_BYTES] != self._shell.prefix:
+            self._unlink(name)  # its owner is on another node, and cannot
+
+    def _unlink(self, name: str) -> None:
+        session = self._shell.session
+        for place in (session.shared, session.spill):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(place, name))
+
+    def claimed(self, name: str, owner: bytes) -> None:
+        """`owner` owns an object that another process wrote here."""
+        self.ledger.claimed(name, owner)
+        if is_name(name):
+            self._shell.happened.claimed(os.path.join(self._shell.session.shared, name), owner)
+
+    # ---- objects of other nodes --------------------------------------------------------------
+
+    def has(self, name: str) -> bool:
+        """Whether the object's file is on this node."""
+        session = self._shell.session
+        return any(os.path.exists(os.path.join(p, name)) for p in (session.shared, session.spill))
+
+    def prefetch(self, message: Prefetch) -> None:
+        """A task will read these."""
+        for name, size in message.objects:
+            if not is_name(name):
+                continue
+            if self.has(name):
+                self._shell.happened.record(ArgumentPresent, object=name, bytes=size)
+            elif prefix_of_name(name) != self._shell.prefix:  # else it is lost: its reader says so
+                self.pulls.want(name, size, None)
+
+    def pull(self, name: str, size: int, done: Done) -> None:
+        """Have a copy of another node's object here; `done` is called with why not, or ""."""
+        if not is_name(name):
+            done(f"{name!r} is no name of an object's file")
+        elif self.has(name):
+            done("")
+        else:
+            self.pulls.want(name, size, done)
+
+    def _start_pull(self, name: str, size: int) -> None:
+        try:
+            self._make_room(size)
+            self.ledger.promise(_COPIES, size)
+            self._promised[name] = size
+        except ObjectStoreFullError:
+            pass  # as what is written here: more than memory holds lies on disk at once
+        except OutOfDiskError as error:
+            self.pulls.ended(name, str(error))
+            return
+        source = prefix_of_name(name)
+        self._shell.happened.record(PullStarted, object=name, bytes=size, source=source.hex())
+        self._shell.member.pull(name, size, [source], name not in self._promised)
+
+    def pulled(self, message: Pulled) -> None:
+        """A transfer has ended."""
+        promised = self._promised.pop(message.name, 0)
+        if promised and message.ok and message.size:
+            self.ledger.sealed(message.name, message.size, _COPIES)
+        else:  # it lies on disk, or was here and is counted, or did not come
+            self.ledger.withdraw(_COPIES, promised)
+        if message.ok:
+            self._copies.add(message.name)
+            self._shell.others.send(prefix_of_name(message.name), CopyMade(message.name))
+        failure = "" if message.ok else message.reason
+        self._shell.happened.record(
+            PullEnded,
+            object=message.name,
+            bytes=message.size,
+            source=prefix_of_name(message.name).hex(),
+            seconds=message.seconds,
+            failure=failure,
+        )
+        if message.may_pass and not self._shell.others.is_dead(prefix_of_name(message.name)):
+            self.pulls.unreached(message.name, failure, self._shell.clock())
+        else:
+            self.pulls.ended(message.name, failure)
+
+    def copy_made(self, name: str, holder: bytes) -> None:
+        """Another node has a copy of an object of this one."""
+        if is_name(name) and self.has(name):
+            self._holders.setdefault(name, set()).add(holder)
+        else:
+            self._shell.others.send(holder, Dropped(name, 0))
+
+    def copy_dropped(self, name: str) -> None:
+        """A copy here is of no use any more."""
+        if name in self._copies:
+            self._copies.discard(name)
+            self.ledger.dropped(name, 0, _COPIES)
+            self._unlink(name)
+
+    def _tell_holders(self, name: str) -> None:
+        for holder in self._holders.pop(name, ()):
+            self._shell.others.send(holder, Dropped(name, 0))
+
+    def node_gone(self, prefix: bytes) -> None:
+        """A node died: its copies are gone, and what its workers owned here. Copies of its
+        objects stay while they are of use; its drivers' jobs end by themselves."""
+        for holders in self._holders.values():
+            holders.discard(prefix)
+        self.pulls.gone(lambda name: prefix_of_name(name) == prefix)
+        drivers = {known.driver for known in self._shell.jobs.known.values()}
+        for owner in self.ledger.owners() - drivers:
+            if owner[:PREFIX_BYTES] == prefix:
+                self.owner_gone(owner)
+
+    def process_gone(self, process: bytes) -> None:
+        """A process ended."""
+        self.ledger.process_gone(process)
+        for worker in list(self._unsettled):
+            self.settled(worker, process)
+
+    def owner_gone(self, owner: bytes, kept: Collection[str] = ()) -> None:
+        """An owner has ended that nobody reads from any more, a driver or a worker of another
+        node: what it has here goes, but for what is `kept`."""
+        is_ours = owner[:PREFIX_BYTES] == self._shell.prefix
+        written = self._written_by(owner) if is_ours else []  # else those are copies
+        for name in self.ledger.owned(owner, written):
+            if name not in kept:
+                self._end(name, owner)
+
+    def worker_gone(self, worker: bytes, readers: set[bytes]) -> None:
+        """A worker ended: its objects go once `readers` have read all that it sent them."""
+        self._unsettled[worker] = readers
+        self.settled(worker, b"")
+
+    def settled(self, worker: bytes, reader: bytes) -> None:
+        """`reader` has claimed what is its own of a dead worker's objects."""
+        readers = self._unsettled.get(worker)
+        if readers is None:
+            return
+        readers.discard(reader)
+        if readers:
+            return
+        del self._unsettled[worker]
+        for name in self.ledger.owned(worker, self._written_by(worker)):
+            self._end(name, worker)
+
+    def _written_by(self, process: bytes) -> list[str]:
+        session = self._shell.session
+        prefix = f"{process.hex()}-"
+        places = (session.shared, session.spill)
+        return [n for place in places for n in os.listdir(place) if n.startswith(prefix)]
+
+    def _end(self, name: str, owner: bytes) -> None:
+        self.ledger.dropped(name, 0, owner)
+        self._tell_holders(name)
+        self._unlink(name)

@@ -1,0 +1,35 @@
+"""A worker's process, from the fork to its end."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from phalanx.engines.embedded.client.runtime import Runtime
+from phalanx.engines.embedded.connection import connect
+from phalanx.engines.embedded.engine import adopt_runtime
+from phalanx.engines.embedded.session import Session
+from phalanx.engines.embedded.worker.executor import WorkerExecutor
+from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
+from phalanx.worker.output import NamedOutput
+
+
+def main(worker_id: bytes, session: Session) -> int:
+    """Serve owners until told to stop; the exit code."""
+    sys.stdout = NamedOutput(sys.stdout, "")
+    sys.stderr = NamedOutput(sys.stderr, "")
+    if "numpy" in sys.modules:
+        # Forked siblings must not draw the same numbers.
+        sys.modules["numpy"].random.seed()
+    runtime = Runtime(session, worker_id, "worker")
+    executor = WorkerExecutor(runtime)
+    runtime.executor = executor
+    node = connect(session.socket_of(b"node"))
+    runtime.open(node)
+    adopt_runtime(runtime)
+    node.send(Hello(PROTOCOL_VERSION, worker_id, "worker", os.getpid()))
+    runtime.reactor.start()
+    code = executor.serve()
+    for connection in runtime.connections():
+        connection.drain_all(1.0)
+    return code

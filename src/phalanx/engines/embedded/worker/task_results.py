@@ -1,0 +1,121 @@
+"""The messages that tell a task's outcome: several values, a stream of them, or a failure."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import pickle
+import time
+from typing import TYPE_CHECKING, Any
+
+from phalanx.engines.embedded.client.interrupts import interruptible
+from phalanx.engines.embedded.client.reactor import Waiter
+from phalanx.engines.embedded.worker.task_values import InputsLost
+from phalanx.errors import PhalanxError, TaskError
+from phalanx.objects import failures
+from phalanx.objects.serialization import NONE_PICKLE
+from phalanx.protocol.messages import Done, Failed, Item
+from phalanx.worker.context import TaskContext
+
+if TYPE_CHECKING:
+    from phalanx.engines.embedded.connection import Connection
+    from phalanx.engines.embedded.worker.executor import WorkerExecutor
+
+
+class TaskResults:
+    """Makes outcomes of what user code returned or raised; streams leave through the executor."""
+
+    def __init__(self, executor: WorkerExecutor) -> None:
+        self._executor = executor
+
+    @interruptible
+    def pack_many(
+        self, connection: Connection, task: Any, result: Any, context: TaskContext, started: float
+    ) -> Done | Failed:
+        """The message for several results, none, or a stream of them."""
+        number, returns = task.number, task.returns
+        name = context.name
+        if returns < 0:
+            count = self._stream(connection, task, result, context)
+            return Done(number, pickle.dumps(count), started, time.time())
+        if returns == 0:
+            return Done(number, NONE_PICKLE, started, time.time())
+        if returns == 1:
+            raise TypeError(
+                f"{name} returned a generator, and its num_returns is 1. Use "
+                "num_returns='streaming' to read its items as they come."
+            )
+        if inspect.isgenerator(result):
+            result = list(result)
+        try:
+            results = list(result)
+        except TypeError:
+            results = [result]
+            if returns != 1:
+                raise ValueError(
+                    f"{name} returned a {type(result).__name__}, and num_returns={returns} "
+                    f"asks for {returns} values: return a tuple or list of that length."
+                ) from None
+        if len(results) != returns:
+            raise ValueError(
+                f"{name} returned {len(results)} values, and num_returns={returns} asks for "
+                f"{returns}."
+            )
+        packed = [self._executor.values.pack(r, connection, number, name) for r in results]
+        return Done(number, packed[0], started, time.time(), packed[1:])
+
+    @interruptible
+    def _stream(self, connection: Connection, task: Any, result: Any, context: TaskContext) -> int:
+        if not hasattr(result, "__iter__"):
+            raise TypeError(
+                f"{context.name} must be a generator function (or return an iterable) for "
+                f"num_returns='streaming', and it returned a {type(result).__name__}."
+            )
+        key = (connection.peer, task.number)
+        self._executor.track(key, context)
+        index = 0
+        try:
+            for value in result:
+                index += 1
+                self.send_item(connection, task, index, value, context)
+                self._await_consumer(task, index, context)
+        finally:
+            self._executor.untrack(key)
+        return index
+
+    def send_item(
+        self, connection: Connection, task: Any, index: int, value: Any, context: TaskContext
+    ) -> None:
+        """Send one value of a stream."""
+        payload = self._executor.values.pack(value, connection, task.number, context.name)
+        self._executor.post_result(connection, Item(task.number, index, payload))
+        if index <= 2:  # the first ones at once: somebody waits for them
+            self._executor.flush()
+        else:
+            self._executor.flush_if_late()
+
+    def _await_consumer(self, task: Any, index: int, context: TaskContext) -> None:
+        limit = task.backpressure
+        if limit < 0:
+            return
+        while index - context.consumed >= limit:
+            self._executor.flush()
+            waiter = Waiter()
+            context.progress = waiter
+            if index - context.consumed >= limit:
+                self._executor.runtime.reactor.wait(waiter)
+            context.progress = None
+            if context.is_cancelled:
+                raise KeyboardInterrupt
+
+    def failure(
+        self, number: int, error: BaseException, name: str, started: float, actor: str | None = None
+    ) -> Failed:
+        """The message for an exception."""
+        if type(error) is InputsLost:  # not the program's doing: the owner tries again
+            return Failed(number, " ".join(error.names).encode(), started, time.time(), "lost")
+        if isinstance(error, PhalanxError) and not isinstance(error, TaskError):
+            data = failures.describe(error, name, os.getpid(), actor, skip_frames=0)
+        else:
+            data = failures.describe(error, name, os.getpid(), actor)
+        return Failed(number, data, started, time.time())

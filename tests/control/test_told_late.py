@@ -1,0 +1,67 @@
+"""Answers and news that come late, twice or not at all; found by simulated clusters."""
+
+from __future__ import annotations
+
+from tests.control.groups_world import World
+
+from phalanx.model.lifecycle import ALIVE
+from phalanx.owner.actors import ActorClient
+from phalanx.owner.reaching import ASK_AGAIN_S, Reaching
+from phalanx.policies.bundles.room import Room
+from phalanx.policies.node_table import NodeState
+from phalanx.resources.sets import ResourceSet
+
+amounts = ResourceSet.from_mapping
+
+
+def test_an_answer_to_one_release_is_none_to_the_next():
+    world = World()
+    world.add("n1", CPU=2)
+    world.create("g", {"CPU": 1}, {"CPU": 1}, is_pinned=True)
+    world.groups.place(b"g", {0: "n1", 1: "n1"}, world.now)
+    world.run()
+    world.groups.release(b"g", [0], world.now)
+    (first,) = world.on_the_way
+    world.groups.release(b"g", [1], world.now)
+    world.on_the_way = [first]  # the second is lost
+    world.run()
+    assert world.held(committed=True) == {(b"g", 1): ["n1"]}
+    assert world.was_freed == []
+    world.heal(3)
+    assert world.held(committed=False) == {}
+    assert world.was_freed == [b"g"]
+
+
+def test_what_others_overdrew_leaves_the_rest_of_a_node():
+    node = NodeState(
+        id="n1",
+        total=amounts({"CPU": 1, "disk": 2}),
+        available=amounts({"disk": 2}) - amounts({"CPU": 1}),
+        load=amounts({}),
+    )
+    room = Room(node, frozenset(), exact_devices=True)
+    assert room.add(amounts({"disk": 1}))
+    assert not room.add(amounts({"CPU": 1}))
+
+
+class Waiting(ActorClient):
+    """A client with a call that has not left."""
+
+    @property
+    def pending(self):
+        return 1
+
+
+def test_who_waits_for_an_actor_asks_again():
+    asked = []
+    reaching = Reaching(asked.append)
+    client = Waiting(b"actor", None)
+    clients = {b"actor": client}
+    reaching.tick(100.0, clients)
+    reaching.tick(100.0 + ASK_AGAIN_S / 2, clients)
+    assert asked == []  # its news may well be on their way
+    reaching.tick(100.0 + ASK_AGAIN_S, clients)
+    assert asked == [b"actor"]
+    client.state, client.connection = ALIVE, object()
+    reaching.tick(100.0 + 2 * ASK_AGAIN_S, clients)
+    assert asked == [b"actor"]
