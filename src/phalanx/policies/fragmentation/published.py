@@ -168,7 +168,8 @@ def lowest_free(nodes: GpuNodes, row: int, shape: Shape) -> tuple[int, ...]:
 
 def _hundredths(growth: Floats) -> Floats:
     """Growth in thousandths of a GPU, as the original's whole number from 0 to 100."""
-    return np.trunc(100 / (1 + np.exp(growth / WHOLE)))
+    # Growth of none must give 50, however its sum was rounded.
+    return np.trunc(100 / (1 + np.exp(growth / WHOLE)) + 1e-9)
 
 
 def _tightest(left: Ints, shape: Shape) -> Ints:

@@ -1,4 +1,4 @@
-"""A simulated owner's actors: making them, calling them, hearing of them; as `embedded.client.calls`."""
+"""A simulated owner's actors, made, called and heard of: as `embedded.client.calls`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A simulated driver: the production machines of an owner, and what the runtime does around them.
 
-Mirrors `embedded.client.runtime`: who is connected to whom, who is known to be dead, which news go where.
+Mirrors `embedded.client.runtime`: who is connected, who is known to be dead, which news go where.
 """
 
 from __future__ import annotations

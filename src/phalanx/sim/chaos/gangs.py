@@ -1,4 +1,4 @@
-"""A simulated owner's gangs of tasks: held back until placed, ended as one; as `embedded.client.gangs`."""
+"""A simulated owner's gangs of tasks, held back until placed: as `embedded.client.gangs`."""
 
 from __future__ import annotations
 
