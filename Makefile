@@ -28,7 +28,7 @@ run: setup ## the main job: search and train on real digits, with a live display
 	@$(BIN)/phalanx demo
 
 test: setup redis ## all quick tests (under ten minutes on two cores)
-	@$(BIN)/python -m pytest -m 'not slow'
+	@$(BIN)/python -m pytest -n 2 -m 'not slow'
 
 test-slow: setup redis ## the long soak and everything marked slow
 	@$(BIN)/python -m pytest -m slow
