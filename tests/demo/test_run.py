@@ -34,6 +34,9 @@ def test_it_searches_trains_and_tells(capsys):
     assert "training, 2 workers, 4 epochs: 4 of 4 done" in out
     assert "accuracy on the test images" in out
     assert "bytes moved without copying" in out
+    assert "queue language: a gang of 2 waits. Why?" in out
+    assert "1 of those that wait in its queue" in out
+    assert "an urgent gang preempted the first one" in out
 
 
 def test_json_stands_alone_on_standard_output(capsys):
@@ -43,6 +46,7 @@ def test_json_stands_alone_on_standard_output(capsys):
     assert shown["problems"] == []
     assert len(shown["search"]["trials"]) == 2
     assert shown["training"]["test_accuracy"] > 0.9
+    assert (shown["teams"]["members"], shown["teams"]["starts"]) == (2, 2)
     assert shown["in_place_bytes"] > 3 * shown["data_bytes"]
 
 

@@ -1,4 +1,4 @@
-"""The command behind `phalanx demo`: load, search, train, and tell how it went."""
+"""The command behind `phalanx demo`: load, search, train, share, and tell how it went."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import phalanx
 from phalanx.demo.digits import DataMissing, Digits, load
 from phalanx.demo.report import Burst, Outcome, document, tables
 from phalanx.demo.search import search
+from phalanx.demo.teams import share
 from phalanx.demo.training import train
 
 SEED = 1797
@@ -77,11 +78,16 @@ def _run(
             f"the accuracy on the test images is {training.test:.1%}; "
             f"{GOOD_ACCURACY:.0%} was to be reached"
         )
+    try:
+        shared = share(console)
+    except Exception as error:
+        return None, [*problems, f"the teams' gangs failed: {error}"]
     outcome = Outcome(
         data_bytes=data.size_bytes(),
         search=searched,
         training=training,
         burst=_burst(),
+        shared=shared,
         seconds=time.perf_counter() - began,
     )
     return outcome, problems

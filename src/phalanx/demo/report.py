@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from rich.table import Table
 
 from phalanx.demo.search import Search
+from phalanx.demo.teams import Shared
 from phalanx.demo.training import Training
 
 BEST = 8
@@ -26,6 +27,7 @@ class Outcome(NamedTuple):
     search: Search
     training: Training
     burst: Burst
+    shared: Shared
     seconds: float
 
     @property
@@ -66,6 +68,7 @@ def _figures(outcome: Outcome) -> list[tuple[str, str]]:
         ("search", f"{len(search.trials)} trials in {search.seconds:.1f} s"),
         ("training", f"{training.steps} steps in {training.seconds:.1f} s"),
         ("actor calls a second, in training", f"{training.calls / training.seconds:,.0f}"),
+        ("two teams' queues", f"3 gangs of {outcome.shared.members}: one waited, one came back"),
         ("tasks a second, empty ones", f"{burst.tasks / burst.seconds:,.0f}"),
         ("data put once in shared memory", f"{outcome.data_bytes / 1e6:.1f} MB"),
         ("bytes moved without copying", f"{outcome.in_place_bytes / 1e6:,.1f} MB"),
@@ -99,6 +102,7 @@ def document(outcome: Outcome, problems: list[str]) -> dict[str, Any]:
             "seconds": training.seconds,
         },
         "tasks_a_second": burst.tasks / burst.seconds,
+        "teams": outcome.shared._asdict(),
         "data_bytes": outcome.data_bytes,
         "in_place_bytes": outcome.in_place_bytes,
     }

@@ -1,0 +1,93 @@
+"""Two teams' queues on one machine: a gang that runs, one that waits, one that goes first."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, NamedTuple
+
+from rich.console import Console
+
+import phalanx
+
+TEAMS = {"vision": 2, "language": 1}
+"""Queue -> its weight."""
+URGENT = 100
+_PATIENCE_S = 120.0
+
+
+class Shared(NamedTuple):
+    """How the gangs fared: their size, why one waited, and how often the first one started."""
+
+    members: int
+    explained: str
+    starts: int
+
+
+class Gate:
+    """Holds those that come until it opens, and counts them."""
+
+    def __init__(self) -> None:
+        self._open = asyncio.Event()
+        self._come = 0
+
+    async def enter(self) -> None:
+        """Come back when it is open."""
+        self._come += 1
+        await self._open.wait()
+
+    async def open(self) -> None:
+        """Let everybody through."""
+        self._open.set()
+
+    async def come(self) -> int:
+        """How many have come so far."""
+        return self._come
+
+
+def train_when_open(gate: Any) -> int:
+    """A member that goes on once the gate is open; its rank."""
+    phalanx.get(gate.enter.remote())
+    return evaluate_alone()
+
+
+def evaluate_alone() -> int:
+    """A member that ends at once; its rank."""
+    gang = phalanx.get_runtime_context().gang
+    return -1 if gang is None else gang.rank
+
+
+def share(console: Console) -> Shared:
+    """One gang takes all CPUs, another team's waits, an urgent one preempts; all of them finish.
+
+    Raises RuntimeError when a gang came back with other ranks than it has, and GetTimeoutError.
+    """
+    known = {queue["name"] for queue in phalanx.queues()}
+    for name, weight in TEAMS.items():
+        if name not in known:
+            phalanx.create_queue(name, weight=weight)
+    size = max(int(phalanx.cluster_resources().get("CPU", 1)), 1)
+    size = min(size, max(int(node["Resources"].get("CPU", 0)) for node in phalanx.nodes()))
+    gate: Any = phalanx.remote(num_cpus=0)(Gate).remote()
+    train, evaluate = phalanx.remote(train_when_open), phalanx.remote(evaluate_alone)
+    first = train.gang(size, queue="vision", grace_s=0.5).remote(gate)
+    first.wait_started(_PATIENCE_S)
+    console.print(f"queue vision: a gang of {size} runs", highlight=False)
+    waits = evaluate.gang(size, queue="language").remote()
+    explained = phalanx.explain(waits)
+    console.print(f"queue language: a gang of {size} waits. Why?", highlight=False)
+    console.print(explained, highlight=False, markup=False)
+    urgent = evaluate.gang(size, queue="vision", priority=URGENT).remote()
+    _check(urgent, size)
+    console.print("an urgent gang preempted the first one, which goes on later", highlight=False)
+    phalanx.get(gate.open.remote(), timeout=_PATIENCE_S)
+    _check(first, size)
+    _check(waits, size)
+    starts = phalanx.get(gate.come.remote(), timeout=_PATIENCE_S)
+    phalanx.kill(gate)
+    return Shared(members=size, explained=explained, starts=starts // size)
+
+
+def _check(gang: Any, size: int) -> None:
+    ranks = phalanx.get(list(gang), timeout=_PATIENCE_S)
+    if ranks != list(range(size)):
+        raise RuntimeError(f"a gang of {size} came back with the ranks {ranks}")
