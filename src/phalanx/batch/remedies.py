@@ -6,6 +6,8 @@ from typing import Any
 
 from phalanx.batch.plan import Rejection
 
+_OR_LESS = ", or ask for at most {most:g}"
+
 REMEDIES: dict[str, str] = {
     "gang-tasks-missing": "submit {count} more tasks, or lower minMember to {tasks}",
     "gang-role-short": "submit the missing tasks, or lower minTaskMember",
@@ -30,7 +32,7 @@ REMEDIES: dict[str, str] = {
     "cluster-overcommitted": "wait for work to end, add nodes, or raise overcommit-factor",
     "namespace-quota": "free {lack:g} of {resource} in the namespace, or raise its quota",
     "user-limit": "free {lack:g} of {resource} held by {who}, or raise the limit",
-    "resource": "free {lack:g} more of {resource} on one node, or ask for at most {most:g}",
+    "resource": f"free {{lack:g}} more of {{resource}} on one node{_OR_LESS}",
     "never-fits": "ask for at most {most:g} of {resource}, or add a node that has {asked:g}",
     "no-single-node": "make one node meet all of it, or ask for less",
     "slots": "end a task there, or raise the nodes' pods",
@@ -63,6 +65,8 @@ REMEDIES: dict[str, str] = {
 def remedy(rejection: Rejection) -> str:
     """The change in words; empty for a reason that only a foreign plugin knows."""
     template = REMEDIES.get(rejection.reason, "")
+    if not rejection.detail.get("most"):
+        template = template.removesuffix(_OR_LESS)
     try:
         return template.format(**_filled(rejection))
     except (KeyError, ValueError):
