@@ -28,19 +28,24 @@ class Gate:
 
     def __init__(self) -> None:
         self._open = asyncio.Event()
+        self._came = asyncio.Condition()
         self._come = 0
 
     async def enter(self) -> None:
         """Come back when it is open."""
-        self._come += 1
+        async with self._came:
+            self._come += 1
+            self._came.notify_all()
         await self._open.wait()
 
     async def open(self) -> None:
         """Let everybody through."""
         self._open.set()
 
-    async def come(self) -> int:
-        """How many have come so far."""
+    async def come(self, count: int) -> int:
+        """How many have come, once there are so many."""
+        async with self._came:
+            await self._came.wait_for(lambda: self._come >= count)
         return self._come
 
 
@@ -70,7 +75,7 @@ def share(console: Console) -> Shared:
     gate: Any = phalanx.remote(num_cpus=0)(Gate).remote()
     train, evaluate = phalanx.remote(train_when_open), phalanx.remote(evaluate_alone)
     first = train.gang(size, queue="vision", grace_s=0.5).remote(gate)
-    first.wait_started(_PATIENCE_S)
+    phalanx.get(gate.come.remote(size), timeout=_PATIENCE_S)
     console.print(f"queue vision: a gang of {size} runs", highlight=False)
     waits = evaluate.gang(size, queue="language").remote()
     explained = phalanx.explain(waits)
@@ -82,7 +87,7 @@ def share(console: Console) -> Shared:
     phalanx.get(gate.open.remote(), timeout=_PATIENCE_S)
     _check(first, size)
     _check(waits, size)
-    starts = phalanx.get(gate.come.remote(), timeout=_PATIENCE_S)
+    starts = phalanx.get(gate.come.remote(size), timeout=_PATIENCE_S)
     phalanx.kill(gate)
     return Shared(members=size, explained=explained, starts=starts // size)
 
