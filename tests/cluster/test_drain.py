@@ -91,6 +91,7 @@ def test_tasks_that_run_finish_there_and_those_that_wait_go_elsewhere(new_cluste
     waiting = [where.remote() for _ in range(20)]
     drain(old)
     assert state_of(old) == "DRAINING"
+    phalanx.cluster_events()  # the node's part of it comes after it heard that it drains
     end()
     assert sorted(get(held)) == sorted([head.node_id, old.node_id])
     assert set(get(waiting)) == {head.node_id}

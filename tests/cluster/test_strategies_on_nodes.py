@@ -24,12 +24,13 @@ NAMES = ("a", "b", "c")
 
 @pytest.fixture(scope="module")
 def nodes():
-    """Three nodes with four CPUs each; name -> node id. This process is a driver on "a"."""
+    """Three nodes: name -> node id. This process is a driver on "a". Sixteen CPUs each, so that
+    idle workers of other tests fill none."""
     cluster = Cluster()
     slots = dict.fromkeys(("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"), 4)
     ids = {
         name: cluster.add_node(
-            num_cpus=4, resources=slots, labels={"name": name, "kind": kind}
+            num_cpus=16, resources=slots, labels={"name": name, "kind": kind}
         ).node_id
         for name, kind in zip(NAMES, ("x", "y", "y"), strict=True)
     }
@@ -100,7 +101,7 @@ def test_spread_uses_all_nodes_in_turn(nodes):
 
 def test_default_fills_this_node_first_and_spills_what_does_not_fit(nodes):
     assert phalanx.get(where.remote(), timeout=PATIENCE_S) == nodes["a"]
-    actors = [Place.options(num_cpus=3).remote() for _ in range(3)]
+    actors = [Place.options(num_cpus=12).remote() for _ in range(3)]
     there = phalanx.get([actor.where.remote() for actor in actors], timeout=PATIENCE_S)
     assert set(there) == set(nodes.values())
     for actor in actors:
@@ -157,7 +158,7 @@ def test_children_stay_in_the_group_when_it_captures_them(nodes):
         ({"scheduling_strategy": NodeAffinitySchedulingStrategy("ff" * 28, soft=False)},
          errors.TaskUnschedulableError),
         ({"label_selector": {"name": "nobody"}}, errors.GetTimeoutError),
-        ({"num_cpus": 5}, errors.GetTimeoutError),
+        ({"num_cpus": 17}, errors.GetTimeoutError),
     ],
 )  # fmt: skip
 def test_what_can_run_nowhere(nodes, options, error):
