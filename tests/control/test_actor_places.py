@@ -35,9 +35,12 @@ class Actors(World):
         self.placing.gone(record.actor)
         self.log.append("withdraw")
 
-    def create_on(self, record):
-        self.placing.placed(record.actor)
-        self.log.append("create")
+    def placed(self, actor, worker, node):
+        is_wanted = self.table.placed(actor, worker, node)
+        if is_wanted:
+            self.placing.placed(actor)
+            self.log.append("create")
+        return is_wanted
 
     def end_worker(self, record, reason, force):
         self.log.append("end")
@@ -226,7 +229,7 @@ def test_actors_wait_for_their_group(world):
 def test_the_actors_of_a_node_that_died_restart_elsewhere(world):
     for name, restarts in (("x", 1), ("y", 0)):
         world.table.register(world.record(name, max_restarts=restarts))
-        assert world.table.placed(name.encode(), b"w" + name.encode(), "a")
+        assert world.placed(name.encode(), b"w" + name.encode(), "a")
         world.table.ready(name.encode(), b"w" + name.encode(), 7)
     world.log.clear()
     world.kill("a")
@@ -236,8 +239,8 @@ def test_the_actors_of_a_node_that_died_restart_elsewhere(world):
     assert world.table.get(b"y").reason == (
         "The actor died because the node a died: it did not report for 15 s."
     )
-    assert world.table.placed(b"x", b"late", "a") is False
-    assert world.table.placed(b"x", b"w2", "b") is True
+    assert world.placed(b"x", b"late", "a") is False
+    assert world.placed(b"x", b"w2", "b") is True
 
 
 def test_one_that_waits_on_a_node_that_died_is_placed_anew_without_a_restart(world):
@@ -263,9 +266,9 @@ def test_a_restarted_head_knows_its_actors(world):
                 world.record(name, detached=True, max_restarts=1), name=name, namespace="s"
             )
         )
-    world.table.placed(b"x", b"wx", "a")
+    world.placed(b"x", b"wx", "a")
     world.table.ready(b"x", b"wx", 7)
-    world.table.placed(b"y", b"wy", "a")
+    world.placed(b"y", b"wy", "a")
     world.table.kill(b"z", no_restart=True)
     table = restarted(world)
     assert world.log == []
@@ -282,7 +285,7 @@ def test_a_restarted_head_knows_its_actors(world):
 def test_who_is_not_confirmed_has_died(world):
     for name in "xy":
         world.table.register(world.record(name, max_restarts=1))
-        world.table.placed(name.encode(), b"w", "a")
+        world.placed(name.encode(), b"w", "a")
         world.table.ready(name.encode(), b"w", 7)
     table = restarted(world)
     table.confirm("a", {b"y": b"w"})
@@ -298,7 +301,7 @@ def test_who_is_not_confirmed_has_died(world):
 
 def test_killed_before_it_was_confirmed(world):
     world.table.register(world.record())
-    world.table.placed(b"x", b"w", "a")
+    world.placed(b"x", b"w", "a")
     table = restarted(world)
     table.kill(b"x", no_restart=True)
     table.tick(100.0 + CONFIRMATION_S)
@@ -327,5 +330,5 @@ def test_a_row_is_a_copy(world):
     world.table.register(world.record())
     row = world.table.row(world.table.get(b"x"))
     world.table.watch(b"x", b"late", 0.0)
-    world.table.placed(b"x", b"w", "a")
+    world.placed(b"x", b"w", "a")
     assert (row.watchers, row.worker) == ([b"owner"], b"")

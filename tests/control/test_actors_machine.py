@@ -42,9 +42,6 @@ class ActorsMachine(RuleBasedStateMachine):
     def withdraw_actor(self, record):
         self.nodes.get(record.node, {}).pop(record.actor, None)
 
-    def create_on(self, record):
-        self.store(record)
-
     def end_worker(self, record, reason, force):
         has = self.nodes.get(record.node, {})
         if has.get(record.actor) == record.worker:
@@ -94,7 +91,9 @@ class ActorsMachine(RuleBasedStateMachine):
         if node is None:
             return
         worker = self.nodes[node][actor] = next(self.workers)
-        if not self.table.placed(actor, worker, node):
+        if self.table.placed(actor, worker, node):
+            self.store(self.table.get(actor))
+        else:
             del self.nodes[node][actor]
 
     @rule(at=AT)

@@ -40,9 +40,6 @@ class Script:
     def withdraw_actor(self, record):
         self.log.append("withdraw")
 
-    def create_on(self, record):
-        self.log.append("create")
-
     def end_worker(self, record, reason, force):
         self.log.append("end!" if force else "end")
 
@@ -52,11 +49,15 @@ class Script:
 
     # ---- events
 
+    def placed(self):
+        if self.table.placed(b"a", next(self.workers)):
+            self.log.append("create")
+
     def run(self, script):
         events = {
             "announce": lambda: self.table.announce(self.record()),
             "register": lambda: self.table.register(self.record()),
-            "placed": lambda: self.table.placed(b"a", next(self.workers)),
+            "placed": self.placed,
             "ready": lambda: self.table.ready(b"a", self.worker(), 7),
             "raises": lambda: self.table.failed(b"a", b"error"),
             "dies": lambda: self.table.worker_died(b"a", self.worker(), "signal SIGKILL"),

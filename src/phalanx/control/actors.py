@@ -70,10 +70,6 @@ class ActorEffects(Protocol):
         """It needs no worker any more."""
         ...
 
-    def create_on(self, record: ActorRecord) -> None:
-        """Have `record.worker` make it."""
-        ...
-
     def end_worker(self, record: ActorRecord, reason: str, force: bool) -> None:
         """End the actor's process: at once, or after the calls it already has."""
         ...
@@ -237,14 +233,13 @@ class ActorTable:
             record.node = node
 
     def placed(self, actor: bytes, worker: bytes, node: str = "") -> bool:
-        """A worker was found on the node that was asked. False when the actor does not need it."""
+        """A worker of the node that was asked makes it. False when the actor does not need it."""
         record = self._actors.get(actor)
         if record is None or record.state == DEAD:
             return False
         if node and (record.node != node or record.worker not in (b"", worker)):
             return False  # an answer of a node that was asked before
         record.worker = worker
-        self._effects.create_on(record)
         return True
 
     def ready(self, actor: bytes, worker: bytes, pid: int) -> None:

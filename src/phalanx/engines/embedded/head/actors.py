@@ -92,9 +92,6 @@ class ActorShell:
         if record.node:
             self._shell.send_node(record.node, WithdrawActor(record.actor))
 
-    def create_on(self, record: ActorRecord) -> None:
-        """See ActorEffects: the node has had it made at once."""
-
     def end_worker(self, record: ActorRecord, reason: str, force: bool) -> None:
         """See ActorEffects."""
         prefix = record.worker[:PREFIX_BYTES]
