@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from phalanx.node.leases import Demand, Lease
+    from phalanx.node.demands import Demand
+    from phalanx.node.leases import Lease
     from phalanx.node.workers import WorkerRecord
 
 
@@ -53,6 +54,10 @@ class Elsewhere(Protocol):
         """Whether any node could ever run this."""
         ...
 
+    def class_over(self, owner: bytes, scheduling_class: int) -> None:
+        """This class of an owner's tasks will want nothing any more."""
+        ...
+
 
 class Nobody:
     """There are no other nodes."""
@@ -66,3 +71,6 @@ class Nobody:
     def is_feasible(self, demand: Demand) -> bool:
         """Nowhere."""
         return False
+
+    def class_over(self, owner: bytes, scheduling_class: int) -> None:
+        """Nobody was asked."""

@@ -101,7 +101,7 @@ def membership(shell: NodeShell) -> Membership:
 
 def report_of(shell: NodeShell) -> NodeReport:
     """A node's heartbeat."""
-    demands = shell.leases.demands()
+    demands = shell.leases.waiting.all()
     available = shell.resources.available()
     if "object_store_memory" in available:
         ledger = shell.store.ledger
