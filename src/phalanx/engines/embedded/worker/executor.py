@@ -18,7 +18,7 @@ from collections import deque
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from phalanx.engines.embedded import engine as engines
+from phalanx.engines import interface
 from phalanx.engines.embedded.client.interrupts import come_again, in_runtime, interruptible
 from phalanx.engines.embedded.client.reactor import Waiter
 from phalanx.engines.embedded.worker.task_results import TaskResults
@@ -172,7 +172,7 @@ class WorkerExecutor:
         for path in reversed(message.path):
             if path not in sys.path:
                 sys.path.insert(0, path)
-        engine = engines.current()
+        engine = interface.current()
         assert engine is not None
         engine.namespace = message.namespace
         engine.queue, engine.priority = message.queue, message.priority
