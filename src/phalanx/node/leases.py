@@ -19,8 +19,8 @@ from phalanx.node.group_places import GroupPlaces
 from phalanx.node.queue_shares import QueueShares
 from phalanx.node.surroundings import Effects, Elsewhere, Nobody
 from phalanx.node.workers import WorkerPool, WorkerRecord
+from phalanx.policies.averages import Average
 from phalanx.policies.labels import condition
-from phalanx.policies.waiting_time import Average
 from phalanx.protocol.messages import OVER
 from phalanx.resources.instances import Allocation, NodeResources
 from phalanx.resources.sets import ResourceSet

@@ -23,7 +23,7 @@ from phalanx.policies.outcome import Placed
 from phalanx.policies.request_class import Request
 from phalanx.policies.strategy import Asking, Strategy
 from phalanx.resources.ports import RandomSource
-from phalanx.scheduling.cluster_nodes import ClusterNodes
+from phalanx.scheduling.cluster_nodes import ClusterNodes, NodeRow
 from phalanx.scheduling.terms import terms_of
 
 MOST_PICKS = 512
@@ -78,6 +78,10 @@ class Spilling:
         self._seen: dict[tuple[str, DemandKey], int] = {}
 
     # ---- what is known of the others ---------------------------------------------------------
+
+    def put(self, row: NodeRow) -> None:
+        """A node, this one or another, is as this row says."""
+        self._cluster.put(row)
 
     def remove(self, node_id: str) -> None:
         """A node is gone."""

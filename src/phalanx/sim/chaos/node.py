@@ -20,7 +20,7 @@ from phalanx.node.group_places import GroupPlaces
 from phalanx.node.leases import Lease, LeaseMachine
 from phalanx.node.spilling import Spilling
 from phalanx.node.workers import WorkerPool, WorkerRecord
-from phalanx.policies.waiting_time import Average
+from phalanx.policies.averages import Average
 from phalanx.protocol.cluster_messages import (
     Answer,
     CommitBundles,

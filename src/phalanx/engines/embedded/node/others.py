@@ -103,7 +103,7 @@ class OtherNodes:
         for row in message.rows:
             self._ids[row.prefix] = row.node_id
             if row.prefix != self._shell.prefix:
-                self._shell.cluster.put(row)
+                self._shell.spilling.put(row)
             elif row.state == DRAINING and not self._shell.leases.is_draining:
                 self._shell.leases.drain(self._shell.clock())
         self._shell.member.know_addresses(message.rows)

@@ -6,8 +6,6 @@ On a single machine the control store's machines live here as well.
 
 from __future__ import annotations
 
-import random
-import secrets
 import signal
 import socket
 import sys
@@ -25,7 +23,7 @@ from phalanx.engines.embedded.node.groups import OF_GROUPS, NodeGroups
 from phalanx.engines.embedded.node.job_members import OF_MEMBERS, NodeMembers
 from phalanx.engines.embedded.node.jobs import NodeJobs
 from phalanx.engines.embedded.node.loop import NodeLoop
-from phalanx.engines.embedded.node.membership import Membership, membership
+from phalanx.engines.embedded.node.membership import Membership, membership, spilling
 from phalanx.engines.embedded.node.others import OtherNodes
 from phalanx.engines.embedded.node.requests import NodeRequests, is_for_visitors
 from phalanx.engines.embedded.node.store import NodeStore
@@ -34,10 +32,9 @@ from phalanx.node.bundle_table import BundleTable
 from phalanx.node.demands import Demand
 from phalanx.node.group_places import GroupPlaces
 from phalanx.node.leases import Lease, LeaseMachine
-from phalanx.node.spilling import Spilling
 from phalanx.node.workers import WorkerPool, WorkerRecord
 from phalanx.objects.names import prefix_of_name
-from phalanx.policies.waiting_time import Average
+from phalanx.policies.averages import Average
 from phalanx.protocol.cluster_messages import (
     EndActor,
     EnvironmentKnown,
@@ -86,7 +83,6 @@ from phalanx.protocol.messages import (
 )
 from phalanx.resources.instances import NodeResources
 from phalanx.resources.sets import ResourceSet
-from phalanx.scheduling.cluster_nodes import ClusterNodes
 
 _FOR_CONTROL = (ActorReady, ActorFailed, ActorLeaving, ActorUnreferenced)
 
@@ -119,17 +115,7 @@ class NodeShell:
         self.store = NodeStore(self)
         self.bundles = BundleTable(self.resources)
         places = GroupPlaces(config.node_id, self.bundles)
-        self.cluster = ClusterNodes()
-        rng = random.Random(secrets.randbits(64))
-        self.spilling = Spilling(
-            config.node_id,
-            self.cluster,
-            self,
-            rng,
-            config.spilling,
-            lambda owner: owner[:PREFIX_BYTES] == self.prefix,
-            places.nodes_of,
-        )
+        self.spilling = spilling(self, places)
         pool = WorkerPool(max(1, int(config.resources.get("CPU", 1))), self.jobs.new_process)
         self.leases = LeaseMachine(
             self.resources, self, pool, config.node_id, config.labels, places, self.spilling
@@ -227,7 +213,7 @@ class NodeShell:
             for demand in self.leases.waiting.all():
                 demand.here = -1
         elif not self.member.awaits_view(now):  # the view that comes has it planned again
-            self.cluster.put(self.member.own_row())
+            self.spilling.put(self.member.own_row())
             self.spilling.plan(self.leases.waiting.all(), self.member.is_blind)
         self.leases.dispatch(now)
 
