@@ -174,8 +174,12 @@ class NodeMembers:
         for command in commands:
             self._run(member, command)
 
+    def _new_process(self) -> bytes:
+        """An id for a command's process that no other has."""
+        return MARK + secrets.token_bytes(10)
+
     def _run(self, member: _Member, command: Command) -> None:
-        process = MARK + secrets.token_bytes(10)
+        process = self._new_process()
         member.running.add(process)
         self._of_process[process] = member
         directory = self.directory(member.order.job)

@@ -10,7 +10,7 @@ import msgspec
 from phalanx.batch.specs import QueueSpec
 from phalanx.control.jobs import crons
 from phalanx.control.jobs import events as ev
-from phalanx.engines.embedded.head.batch.admission import check_size
+from phalanx.engines.embedded.head.batch.admission import check_size, check_sum
 from phalanx.engines.embedded.head.batch.asking import Asking
 from phalanx.engines.embedded.head.batch.families import Crons, Flows, Priorities
 from phalanx.engines.embedded.head.batch.jobs import Jobs
@@ -122,6 +122,10 @@ class Desk:
             if not needs or not least:
                 continue
             check_size(f"job {spec.name}", spec.queue, [needs] * least, limits, nodes)
+        begun = [group for group in spec.groups if group.depends_on is None]
+        if spec.min_available >= sum(group.min_available for group in begun):
+            together = [g.template.needs for g in begun for _ in range(g.min_available)]
+            check_sum(f"job {spec.name}", spec.queue, together, limits, nodes)
 
     # ---- commands ----------------------------------------------------------------------------
 
