@@ -74,18 +74,18 @@ class SimHead:
             group = self.control.group_table.get(message.group)
             placed = sum(map(bool, group.nodes)) if group is not None else 0
             self._world.promises.gang_begins(message.group, message.attempt, placed)
-            self._job_begins(group)
+            self._job_begins(group, message.attempt)
         if isinstance(message, _REPEATABLE):
             self._send_repeatable(end, message)
         else:
             end.post(message)
 
-    def _job_begins(self, group: Group | None) -> None:
+    def _job_begins(self, group: Group | None, attempt: int) -> None:
         batch = self.control.batch_if_used
         gang = None if batch is None or group is None else batch.ledger.gangs.get(group.group)
         record = batch.jobs.table.get(gang.job) if batch is not None and gang is not None else None
         if record is not None and group is not None:
-            self._world.promises.jobs.gang_begins(record, group)
+            self._world.promises.jobs.gang_begins(record, group, attempt)
 
     def _send_repeatable(self, end: End, message: Any) -> None:
         trouble = self._world.trouble

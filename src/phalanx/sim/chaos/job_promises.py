@@ -37,6 +37,8 @@ class JobPromises:
         self._taken: dict[str, JobSpec] = {}
         self._deleted: set[str] = set()
         self._runs: dict[tuple[str, str], list[_Run]] = {}
+        self._begun: set[tuple[bytes, int]] = set()
+        """(group, attempt) of which members were told to begin."""
         self._succeeded: dict[str, set[str]] = {}
         """Members of each job of which a command came to its end."""
 
@@ -87,8 +89,11 @@ class JobPromises:
 
     # ---- what the head says ------------------------------------------------------------------
 
-    def gang_begins(self, record: JobRecord, group: Group) -> None:
+    def gang_begins(self, record: JobRecord, group: Group, attempt: int) -> None:
         """Members of a job are told to begin: with those that are over there are enough."""
+        if (group.group, attempt) in self._begun:
+            return  # a node that dies between two of these takes members that had their places
+        self._begun.add((group.group, attempt))
         over = record.count(st.SUCCEEDED, st.FAILED)
         placed = sum(map(bool, group.nodes))
         waits = sum(

@@ -270,15 +270,14 @@ class Jobs:
         job = self.table.get(gang.job)
         for index in members:
             group, number = gang.members[index]
+            attempt = gang.attempts[index]
             member = job.member(group, number) if job else None
-            if member is None or member.attempt == gang.attempts[index]:
+            if member is None or member.attempt == attempt or member.state != st.PENDING:
                 gang.states[index] = ABSENT  # until its job asks for it again
+                # Its next attempt may have been meant for this place, and never began there.
+                attempt = member.attempt if member is not None else attempt
             if job is not None:
-                self.later(
-                    ev.MemberLost(
-                        job=job.uid, group=group, index=number, attempt=gang.attempts[index]
-                    )
-                )
+                self.later(ev.MemberLost(job=job.uid, group=group, index=number, attempt=attempt))
         self._ledger.columns.forget()
         self._todo.append(lambda: self._close_if_over(gang))
         self.work_off()
