@@ -91,6 +91,12 @@ class World:
                 return
         self.shell.on_message(PREFIX, answer)
 
+    def rejoins(self):
+        """The connection to the node broke, and it is there again with all that it held."""
+        record = self.shell.nodes.of_prefix(PREFIX)
+        self.shell.batch.node_joined(record)
+        self.rounds(1)
+
     def hear(self, message):
         self.shell.on_message(PREFIX, message)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
-from phalanx.protocol.cluster_messages import GiveBackBundles, MemberNews
+from phalanx.protocol.cluster_messages import EndMember, GiveBackBundles, MemberNews
 
 from .head_world import World
 
@@ -29,3 +30,38 @@ def test_a_member_that_fails_while_it_is_evicted_starts_again_elsewhere():
     world.ask("end_members", group=b"urgent".ljust(18), indexes=[0])
     world.rounds(5)
     assert [o.attempt > order.attempt for o in world.started()] == [False, True]
+
+
+@pytest.fixture
+def started():
+    """A world with a job of one member, and the order to start it."""
+    world = World(cpus=2)
+    process = Process(command=("true",), requests=(("CPU", 2.0),))
+    spec = JobSpec(
+        name="job", groups=(TaskGroup(name="a", template=Template(processes=(process,))),)
+    )
+    world.ask("apply", objects=[("Job", msgspec.msgpack.encode(spec))])
+    world.rounds(5)
+    [order] = world.started()
+    return world, order
+
+
+def test_an_order_to_start_is_given_again_to_a_node_that_was_away(started):
+    world, order = started
+    world.rejoins()
+    assert [o.attempt for o in world.started()] == [order.attempt] * 2
+    world.hear(MemberNews(order.group, order.index, order.attempt, 0, "", "a"))
+    world.rejoins()
+    assert len(world.started()) == 2, "it has ended"
+
+
+def test_an_order_to_end_is_given_again_to_a_node_that_was_away(started):
+    world, order = started
+    world.hear(MemberNews(order.group, order.index, order.attempt, log="a"))
+    world.ask("command", name="job", action="cancel")
+    world.rounds(1)
+    world.rejoins()
+    ends = [m for m in world.orders if isinstance(m, EndMember)]
+    assert [(m.group, m.index, m.attempt) for m in ends] == [
+        (order.group, order.index, order.attempt)
+    ] * 2

@@ -37,6 +37,8 @@ class JobPromises:
         self._taken: dict[str, JobSpec] = {}
         self._deleted: set[str] = set()
         self._runs: dict[tuple[str, str], list[_Run]] = {}
+        self._attempts: set[tuple[str, str, bytes, int]] = set()
+        """(job, member, gang, attempt) of all that ever began."""
         self._begun: set[tuple[bytes, int]] = set()
         """(group, attempt) of which members were told to begin."""
         self._succeeded: dict[str, set[str]] = {}
@@ -67,6 +69,14 @@ class JobPromises:
                 )
         mine = next((r for r in runs if r.node is node and r.attempt == order.attempt), None)
         if mine is None:
+            attempt = (order.job, order.name, order.group, order.attempt)
+            if attempt in self._attempts:
+                raise Broken(
+                    f"attempt {order.attempt} of member {order.name} of {order.job} begins again, "
+                    f"on {node.name}",
+                    [node.name, "head"],
+                )
+            self._attempts.add(attempt)
             mine = _Run(node=node, attempt=order.attempt)
             runs.append(mine)
             self._world.promises.count("member starts")

@@ -254,6 +254,20 @@ class Jobs:
         if gang.group in self._ledger.gangs:
             self._placing.end(gang, indexes)
 
+    def node_joined(self, node_id: str) -> None:
+        """A node is there again: what it was told of members may not have come there."""
+        for gang in list(self._gangs.values()):
+            job, nodes = self.table.get(gang.job), self._ledger.nodes_of(gang)
+            for index in gang.among(HELD):
+                attempt = gang.attempts[index]
+                member = job.member(*gang.members[index]) if job is not None else None
+                if nodes[index] != node_id or member is None or member.attempt != attempt:
+                    continue
+                if job is not None and member.state in (st.PENDING, st.RUNNING):
+                    self._start(job, [gang.members[index]])
+                elif member.state == st.TERMINATING:
+                    self._shell.send_node(node_id, EndMember(gang.group, index, attempt))
+
     # ---- news --------------------------------------------------------------------------------
 
     def arrived(self, gang: Gang, members: list[int]) -> None:
