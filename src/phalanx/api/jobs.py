@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from phalanx.api.session import engine_or_start
-from phalanx.engines.embedded.engine import current
+from phalanx.engines.interface import current
 from phalanx.errors import GetTimeoutError
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.spec import (

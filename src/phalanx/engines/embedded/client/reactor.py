@@ -7,7 +7,6 @@ are handled while the program computes. It yields to a waiting thread at once.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import select
@@ -15,11 +14,14 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from phalanx.engines.embedded.client.interrupts import interruptible
 from phalanx.engines.embedded.connection import Connection
 from phalanx.errors import ProtocolError
+
+if TYPE_CHECKING:
+    import asyncio
 
 _NAP_S = 0.004
 _LONG_NAP_S = 2.0

@@ -138,12 +138,21 @@ class Placing:
             gang = self._ledger.gangs[group]
             self._recorder.evicted(gang, indexes, actions[group])
             self._evict(gang, indexes)
+        if plan.evictions:
+            for task in plan.pipelined:
+                self._promise(member_of[task][0], True)
         choices: dict[bytes, dict[int, str]] = {}
         for task, node in plan.binds.items():
             gang, index = member_of[task]
             choices.setdefault(gang.group, {})[index] = node
         for group, choice in choices.items():
             self._place(self._ledger.gangs[group], choice)
+
+    def _promise(self, gang: Gang, is_promised: bool) -> None:
+        """Others are evicted for it: it comes before them until it has its places."""
+        if gang.is_promised != is_promised:
+            gang.is_promised = is_promised
+            self._ledger.columns.amend(gang.uid, promised=is_promised)
 
     def _place(self, gang: Gang, choice: Mapping[int, str]) -> None:
         if gang.among(LEAVING):  # those whom these were to join may have been evicted meanwhile
@@ -265,6 +274,7 @@ class Placing:
         gang.set(arrived, HELD)
         gang.was_on |= {i: group.nodes[i] for i in arrived}
         if arrived:
+            self._promise(gang, False)
             gang.backoff_s = 0.0
             gang.started = self._shell.wall()
         if lost:
