@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from phalanx.node.leases import Demand, Lease
+    from phalanx.node.demands import Demand
+    from phalanx.node.leases import Lease
     from phalanx.node.workers import WorkerRecord
     from phalanx.protocol.cluster_messages import ViewRow
 
@@ -55,6 +56,10 @@ class Elsewhere(Protocol):
         """Whether any node could ever run this."""
         ...
 
+    def class_over(self, owner: bytes, scheduling_class: int) -> None:
+        """This class of an owner's tasks will want nothing any more."""
+        ...
+
 
 class Spills(Elsewhere, Protocol):
     """What a node's shell asks of whoever asks the other nodes; see `spilling`."""
@@ -100,6 +105,9 @@ class Nobody:
     def is_feasible(self, demand: Demand) -> bool:
         """Nowhere."""
         return False
+
+    def class_over(self, owner: bytes, scheduling_class: int) -> None:
+        """Nobody was asked."""
 
     def put(self, row: ViewRow) -> None:
         """Nobody asks."""

@@ -257,8 +257,12 @@ class Reply(msgspec.Struct, array_like=True, tag=31):
     error: tuple[str, str] | None = None
 
 
+OVER = -1
+"""Instead of a count of workers: this class will not want any more, ever; it may be forgotten."""
+
+
 class LeaseWanted(msgspec.Struct, array_like=True, tag=32):
-    """The sender would use `count` more workers of this class (0 withdraws).
+    """The sender would use `count` more workers of this class (0 withdraws, OVER ends it).
 
     `seen` is how many were granted to it so far when it said so: later ones count against `count`.
     """

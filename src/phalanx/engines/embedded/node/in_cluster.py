@@ -258,7 +258,7 @@ class Member:
 
     def _view(self, now: float) -> None:
         """While something waits, keep what is known of the other nodes fresh."""
-        if self._shell.leases.has_demands and now - self._viewed_at >= VIEW_AT_MOST_EVERY_S:
+        if self._shell.leases.waiting and now - self._viewed_at >= VIEW_AT_MOST_EVERY_S:
             self._ask_view(now)
 
     def awaits_view(self, now: float) -> bool:

@@ -124,7 +124,7 @@ def membership(shell: NodeShell) -> Membership:
 
 def report_of(shell: NodeShell) -> NodeReport:
     """A node's heartbeat."""
-    demands = shell.leases.demands()
+    demands = shell.leases.waiting.all()
     available = shell.resources.available()
     if "object_store_memory" in available:
         ledger = shell.store.ledger
@@ -234,7 +234,7 @@ class Alone:
         if self._control is not None:
             self.report_now()
             self._control.on_tick(now)
-        elif now >= self._make_at and not self._shell.leases.has_demands:
+        elif now >= self._make_at and not self._shell.leases.waiting:
             self._make()  # the first who needs it need not wait then
 
     def round(self) -> None:

@@ -29,8 +29,9 @@ from phalanx.engines.embedded.node.requests import NodeRequests, is_for_visitors
 from phalanx.engines.embedded.node.store import NodeStore
 from phalanx.model.ids import PREFIX_BYTES, node_prefix
 from phalanx.node.bundle_table import BundleTable
+from phalanx.node.demands import Demand
 from phalanx.node.group_places import GroupPlaces
-from phalanx.node.leases import Demand, Lease, LeaseMachine
+from phalanx.node.leases import Lease, LeaseMachine
 from phalanx.node.workers import WorkerPool, WorkerRecord
 from phalanx.objects.names import prefix_of_name
 from phalanx.policies.averages import Average
@@ -181,7 +182,7 @@ class NodeShell:
         self.members.tick(now)
         self.groups.settle()
         self.member.tick(now)
-        if not self.spilling.is_alone and self.leases.has_demands:
+        if not self.spilling.is_alone and self.leases.waiting:
             self._must_plan = True
         self.exits.relieve_memory(now)
 
@@ -209,11 +210,11 @@ class NodeShell:
     def _plan(self) -> None:
         now = time.monotonic()
         if self.spilling.is_alone:
-            for demand in self.leases.demands():
+            for demand in self.leases.waiting.all():
                 demand.here = -1
         elif not self.member.awaits_view(now):  # the view that comes has it planned again
             self.spilling.put(self.member.own_row())
-            self.spilling.plan(self.leases.demands(), self.member.is_blind)
+            self.spilling.plan(self.leases.waiting.all(), self.member.is_blind)
         self.leases.dispatch(now)
 
     # ---- messages ----------------------------------------------------------------------------
@@ -471,9 +472,11 @@ class NodeShell:
         self.happened.asked(demand, node_prefix(node_id), count)
         self.others.ask(node_prefix(node_id), demand, count, seen)
 
-    def withdraw(self, node_id: str, owner: bytes, scheduling_class: int) -> None:
+    def withdraw(
+        self, node_id: str, owner: bytes, scheduling_class: int, is_over: bool = False
+    ) -> None:
         """Ask another node for no more workers."""
-        self.others.withdraw(node_prefix(node_id), owner, scheduling_class)
+        self.others.withdraw(node_prefix(node_id), owner, scheduling_class, is_over)
 
 
 def _introduces(message: Any) -> bool:
