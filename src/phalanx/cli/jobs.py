@@ -23,7 +23,8 @@ FLOW_SETTLED = ("Succeed", "Failed", "Terminating", "Deleted")
 WELL = ("Completed", "Succeed")
 
 Address = Annotated[
-    str | None, typer.Option(help="HOST:PORT of the head (PHALANX_ADDRESS, or the one here).")
+    str | None,
+    typer.Option(help="HOST:PORT of the head, or ray:auto (PHALANX_ADDRESS, or the one here)."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 Name = Annotated[str, typer.Argument(help="The job's name, or namespace/name.")]

@@ -26,6 +26,7 @@ from phalanx.engines.ray.scheduler.reservation import Amounts, Key, Reservations
 from phalanx.engines.ray.scheduler.runner import RunnerSetup
 from phalanx.engines.ray.scheduler.view import Naming, RayNode, merged
 from phalanx.model.lifecycle import DEAD
+from phalanx.node.bundle_table import Inventory
 from phalanx.protocol.cluster_messages import Answer, Ask, NodeReport
 from phalanx.protocol.frames import decode_body, encode_body
 from phalanx.storage.errors import StorageError
@@ -37,6 +38,8 @@ CLIENTS = b""
 READY_WITHIN_S = 30.0
 """Questions wait at most so long for the Runners of a cluster that was not known before."""
 RESTART_RUNNER_S = 5.0
+SILENT_S = 2.0
+"""A Runner that has said nothing for so long is looked for, and started anew if it has ended."""
 KV_NAMESPACE = b"phalanx-scheduler"
 _RESERVATIONS = "reservations"
 
@@ -55,6 +58,10 @@ class RayControl(ControlShell):
         passed = self._brain.reservations.incoming(prefix, self._brain.seen(prefix, message))
         if passed is not None:
             super().on_message(prefix, passed)
+        if isinstance(message, Ask) and message.method == "join" and self.is_connected(prefix):
+            there = msgspec.convert(message.args["bundles"], Inventory)
+            held = {(group, index) for group, index, _, _ in there.held}
+            self._brain.reservations.joined(prefix, held)
 
     def reply(self, prefix: bytes, answer: Answer) -> None:
         """To who asked, once all that the answer speaks of is written."""
@@ -253,6 +260,9 @@ class Brain:
             except Exception:
                 traceback.print_exc()  # a defect of ours: the node is not to die of it
         is_joined = self._control.is_connected(prefix)
+        if is_joined:
+            self._heard[prefix] = time.monotonic()
+            self._runner_started.pop(self.ray_node(prefix), None)
         answered((self.epoch, is_joined))
         if is_joined and self._questions is not None and self._all_are_here():
             self._know_nodes()
@@ -261,7 +271,6 @@ class Brain:
         """A node's words as the control store is to hear them: what is free there, Ray knows."""
         if isinstance(message, NodeReport):
             self._reports[prefix] = msgspec.structs.replace(message, total=None)
-            self._heard[prefix] = time.monotonic()
             return merged(message, self._free_on(prefix))
         return message
 
@@ -284,7 +293,8 @@ class Brain:
                 self._runners.pop(record.prefix, None)
                 self._control.on_lost(record.prefix)  # given up once its Runner must have ended all
             elif is_here:
-                joined.add(node)
+                if time.monotonic() < self._heard[record.prefix] + SILENT_S:
+                    joined.add(node)  # else its Runner has perhaps ended
                 self._report_again(record)
         for node_id, there in living.items():
             if node_id not in joined:

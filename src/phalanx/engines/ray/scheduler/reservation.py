@@ -200,20 +200,25 @@ class Reservations:
         for prefix, message in self._leaving.pop(key, ()):
             self._effects.deliver(prefix, message)
 
+    def joined(self, prefix: bytes, there: set[tuple[bytes, int]]) -> None:
+        """A node joined, for the first time or again, and has these (group, index): what else was
+        on it is no more."""
+        self._lose(prefix, there)
+
     def node_dead(self, prefix: bytes) -> None:
         """What was on this node is no more."""
         for place in [place for place in self._going if place[0] == prefix]:
             del self._going[place]
-        for group in {key[0] for key in self._held}:
-            gone = {
-                place
-                for key, places in self._held.items()
-                if key[0] == group
-                for place in places
-                if place[0] == prefix
-            }
-            if gone:
-                self._drop(group, gone)
+        self._lose(prefix, set())
+
+    def _lose(self, prefix: bytes, but: set[tuple[bytes, int]]) -> None:
+        lost: dict[bytes, list[tuple[bytes, int]]] = {}
+        for (group, _), places in self._held.items():
+            for node, index in places:
+                if node == prefix and (group, index) not in but:
+                    lost.setdefault(group, []).append((node, index))
+        for group, gone in lost.items():
+            self._drop(group, gone)
 
 
 def _places(asked: _Asked) -> list[tuple[bytes, int]]:
