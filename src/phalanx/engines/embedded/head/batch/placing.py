@@ -87,6 +87,17 @@ class Placing:
         self._ledger.add(gang)
         self._soon()
 
+    def grow(self, gang: Gang, needs: list[dict[str, float]]) -> None:
+        """It has so many members more, which nobody wants yet."""
+        group = self._shell.group_table.get(gang.group)
+        assert group is not None, "who is asked for is in no gang that is over"
+        group.grow([ResourceSet.from_mapping(need) for need in needs])
+        gang.needs += needs
+        gang.states += [ABSENT] * len(needs)
+        gang.attempts += [0] * len(needs)
+        self._shell.books.put_group(group)
+        self._ledger.know_members(gang)
+
     def restore(self, gang: Gang) -> None:
         """A gang that an earlier head knew; its group is restored."""
         group = self._shell.group_table.get(gang.group)
