@@ -13,7 +13,7 @@ import msgspec
 
 from phalanx.protocol.cluster_messages import ClusterMessage
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 
 INLINE, SHARED, FAILED = 0, 1, 2
 PREEMPTED = "preempted"
@@ -46,6 +46,8 @@ class Hello(msgspec.Struct, array_like=True, tag=0):
     process: bytes
     kind: str  # driver, worker, node
     pid: int
+    again: bool = False
+    """Whether a connection between these two ended that had been there."""
 
 
 # ---- owner to worker -------------------------------------------------------------------------
@@ -191,6 +193,13 @@ class Borrow(msgspec.Struct, array_like=True, tag=22):
 
 class Unborrow(msgspec.Struct, array_like=True, tag=23):
     """The sender holds them no longer: (object, how many registrations that undoes)."""
+
+    counts: list[tuple[int, int]]
+
+
+class Holds(msgspec.Struct, array_like=True, tag=28):
+    """First on a connection after another had ended: all objects of yours that the sender holds,
+    and how many registrations each of them has."""
 
     counts: list[tuple[int, int]]
 
@@ -455,6 +464,13 @@ class Settled(msgspec.Struct, array_like=True, tag=56):
     worker: bytes
 
 
+class ReadersTold(msgspec.Struct, array_like=True, tag=58):
+    """Process to node, after the death of another: what it may still read of that node's objects
+    it has named by Used."""
+
+    prefix: bytes
+
+
 class Handed(msgspec.Struct, array_like=True, tag=60):
     """Gateway to process: the socket passed with this frame leads to a process of another node."""
 
@@ -480,6 +496,7 @@ Message = (
     | Fetched
     | Borrow
     | Unborrow
+    | Holds
     | Sync
     | Synced
     | Taken
@@ -513,6 +530,7 @@ Message = (
     | Events
     | Claimed
     | Settled
+    | ReadersTold
     | Handed
     | ClusterMessage
 )
