@@ -103,6 +103,9 @@ class _Others(OtherNodes):
         to = node.world.host_of(prefix)
         return node.world.network.dial(node.host, node, to, node_process_id(prefix))
 
+    def _sweep(self) -> None:
+        """There are no files."""
+
 
 class _Config:
     """What the shared parts read of a node's configuration."""
