@@ -259,6 +259,10 @@ class Placing:
         gang = self._ledger.gangs.get(group)
         return gang is None or len(gang.among(HELD, ENDING, DONE)) >= gang.least
 
+    def views(self, gang: Gang) -> dict[int, bytes]:
+        """What the members that have their places are told of their gang, as it is now."""
+        return self._rendezvous.views(gang, self._ledger.nodes_of(gang), gang.among(HELD))
+
     # ---- news of groups ----------------------------------------------------------------------
 
     def group_changed(self, group: Group) -> None:
