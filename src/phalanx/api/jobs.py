@@ -216,7 +216,7 @@ def jobs() -> list[dict[str, Any]]:
     return rows
 
 
-APPLIED = ("Job", "JobTemplate", "JobFlow", "CronJob", "Queue", "PriorityClass")
+APPLIED = ("Job", "JobTemplate", "JobFlow", "CronJob", "Queue", "PriorityClass", "HyperNode")
 """Kinds that a cluster keeps."""
 
 
@@ -242,7 +242,7 @@ def manifest_objects(
     return [(m.kind, msgspec.msgpack.encode(m.spec)) for m in ordered], warnings
 
 
-_ORDER = {"PriorityClass": 0, "Queue": 1, "JobTemplate": 2}
+_ORDER = {"PriorityClass": 0, "HyperNode": 0, "Queue": 1, "JobTemplate": 2}
 
 
 def read_log(ask: Any, job: str, member: str, attempt: int, offset: int = 0) -> Iterator[bytes]:
