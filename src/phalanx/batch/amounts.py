@@ -19,6 +19,8 @@ CPU, MEMORY, PODS = 0, 1, 2
 EPSILON = 0.1
 """Quotas closer than this many milli-cores or bytes are equal (Volcano's `minResource`)."""
 INFINITE = 1e300
+_OFTEN = 1 << 30
+"""More often than any request is made."""
 
 Vector = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -153,20 +155,17 @@ def over_requested(dims: Dimensions, used: Vector, limit: Vector, request: Vecto
     return [int(i) for i in np.flatnonzero((request > 0) & dims.weighed & (used > limit))]
 
 
-def fits_how_often(dims: Dimensions, used: Vector, limit: Vector, request: Vector) -> int:
+def fits_how_often(used: Vector, limit: Vector, request: Vector) -> int:
     """How many times `request` may be added before a requested resource passes `limit`."""
-    asked = (request > 0) & dims.weighed
-    if not asked.any():
-        return 1 << 30
-    free, ask = (limit - used)[asked], request[asked]
-    times = int(min(float((free // ask).min()), float(1 << 30)))
-    while times > 0 and bool((used[asked] + times * ask > limit[asked]).any()):
+    columns = zip(used.tolist(), limit.tolist(), request.tolist(), strict=True)
+    asked = [x for r, x in enumerate(columns) if x[2] > 0 and r != PODS]
+    times = int(max(0.0, min([(most - u) // ask for u, most, ask in asked], default=_OFTEN)))
+    times = min(times, _OFTEN)
+    while times > 0 and any(u + times * ask > most for u, most, ask in asked):
         times -= 1
-    while times >= 0 and bool((used[asked] + (times + 1) * ask <= limit[asked]).all()):
+    while times < _OFTEN and all(u + (times + 1) * ask <= most for u, most, ask in asked):
         times += 1
-        if times >= 1 << 30:
-            break
-    return max(times, 0)
+    return times
 
 
 def within_partly(dims: Dimensions, used: Vector, limit: Vector, request: Vector) -> bool:

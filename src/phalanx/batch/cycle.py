@@ -68,7 +68,9 @@ def _decide(
     def timed(part: str, name: str, work: Callable[[], T]) -> T:
         return work() if watch is None else watch.time(part, name, work)
 
-    session = timed("session", "open", lambda: Session(snapshot, shells, cluster, watch))
+    session = timed(
+        "session", "open", lambda: Session(snapshot, shells, cluster, watch, explains=explains)
+    )
     for tier in snapshot.config.tiers:
         for option in tier:
             plugin = make_plugin(option.name, option.arguments)

@@ -7,6 +7,8 @@ other tasks are not tried.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from phalanx.batch import jobs as j
@@ -45,12 +47,15 @@ class Fitting:
         statement = Statement(session)
         if not mask.any():
             return None
-        room = self._too_little(job, tasks, mask)
+        lack = self._too_little(job, tasks, mask)
         why: tuple[Rejection, ...] = ()
-        if room is not None:
+        if lack is not None:
             waiting = tasks.take(len(tasks))
-            failed = waiting[room]
-            self.fail(job, sub, waiting[0], domain)
+            failed = waiting[lack.room]
+            if not lack.of_quota:
+                self.fail(job, sub, waiting[0], domain)
+            elif session.explains:
+                why = session.shortages(job, session.cluster.klass[failed], lack.room + 1)
         else:
             failed, why = _Filling(
                 self,
@@ -64,13 +69,15 @@ class Fitting:
             ).run()
         if session.subjob_ready(job, sub) or session.subjob_pipelined(job, sub):
             return statement
-        session.note_attempt(job, attempt_of(job, failed, why, besides=room or 0))
+        if session.explains:
+            besides = 0 if lack is None else lack.room
+            session.note_attempt(job, attempt_of(job, failed, why, besides=besides))
         statement.discard()
         return None
 
-    def _too_little(self, job: Job, tasks: Tasks, mask: Flags) -> int | None:
-        """For a gang of equal tasks of which too few could fit even alone, so that trying changes
-        nothing: how many could. None for any other."""
+    def _too_little(self, job: Job, tasks: Tasks, mask: Flags) -> _Lack | None:
+        """For a gang of equal tasks of which too few could fit even alone, or its quotas admit too
+        few, so that trying changes nothing: how many could be placed. None for any other."""
         session = self._session
         short = session.shortfall(job)
         if short <= 1 or len(tasks) < 2 or tasks.run_length(session.cluster.klass) != len(tasks):
@@ -80,11 +87,15 @@ class Fitting:
         ask = session.placer.ask(tasks.peek())
         if not session.placer.can_unroll(ask.klass):
             return None
-        if session.room(job, ask.klass, short) < short:
-            return None
         least = min(short, len(tasks))
-        room = session.placer.room_for(ask, mask, least)
-        return room if room < least else None
+        admitted = session.room(job, ask.klass, least)
+        if admitted < least:
+            if session.voices.first("pre_predicate", ask.task) is not None:
+                return None
+            if not session.explains:
+                return _Lack(0, of_quota=True)
+        room = session.placer.room_for(ask, mask, admitted)
+        return _Lack(room, of_quota=room == admitted) if room < least else None
 
     def fail(self, job: Job, sub: SubJob, t: int, domain: str) -> None:
         """Remember that a task fitted nowhere in the domain."""
@@ -115,6 +126,13 @@ class Fitting:
             if least and role in job.role_counts and job.role_count(role, idle=True) < least:
                 return False
         return True
+
+
+class _Lack(NamedTuple):
+    """So many of a gang's tasks could be placed, and whether it is a quota that stops the next."""
+
+    room: int
+    of_quota: bool
 
 
 class _Filling:
@@ -166,7 +184,9 @@ class _Filling:
             if admitted < 1:
                 self._tasks.take(alike)  # nothing changes in between, so none of them has room
                 if self._failed < 0:
-                    self._failed, self._why = t, session.shortages(self._job, klass)
+                    self._failed = t
+                    if session.explains:
+                        self._why = session.shortages(self._job, klass)
                 continue
             if self._role_failed(klass.shape.role):
                 self._job.failed.setdefault(t, "")
