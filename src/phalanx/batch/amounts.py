@@ -52,7 +52,7 @@ def is_counted(name: str) -> bool:
 class Dimensions:
     """The resources of one cycle, in one order: cpu, memory, pods, then the others by name."""
 
-    __slots__ = ("index", "names", "scalar", "scale", "weighed")
+    __slots__ = ("_always", "index", "names", "scalar", "scale", "weighed")
 
     def __init__(self, names: Iterable[str]) -> None:
         others = {ALIASES.get(n, n) for n in names if is_counted(n)}
@@ -63,6 +63,8 @@ class Dimensions:
         self.scalar = np.array([i >= PODS for i in range(len(self.names))])
         self.weighed = np.array([i != PODS for i in range(len(self.names))])
         """False for `pods`: every task takes one, so most rules leave it out."""
+        self._always: Flags = np.arange(len(self.names)) < PODS
+        """What every quota names: cpu and memory."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -79,7 +81,7 @@ class Dimensions:
 
     def amount(self, amounts: Amounts) -> Amount:
         """`amounts` as a quota."""
-        has = np.array([i < PODS for i in range(len(self.names))])
+        has = self._always.copy()
         for name, _ in amounts:
             i = self.index.get(name)
             if i is not None:
@@ -87,7 +89,7 @@ class Dimensions:
         return Amount(self.counts(amounts).astype(np.float64), has)
 
     def empty(self) -> Amount:
-        return self.amount(())
+        return Amount(np.zeros(len(self.names)), self._always.copy())
 
     def written(self, i: int, x: float) -> float:
         """The number a person reads for `x` of the resource at `i`."""

@@ -197,8 +197,6 @@ class KeptCluster(Cluster):
 
     def _settle_job(self, job: Job, phase: str) -> None:
         job.phase = "Inqueue" if phase == "Unknown" else phase
-        if job.failed:
-            job.failed.clear()
         if job.failed_roles:
             job.failed_roles.clear()
         if job.counts[j.ALLOCATED]:

@@ -19,7 +19,7 @@ from typing import ClassVar
 import numpy as np
 
 from phalanx.batch.accepted import WHOLE, Accepted
-from phalanx.batch.amounts import CPU, MEMORY, Counts, Vector
+from phalanx.batch.amounts import CPU, MEMORY, Counts, Flags, Vector
 from phalanx.batch.arguments import Arguments, whole
 from phalanx.batch.cluster import Cluster
 from phalanx.batch.klass import Klass
@@ -228,7 +228,7 @@ def _deviation(fractions: Vector) -> Vector:
     return np.sqrt((away[:, 0] + away[:, 1] + away[:, 2]) / 3)
 
 
-def _spread(fractions: Vector, counted: Vector) -> Vector:
+def _spread(fractions: Vector, counted: Flags) -> Vector:
     """Half the distance where two resources count, the standard deviation where more do."""
     n = np.maximum(counted.sum(axis=0), 1)
     mean = (fractions * counted).sum(axis=0) / n
