@@ -8,7 +8,7 @@ from __future__ import annotations
 import cloudpickle
 
 from phalanx import actor, exceptions, runtime_context, runtime_env, util
-from phalanx.api.actors import ActorClass, ActorHandle, method
+from phalanx.api.actors import ActorClass, method
 from phalanx.api.cluster import (
     available_resources,
     cluster_events,
@@ -31,6 +31,7 @@ from phalanx.api.queues import (
 )
 from phalanx.api.runtime_context import get_gpu_ids, get_runtime_context
 from phalanx.api.session import init, is_initialized, shutdown
+from phalanx.engines.embedded.client.handles import ActorHandle
 from phalanx.model.ids import (
     ActorID,
     JobID,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from phalanx.api.actors import ActorClass, ActorHandle, ActorMethod, exit_actor, method
+from phalanx.api.actors import ActorClass, exit_actor, method
+from phalanx.engines.embedded.client.handles import ActorHandle, ActorMethod
 
 __all__ = ["ActorClass", "ActorHandle", "ActorMethod", "exit_actor", "method"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from phalanx.api.runtime_context import RuntimeContext, get_runtime_context
+from phalanx.api.runtime_context import get_runtime_context
+from phalanx.engines.embedded.client.context import RuntimeContext
 
 __all__ = ["RuntimeContext", "get_runtime_context"]

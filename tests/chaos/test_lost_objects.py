@@ -13,7 +13,7 @@ from tests.chaos.footprint import eventually
 
 import phalanx
 from phalanx import exceptions as errors
-from phalanx.engines.embedded.engine import current
+from phalanx.engines.interface import current
 
 LENGTH = 50_000
 """Of arrays that are too large for a message."""

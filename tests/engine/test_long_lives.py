@@ -26,7 +26,7 @@ def test_an_actor_forgets_the_tasks_that_its_calls_started(ray, kind):
             ray.get([child.remote() for _ in range(3)])
 
         def kept(self):
-            from phalanx.api.session import current
+            from phalanx.engines.interface import current
 
             return len(current().runtime.tasks.children)
 
@@ -36,7 +36,7 @@ def test_an_actor_forgets_the_tasks_that_its_calls_started(ray, kind):
                 await ref
 
         async def kept(self):
-            from phalanx.api.session import current
+            from phalanx.engines.interface import current
 
             return len(current().runtime.tasks.children)
 

@@ -5,11 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import msgspec
-
 from phalanx.api.session import running_engine
-from phalanx.model.ids import PREFIX_BYTES, task_id_bytes
-from phalanx.observe.cluster_events import Executed
 
 
 def nodes() -> list[dict[str, Any]]:
@@ -33,26 +29,12 @@ def available_resources() -> dict[str, float]:
 def cluster_events() -> list[dict[str, Any]]:
     """What passed between nodes lately: a dict an event, oldest first by its time `at`.
 
-    `event` names the type, one of `phalanx.observe.cluster_events`, which says what its fields
-    mean. What stays on one node leaves no event. Tasks of this program that ran on other nodes
-    are among them as `Executed`, at the time when they ended.
+    `event` names the type, one of `phalanx.observe.cluster_events` and `gang_events`, which say
+    what its fields mean. What stays on one node leaves no event, but for the members of gangs.
+    Tasks of this program that ran on other nodes are among them as `Executed`, at the time when
+    they ended.
     """
-    engine = running_engine()
-    rows = engine.cluster_events()
-    me = engine.runtime.process_id
-    for run in engine.runtime.tasks.journal.runs():
-        if run.worker[:PREFIX_BYTES] == me[:PREFIX_BYTES]:
-            continue
-        ran = Executed(
-            at=run.ended,
-            node=run.worker[:PREFIX_BYTES].hex(),
-            task=task_id_bytes(me, run.number).hex(),
-            name=run.name,
-            state=run.state,
-            worker=run.worker.hex(),
-            started=run.started,
-        )
-        rows.append(msgspec.to_builtins(ran))
+    rows = running_engine().cluster_events()
     rows.sort(key=lambda row: float(row["at"]))
     return rows
 
@@ -62,22 +44,7 @@ def timeline(filename: str | None = None) -> list[dict[str, Any]] | None:
 
     Times are in microseconds since the epoch. Writes JSON to `filename` when given one.
     """
-    engine = running_engine()
-    rows: list[dict[str, Any]] = []
-    for number, name, state, started, ended, worker, attempt in engine.runs():
-        rows.append(
-            {
-                "cat": "task",
-                "name": name,
-                "ph": "X",
-                "pid": "node",
-                "tid": f"worker:{worker.hex()[:8]}",
-                "ts": started * 1e6,
-                "dur": max(ended - started, 0) * 1e6,
-                "args": {"task": number, "state": state, "attempt": attempt},
-                "cname": "terrible" if state == "FAILED" else "good",
-            }
-        )
+    rows = running_engine().timeline()
     if filename is None:
         return rows
     with open(filename, "w") as file:

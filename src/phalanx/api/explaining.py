@@ -22,13 +22,13 @@ def explain(what: Gang[Any] | JobHandle | ObjectRef[Any] | str) -> str:
     engine = engine_or_start()
     if isinstance(what, Gang):
         name = what.group.hex()
-    elif isinstance(what, ObjectRef):
-        group = engine.runtime.tasks.gangs.group_of(what)
+    elif isinstance(what, engine.ref_type):
+        group = engine.gang_of(what)
         if group is None:
             raise JobNotFoundError("the reference is none of a gang that waits or runs")
         name = group.hex()
     else:
-        name = what.uid if isinstance(what, JobHandle) else what
+        name = what.uid if isinstance(what, JobHandle) else str(what)
     answer = engine.request("batch.explain", name=name)
     lines = answer_lines(answer)
     if "position" in answer:

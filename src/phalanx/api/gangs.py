@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Mapping
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
-from phalanx.api.arguments import pack_arguments
-from phalanx.api.placement import encode_strategy
 from phalanx.api.session import engine_or_start
-from phalanx.engines.embedded.engine import EmbeddedEngine
+from phalanx.engines.interface import Engine
 from phalanx.model.options import required_resources
 
 if TYPE_CHECKING:
@@ -68,11 +66,9 @@ class Gang(list[T], Generic[T]):
         """Wait until it has its places; False when that took longer, or it ended before."""
         from phalanx.errors import GetTimeoutError
 
-        runtime = engine_or_start().runtime
         try:
-            started: bool = runtime.requests.ask(
-                "wait_group", timeout_s=timeout_s, group=self.group
-            )
+            asked = engine_or_start().soon("wait_group", group=self.group)
+            started: bool = asked.result(timeout_s)
         except GetTimeoutError:
             return False
         return started
@@ -107,25 +103,14 @@ class GangedFunction:
         a gang that the cluster could never hold.
         """
         engine = engine_or_start()
-        function = self._function
-        function._arity.check(function._name, args, kwargs)
-        needs = required_resources(self._options, default_cpus=1)
-        template = function._resolve(engine, self._options)
-        payload, inputs, pins = pack_arguments(engine.runtime, function._name, args, kwargs)
-        name, group = _create(engine, template.name, self._gang, self._options, needs)
-        templates = [
-            msgspec.structs.replace(
-                template,
-                key=msgspec.structs.replace(
-                    template.key, strategy=encode_strategy(_in_gang(group, index)), once=True
-                ),
+        definition, gang = self._function._definition, self._gang
+        definition.arity.check(definition.name, args, kwargs)
+        called = self._options.get("name") or definition.function.__name__
+        name, group = _create(engine, called, gang, self._options)
+        with _taken_back(engine, group, gang.members):
+            refs = engine.start_gang(
+                definition, self._options, group, gang.members, gang.least, args, kwargs
             )
-            for index in range(self._gang.members)
-        ]
-        refs = engine.runtime.tasks.gangs.start(
-            group, templates, self._gang.least, payload, inputs, pins
-        )
-        engine.runtime.flush()
         return Gang(refs, name, group)
 
 
@@ -149,42 +134,31 @@ class GangedActorClass:
         a gang that the cluster could never hold.
         """
         engine = engine_or_start()
-        needs = required_resources(self._options, default_cpus=1)
-        name, group = _create(engine, self._actor_class.__name__, self._gang, self._options, needs)
-        handles = [
-            self._actor_class._create(
-                {**self._options, "scheduling_strategy": _InGang(group, index)}, args, kwargs
-            )
-            for index in range(self._gang.members)
-        ]
+        definition, members = self._actor_class._definition, self._gang.members
+        definition.check_arguments(args, kwargs)
+        name, group = _create(engine, definition.name, self._gang, self._options)
+        with _taken_back(engine, group, members):
+            handles = engine.gang_actors(definition, self._options, group, members, args, kwargs)
         return Gang(handles, name, group)
 
 
-class _InGang:
-    """The strategy of one member: its own bundle."""
-
-    def __init__(self, group: bytes, index: int) -> None:
-        self._wire = _in_gang(group, index)
-
-    def to_wire(self, resources: Mapping[str, float]) -> dict[str, Any]:
-        """See Strategy."""
-        return self._wire
-
-
-def _in_gang(group: bytes, index: int) -> dict[str, Any]:
-    return {"group": group.hex(), "bundle": index, "capture": False}
+@contextlib.contextmanager
+def _taken_back(engine: Engine, group: bytes, members: int) -> Iterator[None]:
+    """Give the gang's places back when its members cannot be made."""
+    try:
+        yield
+    except BaseException:
+        engine.request("batch.end_members", group=group, indexes=list(range(members)))
+        raise
 
 
 def _create(
-    engine: EmbeddedEngine,
-    name: str,
-    gang: GangOptions,
-    options: Mapping[str, Any],
-    needs: dict[str, float],
+    engine: Engine, name: str, gang: GangOptions, options: Mapping[str, Any]
 ) -> tuple[str, bytes]:
+    needs = required_resources(options, default_cpus=1)
     if not needs:
         raise ValueError("A gang's members hold something: give num_cpus above 0, or resources.")
-    group = os.urandom(14) + engine.runtime.process_id[12:]
+    group = engine.new_group()
     chosen = (gang.priority, options.get("priority"), engine.priority)
     answer = engine.request(
         "batch.create_gang",

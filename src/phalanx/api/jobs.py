@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from phalanx.api.session import engine_or_start
-from phalanx.engines.embedded.engine import current
+from phalanx.engines.interface import current
 from phalanx.errors import GetTimeoutError
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.spec import (
@@ -166,6 +166,17 @@ class JobHandle:
     def resume(self) -> None:
         """Start those again that have not succeeded."""
         _ask("command", name=self.uid, action="resume")
+
+    def resize(self, members: int | Mapping[str, int], *, min_members: int | None = None) -> None:
+        """Give it so many members, while it runs or waits; by group where it has several.
+
+        More start when there is room; of fewer, those with the highest indexes end. Its minimum
+        stays, unless `min_members` says another or the size falls below it. Raises JobCommandError
+        for what cannot be, and GangInfeasibleError for a minimum that no cluster of these nodes
+        could hold.
+        """
+        replicas = dict(members) if isinstance(members, Mapping) else {"": members}
+        _ask("resize", name=self.uid, replicas=replicas, least=min_members)
 
     def cancel(self) -> None:
         """End it for good."""

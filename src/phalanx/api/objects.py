@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar, overload
 
-import msgspec
-
-from phalanx.api.actors import ActorHandle, ActorShape, handle_of
 from phalanx.api.session import engine_or_start
-from phalanx.engines.embedded import engine as engines
+from phalanx.engines import interface
+from phalanx.engines.embedded.client.handles import ActorHandle
 from phalanx.errors import PhalanxError
 from phalanx.objects.reference import ObjectRef
 from phalanx.objects.serialization import blame
-from phalanx.objects.streams import ObjectRefGenerator
 
 T = TypeVar("T")
-_REF_ONLY = {ObjectRef}
 
 
 @overload
@@ -30,7 +26,7 @@ def get(refs: Any, *, timeout: float | None = None) -> Any:
     first task that failed, which is also an instance of the user's own exception class;
     GetTimeoutError when the time is up; ValueError or TypeError for what is no reference.
     """
-    engine = engines._current
+    engine = interface._current
     if engine is None:
         engine = engine_or_start()
     if timeout is not None:
@@ -38,9 +34,10 @@ def get(refs: Any, *, timeout: float | None = None) -> Any:
             timeout = None
         elif timeout < 0:
             raise ValueError(f"timeout must be at least 0 seconds, got {timeout}.")
-    if type(refs) is ObjectRef:
+    ref_type = engine.ref_type
+    if type(refs) is ref_type:
         return engine.get(refs, timeout)
-    if isinstance(refs, ObjectRefGenerator):
+    if isinstance(refs, engine.generator_type):
         return refs
     if not isinstance(refs, list):
         raise ValueError(
@@ -48,7 +45,7 @@ def get(refs: Any, *, timeout: float | None = None) -> Any:
             "list of them."
         )
     for ref in refs:
-        if type(ref) is not ObjectRef:
+        if type(ref) is not ref_type:
             raise TypeError(
                 f"Invalid type of object refs, {type(ref)}, in the list given to get. "
                 "Every element must be an ObjectRef."
@@ -62,16 +59,17 @@ def put(value: T, *, _owner: Any = None) -> ObjectRef[T]:
     Raises TypeError for an ObjectRef and for what cannot be pickled, ObjectStoreFullError when
     there is no memory for it.
     """
-    if type(value) is ObjectRef:
+    engine = interface._current
+    if engine is None:
+        engine = engine_or_start()
+    if type(value) is engine.ref_type:
         raise TypeError(
             "Calling put on an ObjectRef is not allowed: it is a reference already. Put the list "
             "[ref] if you want an object that holds it."
         )
-    engine = engines._current
-    if engine is None:
-        engine = engine_or_start()
     try:
-        return engine.put(value)
+        stored: ObjectRef[T] = engine.put(value)
+        return stored
     except PhalanxError:
         raise
     except Exception as error:
@@ -107,24 +105,20 @@ def wait(
     given as ready. An object whose task failed is ready. Raises TypeError and ValueError for
     wrong arguments.
     """
-    if isinstance(refs, ObjectRef):
+    engine = interface._current
+    if engine is None:
+        engine = engine_or_start()
+    if isinstance(refs, engine.ref_type):
         raise TypeError("wait() expected a list of ObjectRefs, got a single ObjectRef.")
     if not isinstance(refs, list):
         raise TypeError(f"wait() expected a list of ObjectRefs, got {type(refs)}.")
     if timeout is not None and timeout < 0:
         raise ValueError(f"The 'timeout' argument must be at least 0, got {timeout}.")
-    engine = engines._current
-    if engine is None:
-        engine = engine_or_start()
     if not refs:
         return [], []
-    if set(map(type, refs)) != _REF_ONLY:
-        return _wait_mixed(engine, refs, num_returns, timeout)
-    _check_count(refs, num_returns)
-    return engine.wait(refs, num_returns, timeout)
-
-
-def _check_count(refs: list[Any], num_returns: int) -> None:
+    for kind in set(map(type, refs)):
+        if kind is not engine.ref_type and not issubclass(kind, engine.generator_type):
+            raise TypeError(f"wait() expected a list of ObjectRefs, got a list with {kind}.")
     if len(set(refs)) != len(refs):
         raise ValueError("wait() requires a list of unique ObjectRefs.")
     if num_returns <= 0:
@@ -134,22 +128,7 @@ def _check_count(refs: list[Any], num_returns: int) -> None:
             f"num_returns cannot be greater than the number of ObjectRefs "
             f"({num_returns} > {len(refs)})."
         )
-
-
-def _wait_mixed(
-    engine: Any, refs: list[Any], num_returns: int, timeout: float | None
-) -> tuple[list[Any], list[Any]]:
-    for ref in refs:
-        if not isinstance(ref, ObjectRef | ObjectRefGenerator):
-            raise TypeError(f"wait() expected a list of ObjectRefs, got a list with {type(ref)}.")
-    _check_count(refs, num_returns)
-    stand_ins = [r.peek() if isinstance(r, ObjectRefGenerator) else r for r in refs]
-    ready, _ = engine.wait(stand_ins, num_returns, timeout)
-    chosen = set(ready)
-    return (
-        [r for r, s in zip(refs, stand_ins, strict=True) if s in chosen],
-        [r for r, s in zip(refs, stand_ins, strict=True) if s not in chosen],
-    )
+    return engine.wait(refs, num_returns, timeout, fetch_local)
 
 
 def cancel(ref: Any, *, force: bool = False, recursive: bool = True) -> None:
@@ -159,28 +138,22 @@ def cancel(ref: Any, *, force: bool = False, recursive: bool = True) -> None:
     for what is no reference, ValueError for force on an actor's call.
     """
     engine = engine_or_start()
-    if isinstance(ref, ObjectRefGenerator):
-        ref = ref.completed()
-    if not isinstance(ref, ObjectRef):
+    if not isinstance(ref, (engine.ref_type, engine.generator_type)):
         raise TypeError(
             f"cancel() takes an ObjectRef or a generator of them, got {type(ref)}. "
             "Use kill() for actors."
         )
-    if force and engine.runtime.calls.is_call(ref._number):
-        raise ValueError("force=True is not supported for actor tasks: use kill() on the actor.")
     engine.cancel(ref, force, recursive)
 
 
 def kill(actor: Any, *, no_restart: bool = True) -> None:
     """End an actor at once; its calls fail. With `no_restart=False` it may restart."""
-    if not isinstance(actor, ActorHandle):
+    engine = engine_or_start()
+    if not isinstance(actor, engine.handle_type):
         raise ValueError(
             f"kill() only supported for actors. For tasks, try cancel(). Got: {type(actor)}."
         )
-    engine = engine_or_start()
-    if no_restart:
-        engine.forsake(actor._client)
-    engine.request("kill_actor", actor=actor._client.actor, no_restart=no_restart)
+    engine.kill(actor, no_restart)
 
 
 def get_actor(name: str, namespace: str | None = None) -> ActorHandle[Any]:
@@ -193,7 +166,5 @@ def get_actor(name: str, namespace: str | None = None) -> ActorHandle[Any]:
         raise TypeError(f"namespace must be a string, got {namespace!r}.")
     if namespace == "":
         raise ValueError("namespace must not be empty.")
-    engine = engine_or_start()
-    answer = engine.request("get_actor", name=name, namespace=namespace or engine.namespace)
-    shape = msgspec.msgpack.decode(answer["handle"], type=ActorShape)
-    return handle_of(engine, answer["actor"], shape, None)
+    handle: ActorHandle[Any] = engine_or_start().get_actor(name, namespace)
+    return handle

@@ -16,17 +16,11 @@ import cloudpickle
 from phalanx.api.amounts import check_amounts, node_amounts
 from phalanx.api.logging_config import LoggingConfig
 from phalanx.engines.embedded.daemons import local_nodes, numeric_address, split_address
-from phalanx.engines.embedded.engine import (
-    EmbeddedEngine,
-    JobOptions,
-    StartOptions,
-    current,
-    set_current,
-)
+from phalanx.engines.embedded.engine import EmbeddedEngine, JobOptions, StartOptions
 from phalanx.engines.embedded.session import Session
+from phalanx.engines.interface import Engine, current, set_current
 from phalanx.errors import SystemFailureError
 from phalanx.model.options import check_task_options
-from phalanx.objects.reference import forget_process
 from phalanx.protocol.messages import LogLine
 
 _lock = threading.RLock()
@@ -109,7 +103,7 @@ def init(
         engine = current()
         if engine is not None and engine.is_alive:
             if ignore_reinit_error:
-                return _handle(engine)
+                return RuntimeHandle(engine.facts())
             raise RuntimeError(
                 "Phalanx is already running in this process. Call phalanx.shutdown() first, or "
                 "pass ignore_reinit_error=True."
@@ -133,8 +127,8 @@ def init(
         )
         if found is not None:
             _check_connecting(num_cpus, num_gpus, resources, labels, object_store_memory)
-            engine = EmbeddedEngine.connect(found, job, _print_log, _print_warning)
-            return _begin(engine, runtime_env)
+            joined = EmbeddedEngine.connect(found, job, _print_log, _print_warning)
+            return _begin(joined, runtime_env)
         amounts = node_amounts(
             num_cpus,
             num_gpus,
@@ -152,12 +146,12 @@ def init(
             temp_dir=options.get("_temp_dir"),
             topology=amounts.topology,
         )
-        engine = EmbeddedEngine.start(start, job, _print_log, _print_warning)
-        return _begin(engine, runtime_env, found_none=True)
+        started = EmbeddedEngine.start(start, job, _print_log, _print_warning)
+        return _begin(started, runtime_env, found_none=True)
 
 
 def _begin(
-    engine: EmbeddedEngine, runtime_env: dict[str, Any] | None, found_none: bool = False
+    engine: Engine, runtime_env: dict[str, Any] | None, found_none: bool = False
 ) -> RuntimeHandle:
     engine.default_env = dict(runtime_env or {})
     set_current(engine)
@@ -167,7 +161,7 @@ def _begin(
         except BaseException:
             shutdown()
             raise
-    return _handle(engine)
+    return RuntimeHandle(engine.facts())
 
 
 def find_node(address: str | None, temp_dir: str | None) -> Session | None:
@@ -291,24 +285,7 @@ def _check_namespace(namespace: Any) -> None:
         raise ValueError("namespace must not be empty.")
 
 
-def _handle(engine: EmbeddedEngine) -> RuntimeHandle:
-    session = engine.runtime.session
-    return RuntimeHandle(
-        {
-            "address": engine.address or "127.0.0.1",
-            "node_ip_address": "127.0.0.1",
-            "node_id": engine.runtime.node_id,
-            "session_dir": session.directory,
-            "session_name": session.name,
-            "object_store_address": session.shared,
-            "raylet_socket_name": session.socket_of(b"node"),
-            "gcs_address": engine.address or "127.0.0.1",
-            "webui_url": "",
-        }
-    )
-
-
-def engine_or_start() -> EmbeddedEngine:
+def engine_or_start() -> Engine:
     """This process's engine; starts one on this machine when there is none."""
     engine = current()
     if engine is not None:
@@ -319,7 +296,7 @@ def engine_or_start() -> EmbeddedEngine:
     return started
 
 
-def running_engine() -> EmbeddedEngine:
+def running_engine() -> Engine:
     """This process's engine. Raises SystemFailureError when there is none."""
     engine = current()
     if engine is None:
@@ -339,17 +316,16 @@ def shutdown(_exiting_interpreter: bool = False) -> None:
         engine = current()
         if engine is None:
             return
-        if engine.runtime.kind == "worker":
+        if engine.is_worker:
             raise SystemFailureError("A worker cannot shut the runtime down.")
         set_current(None)
-        forget_process(engine.runtime.process_id)
         engine.stop()
 
 
 @atexit.register
 def _at_exit() -> None:
     engine = current()
-    if engine is not None and engine.runtime.kind == "driver":
+    if engine is not None and not engine.is_worker:
         shutdown(True)
 
 

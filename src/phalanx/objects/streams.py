@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from phalanx.objects.reference import ObjectRef, make_ref
+
+if TYPE_CHECKING:
+    import asyncio
 
 T = TypeVar("T")
 
@@ -132,6 +134,8 @@ class ObjectRefGenerator(Generic[T]):
         return self
 
     async def __anext__(self) -> ObjectRef[T]:
+        import asyncio  # slow to import, and most programs have no event loop
+
         index = self._next_index
         stream = self._stream
         loop = asyncio.get_running_loop()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import os
 from typing import Any
 
 from phalanx.api.decorator import remote
 from phalanx.api.runtime_context import get_runtime_context
 from phalanx.api.session import engine_or_start
-from phalanx.engines.embedded.client.requests import Asked
+from phalanx.engines.interface import Answer
 from phalanx.model.ids import NodeID, PlacementGroupID
 from phalanx.objects.reference import ObjectRef
 from phalanx.util.scheduling_strategies import PlacementGroupSchedulingStrategy
@@ -23,7 +22,7 @@ class PlacementGroup:
     def __init__(self, id: PlacementGroupID, bundles: list[dict[str, float]] | None = None) -> None:
         self.id = id
         self._bundles = bundles
-        self._created: Asked | None = None
+        self._created: Answer | None = None
         """The answer to whether it is created, asked for when it was made in this process."""
         self.may_be_used = True
         """Whether anything may run in it, for all that this process knows."""
@@ -67,8 +66,8 @@ class PlacementGroup:
 
         asked = self._created
         if asked is None:
-            runtime = engine_or_start().runtime
-            asked = self._created = runtime.requests.soon("wait_group", group=self.id.binary())
+            asked = engine_or_start().soon("wait_group", group=self.id.binary())
+            self._created = asked
         try:
             created: bool = asked.result(timeout_seconds)
         except GetTimeoutError:
@@ -123,9 +122,9 @@ def placement_group(
             f"bundle_label_selector has {len(bundle_label_selector)} selectors for "
             f"{len(bundles)} bundles."
         )
-    runtime = engine_or_start().runtime
-    group_id = os.urandom(14) + runtime.process_id[12:]
-    made = runtime.requests.soon(
+    engine = engine_or_start()
+    group_id = engine.new_group()
+    made = engine.soon(
         "create_group",
         group=group_id,
         bundles=bundles,
@@ -136,7 +135,7 @@ def placement_group(
         soft_target=_soft_target_node_id,
     )
     group = PlacementGroup(PlacementGroupID(group_id), [dict(b) for b in bundles])
-    group._created = runtime.requests.soon("wait_group", group=group_id)
+    group._created = engine.soon("wait_group", group=group_id)
     group.may_be_used = bool(name)
     if name or bundle_label_selector or not _is_plain(bundles):
         made.result()  # what may be refused is refused here
@@ -174,8 +173,7 @@ def remove_placement_group(placement_group: PlacementGroup) -> None:
     """Give the bundles back; what runs in them has ended then. Nothing happens the second time."""
     if not isinstance(placement_group, PlacementGroup):
         raise ValueError(f"remove_placement_group takes a group, got {placement_group!r}.")
-    runtime = engine_or_start().runtime
-    removed = runtime.requests.soon("remove_group", group=placement_group.id.binary())
+    removed = engine_or_start().soon("remove_group", group=placement_group.id.binary())
     if placement_group.may_be_used:
         removed.result()
 

@@ -11,21 +11,30 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from phalanx.engines.definitions import ActorDefinition, FunctionDefinition
 from phalanx.engines.embedded import session as sessions
-from phalanx.engines.embedded.client import interrupts, waiting
+from phalanx.engines.embedded.client import creation, interrupts, waiting
+from phalanx.engines.embedded.client.context import RuntimeContext
+from phalanx.engines.embedded.client.functions import BoundFunction, in_gang, start_gang
+from phalanx.engines.embedded.client.handles import ActorHandle
+from phalanx.engines.embedded.client.records import executed_elsewhere, trace_event
+from phalanx.engines.embedded.client.requests import Asked
 from phalanx.engines.embedded.client.runtime import Runtime
 from phalanx.engines.embedded.connection import Connection, connect, wait_for
 from phalanx.engines.embedded.daemon_files import environment
+from phalanx.engines.interface import current, set_current
 from phalanx.errors import PhalanxError, SystemFailureError
-from phalanx.objects.reference import ObjectRef
+from phalanx.model.ids import PREFIX_BYTES
+from phalanx.objects.reference import ObjectRef, forget_process
+from phalanx.objects.streams import ObjectRefGenerator
 from phalanx.observe.task_journal import Run
-from phalanx.owner.actors import ActorClient
-from phalanx.protocol.messages import LogLine, Stop
+from phalanx.protocol.messages import CancelOwned, LogLine, Stop
+from phalanx.worker import context
 
 START_TIMEOUT_S = 60.0
 DRAIN_S = 2.0
@@ -57,7 +66,11 @@ class JobOptions(msgspec.Struct, kw_only=True):
 
 
 class EmbeddedEngine:
-    """Runs everything on this machine."""
+    """Runs everything on this machine, and on those whose nodes have joined it."""
+
+    ref_type: type = ObjectRef
+    generator_type: type = ObjectRefGenerator
+    handle_type: type = ActorHandle
 
     def __init__(self, runtime: Runtime, process: subprocess.Popen[bytes] | None) -> None:
         self.runtime = runtime
@@ -157,6 +170,7 @@ class EmbeddedEngine:
     def stop(self) -> None:
         """End the job; and the node, when it was started here. Waits until all is gone."""
         runtime = self.runtime
+        forget_process(runtime.process_id)
         interrupts.unguard()
         if not runtime.closed:
             runtime.on_node_lost = None
@@ -188,6 +202,26 @@ class EmbeddedEngine:
         """Whether the node is there."""
         return not self.runtime.closed
 
+    @property
+    def is_worker(self) -> bool:
+        """See Engine."""
+        return self.runtime.kind == "worker"
+
+    def facts(self) -> dict[str, Any]:
+        """See Engine."""
+        session = self.runtime.session
+        return {
+            "address": self.address or "127.0.0.1",
+            "node_ip_address": "127.0.0.1",
+            "node_id": self.runtime.node_id,
+            "session_dir": session.directory,
+            "session_name": session.name,
+            "object_store_address": session.shared,
+            "raylet_socket_name": session.socket_of(b"node"),
+            "gcs_address": self.address or "127.0.0.1",
+            "webui_url": "",
+        }
+
     # ---- objects -----------------------------------------------------------------------------
 
     def get(self, refs: ObjectRef[Any] | list[ObjectRef[Any]], timeout_s: float | None) -> Any:
@@ -197,34 +231,115 @@ class EmbeddedEngine:
         return waiting.get_one(self.runtime, refs, timeout_s)
 
     def wait(
-        self, refs: Sequence[ObjectRef[Any]], count: int, timeout_s: float | None
-    ) -> tuple[list[ObjectRef[Any]], list[ObjectRef[Any]]]:
-        """(ready, not ready)."""
-        return waiting.wait_some(self.runtime, list(refs), count, timeout_s)
+        self, refs: Sequence[Any], count: int, timeout_s: float | None, fetch: bool
+    ) -> tuple[list[Any], list[Any]]:
+        """See Engine. An object that is anywhere is ready: a reader fetches it."""
+        if set(map(type, refs)) == {ObjectRef}:
+            return waiting.wait_some(self.runtime, list(refs), count, timeout_s)
+        items = [r.peek() if isinstance(r, ObjectRefGenerator) else r for r in refs]
+        ready = set(waiting.wait_some(self.runtime, items, count, timeout_s)[0])
+        pairs = list(zip(refs, items, strict=True))
+        return [r for r, i in pairs if i in ready], [r for r, i in pairs if i not in ready]
 
     def put(self, value: Any) -> ObjectRef[Any]:
         """A new object."""
         return self.runtime.values.put(value)
 
-    def cancel(self, ref: ObjectRef[Any], force: bool, recursive: bool) -> None:
-        """Cancel the task behind a reference."""
+    def cancel(
+        self, ref: ObjectRef[Any] | ObjectRefGenerator[Any], force: bool, recursive: bool
+    ) -> None:
+        """See Engine."""
         runtime = self.runtime
+        if isinstance(ref, ObjectRefGenerator):
+            ref = ref.completed()
+        if force and runtime.calls.is_call(ref._number):
+            raise ValueError(
+                "force=True is not supported for actor tasks: use kill() on the actor."
+            )
         if ref._owner == runtime.process_id:
             with runtime.lock:
                 runtime.tasks.cancelling.cancel_number(ref._number, force, recursive)
         else:
-            from phalanx.protocol.messages import CancelOwned
-
             connection = runtime.peer(ref._owner)
             if connection is not None:
                 connection.send(CancelOwned(ref._number, force, recursive))
         runtime.flush()
 
-    def forsake(self, client: ActorClient) -> None:
-        """This process kills an actor: its own calls fail from this moment on."""
-        with self.runtime.lock:
-            client.reason = "The actor was killed by phalanx.kill."
-            client.dead()
+    # ---- tasks, actors, gangs ----------------------------------------------------------------
+
+    def bind_function(
+        self, definition: FunctionDefinition, options: Mapping[str, Any]
+    ) -> BoundFunction:
+        """See Engine."""
+        return BoundFunction(self, definition, options)
+
+    def create_actor(
+        self,
+        definition: ActorDefinition,
+        options: Mapping[str, Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> ActorHandle[Any]:
+        """See Engine."""
+        return creation.create_actor(self, definition, options, args, kwargs)
+
+    def get_actor(self, name: str, namespace: str | None) -> ActorHandle[Any]:
+        """See Engine."""
+        return creation.get_actor(self, name, namespace)
+
+    def kill(self, actor: ActorHandle[Any], no_restart: bool) -> None:
+        """See Engine."""
+        client = actor._client
+        if no_restart:
+            with self.runtime.lock:  # this process's own calls fail from this moment on
+                client.reason = "The actor was killed by phalanx.kill."
+                client.dead()
+        self.request("kill_actor", actor=client.actor, no_restart=no_restart)
+
+    def exit_actor(self) -> None:
+        """See Engine."""
+        creation.exit_actor()
+
+    def new_group(self) -> bytes:
+        """See Engine."""
+        return os.urandom(14) + self.runtime.process_id[12:]
+
+    def start_gang(
+        self,
+        definition: FunctionDefinition,
+        options: Mapping[str, Any],
+        group: bytes,
+        members: int,
+        least: int,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> list[Any]:
+        """See Engine."""
+        return start_gang(self, definition, options, group, members, least, args, kwargs)
+
+    def gang_actors(
+        self,
+        definition: ActorDefinition,
+        options: Mapping[str, Any],
+        group: bytes,
+        members: int,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> list[Any]:
+        """See Engine."""
+        return [
+            self.create_actor(
+                definition,
+                {**options, "scheduling_strategy": creation.InBundle(in_gang(group, index))},
+                args,
+                kwargs,
+            )
+            for index in range(members)
+        ]
+
+    def gang_of(self, ref: ObjectRef[Any]) -> bytes | None:
+        """See Engine."""
+        return self.runtime.tasks.gangs.group_of(ref)
 
     # ---- the node ----------------------------------------------------------------------------
 
@@ -232,22 +347,41 @@ class EmbeddedEngine:
         """Ask the node."""
         return self.runtime.requests.ask(method, **args)
 
+    def soon(self, method: str, **args: Any) -> Asked:
+        """See Engine."""
+        return self.runtime.requests.soon(method, **args)
+
     def node_id(self) -> str:
         """The id of the node that this process is on."""
         if not self.runtime.node_id:
             self.runtime.node_id = self.request("node_id")
         return self.runtime.node_id
 
-    def runs(self) -> list[Run]:
-        """Finished tasks and calls of this process, and of its workers as far as they told."""
+    def runtime_context(self) -> RuntimeContext:
+        """See Engine."""
+        return RuntimeContext(self)
+
+    def gpu_ids(self) -> list[Any]:
+        """See Engine."""
+        task = context.current.get()
+        return [] if task is None else list(task.lease.devices.get("GPU", ()))
+
+    def timeline(self) -> list[dict[str, Any]]:
+        """See Engine: of this process, and of its workers as far as they told."""
         told = [Run(*row) for row in self.request("events")]
-        return [*self.runtime.tasks.journal.runs(), *told]
+        runs = [*self.runtime.tasks.journal.runs(), *told]
+        return [trace_event(run) for run in runs]
 
     def cluster_events(self) -> list[dict[str, Any]]:
-        """What nodes, and the processes that own tasks, recorded of each other; oldest first."""
+        """See Engine: what nodes, and the processes that own tasks, recorded of each other."""
         self.runtime.tell_events()
         found: list[dict[str, Any]] = self.request("cluster_events")
-        return found
+        me = self.runtime.process_id
+        return found + [
+            executed_elsewhere(run, me)
+            for run in self.runtime.tasks.journal.runs()
+            if run.worker[:PREFIX_BYTES] != me[:PREFIX_BYTES]
+        ]
 
     def environment_key(self, environment: dict[str, Any]) -> bytes:
         """A short name for a runtime environment, known to the node."""
@@ -263,31 +397,17 @@ class EmbeddedEngine:
         return key
 
 
-_current: EmbeddedEngine | None = None
-
-
 def adopt_runtime(runtime: Runtime) -> None:
     """Make a worker's runtime the engine of its process."""
-    global _current
-    _current = EmbeddedEngine(runtime, None)
-    _current.default_env = json.loads(os.environ.get("PHALANX_RUNTIME_ENV", "{}"))
-
-
-def current() -> EmbeddedEngine | None:
-    """The engine of this process."""
-    return _current
-
-
-def set_current(engine: EmbeddedEngine | None) -> None:
-    """Make this the engine of this process."""
-    global _current
-    _current = engine
+    engine = EmbeddedEngine(runtime, None)
+    engine.default_env = json.loads(os.environ.get("PHALANX_RUNTIME_ENV", "{}"))
+    set_current(engine)
 
 
 def _leave_behind() -> None:
     """A forked child starts without an engine: it must not speak, or end, in its parent's name."""
     engine = current()
-    if engine is not None:
+    if isinstance(engine, EmbeddedEngine):
         set_current(None)
         engine.runtime.leave_behind()
         if engine._process is not None:

@@ -18,13 +18,14 @@ from collections import deque
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from phalanx.engines.embedded import engine as engines
+from phalanx.engines import interface
 from phalanx.engines.embedded.client.interrupts import come_again, in_runtime, interruptible
 from phalanx.engines.embedded.client.reactor import Waiter
-from phalanx.engines.embedded.worker.actor_host import ActorHost
 from phalanx.engines.embedded.worker.task_results import TaskResults
 from phalanx.engines.embedded.worker.task_values import TaskValues
+from phalanx.objects.names import prefix_of_name
 from phalanx.protocol.messages import (
+    SHARED,
     ActorLeaving,
     Blocked,
     Call,
@@ -45,6 +46,7 @@ from phalanx.protocol.messages import (
     Terminate,
     Unblocked,
     Unlease,
+    Value,
 )
 from phalanx.worker.context import LeaseInfo, TaskContext, current
 from phalanx.worker.devices import DeviceEnvironment
@@ -52,6 +54,7 @@ from phalanx.worker.devices import DeviceEnvironment
 if TYPE_CHECKING:
     from phalanx.engines.embedded.client.runtime import Runtime
     from phalanx.engines.embedded.connection import Connection
+    from phalanx.engines.embedded.worker.actor_host import ActorHost
 
 SHORT_S = 0.0005
 FLUSH_S = 0.001
@@ -148,6 +151,9 @@ class WorkerExecutor:
             case Consumed():
                 self._consumed(connection, message)
             case CreateActor():
+                # asyncio is slow to import: drivers need none of it, and the zygote is warm.
+                from phalanx.engines.embedded.worker.actor_host import ActorHost
+
                 self.actor = ActorHost(self, message)
                 self._wake()
             case JobSetup():
@@ -169,7 +175,7 @@ class WorkerExecutor:
         for path in reversed(message.path):
             if path not in sys.path:
                 sys.path.insert(0, path)
-        engine = engines.current()
+        engine = interface.current()
         assert engine is not None
         engine.namespace = message.namespace
         engine.queue, engine.priority = message.queue, message.priority
@@ -191,6 +197,15 @@ class WorkerExecutor:
         if self.actor is not None:
             self.actor.drain()
         self._wake()
+
+    def inputs_from(self, prefix: bytes) -> list[str]:
+        """See Executor."""
+        work: list[Task | Call] = [task for _, task in list(self._queue)]
+        if self.actor is not None:
+            work += self.actor.waiting()
+        values = [value for one in work for value in (one.args, *one.inputs)]
+        names = [v.data.decode() for v in values if type(v) is Value and v.kind == SHARED]
+        return [name for name in names if prefix_of_name(name) == prefix]
 
     def peer_lost(self, peer: bytes) -> None:
         """An owner is gone: what it wanted is of no use."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import msgspec
 
-from phalanx.engines.embedded.engine import EmbeddedEngine
 from phalanx.errors import RuntimeEnvSetupError
 from phalanx.policies.labels import parse_selector
 from phalanx.worker.context import current
+
+if TYPE_CHECKING:
+    from phalanx.engines.embedded.engine import EmbeddedEngine
 
 
 @runtime_checkable

@@ -1,4 +1,4 @@
-"""Arguments of remote calls: checked against the signature, references set apart, packed."""
+"""What functions and methods take and give, small enough to travel with a handle."""
 
 from __future__ import annotations
 
@@ -7,12 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-
-from phalanx.engines.embedded.client.runtime import Runtime
-from phalanx.errors import PhalanxError
-from phalanx.objects.reference import ObjectRef
-from phalanx.objects.serialization import blame
-from phalanx.protocol.messages import Payload
 
 
 class Arity(msgspec.Struct, frozen=True, array_like=True):
@@ -53,7 +47,7 @@ class Arity(msgspec.Struct, frozen=True, array_like=True):
                 raise TypeError(f"missing a required argument: {wanted!r} of {name}().")
 
 
-_ANYTHING = Arity((), 0, (), (), True, True)
+ANYTHING = Arity((), 0, (), (), True, True)
 
 
 def arity_of(function: Callable[..., Any], skip_first: bool = False) -> Arity:
@@ -61,7 +55,7 @@ def arity_of(function: Callable[..., Any], skip_first: bool = False) -> Arity:
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (ValueError, TypeError):
-        return _ANYTHING
+        return ANYTHING
     if skip_first:
         parameters = parameters[1:]
     kinds = inspect.Parameter
@@ -80,48 +74,58 @@ def arity_of(function: Callable[..., Any], skip_first: bool = False) -> Arity:
     )
 
 
-Packed = tuple[Payload, "list[ObjectRef[Any]] | None", "list[Any] | None"]
+class MethodShape(msgspec.Struct, frozen=True, array_like=True):
+    """One method as a handle knows it."""
+
+    arity: Arity
+    returns: int = 1
+    max_task_retries: int | None = None
+    retries_exceptions: bool = False
+    backpressure: int = -1
 
 
-def pack_arguments(
-    runtime: Runtime, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Packed:
-    """(payload, top-level references, what must live until the call ends).
+class ActorShape(msgspec.Struct, frozen=True, array_like=True):
+    """An actor as its handles know it; travels with them and lies in the control store."""
 
-    Raises TypeError that names the piece that cannot be pickled.
-    """
-    if not args and not kwargs:
-        return b"", None, None
-    places: list[int | str] | None = None
-    inputs: list[ObjectRef[Any]] | None = None
-    for i, value in enumerate(args):
-        if type(value) is ObjectRef:
-            if inputs is None or places is None:
-                places, inputs, args = [], [], list(args)  # type: ignore[assignment]
-            places.append(i)
-            inputs.append(value)
-            args[i] = None  # type: ignore[index]
-    for key, value in kwargs.items():
-        if type(value) is ObjectRef:
-            if inputs is None or places is None:
-                places, inputs = [], []
-            places.append(key)
-            inputs.append(value)
-    if inputs is not None:
-        kwargs = {k: None if type(v) is ObjectRef else v for k, v in kwargs.items()}
-    parts = (args, kwargs) if inputs is None else (args, kwargs, places)
-    try:
-        payload, hold, refs = runtime.values.pack(parts)
-    except PhalanxError:
-        raise
-    except Exception as error:
-        found = blame({"args": list(args), "kwargs": kwargs}, error)
-        raise TypeError(
-            f"Could not serialize the arguments of {name}(): {found}. Pass what it is made of "
-            "instead, or make it inside the task."
-        ) from error
-    if hold is None and refs is None:
-        return payload, inputs, None
-    if hold is not None:
-        hold.seen = True  # the callee may keep what it maps: never write there again
-    return payload, inputs, [hold, refs]
+    class_name: str
+    methods: dict[str, MethodShape]
+    max_task_retries: int
+    max_pending_calls: int
+    out_of_order: bool
+
+
+def count_of(returns: Any) -> int:
+    """`num_returns` as a number: -1 a stream of references, -2 a reference to a list of them."""
+    count: int = {"streaming": -1, "dynamic": -2}.get(returns, returns)
+    return count
+
+
+def methods_of(cls: type) -> dict[str, MethodShape]:
+    """The methods that handles of `cls` offer, by name."""
+    methods = {}
+    for name, member in inspect.getmembers(cls):
+        raw = inspect.getattr_static(cls, name)
+        is_plain = isinstance(raw, staticmethod | classmethod)
+        function = raw.__func__ if is_plain else member
+        if not inspect.isroutine(function) or not callable(member):
+            continue
+        if name.startswith("__") and name not in ("__call__",) and not _is_own(cls, name):
+            continue
+        options = getattr(function, "__phalanx_method__", {})
+        returns = options.get("num_returns")
+        if returns is None:
+            streams = inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+            returns = "streaming" if streams else 1
+        exceptions = options.get("retry_exceptions") or False
+        methods[name] = MethodShape(
+            arity_of(function, skip_first=not isinstance(raw, staticmethod)),
+            count_of(returns),
+            options.get("max_task_retries"),
+            bool(exceptions),
+            options.get("_generator_backpressure_num_objects") or -1,
+        )
+    return methods
+
+
+def _is_own(cls: type, name: str) -> bool:
+    return any(name in base.__dict__ for base in cls.__mro__ if base is not object)

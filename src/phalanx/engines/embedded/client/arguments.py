@@ -1,0 +1,57 @@
+"""Arguments of remote calls: references set apart, the rest packed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phalanx.engines.embedded.client.runtime import Runtime
+from phalanx.errors import PhalanxError
+from phalanx.objects.reference import ObjectRef
+from phalanx.objects.serialization import blame
+from phalanx.protocol.messages import Payload
+
+Packed = tuple[Payload, "list[ObjectRef[Any]] | None", "list[Any] | None"]
+
+
+def pack_arguments(
+    runtime: Runtime, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Packed:
+    """(payload, top-level references, what must live until the call ends).
+
+    Raises TypeError that names the piece that cannot be pickled.
+    """
+    if not args and not kwargs:
+        return b"", None, None
+    places: list[int | str] | None = None
+    inputs: list[ObjectRef[Any]] | None = None
+    for i, value in enumerate(args):
+        if type(value) is ObjectRef:
+            if inputs is None or places is None:
+                places, inputs, args = [], [], list(args)  # type: ignore[assignment]
+            places.append(i)
+            inputs.append(value)
+            args[i] = None  # type: ignore[index]
+    for key, value in kwargs.items():
+        if type(value) is ObjectRef:
+            if inputs is None or places is None:
+                places, inputs = [], []
+            places.append(key)
+            inputs.append(value)
+    if inputs is not None:
+        kwargs = {k: None if type(v) is ObjectRef else v for k, v in kwargs.items()}
+    parts = (args, kwargs) if inputs is None else (args, kwargs, places)
+    try:
+        payload, hold, refs = runtime.values.pack(parts)
+    except PhalanxError:
+        raise
+    except Exception as error:
+        found = blame({"args": list(args), "kwargs": kwargs}, error)
+        raise TypeError(
+            f"Could not serialize the arguments of {name}(): {found}. Pass what it is made of "
+            "instead, or make it inside the task."
+        ) from error
+    if hold is None and refs is None:
+        return payload, inputs, None
+    if hold is not None:
+        hold.seen = True  # the callee may keep what it maps: never write there again
+    return payload, inputs, [hold, refs]

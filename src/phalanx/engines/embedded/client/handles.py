@@ -1,0 +1,191 @@
+"""Handles of actors, and their methods: a call from any process straight to the actor's worker."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from phalanx.engines import interface
+from phalanx.engines.embedded.client.arguments import pack_arguments
+from phalanx.engines.embedded.client.runtime import Runtime
+from phalanx.errors import ActorHandleNotFoundError, PendingCallsLimitExceeded
+from phalanx.model.ids import INDEX_BITS, ActorID
+from phalanx.model.options import check_method_options
+from phalanx.model.signatures import ANYTHING, ActorShape, MethodShape, count_of
+from phalanx.objects.reference import ObjectRef, make_ref
+from phalanx.objects.streams import ObjectRefGenerator
+from phalanx.owner.actors import ActorClient, PendingCall
+from phalanx.worker.context import current
+
+T = TypeVar("T")
+
+_BUILT_IN = ("__ray_ready__", "__ray_call__", "__ray_terminate__")
+
+
+class ActorMethod:
+    """One method of one actor. Holds the actor, not the handle it was taken from."""
+
+    __slots__ = ("_client", "_name", "_options", "_ref", "_shape", "_whole")
+
+    def __init__(
+        self,
+        client: ActorClient,
+        ref: ObjectRef[Any] | None,
+        name: str,
+        shape: MethodShape,
+        whole: ActorShape,
+        options: dict[str, Any] | None = None,
+    ) -> None:
+        self._client = client
+        self._ref = ref
+        self._name = name
+        self._shape = shape
+        self._whole = whole
+        self._options = options
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError(
+            f"Actor methods cannot be called directly. Instead of running "
+            f"'object.{self._name}()', try 'object.{self._name}.remote()'."
+        )
+
+    def options(self, **options: Any) -> ActorMethod:
+        """The same method with other options."""
+        check_method_options(options)
+        return ActorMethod(self._client, self._ref, self._name, self._shape, self._whole, options)
+
+    def bind(self, *args: Any, **kwargs: Any) -> Any:
+        """Not there: see RemoteFunction.bind."""
+        raise NotImplementedError("bind() belongs to compiled graphs, which Phalanx does not have.")
+
+    def remote(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the method; a reference, a list of them, or a generator of them."""
+        client = self._client
+        shape = self._shape
+        engine = interface._current
+        runtime: Runtime | None = getattr(engine, "runtime", None)
+        if runtime is None or client.effects is not runtime.calls:
+            raise ActorHandleNotFoundError(
+                f"This handle is of an actor of an earlier session ({self._whole.class_name}), "
+                "which ended with it. Make the actor again."
+            )
+        shape.arity.check(self._name, args, kwargs)
+        limit = self._whole.max_pending_calls
+        if 0 < limit <= client.pending:
+            raise PendingCallsLimitExceeded(
+                f"The actor {self._whole.class_name} already has {client.pending} pending calls "
+                f"from this handle; max_pending_calls={limit}. Wait for some of them first."
+            )
+        payload, inputs, pins = pack_arguments(runtime, self._name, args, kwargs)
+        returns, group, retries, exceptions, backpressure = self._resolved()
+        sequence = runtime.next_sequence()
+        base = sequence << INDEX_BITS
+        me = runtime.process_id
+        count = 1 if returns in (1, -2) else max(returns, 0)
+        refs = [make_ref(me, base + i) for i in range(1, count + 1)]
+        call = PendingCall(
+            sequence, client, self._name, payload, inputs, pins, refs, returns, retries, group
+        )
+        call.keep = self._ref
+        call.retry_exceptions = exceptions
+        call.backpressure = backpressure
+        for ref in refs:
+            ref._task = sequence
+        if returns < 0:
+            call.stream = runtime.calls.new_stream(call)
+        context = current.get()
+        parent = None if context is None else (context.owner, context.number)
+        runtime.calls.submit(call, parent)
+        if returns in (1, -2):
+            return refs[0]
+        if returns == -1:
+            return ObjectRefGenerator(call.stream)
+        return None if returns == 0 else refs
+
+    def _resolved(self) -> tuple[int, str, int, Any, int]:
+        """(returns, concurrency group, retries, exceptions to retry, back-pressure)."""
+        shape = self._shape
+        retries = shape.max_task_retries
+        if retries is None:
+            retries = self._whole.max_task_retries
+        options = self._options
+        if not options:
+            return shape.returns, "", retries, shape.retries_exceptions, shape.backpressure
+        returns = options.get("num_returns")
+        return (
+            shape.returns if returns is None else count_of(returns),
+            options.get("concurrency_group") or "",
+            options.get("max_task_retries", retries),
+            options.get("retry_exceptions", shape.retries_exceptions),
+            options.get("_generator_backpressure_num_objects", shape.backpressure),
+        )
+
+
+class ActorHandle(Generic[T]):
+    """A handle of a living actor: `handle.method.remote(...)`. May be passed around."""
+
+    _client: ActorClient
+    _shape: ActorShape
+    _ref: ObjectRef[Any] | None
+
+    def __init__(self, client: ActorClient, shape: ActorShape, ref: ObjectRef[Any] | None) -> None:
+        self.__dict__["_client"] = client
+        self.__dict__["_shape"] = shape
+        self.__dict__["_ref"] = ref
+        client.name = client.name or shape.class_name
+        client.out_of_order = shape.out_of_order
+
+    @property
+    def _actor_id(self) -> ActorID:
+        return ActorID(self._client.actor)
+
+    @property
+    def _ray_actor_id(self) -> ActorID:
+        return self._actor_id
+
+    def __getattr__(self, name: str) -> ActorMethod:
+        shape = self._shape.methods.get(name)
+        if shape is None:
+            if name not in _BUILT_IN:
+                raise AttributeError(
+                    f"The actor class {self._shape.class_name} has no method {name!r}."
+                )
+            shape = MethodShape(ANYTHING)
+        found = ActorMethod(self._client, self._ref, name, shape, self._shape)
+        self.__dict__[name] = found
+        return found
+
+    def __dir__(self) -> list[str]:
+        return [*self._shape.methods, *_BUILT_IN]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ActorHandle) and other._client.actor == self._client.actor
+
+    def __hash__(self) -> int:
+        return hash(self._client.actor)
+
+    def __repr__(self) -> str:
+        return f"Actor({self._shape.class_name}, {self._client.actor.hex()})"
+
+    def __reduce__(self) -> Any:
+        return (
+            _rebuild_handle,
+            (self._client.actor, msgspec.msgpack.encode(self._shape), self._ref),
+        )
+
+
+def _rebuild_handle(actor: bytes, shape: bytes, ref: ObjectRef[Any] | None) -> ActorHandle[Any]:
+    runtime: Runtime | None = getattr(interface.current(), "runtime", None)
+    if runtime is None:
+        raise RuntimeError("Phalanx is not running: call phalanx.init() first.")
+    return handle_of(runtime, actor, msgspec.msgpack.decode(shape, type=ActorShape), ref)
+
+
+def handle_of(
+    runtime: Runtime, actor: bytes, shape: ActorShape, ref: ObjectRef[Any] | None
+) -> ActorHandle[Any]:
+    """A handle of an actor that this process learns of."""
+    with runtime.lock:
+        client = runtime.calls.client(actor)
+    return ActorHandle(client, shape, ref)

@@ -1,0 +1,41 @@
+"""Finished tasks for people: as trace events, and as events of the cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from phalanx.model.ids import PREFIX_BYTES, task_id_bytes
+from phalanx.observe.cluster_events import Executed
+from phalanx.observe.task_journal import Run
+
+
+def trace_event(run: Run) -> dict[str, Any]:
+    """A run for chrome://tracing or Perfetto; times in microseconds since the epoch."""
+    return {
+        "cat": "task",
+        "name": run.name,
+        "ph": "X",
+        "pid": "node",
+        "tid": f"worker:{run.worker.hex()[:8]}",
+        "ts": run.started * 1e6,
+        "dur": max(run.ended - run.started, 0) * 1e6,
+        "args": {"task": run.number, "state": run.state, "attempt": run.attempt},
+        "cname": "terrible" if run.state == "FAILED" else "good",
+    }
+
+
+def executed_elsewhere(run: Run, owner: bytes) -> dict[str, Any]:
+    """A run of a task of `owner` on another node than its own."""
+    event = Executed(
+        at=run.ended,
+        node=run.worker[:PREFIX_BYTES].hex(),
+        task=task_id_bytes(owner, run.number).hex(),
+        name=run.name,
+        state=run.state,
+        worker=run.worker.hex(),
+        started=run.started,
+    )
+    row: dict[str, Any] = msgspec.to_builtins(event)
+    return row

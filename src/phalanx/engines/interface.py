@@ -1,0 +1,182 @@
+"""What the API asks of an engine, and the engine of this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from phalanx.engines.definitions import ActorDefinition, FunctionDefinition
+
+
+class Answer(Protocol):
+    """An answer that is on its way."""
+
+    def result(self, timeout_s: float | None = None) -> Any:
+        """Wait for it. Raises the error that it is, or GetTimeoutError."""
+        ...
+
+
+Call = Callable[[tuple[Any, ...], dict[str, Any]], Any]
+"""Starts a task with these arguments: a reference, a list of them, a generator of them or None."""
+
+
+class Engine(Protocol):
+    """Runs tasks, actors and gangs for one process, be it a driver or a worker.
+
+    The API has checked options and signatures; what an engine cannot do it refuses with the
+    errors that `phalanx.errors` has for it. References, generators of them and handles of actors
+    are the engine's own: `ref_type`, `generator_type` and `handle_type` say which.
+    """
+
+    namespace: str
+    queue: str
+    """The queue that this job's work is charged to, unless it says otherwise; empty for none."""
+    priority: int
+    default_env: dict[str, Any]
+    """The runtime environment that new work inherits."""
+    ref_type: type
+    generator_type: type
+    handle_type: type
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it still runs anything."""
+        ...
+
+    @property
+    def is_worker(self) -> bool:
+        """Whether this process runs tasks for somebody, and so must not shut the engine down."""
+        ...
+
+    def stop(self) -> None:
+        """End the job; and the node, when it was started here. Waits until all is gone."""
+        ...
+
+    def facts(self) -> dict[str, Any]:
+        """Addresses and places, as `init` gives them."""
+        ...
+
+    # ---- objects -----------------------------------------------------------------------------
+
+    def get(self, refs: Any, timeout_s: float | None) -> Any:
+        """The value of a reference, or those of a list of them; None waits as long as it takes."""
+        ...
+
+    def put(self, value: Any) -> Any:
+        """A reference to a new object."""
+        ...
+
+    def wait(
+        self, refs: Sequence[Any], count: int, timeout_s: float | None, fetch: bool
+    ) -> tuple[list[Any], list[Any]]:
+        """(ready, not ready) of references and generators; see `phalanx.wait`."""
+        ...
+
+    def cancel(self, ref: Any, force: bool, recursive: bool) -> None:
+        """Cancel the task behind a reference or generator. Raises ValueError for `force` on an
+        actor's call."""
+        ...
+
+    # ---- tasks and actors --------------------------------------------------------------------
+
+    def bind_function(self, definition: FunctionDefinition, options: Mapping[str, Any]) -> Call:
+        """The function with these options, made ready for many calls."""
+        ...
+
+    def create_actor(
+        self,
+        definition: ActorDefinition,
+        options: Mapping[str, Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        """Start an actor; its handle."""
+        ...
+
+    def get_actor(self, name: str, namespace: str | None) -> Any:
+        """The handle of a named actor. Raises ValueError when there is none."""
+        ...
+
+    def kill(self, actor: Any, no_restart: bool) -> None:
+        """End an actor at once."""
+        ...
+
+    def exit_actor(self) -> None:
+        """End the actor whose method calls this. Raises TypeError outside actors."""
+        ...
+
+    # ---- gangs -------------------------------------------------------------------------------
+
+    def new_group(self) -> bytes:
+        """An id for a placement group or gang of this process."""
+        ...
+
+    def start_gang(
+        self,
+        definition: FunctionDefinition,
+        options: Mapping[str, Any],
+        group: bytes,
+        members: int,
+        least: int,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> list[Any]:
+        """Tasks that run once the gang `group` has its places; references by member."""
+        ...
+
+    def gang_actors(
+        self,
+        definition: ActorDefinition,
+        options: Mapping[str, Any],
+        group: bytes,
+        members: int,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> list[Any]:
+        """Actors that live in the places of the gang `group`; handles by member."""
+        ...
+
+    def gang_of(self, ref: Any) -> bytes | None:
+        """The gang that a reference's task is a member of; None once it has ended."""
+        ...
+
+    # ---- the cluster -------------------------------------------------------------------------
+
+    def request(self, method: str, **args: Any) -> Any:
+        """Ask the node or the control store, and wait."""
+        ...
+
+    def soon(self, method: str, **args: Any) -> Answer:
+        """Ask the node or the control store; the answer may be waited for later."""
+        ...
+
+    def runtime_context(self) -> Any:
+        """Where the calling code runs: what `phalanx.get_runtime_context` gives."""
+        ...
+
+    def gpu_ids(self) -> list[Any]:
+        """The numbers of the GPUs that the calling task or actor may use."""
+        ...
+
+    def timeline(self) -> list[dict[str, Any]]:
+        """Finished tasks as trace events, times in microseconds since the epoch."""
+        ...
+
+    def cluster_events(self) -> list[dict[str, Any]]:
+        """What nodes recorded of each other, in no order."""
+        ...
+
+
+_current: Engine | None = None
+
+
+def current() -> Engine | None:
+    """The engine of this process."""
+    return _current
+
+
+def set_current(engine: Engine | None) -> None:
+    """Make this the engine of this process."""
+    global _current
+    _current = engine

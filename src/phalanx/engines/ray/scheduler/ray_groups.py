@@ -1,0 +1,188 @@
+"""Reservations as Ray's placement groups: made and removed beside the brain's thread."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import msgspec
+from ray._raylet import PlacementGroupID
+from ray.util.placement_group import (
+    PlacementGroup,
+    placement_group,
+    placement_group_table,
+    remove_placement_group,
+)
+
+from phalanx.engines.ray.scheduler.options import GROUP
+from phalanx.engines.ray.scheduler.reservation import Amounts, Key
+
+NODE_LABEL = "ray.io/node-id"
+_THREADS = 32
+_SHOWN_AFTER_S = 0.12
+"""Ray's nodes report so late; a placement group that lived shorter was perhaps never shown."""
+_FREE_WITHIN_S = 2.0
+"""After so long a removed placement group is taken for free, whatever Ray shows: what is not free
+counts as taken by others."""
+
+Freed = Callable[[], None]
+
+
+class _Going(msgspec.Struct, kw_only=True, eq=False):
+    """A removed placement group that Ray may still show as taken."""
+
+    group_id: str
+    not_before: float
+    until: float
+    freed: Freed
+
+
+class RayGroups:
+    """Detached placement groups by (group, attempt). Calls return at once."""
+
+    def __init__(self, reserve_s: float) -> None:
+        self._reserve_s = reserve_s
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="phalanx-reserve")
+        self._made: dict[Key, PlacementGroup] = {}
+        self._born: dict[Key, float] = {}
+        self._lock = threading.Lock()
+        self._under_way: dict[Key, Freed | None] = {}
+        """Those that Ray was asked for; with whom to tell when they were withdrawn meanwhile."""
+        self._going: list[_Going] = []
+        self._strays: set[Key] = set()
+
+    def adopt(self) -> dict[Key, str]:
+        """The states of all that an earlier scheduler made and that are not removed."""
+        found = {}
+        for key, group, state in _living():
+            self._made[key] = group
+            found[key] = state
+        return found
+
+    def id_of(self, key: Key) -> str:
+        """The id in hex of the placement group; empty when there is none."""
+        made = self._made.get(key)
+        return "" if made is None else str(made.id.hex())
+
+    def reserve(
+        self, key: Key, bundles: list[tuple[str, Amounts]], done: Callable[[bool], None]
+    ) -> None:
+        """Set these aside, (Ray's node, amounts) each; `done`, perhaps in a thread of its own, says
+        whether they are. If not, nothing is held."""
+        if not bundles:
+            done(True)
+            return
+        with self._lock:
+            self._under_way[key] = None
+        self._threads.submit(self._reserve, key, bundles, done)
+
+    def _reserve(
+        self, key: Key, bundles: list[tuple[str, Amounts]], done: Callable[[bool], None]
+    ) -> None:
+        is_there = False
+        try:
+            made = placement_group(
+                [amounts for _, amounts in bundles],
+                strategy="PACK",
+                name=f"{GROUP}{key[0].hex()}/{key[1]}",
+                lifetime="detached",
+                bundle_label_selector=[{NODE_LABEL: node} for node, _ in bundles],
+            )
+            self._born[key] = time.monotonic()
+            self._made[key] = made
+            is_there = made.wait(self._reserve_s)
+        except Exception:
+            traceback.print_exc()  # Ray's head is away, say: it counts as refused
+        with self._lock:
+            withdrawn = self._under_way.pop(key, None)
+        if withdrawn is not None:
+            self._withdraw(key, withdrawn)
+            return
+        if not is_there:
+            self._withdraw(key, lambda: None)
+        done(is_there)
+
+    def withdraw(self, key: Key, freed: Freed) -> None:
+        """Take it back; `freed`, in a thread of its own, when Ray shows it as free."""
+        with self._lock:
+            if key in self._under_way:
+                self._under_way[key] = freed
+                return
+        self._threads.submit(self._withdraw, key, freed)
+
+    def _withdraw(self, key: Key, freed: Freed) -> None:
+        born = self._born.pop(key, 0.0)
+        made = self._made.pop(key, None)
+        if made is None:
+            freed()
+            return
+        try:
+            remove_placement_group(made)
+        except Exception:
+            traceback.print_exc()  # `sweep` tries again
+        now = time.monotonic()
+        self._going.append(
+            _Going(
+                group_id=made.id.hex(),
+                not_before=born + _SHOWN_AFTER_S,
+                until=now + _FREE_WITHIN_S,
+                freed=freed,
+            )
+        )
+
+    # ---- for the thread that looks at nodes ----------------------------------------------------
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it is not known of something removed that it is free."""
+        return bool(self._going)
+
+    def seen(self, free: Mapping[str, Amounts], now: float) -> list[Freed]:
+        """Ray shows this as free on its nodes: whom to tell that what was removed is."""
+        shown = " ".join(name for amounts in free.values() for name in amounts if "_group_" in name)
+        over = [
+            one
+            for one in list(self._going)
+            if now >= one.until or (now >= one.not_before and one.group_id not in shown)
+        ]
+        for one in over:
+            self._going.remove(one)
+        return [one.freed for one in over]
+
+    def sweep(self, known: Iterable[Key]) -> None:
+        """Remove what Ray still has and nobody knows of: whatever could not be removed at first.
+
+        Seen twice, so that what has just been asked for stays.
+        """
+        strays = {key: group for key, group, _ in _living()}
+        for key in [*known, *self._made, *self._under_way]:
+            strays.pop(key, None)
+        for key in self._strays & strays.keys():
+            with contextlib.suppress(Exception):
+                remove_placement_group(strays[key])
+        self._strays = set(strays)
+
+
+def _living() -> Iterable[tuple[Key, PlacementGroup, str]]:
+    """Our placement groups that are not removed, with their states."""
+    rows: dict[str, dict[str, Any]] = placement_group_table()
+    for row in rows.values():
+        key = _key(row["name"])
+        if key is not None and row["state"] != "REMOVED":
+            group_id = PlacementGroupID.from_hex(row["placement_group_id"])
+            yield key, PlacementGroup(group_id), row["state"]
+
+
+def _key(name: str) -> Key | None:
+    if not name.startswith(GROUP):
+        return None
+    group, _, attempt = name.removeprefix(GROUP).partition("/")
+    try:
+        return bytes.fromhex(group), int(attempt)
+    except ValueError:
+        return None
