@@ -106,10 +106,22 @@ class Engine(Protocol):
         """End the actor whose method calls this. Raises TypeError outside actors."""
         ...
 
-    # ---- gangs -------------------------------------------------------------------------------
+    # ---- groups and gangs --------------------------------------------------------------------
+
+    def create_group(
+        self,
+        bundles: list[dict[str, float]],
+        strategy: str,
+        name: str,
+        detached: bool,
+        selectors: list[dict[str, str]],
+        soft_target: str | None,
+    ) -> tuple[bytes, Answer]:
+        """A new placement group's id, and whether it could be asked for."""
+        ...
 
     def new_group(self) -> bytes:
-        """An id for a placement group or gang of this process."""
+        """An id for a gang of this process."""
         ...
 
     def start_gang(

@@ -123,16 +123,13 @@ def placement_group(
             f"{len(bundles)} bundles."
         )
     engine = engine_or_start()
-    group_id = engine.new_group()
-    made = engine.soon(
-        "create_group",
-        group=group_id,
-        bundles=bundles,
-        strategy=strategy,
-        name=name,
-        detached=lifetime == "detached",
-        selectors=bundle_label_selector or [],
-        soft_target=_soft_target_node_id,
+    group_id, made = engine.create_group(
+        bundles,
+        strategy,
+        name,
+        lifetime == "detached",
+        bundle_label_selector or [],
+        _soft_target_node_id,
     )
     group = PlacementGroup(PlacementGroupID(group_id), [dict(b) for b in bundles])
     group._created = engine.soon("wait_group", group=group_id)

@@ -300,6 +300,28 @@ class EmbeddedEngine:
         """See Engine."""
         creation.exit_actor()
 
+    def create_group(
+        self,
+        bundles: list[dict[str, float]],
+        strategy: str,
+        name: str,
+        detached: bool,
+        selectors: list[dict[str, str]],
+        soft_target: str | None,
+    ) -> tuple[bytes, Asked]:
+        """See Engine."""
+        group = self.new_group()
+        return group, self.soon(
+            "create_group",
+            group=group,
+            bundles=bundles,
+            strategy=strategy,
+            name=name,
+            detached=detached,
+            selectors=selectors,
+            soft_target=soft_target,
+        )
+
     def new_group(self) -> bytes:
         """See Engine."""
         return os.urandom(14) + self.runtime.process_id[12:]

@@ -1,0 +1,45 @@
+"""Functions and classes as Ray is given them: as they are, so that Ray can do all it does."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import ray
+
+from phalanx.engines.definitions import ActorDefinition, FunctionDefinition
+from phalanx.engines.ray.strategies import native_options
+from phalanx.engines.ray.time_limit import limited
+
+
+class NativeDefinitions:
+    """What Ray has made of functions and classes, which it exports once for each connection."""
+
+    def __init__(self) -> None:
+        self._functions: WeakKeyDictionary[FunctionDefinition, Any] = WeakKeyDictionary()
+        self._classes: WeakKeyDictionary[ActorDefinition, Any] = WeakKeyDictionary()
+
+    def function(self, definition: FunctionDefinition, options: Mapping[str, Any]) -> Any:
+        """Ray's remote function with these options."""
+        timeout_s = options.get("timeout_s")
+        if timeout_s is not None:
+            native = ray.remote(limited(definition.function, timeout_s))
+        else:
+            native = self._functions.get(definition)
+            if native is None:
+                native = self._functions[definition] = ray.remote(definition.function)
+        chosen = native_options(options)
+        return native.options(**chosen) if chosen else native
+
+    def actor_class(self, definition: ActorDefinition, options: Mapping[str, Any]) -> Any:
+        """Ray's actor class with these options."""
+        native = self._classes.get(definition)
+        if native is None:
+            for _, function in inspect.getmembers(definition.cls, inspect.isfunction):
+                if own := getattr(function, "__phalanx_method__", None):
+                    ray.method(**own)(function)
+            native = self._classes[definition] = ray.remote(definition.cls)
+        chosen = native_options(options)
+        return native.options(**chosen) if chosen else native
