@@ -95,10 +95,10 @@ def _start_on_ray(module):
     """All CPUs are on one of three raylets, as where there is one node."""
     from ray.cluster_utils import Cluster
 
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
-    cluster.add_node(num_cpus=4, num_gpus=2, resources={"custom": 2})
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "memory": 2**26})
+    cluster.add_node(num_cpus=4, num_gpus=2, resources={"custom": 2}, memory=4 * 2**30)
     for _ in range(2):
-        cluster.add_node(num_cpus=0)
+        cluster.add_node(num_cpus=0, memory=2**26)
     yield lambda: module.init(f"ray:{cluster.address}")
     module.shutdown()
     cluster.shutdown()

@@ -120,6 +120,11 @@ class Engine(Protocol):
         """A new placement group's id, and whether it could be asked for."""
         ...
 
+    def group_ready(self, group: bytes) -> Any:
+        """A reference that is there once the placement group is created, and fails when it is
+        removed; None where a task in the group shows that."""
+        ...
+
     def new_group(self) -> bytes:
         """An id for a gang of this process."""
         ...

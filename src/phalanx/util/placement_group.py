@@ -56,6 +56,10 @@ class PlacementGroup:
 
     def ready(self) -> ObjectRef[Any]:
         """A reference to this group that is there once all bundles are reserved."""
+        proof = engine_or_start().group_ready(self.id.binary())
+        if proof is not None:
+            waits: ObjectRef[Any] = _itself.remote(self, proof)
+            return waits
         strategy = PlacementGroupSchedulingStrategy(self)
         ready: ObjectRef[Any] = _itself.options(scheduling_strategy=strategy).remote(self)
         return ready
@@ -90,7 +94,7 @@ class PlacementGroup:
 
 
 @remote(num_cpus=0, max_retries=0)
-def _itself(group: PlacementGroup) -> PlacementGroup:
+def _itself(group: PlacementGroup, proof: object = None) -> PlacementGroup:
     return group
 
 

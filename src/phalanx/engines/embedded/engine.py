@@ -322,6 +322,10 @@ class EmbeddedEngine:
             soft_target=soft_target,
         )
 
+    def group_ready(self, group: bytes) -> None:
+        """See Engine."""
+        return
+
     def new_group(self) -> bytes:
         """See Engine."""
         return os.urandom(14) + self.runtime.process_id[12:]

@@ -11,6 +11,7 @@ from ray.experimental import internal_kv
 
 from phalanx.engines.ray.engine import RayEngine
 from phalanx.engines.ray.hierarchies import join_hierarchies
+from phalanx.engines.ray.preflight import check_reachable
 
 NAMESPACE = b"phalanx"
 """Of keys in Ray's internal table."""
@@ -32,16 +33,19 @@ class Connection(msgspec.Struct, kw_only=True):
 def connect(asked: Connection) -> RayEngine:
     """Use a Ray cluster, or what this process is connected to already. Raises ConnectionError."""
     join_hierarchies()
+    facts: dict[str, Any] = {}
     begins = not ray.is_initialized()
     if begins:
-        ray.init(
+        check_reachable(asked.address)
+        context = ray.init(
             address=asked.address,
             namespace=asked.namespace,
             runtime_env=asked.runtime_env,
             log_to_driver=asked.log_to_driver,
             **asked.options,
         )
-    engine = RayEngine(asked.address or "", asked.queue, asked.priority, begins)
+        facts = dict(getattr(context, "address_info", {}))
+    engine = RayEngine(facts, asked.queue, asked.priority, begins)
     told = {"queue": asked.queue, "priority": asked.priority}
     internal_kv._internal_kv_put(_key(), json.dumps(told).encode(), namespace=NAMESPACE)
     return engine
@@ -56,7 +60,7 @@ def attach() -> RayEngine | None:
         return None
     join_hierarchies()
     job = json.loads(told)
-    return RayEngine("", job["queue"], job["priority"], False)
+    return RayEngine({}, job["queue"], job["priority"])
 
 
 def _key() -> bytes:

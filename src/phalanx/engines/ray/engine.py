@@ -28,13 +28,16 @@ class RayEngine:
     generator_type: type = ray.ObjectRefGenerator
     handle_type: type = ray.actor.ActorHandle
 
-    def __init__(self, address: str, queue: str, priority: int, ends_ray: bool) -> None:
-        """`ends_ray`: whether the connection to Ray was made here and ends with the engine."""
+    def __init__(
+        self, facts: Mapping[str, Any], queue: str, priority: int, ends_ray: bool = False
+    ) -> None:
+        """`facts`: as Ray's init tells them. `ends_ray`: whether the connection to Ray was made
+        here and ends with the engine."""
         self.namespace: str = ray.get_runtime_context().namespace
         self.queue = queue
         self.priority = priority
         self.default_env: dict[str, Any] = dict(ray.get_runtime_context().runtime_env)
-        self._address = address
+        self._facts = dict(facts)
         self._ends_ray = ends_ray
         self._definitions = NativeDefinitions()
         self._methods: dict[str, Callable[..., Any]] = {
@@ -66,8 +69,7 @@ class RayEngine:
 
     def facts(self) -> dict[str, Any]:
         """See Engine."""
-        node = ray._private.worker.global_worker.node
-        return {} if node is None else dict(node.address_info)
+        return self._facts
 
     # ---- objects -----------------------------------------------------------------------------
 
@@ -134,6 +136,10 @@ class RayEngine:
     ) -> tuple[bytes, Answer]:
         """See Engine."""
         return groups.create(bundles, strategy, name, detached, selectors, soft_target)
+
+    def group_ready(self, group: bytes) -> Any:
+        """See Engine: a task in a removed group would wait for ever."""
+        return native_group(group).ready()
 
     # ---- the cluster -------------------------------------------------------------------------
 

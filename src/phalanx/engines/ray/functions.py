@@ -19,7 +19,7 @@ class NativeDefinitions:
 
     def __init__(self) -> None:
         self._functions: WeakKeyDictionary[FunctionDefinition, Any] = WeakKeyDictionary()
-        self._classes: WeakKeyDictionary[ActorDefinition, Any] = WeakKeyDictionary()
+        self._classes: WeakKeyDictionary[ActorDefinition, dict[Any, Any]] = WeakKeyDictionary()
 
     def function(self, definition: FunctionDefinition, options: Mapping[str, Any]) -> Any:
         """Ray's remote function with these options."""
@@ -35,11 +35,20 @@ class NativeDefinitions:
 
     def actor_class(self, definition: ActorDefinition, options: Mapping[str, Any]) -> Any:
         """Ray's actor class with these options."""
-        native = self._classes.get(definition)
-        if native is None:
-            for _, function in inspect.getmembers(definition.cls, inspect.isfunction):
-                if own := getattr(function, "__phalanx_method__", None):
-                    ray.method(**own)(function)
-            native = self._classes[definition] = ray.remote(definition.cls)
         chosen = native_options(options)
+        groups = chosen.pop("concurrency_groups", None) or {}
+        known = self._classes.setdefault(definition, {})
+        native = known.get(tuple(sorted(groups.items())))
+        if native is None:
+            native = known[tuple(sorted(groups.items()))] = _actor_class(definition, groups)
         return native.options(**chosen) if chosen else native
+
+
+def _actor_class(definition: ActorDefinition, groups: Mapping[str, int]) -> Any:
+    """Ray reads the options of methods, and concurrency groups, when the class is made remote."""
+    for _, function in inspect.getmembers(definition.cls, inspect.isfunction):
+        if own := getattr(function, "__phalanx_method__", None):
+            ray.method(**own)(function)
+    if groups:
+        return ray.remote(concurrency_groups=dict(groups))(definition.cls)
+    return ray.remote(definition.cls)

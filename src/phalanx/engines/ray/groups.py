@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import ray
-from ray.util import placement_group as theirs
+from ray.util.placement_group import get_placement_group, placement_group, placement_group_table
 
 from phalanx.engines.ray.strategies import native_group
 
@@ -42,7 +41,7 @@ def create(
     soft_target: str | None,
 ) -> tuple[bytes, Known]:
     """See Engine.create_group."""
-    made = ray.util.placement_group(
+    made = placement_group(
         bundles,
         strategy=strategy,
         name=name,
@@ -55,11 +54,11 @@ def create(
 
 def named(name: str) -> dict[str, Any]:
     """Id and bundles of a living group. Raises ValueError when there is none."""
-    found = theirs.get_placement_group(name)
+    found = get_placement_group(name)
     return {"group": found.id.binary(), "bundles": found.bundle_specs}
 
 
 def table() -> list[dict[str, Any]]:
     """A row a group."""
-    rows = theirs.placement_group_table()
+    rows = placement_group_table()
     return list(rows.values())

@@ -15,9 +15,9 @@ from ray import exceptions as theirs
 
 from phalanx import exceptions as ours
 from phalanx.engines.embedded.client.handles import ActorHandle
+from phalanx.model import ids
 from phalanx.objects.reference import ObjectRef
 from phalanx.objects.streams import DynamicObjectRefGenerator, ObjectRefGenerator
-
 
 _METHODS = {"__init__", "__str__", "__repr__", "__reduce__", "as_instanceof_cause"}
 
@@ -30,6 +30,8 @@ def join_hierarchies() -> None:
     ObjectRefGenerator.register(ray.ObjectRefGenerator)
     DynamicObjectRefGenerator.register(ray._raylet.DynamicObjectRefGenerator)
     ActorHandle.register(ray.actor.ActorHandle)
+    for own in ids.BaseID.__subclasses__():
+        own.register(getattr(ray, own.__name__))
     theirs.RayError.__bases__ = (ours.RayError,)
     for name in ours.__all__:
         mine, other = getattr(ours, name), getattr(theirs, name, None)
