@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 .DEFAULT_GOAL := help
-.PHONY: help setup redis run test test-slow check fmt bench reproduce explore clean
+.PHONY: help setup redis run test test-ray test-slow check fmt bench reproduce explore clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -28,7 +28,11 @@ run: setup ## the main job: search and train on real digits, with a live display
 	@$(BIN)/phalanx demo
 
 test: setup redis ## all quick tests (under ten minutes on two cores)
-	@$(BIN)/python -m pytest -n 2 -m 'not slow'
+	@$(BIN)/python -m pytest -n 2 -m 'not slow' --ignore tests/ray_engine
+
+test-ray: setup ## the engine on Ray, and the scheduler on a small Ray cluster (installs Ray)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray]'
+	@$(BIN)/python -m pytest tests/ray_engine
 
 test-slow: setup redis ## the long soak and everything marked slow
 	@$(BIN)/python -m pytest -m slow

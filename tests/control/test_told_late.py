@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from tests.control.groups_world import World
 
+from phalanx.control.actors import ActorRecord
+from phalanx.engines.embedded.head.shell import ControlShell
 from phalanx.model.lifecycle import ALIVE
 from phalanx.owner.actors import ActorClient
 from phalanx.owner.reaching import ASK_AGAIN_S, Reaching
 from phalanx.policies.bundles.room import Room
 from phalanx.policies.node_table import NodeState
+from phalanx.protocol.cluster_messages import ActorLost, Ask, NodeReport, PlaceActor
 from phalanx.resources.sets import ResourceSet
 
 amounts = ResourceSet.from_mapping
@@ -65,3 +68,26 @@ def test_who_waits_for_an_actor_asks_again():
     client.state, client.connection = ALIVE, object()
     reaching.tick(100.0 + 2 * ASK_AGAIN_S, clients)
     assert asked == [b"actor"]
+
+
+def test_the_end_of_an_actors_former_process_leaves_it_in_the_line():
+    """It waits on a node that is full; once another has room, it goes there."""
+    sent, now = [], 10.0
+    head = ControlShell(lambda to, message: sent.append((to, message)), clock=lambda: now)
+    for name in (b"node-a", b"node-b"):
+        row = [name.hex(), name, "h", 1, "ALIVE", {"CPU": 1.0}, {"CPU": 0.0}, {}, {}, 0, 0.0, 0.0]
+        fields = {"row": row, "hostname": "", "epoch": 0, "actors": {}, "processes": []}
+        fields["bundles"] = {"held": [], "ended": {}}
+        head.on_message(name, Ask(0, b"", "join", fields))
+    driver, former = b"node-a".ljust(16, b"d"), b"node-b".ljust(16, b"w")
+    one = {"CPU": 1.0}
+    record = ActorRecord(
+        actor=b"actor", owner=driver, job=driver[12:], creation=b"", class_name="A", place=one
+    )
+    head.actor_table.register(record)
+    head.on_message(b"node-b", ActorLost(b"actor", former, "it is not wanted", False))
+    (first,) = [to for to, message in sent if isinstance(message, PlaceActor)]
+    other = next(name for name in (b"node-a", b"node-b") if name != first)
+    head.on_message(other, NodeReport(available=one))
+    head.on_tick(now)
+    assert [to for to, message in sent if isinstance(message, PlaceActor)] == [first, other]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -56,6 +57,139 @@ def test_farewells_of_strangers_do_nothing():
     lending.add(1, b"a")
     lending.remove(1, b"x", 9)
     assert lending.borrowers(1) == [b"a"]
+
+
+@pytest.mark.parametrize(
+    ("events", "holders"),
+    [
+        ("lend cut", ["a"]),
+        ("cut", []),
+        ("lend cut tell:0", []),
+        ("lend cut tell:1", ["a"]),
+        ("lend cut tell:1 return:1", []),
+        ("lend lend cut tell:2 return:1", ["a"]),
+        ("lend cut lend tell:1", ["a"]),  # what was lent over the new connection counts beside
+        ("lend cut lend tell:1 return:1", ["a"]),
+        ("lend cut lend tell:1 return:2", []),
+        ("lend cut cut tell:0", []),
+        ("lend cut tell:1 cut", ["a"]),
+        ("lend cut tell:1 cut tell:1 return:1", []),
+        ("lend cut lend cut tell:0", []),
+        ("lend cut return:1", ["a"]),  # it says first what it holds
+        ("lend cut die", []),
+        ("lend cut lend die", []),
+        ("lend cut die tell:1", ["a"]),  # it was given up, and lives
+        ("tell:1", ["a"]),  # what it had borrowed was never told over the connection before
+    ],
+)
+def test_a_connection_that_ends_leaves_what_was_lent_in_doubt(events, holders):
+    lending, ref = lent()
+    for event in events.split():
+        what, _, count = event.partition(":")
+        match what:
+            case "lend":
+                lending.add(1, b"a")
+            case "cut":
+                assert lending.way_ended(b"a") == (b"a" in lending.borrowers(1))
+            case "tell":
+                lending.told(b"a", [(1, int(count))] if int(count) else [])
+            case "return":
+                lending.remove(1, b"a", int(count))
+            case "die":
+                lending.process_gone(b"a")
+    assert lending.borrowers(1) == [holder.encode() for holder in holders]
+    assert len(lending) == bool(holders)
+    del ref
+    gc.collect()
+    assert (1 in lending.exported) == bool(holders)
+
+
+def test_the_doubt_is_of_one_borrower():
+    lending, _ref = lent()
+    lending.add(1, b"a")
+    lending.add(1, b"b")
+    lending.way_ended(b"a")
+    lending.told(b"b", [])
+    assert lending.borrowers(1) == [b"b", b"a"]
+
+
+class EndingConnections(RuleBasedStateMachine):
+    """An owner and one borrower whose connection loses all that is on its way, again and again."""
+
+    numbers = st.integers(1, 2)
+
+    def __init__(self):
+        super().__init__()
+        self.lending = Lending()
+        self.refs = {n: make_ref(OWNER, n) for n in (1, 2)}
+        for number, ref in self.refs.items():
+            self.lending.exported[number] = ref
+        self.held = {1: 0, 2: 0}
+        self.is_up = True
+        self.to_borrower = []
+        self.to_owner = []
+
+    @rule(number=numbers)
+    def lend(self, number):
+        """In a value; on a connection whose end the owner has not noticed it gets lost."""
+        self.lending.add(number, b"a")
+        if self.is_up:
+            self.to_borrower.append(number)
+
+    @rule()
+    def receive(self):
+        if self.to_borrower:
+            self.held[self.to_borrower.pop(0)] += 1
+
+    @rule(number=numbers)
+    def release(self, number):
+        if self.is_up and self.held[number]:
+            self.to_owner.append((number, self.held[number]))
+        self.held[number] = 0
+
+    @rule()
+    def hear(self):
+        if self.to_owner:
+            match self.to_owner.pop(0):
+                case dict() as counts:
+                    self.lending.told(b"a", list(counts.items()))
+                case number, count:
+                    self.lending.remove(number, b"a", count)
+
+    @rule()
+    def cut(self):
+        self.is_up = False
+        self.to_borrower.clear()
+        self.to_owner.clear()
+
+    @rule()
+    def dial_again(self):
+        if not self.is_up:
+            self.is_up = True
+            self.lending.way_ended(b"a")
+            self.to_owner.append({n: count for n, count in self.held.items() if count})
+
+    @invariant()
+    def what_is_held_is_kept(self):
+        for number, count in self.held.items():
+            assert not count or self.lending.borrowers(number) == [b"a"]
+
+    def teardown(self):
+        """Once all has arrived and nothing is held, nothing is kept."""
+        self.dial_again()
+        while self.to_borrower or self.to_owner:
+            self.receive()
+            self.hear()
+        for number in self.held:
+            self.release(number)
+            self.hear()
+        assert len(self.lending) == 0
+
+
+EndingConnections.TestCase.settings = settings(
+    max_examples=100, stateful_step_count=40, deadline=None
+)
+TestEndingConnections = EndingConnections.TestCase
 
 
 class Borrowers(RuleBasedStateMachine):

@@ -18,6 +18,7 @@ from phalanx.node.leases import (
 )
 from phalanx.node.workers import LEAST_STARTING, WorkerPool
 from phalanx.protocol.cluster_messages import GroupKnown
+from phalanx.protocol.messages import OVER
 from phalanx.resources.instances import NodeResources
 from phalanx.resources.sets import ResourceSet
 
@@ -116,7 +117,7 @@ def test_grants_as_many_as_fit_and_the_rest_when_something_comes_back():
     node.want("a", 5)
     assert (len(node.leases("a")), node.free()) == (2, 0)
     node.give_back(node.leases("a")[0])
-    assert (len(node.leases("a")), node.machine.demands()[0].count) == (2, 2)
+    assert (len(node.leases("a")), node.machine.waiting.all()[0].count) == (2, 2)
 
 
 def test_grants_on_their_way_count_against_what_is_wanted():
@@ -131,7 +132,7 @@ def test_a_demand_of_zero_withdraws():
     node.want("a", 5)
     node.want("a", 0, seen=1)
     node.give_back(node.leases("a")[0])
-    assert (node.leases("a"), node.machine.demands()) == ([], [])
+    assert (node.leases("a"), node.machine.waiting.all()) == ([], [])
 
 
 def test_an_owner_that_is_gone_gets_nothing():
@@ -140,7 +141,7 @@ def test_an_owner_that_is_gone_gets_nothing():
     node.want("b", 5)
     node.machine.owner_gone(owner("b"), node.now)
     node.give_back(node.leases("a")[0])
-    assert (node.leases(), node.machine.demands()) == ([], [])
+    assert (node.leases(), node.machine.waiting.all()) == ([], [])
 
 
 def test_the_leases_of_a_gone_owner_end_with_their_workers():
@@ -175,7 +176,7 @@ def test_grants_that_come_back_at_once_do_not_recurse():
     node.want("b", 5000)
     node.give_back_at_once = True
     node.give_back(node.leases("a")[0])
-    assert (node.leases(), node.machine.demands()) == ([], [])
+    assert (node.leases(), node.machine.waiting.all()) == ([], [])
     assert node.free() == 1
 
 
@@ -195,8 +196,48 @@ def test_what_died_unready_is_wanted_beside_what_was_wanted_since(total):
     node.want("a", 1)
     node.want("a", 4)
     node.machine.worker_gone(node.started.pop(0).worker_id, node.now)
-    waiting = sum(d.count for d in node.machine.demands())
+    waiting = sum(d.count for d in node.machine.waiting.all())
     assert waiting + len(node.leases("a")) == 4
+
+
+def test_what_died_unready_is_not_wanted_again_once_it_was_withdrawn():
+    node = Node(ready=False, CPU=2)
+    node.want("a", 2)
+    node.want("a", 0)
+    for worker in list(node.started):
+        node.machine.worker_gone(worker.worker_id, node.now)
+    assert (len(node.started), node.machine.waiting.all()) == (2, [])
+
+
+def test_as_many_are_wanted_again_as_still_are():
+    node = Node(ready=False, CPU=3)
+    node.want("a", 3)
+    node.want("a", 1)
+    for worker in list(node.started):
+        node.machine.worker_gone(worker.worker_id, node.now)
+    assert len(node.leases("a")) + sum(d.count for d in node.machine.waiting.all()) == 1
+
+
+def test_a_class_that_is_over_leaves_nothing_behind():
+    node = Node(ready=False, CPU=1)
+    node.want("a", 2)
+    assert node.machine.waiting.is_known(owner("a"), 1)
+    node.want("a", OVER)
+    assert not node.machine.waiting.is_known(owner("a"), 1)
+    node.machine.worker_gone(node.started.pop().worker_id, node.now)
+    assert (node.started, node.machine.waiting.all()) == ([], [])
+
+
+@pytest.mark.parametrize("is_wanted_again", [False, True])
+def test_an_actor_withdrawn_while_its_worker_starts(is_wanted_again):
+    node = Node(ready=False, CPU=2)
+    node.want("c", actor=b"actor")
+    node.machine.withdraw_actor(b"actor")
+    if is_wanted_again:
+        node.want("c", actor=b"actor")
+    assert len(node.started) == 1, "the worker that starts will do"
+    node.machine.worker_gone(node.started.pop().worker_id, node.now)
+    assert len(node.started) == is_wanted_again
 
 
 def test_priority_goes_first():
@@ -298,7 +339,7 @@ def test_an_actor_places_with_what_it_does_not_hold():
     node.want("a", hold=ResourceSet(), actor=b"other")
     assert len(node.leases()) == 2, "placing needs a free CPU"
     node.machine.withdraw_actor(b"other")
-    assert not node.machine.demands()
+    assert not node.machine.waiting.all()
 
 
 REFUSALS = {
@@ -333,7 +374,7 @@ def test_refusals_say_why(name):
     assert node.log == [line]
     node.later()
     assert node.log == [line], "once"
-    assert bool(node.machine.demands()) == (" now:" in line)
+    assert bool(node.machine.waiting.all()) == (" now:" in line)
 
 
 def test_another_node_is_only_a_wish_when_soft():
@@ -430,7 +471,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from("ab"), shape=st.integers(0, 4), count=st.integers(0, 3))
     def want(self, name, shape, count):
-        made = self.node.machine._made.get((owner(name), shape), 0)
+        made = self.node.machine.waiting._made.get((owner(name), shape), 0)
         self.node.want(name, count, made, shape, resources=self.SHAPES[shape], priority=shape % 2)
 
     @precondition(lambda self: self.node.started)
@@ -506,7 +547,7 @@ class AnyOrder(RuleBasedStateMachine):
         starting = sum(not worker.is_ready for worker in pool.all())
         assert pool.may_start == (starting < LEAST_STARTING)
         assert starting <= LEAST_STARTING
-        for demand in self.node.machine.demands():
+        for demand in self.node.machine.waiting.all():
             fits = self.node.resources.can_now(demand.place)
             assert not (fits and pool.may_start), demand
 
@@ -530,12 +571,12 @@ def test_what_must_not_wait_for_a_busy_node_fails_soon():
     node.want("a")
     node.want("b", strategy=IMPATIENT)
     node.later(UNAVAILABLE_AFTER_S / 2)
-    assert node.machine.has_demands
+    assert node.machine.waiting
     node.later(UNAVAILABLE_AFTER_S / 2)
     assert node.log[-1] == (
         "refuse b TaskUnschedulableError: node n1 does not have {'CPU': 1.0} free now"
     )
-    assert not node.machine.has_demands
+    assert not node.machine.waiting
 
 
 def test_an_idle_lease_that_comes_back_is_no_busy_node():

@@ -140,6 +140,40 @@ def test_the_background_thread_handles_what_nobody_waits_for():
         loop.far.close()
 
 
+def test_who_was_not_quick_enough_to_take_over_follows_who_was():
+    """A thread that saw the background thread lead, and another one took over first: for good."""
+    loop = Loop(background=True)
+    reactor = loop.reactor
+    loop.waiters = {1: Waiter(), 2: Waiter()}
+    first = threading.Thread(target=reactor.wait, args=(loop.waiters[1],))
+    wake = reactor.wake
+
+    def wake_late():
+        reactor.wake = wake
+        first.start()
+        while reactor._leader != first.ident:
+            assert first.is_alive()
+
+    reactor.wake = wake_late
+    second = threading.Thread(target=reactor.wait, args=(loop.waiters[2],))
+    while not reactor._background_leads:
+        assert reactor._thread.is_alive()
+    second.start()
+    while loop.reactor._leader != first.ident:
+        assert second.is_alive()
+    try:
+        loop.say(2)
+        second.join(DEADLINE_S)
+        assert not second.is_alive()
+    finally:
+        loop.say(1)
+        for thread in (first, second):
+            thread.join(DEADLINE_S)
+        reactor.stop()
+        reactor.close()
+        loop.far.close()
+
+
 def test_an_end_is_told_once(loop):
     loop.waiters[1] = Waiter()
     loop.far.close()

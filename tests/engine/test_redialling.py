@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from phalanx.owner.redialling import DIAL_AGAIN_S, GIVE_UP_S, Redialling
+from phalanx.owner.redialling import BORROWER_DIALS_S, DIAL_AGAIN_S, GIVE_UP_S, Redialling
 from phalanx.protocol.messages import Borrow, Fetch
 
 NODE = b"nodeee"
@@ -91,3 +91,47 @@ def test_nothing_is_told_twice_of_a_process_that_is_gone(world):
     world.redialling.gone(OWNER)
     world.redialling.tick(GIVE_UP_S)
     assert (world.dials, world.given_up) == (0, [])
+
+
+def test_a_connection_that_ended_is_dialled_when_it_is_due():
+    world = World()
+    world.is_up = True
+    world.redialling.ended(OWNER, BORROWER_DIALS_S)
+    world.redialling.tick(BORROWER_DIALS_S / 2)
+    assert world.dials == 0
+    world.redialling.tick(BORROWER_DIALS_S)
+    assert world.dials == 1
+    world.redialling.tick(BORROWER_DIALS_S + 1)
+    assert (world.dials, len(world.redialling)) == (1, 0)
+
+
+def test_who_was_dialled_by_the_other_side_does_not_dial():
+    world = World()
+    world.redialling.ended(OWNER, BORROWER_DIALS_S)
+    world.is_up = True
+    assert world.redialling.unsent(OWNER) == []  # its connection begins
+    world.redialling.tick(BORROWER_DIALS_S)
+    assert (world.dials, len(world.redialling)) == (0, 0)
+
+
+def test_a_connection_that_ended_and_cannot_be_made_is_given_up():
+    world = World()
+    world.redialling.ended(OWNER, DIAL_AGAIN_S)
+    now = 0.0
+    while not world.given_up:
+        now += DIAL_AGAIN_S
+        before = world.dials
+        world.redialling.tick(now)
+        if world.dials > before:
+            world.refuse(now)
+    assert world.given_up == [(OWNER, WHY)]
+    assert now >= GIVE_UP_S
+
+
+def test_a_connection_that_ends_again_is_dialled_again():
+    world = World()
+    world.redialling.ended(OWNER, DIAL_AGAIN_S)
+    world.redialling.tick(DIAL_AGAIN_S)
+    world.redialling.ended(OWNER, 1.0)
+    world.redialling.tick(1.0)
+    assert world.dials == 2

@@ -13,7 +13,7 @@ def names(world):
 def check_rest(world):
     """Nothing is held any more once all is quiet."""
     assert not world.machine.leases
-    assert not world.machine.demands()
+    assert not world.machine.waiting.all()
     assert world.resources.available() == world.resources.total()
     for owner in world.owners:
         assert not owner.submission.machine.pending

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from phalanx.node.leases import Demand
+from phalanx.node.demands import Demand
 from phalanx.node.options import SpillOptions
 from phalanx.node.spilling import MOST_BLIND, Spilling
 from phalanx.protocol.cluster_messages import ViewRow
@@ -38,6 +38,7 @@ class Node:
 
     def __init__(self, *rows, **options):
         self.asked = {}
+        self.over = []
         self.cluster = ClusterNodes()
         for one in rows:
             self.cluster.put(one)
@@ -54,8 +55,10 @@ class Node:
     def ask(self, node_id, demand, count, seen):
         self.asked[node_id, demand.scheduling_class] = count
 
-    def withdraw(self, node_id, owner, scheduling_class):
-        del self.asked[node_id, scheduling_class]
+    def withdraw(self, node_id, owner, scheduling_class, is_over=False):
+        self.asked.pop((node_id, scheduling_class), None)
+        if is_over:
+            self.over.append((node_id, scheduling_class))
 
     def plan(self, *demands, is_blind=False):
         self.spilling.plan(demands, is_blind)
@@ -146,6 +149,17 @@ def test_what_is_met_is_withdrawn():
     wanted.count -= 1
     assert node.plan(wanted) == {"a": 2}  # as it was told; it knows what it gave
     assert node.plan() == {}
+
+
+def test_a_class_that_is_over_is_so_for_all_who_were_asked_or_lent():
+    node = Node(ME, row("a", free=1), row("b"))
+    node.plan(demand(1))
+    node.spilling.granted("b", b"me:driver", 1)
+    node.spilling.class_over(b"me:driver", 1)
+    assert (node.asked, sorted(node.over)) == ({}, [("a", 1), ("b", 1)])
+    node.over.clear()
+    node.spilling.class_over(b"me:driver", 1)
+    assert node.over == []
 
 
 def test_who_hears_no_news_asks_those_that_seemed_full():

@@ -7,11 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phalanx.batch.specs import QueueSpec
+from phalanx.control.jobs.environment import member_setup
 from phalanx.control.jobs.gang_size import most_members, why_none
+from phalanx.control.jobs.places import Gang as PlacedGang
+from phalanx.control.jobs.places import MemberPlace
 from phalanx.control.jobs.shares import by_weight
 from phalanx.engines.embedded.head.batch.gangs import DONE, HELD, WAITING, Gang
 from phalanx.engines.embedded.head.batch.line import WINDOW, Line
 from phalanx.engines.embedded.head.batch.scheduled import Scheduled
+from phalanx.model.jobs.spec import JobSpec, TaskGroup
+
+from .checking import faults, left
 
 CPU, GPU = {"CPU": 1.0}, {"GPU": 2.0}
 
@@ -82,6 +88,28 @@ def test_weights_share_out_all_of_it(drawn):
     assert sum(found.values()) == pytest.approx(100.0 if busy else 0.0)
 
 
+def test_ranks_stay_when_those_come_that_waited_for_others():
+    groups = tuple(TaskGroup(name=name, replicas=2) for name in ("master", "worker"))
+    job = JobSpec(name="mpi", groups=groups)
+
+    def ranks(*placed, later=()):
+        places = {key: MemberPlace(node="n", address="1.2.3.4") for key in placed}
+        gang = PlacedGang(job=job, places=places, later=later)
+        found = {}
+        for key in placed:
+            env = member_setup(gang, *key).env
+            found[key] = (int(env["RANK"]), int(env["WORLD_SIZE"]))
+        return found
+
+    masters = (("master", 0), ("master", 1))
+    workers = (("worker", 0), ("worker", 1))
+    assert ranks(*workers, later=masters) == {workers[0]: (2, 4), workers[1]: (3, 4)}
+    assert ranks(*workers, *masters) == {
+        masters[0]: (0, 4), masters[1]: (1, 4), workers[0]: (2, 4), workers[1]: (3, 4),
+    }  # fmt: skip
+    assert ranks(*workers) == {workers[0]: (0, 2), workers[1]: (1, 2)}
+
+
 def gang(number, *, state=WAITING, queue="default", size=2):
     return Gang(
         group=number.to_bytes(4, "big"), name=f"g{number}", queue=queue, priority=0, least=size,
@@ -127,3 +155,32 @@ def test_a_gang_waits_runs_and_is_over():
     assert Scheduled().podgroup(one).min_member == 1
     one.set([1], DONE)
     assert (one.is_over, one.phase) == (True, "completed")
+
+
+def placed(gang, index, device, *, ports=(1,), held=1, least=1):
+    return {
+        "event": "MembersPlaced", "gang": gang, "places": [(index, "n", {"GPU": [device]})],
+        "ports": list(ports), "held": held, "least": least,
+    }  # fmt: skip
+
+
+def freed(gang, *members):
+    return {"event": "MembersFreed", "gang": gang, "members": list(members)}
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([placed("a", 0, 0), placed("b", 0, 1, ports=(2,))], ""),
+        ([placed("a", 0, 0), placed("b", 0, 0, ports=(2,))], "('n', 'GPU', 0) of ('a', 0)"),
+        ([placed("a", 0, 0), freed("a", 0), placed("b", 0, 0)], ""),
+        ([placed("a", 0, 0), placed("b", 0, 1)], "port 1 of a is given to b"),
+        ([placed("a", 0, 0), placed("a", 0, 1)], "is placed where it has a place"),
+        ([placed("a", 0, 0, held=1, least=2)], "a begins with 1 of the 2"),
+    ],
+)
+def test_the_checker_of_random_runs_sees_what_must_not_be(rows, words):
+    found = list(faults(rows))
+    assert bool(found) == bool(words)
+    assert words in " ".join(found)
+    assert left([*rows, freed("a", 0), freed("b", 0)]) == set()

@@ -1,102 +1,190 @@
-"""A long random run: a checker reads what members wrote of themselves."""
+"""Random runs in which members and whole nodes are killed; what everybody wrote down is checked."""
 
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import random
-import time
+import signal
+import sys
+
+import pytest
 
 import phalanx
 
+from . import playing
+from .checking import faults, left, merged, of_gangs
 from .conftest import PATIENCE_S, await_true, none_left
+from .playing import Notes, play
 
-GANGS = 40
+GPUS = 4
+"""Of each node."""
 
 
-@phalanx.remote(num_gpus=1, num_cpus=0, max_retries=5)
-def member(path, name, crasher, seconds):
-    """Writes down when it began and ended; now and then one crashes first."""
+@phalanx.remote(num_gpus=1, num_cpus=0, max_retries=-1)
+def member(notes, marks, name, least, seconds):
     context = phalanx.get_runtime_context()
     gang = context.gang
     fact = {
-        "gang": name,
-        "rank": gang.rank,
-        "world": gang.world_size,
-        "node": context.get_node_id(),
-        "devices": gang.devices,
-        "ports": gang.ports,
-    }
-
-    def write(what):
-        line = json.dumps({**fact, "what": what, "at": time.monotonic(), "pid": os.getpid()})
-        with open(path, "a") as file:
-            file.write(line + "\n")
-
-    write("begin")
-    time.sleep(seconds)
-    write("end")
-    if gang.rank == crasher and context.get_attempt_number() == 0:
-        os._exit(1)
+        "gang": name, "rank": gang.rank, "pid": os.getpid(), "node": context.get_node_id(),
+        "devices": gang.devices, "ports": gang.ports, "size": gang.world_size,
+    }  # fmt: skip
+    play(notes, marks, fact, least, seconds)
     return gang.rank
 
 
-def intervals(lines):
-    """(begin, end, facts) of every start of a member."""
+class Run:
+    """Gangs and jobs of two queues on a cluster that loses members and nodes."""
+
+    def __init__(self, cluster, directory, seed):
+        self.cluster = cluster
+        self.rng = random.Random(seed)
+        self.notes = Notes(directory / "notes")
+        self.notes.write(what="seed", seed=seed, pid=0)
+        self.marks = directory / "marks"
+        self.marks.mkdir()
+        self.gangs = {}
+        self.jobs = {}
+        self.sizes = {}
+        self.events = []
+
+    def draw(self):
+        size = self.rng.choice((1, 1, 2, 3, 5, 7))
+        least = size if self.rng.random() < 0.7 else self.rng.randint(1, size)
+        options = {"queue": self.rng.choice("ab"), "priority": self.rng.choice((0, 0, 0, 3))}
+        return size, least, options, self.rng.uniform(0, 0.1)
+
+    def start_gang(self, name):
+        size, least, options, seconds = self.draw()
+        gang = member.gang(size, min_members=least, ports=2, grace_s=60, **options)
+        self.gangs[name] = gang.remote(self.notes, str(self.marks), name, least, seconds)
+        self.sizes[name] = size
+
+    def start_job(self, name):
+        size, least, options, seconds = self.draw()
+        asked = (self.notes.path, self.marks, name, least, seconds)
+        job = phalanx.Job(
+            [sys.executable, "-I", playing.__file__, *asked], name=name, members=size,
+            min_members=least, num_cpus=0, num_gpus=1, max_retries=1000, grace_s=60, **options,
+        )  # fmt: skip
+        self.jobs[name] = phalanx.submit(job)
+        self.sizes[name] = size
+
+    def look(self):
+        """Read what the control store has recorded since the last time."""
+        self.events = merged(self.events, of_gangs(phalanx.cluster_events()))
+
+    def kill_member(self):
+        running = self.notes.running()
+        if running:
+            pid = self.rng.choice(sorted(running))
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                return  # it ended meanwhile
+            self.notes.write(what="killed", pid=pid)
+
+    def kill_node(self):
+        node = self.rng.choice(self.cluster.list_all_nodes()[1:])
+        self.cluster.remove_node(node, allow_graceful=False)
+        for pid, line in self.notes.running().items():
+            if line["node"] == node.node_id:
+                self.notes.write(what="killed", pid=pid)
+        self.cluster.add_node(num_cpus=1, num_gpus=GPUS)
+
+    def ends(self):
+        return sum(line["what"] == "end" for line in self.notes.read())
+
+    def await_ends(self, count):
+        await_true(lambda: self.ends() >= count or self.is_over())
+
+    def trouble(self, member_kills, node_kills):
+        """Kill, each time after some more members have ended."""
+        todo = [self.kill_member] * member_kills + [self.kill_node] * node_kills
+        self.rng.shuffle(todo)
+        for kill in todo:
+            self.await_ends(self.ends() + 2)
+            kill()
+            self.look()
+
+    def is_over(self):
+        return not self.notes.running() and none_left()
+
+    def finish(self):
+        for gang in self.gangs.values():
+            assert phalanx.get(list(gang), timeout=PATIENCE_S) == list(range(len(gang)))
+        for job in self.jobs.values():
+            assert job.wait(PATIENCE_S) == "Completed"
+        await_true(none_left)
+        self.look()
+
+
+def spans(lines):
+    """(begin, end, facts) of every start of a member; a process starts many, one at a time."""
     begun = {}
     for line in lines:
-        key = (line["gang"], line["rank"], line["pid"])
         if line["what"] == "begin":
-            begun[key] = line
-        else:
-            yield begun.pop(key)["at"], line["at"], line
-    assert not begun
+            assert line["pid"] not in begun, "a process began twice"
+            begun[line["pid"]] = line
+        elif line["pid"] in begun:
+            first = begun.pop(line["pid"])
+            yield first["at"], line["at"], first
+    assert not begun, "these never ended"
 
 
-def assert_apart(spans, what):
+def assert_apart(held, what):
     """No two of these overlap."""
-    ordered = sorted(spans)
-    for (_, end, one), (begin, _, other) in itertools.pairwise(ordered):
+    for (_, end, one), (begin, _, other) in itertools.pairwise(sorted(held)):
         assert begin >= end, f"{what}: {one} and {other} at once"
 
 
-def test_no_device_or_port_is_held_twice_and_no_gang_begins_in_part(new_cluster, tmp_path):
-    new_cluster({"num_cpus": 1, "num_gpus": 4}, {"num_cpus": 1, "num_gpus": 3})
+def check(run):
+    """Nobody shared a device or a port, and nothing began in part."""
+    found = list(spans(sorted(run.notes.read(), key=lambda line: line["at"])))
+    devices, ports = {}, {}
+    for begin, end, line in found:
+        who = f"{line['gang']}.{line['rank']}"
+        for device in line["devices"]:
+            devices.setdefault((line["node"], device), []).append((begin, end, who))
+        for port in line["ports"]:
+            ports.setdefault(port, {}).setdefault(line["gang"], []).append((begin, end))
+    for key, held in devices.items():
+        assert_apart(held, key)
+    for port, gangs in ports.items():
+        whole = [(min(s)[0], max(end for _, end in s), gang) for gang, s in gangs.items()]
+        assert_apart(whole, port)
+    for name, size in run.sizes.items():
+        ranks = {line["rank"] for _, _, line in found if line["gang"] == name}
+        assert ranks == set(range(size)), name
+    assert list(faults(run.events)) == []
+    assert left(run.events) == set()
+    assert sum(row["event"] == "MembersPlaced" for row in run.events) >= len(run.sizes)
+
+
+def play_out(new_cluster, directory, seed, *, gangs, jobs, member_kills, node_kills):
+    cluster = new_cluster(
+        {"num_cpus": 1, "num_gpus": 2},
+        *[{"num_cpus": 1, "num_gpus": GPUS}] * 3,
+        limits={"reconnect_s": 0.3},
+    )
     phalanx.create_queue("a", weight=2)
     phalanx.create_queue("b")
-    rng = random.Random(7)
-    path = str(tmp_path / "log")
-    gangs, sizes = [], {}
-    for number in range(GANGS):
-        size = rng.choice((1, 1, 2, 3, 5, 7))
-        sizes[f"g{number}"] = size
-        chosen = member.gang(
-            size, queue=rng.choice("ab"), priority=rng.choice((0, 0, 0, 3)), ports=2, grace_s=0.5
-        )
-        crasher = rng.choice((-1, -1, 0))
-        gangs.append(chosen.remote(path, f"g{number}", crasher, rng.uniform(0, 0.05)))
-    for gang in gangs:
-        assert phalanx.get(list(gang), timeout=PATIENCE_S) == list(range(len(gang)))
-    await_true(none_left)
-    lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
-    ended = {(line["pid"], line["gang"], line["rank"]) for line in lines if line["what"] == "end"}
-    # A member that was preempted or whose gang lost another wrote no end: it is told by SIGTERM.
-    whole = [x for x in lines if (x["pid"], x["gang"], x["rank"]) in ended]
-    spans = list(intervals(whole))
-    by_device, by_port = {}, {}
-    for begin, end, line in spans:
-        for device in line["devices"]:
-            by_device.setdefault((line["node"], device), []).append((begin, end, line["gang"]))
-    for key, held in by_device.items():
-        assert_apart([(b, e, f"{g}") for b, e, g in held], key)
-    for begin, end, line in spans:
-        for port in line["ports"]:
-            by_port.setdefault(port, {}).setdefault(line["gang"], []).append((begin, end))
-    for port, held in by_port.items():
-        of_gangs = [(min(s)[0], max(e for _, e in s), gang) for gang, s in held.items()]
-        assert_apart(of_gangs, port)
-    for name, size in sizes.items():
-        of_gang = [line for line in lines if line["gang"] == name]
-        assert {line["rank"] for line in of_gang} == set(range(size))
-        assert {line["world"] for line in of_gang} == {size}
+    run = Run(cluster, directory, seed)
+    for number in range(max(gangs, jobs)):
+        if number < gangs:
+            run.start_gang(f"g{number}")
+        if number < jobs:
+            run.start_job(f"j{number}")
+    run.trouble(member_kills, node_kills)
+    run.finish()
+    check(run)
+
+
+def test_members_and_nodes_are_killed_and_nothing_is_shared_or_begun_in_part(new_cluster, tmp_path):
+    play_out(new_cluster, tmp_path, 7, gangs=24, jobs=8, member_kills=4, node_kills=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_a_long_run_in_which_members_and_nodes_are_killed(new_cluster, tmp_path, seed):
+    play_out(new_cluster, tmp_path, seed, gangs=200, jobs=60, member_kills=30, node_kills=20)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from phalanx.policies.averages import Average
 from phalanx.policies.fair_dispatch import QueuedClass, class_cap, dispatch, hold_s
 from phalanx.policies.memory_pressure import (
     WorkerMemory,
@@ -18,7 +19,7 @@ from phalanx.policies.memory_pressure import (
 from phalanx.policies.seeded import Seeded
 from phalanx.policies.soft_demand import SoftDemand, least_broken
 from phalanx.policies.strategy import Asking
-from phalanx.policies.waiting_time import Average, Backlog, LeastWaiting
+from phalanx.policies.waiting_time import Backlog, LeastWaiting
 from phalanx.resources.sets import EMPTY
 from phalanx.scheduling.spill_over import spill_over
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from phalanx.bench.redis_server import RedisServer
+from phalanx.engines.ray.scheduler.kv_shard import KvShard
 from phalanx.storage.memory import MemoryDisk, MemoryShard
 from phalanx.storage.opening import open_storage
 from phalanx.storage.storage import Storage
@@ -20,8 +21,33 @@ from phalanx.storage.storage import Storage
 BY_KEY = {"lineage": 4, "objects": 4}
 FAST = "/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp"
 """Only processes are killed here, so memory keeps what a disk would; and its path is short."""
-KINDS = ("memory", "sqlite", "redis", "three sqlite shards", "two redis shards")
-DURABLE_KINDS = KINDS[1:]
+KINDS = ("memory", "sqlite", "redis", "three sqlite shards", "two redis shards", "key-values")
+DURABLE_KINDS = KINDS[1:-1]
+
+
+class KeyValues:
+    """As Ray's internal store: single values, and create-if-absent."""
+
+    def __init__(self) -> None:
+        self.rows: dict[bytes, bytes] = {}
+
+    def put_new(self, key: bytes, value: bytes) -> bool:
+        if key in self.rows:
+            return False
+        self.rows[key] = value
+        return True
+
+    def put(self, key: bytes, value: bytes) -> None:
+        self.rows[key] = value
+
+    def get(self, key: bytes) -> bytes | None:
+        return self.rows.get(key)
+
+    def keys(self, prefix: bytes) -> list[bytes]:
+        return [key for key in self.rows if key.startswith(prefix)]
+
+    def delete(self, key: bytes) -> None:
+        self.rows.pop(key, None)
 
 
 class Place:
@@ -31,11 +57,14 @@ class Place:
         self.addresses = list(addresses)
         self.locks = locks
         self._disk = MemoryDisk()
+        self.values = KeyValues()
         self._opened: list[Storage] = []
 
     def open(self) -> Storage:
         if self.addresses == ["memory"]:
             storage = Storage([MemoryShard(self._disk)], by_key=BY_KEY)
+        elif self.addresses == ["key-values"]:
+            storage = Storage([KvShard(self.values)], by_key=BY_KEY)
         else:
             storage = open_storage(self.addresses, by_key=BY_KEY)
         self._opened.append(storage)
@@ -93,7 +122,7 @@ def make_place(
             names = ["".join(c if c.isalnum() else "." for c in name)[-100:] for name in unique]
             place = Place([f"{url}&name={name}" for name in names])
         else:
-            place = Place(["memory"])
+            place = Place([kind])
         places.append(place)
         return place
 

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 
 from phalanx.engines.declared_topology import read_topology
-from phalanx.engines.detection import detect, shared_memory_bytes
 
 
 class NodeAmounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +36,9 @@ def node_amounts(
 
     `is_first`: the node that comes with the head. Raises ValueError for a topology that is none.
     """
+    # psutil and pynvml: only who starts a node needs them.
+    from phalanx.engines.detection import detect, shared_memory_bytes
+
     if topology:
         read_topology(topology)
     machine = detect()

@@ -29,9 +29,10 @@ def available_resources() -> dict[str, float]:
 def cluster_events() -> list[dict[str, Any]]:
     """What passed between nodes lately: a dict an event, oldest first by its time `at`.
 
-    `event` names the type, one of `phalanx.observe.cluster_events`, which says what its fields
-    mean. What stays on one node leaves no event. Tasks of this program that ran on other nodes
-    are among them as `Executed`, at the time when they ended.
+    `event` names the type, one of `phalanx.observe.cluster_events` and `gang_events`, which say
+    what its fields mean. What stays on one node leaves no event, but for the members of gangs.
+    Tasks of this program that ran on other nodes are among them as `Executed`, at the time when
+    they ended.
     """
     rows = running_engine().cluster_events()
     rows.sort(key=lambda row: float(row["at"]))

@@ -54,6 +54,7 @@ HOOKS: dict[str, Hook] = {
         ("job_order", "(Job) -> key", "jobOrder", Rule.KEY),
         ("queue_order", "(queue, queue) -> int", "queueOrder", Rule.COMPARE),
         ("victim_queue_order", "(queue, queue, for_queue) -> int", None, Rule.COMPARE),
+        ("victim_order", "(Job) -> key", None, Rule.KEY),
         ("task_order", "(task) -> key", "taskOrder", Rule.KEY),
         ("subjob_order", "(SubJob) -> key", "subJobOrder", Rule.KEY),
         ("job_ready", "(Job) -> bool", "jobReady", Rule.ALL),

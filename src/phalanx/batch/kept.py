@@ -137,7 +137,8 @@ class KeptCluster(Cluster):
             job.held -= self.klass[t].request
 
     def amend(self, uid: str, **told: Any) -> None:
-        """Change what a podgroup tells of itself: `run_time_s`, `started`, `ran_s`, `turn`."""
+        """Change what a podgroup tells of itself: `run_time_s`, `started`, `ran_s`, `turn`,
+        `promised`."""
         job = self.jobs[self.job_index[uid]]
         job.spec = msgspec.structs.replace(job.spec, **told)
 

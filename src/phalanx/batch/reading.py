@@ -281,7 +281,7 @@ def _podgroup(at: Place) -> s.PodGroupSpec:
         "name", "namespace", "queue", "minMember", "minTaskMember", "minResources", "priority",
         "priority_class", "phase", "annotations", "network_topology", "allocated_hypernode",
         "subgroup_policies", "created", "user", "group", "run_time_s", "started", "ran_s",
-        "turn",
+        "turn", "promised",
     )  # fmt: skip
     minimums = at.get("minTaskMember").members()
     return s.PodGroupSpec(
@@ -305,6 +305,7 @@ def _podgroup(at: Place) -> s.PodGroupSpec:
         started=_maybe_number(at, "started"),
         ran_s=at.get("ran_s").number(0.0),
         turn=at.get("turn").whole() if at.has("turn") else None,
+        promised=at.get("promised").flag(False),
     )
 
 

@@ -203,13 +203,13 @@ class Session:
         return known if known >= 0 else None
 
     def sort_victims(self, victims: Sequence[int], preemptor: int) -> list[int]:
-        """Victims, the first to go first: strangers, then by queue, then the least deserving job
-        and task last in their own order."""
+        """Victims, the first to go first: strangers, then as plugins say, then by queue, then the
+        least deserving job and task last in their own order."""
         cluster = self.cluster
         rank = {t: i for i, t in enumerate(self.sort_tasks(victims))}
-        keys = {
-            i: self.job_key(cluster.jobs[i]) for i in {cluster.job_of[t] for t in victims} if i >= 0
-        }
+        jobs = [cluster.jobs[i] for i in {cluster.job_of[t] for t in victims} if i >= 0]
+        keys = {job.index: self.job_key(job) for job in jobs}
+        said = {job.index: self.voices.key("victim_order", job) for job in jobs}
         mine = cluster.job_of[preemptor]
         for_queue = cluster.jobs[mine].queue if mine >= 0 else -1
 
@@ -219,6 +219,8 @@ class Session:
                 return rank[b] - rank[a]
             if ja < 0 or jb < 0:
                 return -1 if ja < 0 else 1
+            if said[ja] != said[jb]:
+                return -1 if said[ja] < said[jb] else 1
             qa, qb = cluster.jobs[ja].queue, cluster.jobs[jb].queue
             if qa != qb and for_queue >= 0:
                 return self.voices.compare(

@@ -233,6 +233,8 @@ class PodGroupSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How long it ran before `started`, if it was stopped since it was submitted."""
     turn: int | None = None
     """Its place in an order that somebody keeps from cycle to cycle (see plugins.tiresias)."""
+    promised: bool = False
+    """Evictions made room for it: when it is first in its queue, that has its turn first."""
 
     @property
     def uid(self) -> str:

@@ -18,7 +18,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from phalanx.node.leases import Demand, Lease, LeaseMachine
+from phalanx.node.demands import Demand
+from phalanx.node.leases import Lease, LeaseMachine
 from phalanx.node.options import SpillOptions
 from phalanx.node.spilling import Spilling
 from phalanx.node.workers import WorkerPool, WorkerRecord
@@ -112,7 +113,7 @@ class _Node:
             total={"CPU": self.cpus},
             available=self.machine.resources.available(),
             labels={},
-            queue_length=sum(d.count for d in self.machine.demands()),
+            queue_length=sum(d.count for d in self.machine.waiting.all()),
             run_s=self.machine.run_s.value,
         )
 
@@ -150,7 +151,9 @@ class _Node:
         self.world.asked += count
         other.settle()
 
-    def withdraw(self, node_id: str, owner: bytes, scheduling_class: int) -> None:
+    def withdraw(
+        self, node_id: str, owner: bytes, scheduling_class: int, is_over: bool = False
+    ) -> None:
         """It asks no more."""
         self.world.nodes[node_id].want_here(self.id, self.world.kinds[scheduling_class], 0, 0)
 
@@ -164,7 +167,7 @@ class _Node:
         number = lease.demand.scheduling_class
         if owner is not self:
             owner.spilling.granted(self.id, lease.demand.owner, number)
-            owner.machine.granted_elsewhere(lease.demand.owner, number)
+            owner.machine.waiting.granted_elsewhere(lease.demand.owner, number)
         owner.known[number] = owner.known.get(number, 0) + 1
         self.world.begin(self, owner, lease)
 
@@ -256,7 +259,7 @@ class _World:
     def _plan(self, node: _Node) -> None:
         node.cluster.put(node.row())
         start = self._clock()
-        node.spilling.plan(node.machine.demands())
+        node.spilling.plan(node.machine.waiting.all())
         self._plan_s += self._clock() - start
         self._plans += 1
         node.machine.dispatch(self.now)

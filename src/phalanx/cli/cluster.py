@@ -18,7 +18,8 @@ _EVERY_S = 2.0
 _CLEAR = "\x1b[H\x1b[2J"
 
 Address = Annotated[
-    str | None, typer.Option(help="HOST:PORT of the head (PHALANX_ADDRESS, or the one here).")
+    str | None,
+    typer.Option(help="HOST:PORT of the head, or ray:auto (PHALANX_ADDRESS, or the one here)."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 Node = Annotated[str, typer.Argument(help="Its id, or how that begins.")]

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from phalanx.cli import jobs, queues
+from phalanx.cli import families, jobs, queues
 from phalanx.cli.cluster import drain, nodes, set_resource, status
 from phalanx.cli.simulate import simulate
 from phalanx.cli.start import start, stop
@@ -135,6 +135,8 @@ app.command()(jobs.suspend)
 app.command()(jobs.resume)
 app.command()(jobs.delete)
 app.command()(jobs.snapshot)
+app.command()(families.flows)
+app.command()(families.crons)
 app.add_typer(queues.app)
 app.command()(simulate)
 app.command()(validate)

@@ -15,6 +15,8 @@ _QUEUES = (
     "NAME", "PARENT", "WEIGHT", "STATE", "PENDING", "RUNNING", "MEMBERS", "GUARANTEE", "DESERVED",
     "CAPABILITY",
 )  # fmt: skip
+_FLOWS = ("NAME", "STATE", "AGE", "STEPS", "REASON")
+_CRONS = ("NAME", "SCHEDULE", "STATE", "ACTIVE", "LAST SCHEDULED", "LAST SUCCESS")
 
 
 def jobs_text(rows: list[dict[str, Any]]) -> str:
@@ -85,6 +87,41 @@ def queues_text(rows: list[dict[str, Any]]) -> str:
         for row in rows
     ]
     return table(_QUEUES, lines)
+
+
+def flows_text(rows: list[dict[str, Any]], now: float) -> str:
+    """A row a flow. `now`: the time of day in seconds."""
+    if not rows:
+        return "No flows."
+    lines = [
+        [
+            _full_name(row),
+            row["state"],
+            age(now - row["submitted"]),
+            " ".join(f"{name}:{state or '-'}" for name, state in row["steps"].items()),
+            row["reason"],
+        ]
+        for row in rows
+    ]
+    return table(_FLOWS, lines)
+
+
+def crons_text(rows: list[dict[str, Any]]) -> str:
+    """A row a cron job."""
+    if not rows:
+        return "No cron jobs."
+    lines = [
+        [
+            _full_name(row),
+            row["schedule"],
+            row["state"],
+            " ".join(row["active"]) or "-",
+            _at(row["last_scheduled"]),
+            _at(row["last_success"]),
+        ]
+        for row in rows
+    ]
+    return table(_CRONS, lines)
 
 
 def age(seconds: float) -> str:

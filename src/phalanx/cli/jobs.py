@@ -19,9 +19,12 @@ _FOLLOW_S = 0.1
 _CLEAR = "\x1b[H\x1b[2J"
 TIMED_OUT = 124
 SETTLED = ("Completed", "Failed", "Terminated", "Aborted")
+FLOW_SETTLED = ("Succeed", "Failed", "Terminating", "Deleted")
+WELL = ("Completed", "Succeed")
 
 Address = Annotated[
-    str | None, typer.Option(help="HOST:PORT of the head (PHALANX_ADDRESS, or the one here).")
+    str | None,
+    typer.Option(help="HOST:PORT of the head, or ray:auto (PHALANX_ADDRESS, or the one here)."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 Name = Annotated[str, typer.Argument(help="The job's name, or namespace/name.")]
@@ -48,7 +51,8 @@ def submit(
 ) -> None:
     """Submit manifests: jobs, queues, flows, cron jobs, templates and priority classes.
 
-    Exit 1 when one is wrong or refused, 5 when the cluster could never hold it.
+    --wait waits for jobs and flows: a cron job is never over. Exit 1 when one is wrong or refused,
+    5 when the cluster could never hold it.
     """
     from phalanx.api.jobs import manifest_objects
     from phalanx.manifests.findings import ManifestError
@@ -71,16 +75,26 @@ def submit(
     else:
         for one in done:
             typer.echo(f"{one['kind']} {one['name']} {one['done']}")
-    jobs_made = [f"{one['namespace']}/{one['name']}" for one in done if one["kind"] == "Job"]
-    states = [_await(address, name) for name in jobs_made] if wait else []
-    if any(state != "Completed" for state in states):
+    states = (
+        [_await(address, one) for one in done if one["kind"] in ("Job", "JobFlow")] if wait else []
+    )
+    if any(state not in WELL for state in states):
         raise typer.Exit(FAILED)
 
 
-def _await(address: str | None, name: str) -> str:
-    while (state := str(asker(address)("job", name=name)["state"])) not in SETTLED:
+def _await(address: str | None, one: dict[str, str]) -> str:
+    """Wait for a job or flow that was submitted; the state that it ends in."""
+    asks = asker(address)
+    name = (one["namespace"], one["name"])
+    while True:
+        if one["kind"] == "Job":
+            state, settled = str(asks("job", name="/".join(name))["state"]), SETTLED
+        else:
+            flows = {(row["namespace"], row["name"]): str(row["state"]) for row in asks("flows")}
+            state, settled = flows.get(name, "Deleted"), FLOW_SETTLED
+        if state in settled:
+            return state
         time.sleep(_FOLLOW_S)
-    return state
 
 
 def run(

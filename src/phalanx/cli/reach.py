@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NoReturn
 
 import typer
@@ -16,6 +18,8 @@ NEVER_FITS = 5
 _CODES = {"JobNotFoundError": NOT_FOUND, "GangInfeasibleError": NEVER_FITS}
 
 ANSWER_S = 10.0
+RAY = "ray:"
+"""Addresses of Ray clusters begin so."""
 
 
 def fail(text: str, code: int = FAILED) -> NoReturn:
@@ -27,27 +31,52 @@ def fail(text: str, code: int = FAILED) -> NoReturn:
 def ask(address: str | None, method: str, **args: Any) -> Any:
     """The answer of a cluster's head, through whichever daemon of it runs on this machine.
 
-    `address` None takes PHALANX_ADDRESS, else the only cluster that runs here. Ends the command
-    when there is none.
+    `address` None takes PHALANX_ADDRESS, else the only cluster that runs here; one that begins
+    with `ray:` is a Ray cluster's. Ends the command when there is none.
     """
+    named = address or os.environ.get("PHALANX_ADDRESS") or ""
+    if named.startswith(RAY):
+        return _answered(lambda: _ask_ray(named, method, args))
     from phalanx.engines.embedded.visitor import ask_daemon
-    from phalanx.errors import PhalanxError
 
     troubles = []
     for session, daemon in _daemons(address):
         try:
-            return ask_daemon(session, daemon, method, timeout_s=ANSWER_S, **args)
+            return _answered(
+                partial(ask_daemon, session, daemon, method, timeout_s=ANSWER_S, **args)
+            )
         except ConnectionError as error:
             troubles.append(str(error))
-        except TimeoutError as error:
-            fail(f"The head gives no answer: {error}.")  # nor would it through another daemon
-        except PhalanxError as error:
-            fail(str(error), _CODES.get(type(error).__name__, FAILED))
-        except ValueError as error:
-            fail(str(error), NOT_FOUND if "does not exist" in str(error) else USAGE)
-        except TypeError as error:
-            fail(str(error))
     fail(f"The head gives no answer: {'; '.join(troubles)}.")
+
+
+def _answered(question: Callable[[], Any]) -> Any:
+    """The answer; ends the command when it is an error, but for a ConnectionError."""
+    from phalanx.errors import PhalanxError
+
+    try:
+        return question()
+    except TimeoutError as error:
+        fail(f"The head gives no answer: {error}.")  # nor would it through another daemon
+    except PhalanxError as error:
+        fail(str(error), _CODES.get(type(error).__name__, FAILED))
+    except ValueError as error:
+        fail(str(error), NOT_FOUND if "does not exist" in str(error) else USAGE)
+    except TypeError as error:
+        fail(str(error))
+
+
+def _ask_ray(address: str, method: str, args: dict[str, Any]) -> Any:
+    try:
+        from phalanx.engines.ray.scheduler.visitor import ask_cluster
+    except ModuleNotFoundError as error:
+        if error.name != "ray":
+            raise
+        fail(f"{address} is a Ray cluster, for which ray is needed: pip install 'phalanx[ray]'.")
+    try:
+        return ask_cluster(address, method, ANSWER_S, **args)
+    except ConnectionError as error:
+        fail(str(error))
 
 
 def _daemons(address: str | None) -> list[tuple[Any, Any]]:

@@ -58,6 +58,11 @@ class GiveBacks:
         asked[node] = _Asked(attempt=attempt, indexes=indexes, resend_at=until, ending=ending)
         self._send(node, group, attempt, list(indexes), ending)
 
+    def awaited(self, node: str, group: bytes, attempt: int) -> list[int]:
+        """The bundles that are free when the node answers this attempt; none if it is late."""
+        asked = self._asked.get(group, {}).get(node)
+        return list(asked.indexes) if asked is not None and asked.attempt == attempt else []
+
     def done(self, node: str, group: bytes, attempt: int) -> bool:
         """The node has. Whether nothing of the group is to be given back any more."""
         asked = self._asked.get(group, {})

@@ -69,7 +69,7 @@ class GroupTable:
         self._unsettled: dict[bytes, Group] = {}
         """Those whose bundles do not all have nodes that keep them."""
         self._removed: deque[bytes] = deque()
-        self._give_backs = GiveBacks(effects.give_back)
+        self.give_backs = GiveBacks(effects.give_back)
         self._hopeless: dict[BundleRequest, BundleRejection] = {}
         """What found no room since resources came free the last time."""
         self._order = 0
@@ -123,8 +123,8 @@ class GroupTable:
             del self._groups[self._removed.popleft()]
         self._move(group, REMOVED)
         for node, indexes in held.items():
-            self._give_backs.ask(node, group_id, group.attempt_number, indexes, now)
-        if not held and group_id not in self._give_backs:
+            self.give_backs.ask(node, group_id, group.attempt_number, indexes, now)
+        if not held and group_id not in self.give_backs:
             self._effects.freed(group_id)
         return group
 
@@ -153,7 +153,7 @@ class GroupTable:
                 held.setdefault(group.nodes[index], []).append(index)
                 group.put(index, "")
         for node, given in held.items():
-            self._give_backs.ask(node, group_id, group.attempt_number, given, now, ending)
+            self.give_backs.ask(node, group_id, group.attempt_number, given, now, ending)
         self._effects.changed(group)
 
     def creator_gone(self, creator: bytes, now: float) -> None:
@@ -242,7 +242,7 @@ class GroupTable:
 
     def returned(self, node_id: str, group_id: bytes, number: int) -> None:
         """What the node was told to give back with that attempt is free."""
-        if self._give_backs.done(node_id, group_id, number):
+        if self.give_backs.done(node_id, group_id, number):
             self._tell_freed(group_id)
 
     def resources_changed(self, now: float) -> None:
@@ -252,7 +252,7 @@ class GroupTable:
 
     def node_gone(self, node_id: str, now: float) -> None:
         """A node is dead, and gone from the view: bundles that were there are placed anew."""
-        for group_id in self._give_backs.node_gone(node_id):
+        for group_id in self.give_backs.node_gone(node_id):
             self._tell_freed(group_id)
         for group in list(self._groups.values()):
             if group.state != REMOVED:
@@ -286,7 +286,7 @@ class GroupTable:
             if group is not None:
                 group.attempt_number = max(group.attempt_number, number)
         for (group_id, number), indexes in unknown.items():
-            self._give_backs.ask(node_id, group_id, number, indexes, now)
+            self.give_backs.ask(node_id, group_id, number, indexes, now)
         for group in list(self._groups.values()):
             if group.state != REMOVED:
                 on_it = [i for i in group.indexes_on(node_id) if i not in group.unconfirmed]
@@ -301,7 +301,7 @@ class GroupTable:
             if group.attempt is not None and now >= group.attempt.resend_at:
                 group.attempt.resend_at = now + RESEND_S
                 self._send(group, group.attempt)
-        self._give_backs.tick(now)
+        self.give_backs.tick(now)
         if any(g.attempt is None and now >= g.retry_at for g in self._unsettled.values()):
             self._hopeless.clear()
             self._try_all(now, at_once=False)
@@ -420,7 +420,7 @@ class GroupTable:
         for node in attempt.asked:
             if node != but:
                 indexes = list(attempt.bundles[node])
-                self._give_backs.ask(node, group.group, attempt.number, indexes, now)
+                self.give_backs.ask(node, group.group, attempt.number, indexes, now)
         if group.is_pinned:
             self._unsettled.pop(group.group, None)
             self._effects.refused(group)

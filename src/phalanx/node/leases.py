@@ -14,12 +14,14 @@ import msgspec
 
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.bundles import BundlePool
+from phalanx.node.demands import Demand, Demands
 from phalanx.node.group_places import GroupPlaces
 from phalanx.node.queue_shares import QueueShares
 from phalanx.node.surroundings import Effects, Elsewhere, Nobody
 from phalanx.node.workers import WorkerPool, WorkerRecord
+from phalanx.policies.averages import Average
 from phalanx.policies.labels import condition
-from phalanx.policies.waiting_time import Average
+from phalanx.protocol.messages import OVER
 from phalanx.resources.instances import Allocation, NodeResources
 from phalanx.resources.sets import ResourceSet
 
@@ -29,36 +31,6 @@ LONGEST_HOLD_S = 0.5
 never ends may be all that its share is used for."""
 UNAVAILABLE_AFTER_S = 1.0
 """What fails on a busy node is not failed before idle leases had time to come back."""
-
-
-class Demand(msgspec.Struct, kw_only=True, eq=False):
-    """A class of one owner's tasks, or one actor, that would use `count` workers."""
-
-    owner: bytes
-    scheduling_class: int
-    place: ResourceSet
-    """What must be free to start."""
-    hold: ResourceSet
-    """What is held while running."""
-    count: int
-    order: int
-    job: bytes = b""
-    environment: bytes = b""
-    priority: int = 0
-    queue: str = ""
-    group: tuple[bytes, int] | None = None
-    """(placement group, bundle index or -1)."""
-    actor: bytes = b""
-    strategy: Mapping[str, Any] = {}
-    since: float = 0.0
-    """When it began to wait."""
-    warned: bool = False
-    here: int = -1
-    """How many of `count` this node may place itself; -1: as many as it can."""
-    is_forwarded: bool = False
-    """Whether another node was asked for it."""
-    can_run_here: bool = True
-    """Whether this node, empty, could run it."""
 
 
 class Lease(msgspec.Struct, kw_only=True, eq=False):
@@ -107,15 +79,12 @@ class LeaseMachine:
         self.labels = dict(labels)
         self._effects = effects
         self._node_id = node_id
-        self._demands: dict[tuple[bytes, int, bytes], Demand] = {}
+        self.waiting = Demands()
         self.leases: dict[int, Lease] = {}
         self._held: dict[tuple[bytes, int], int] = {}
-        self._made: dict[tuple[bytes, int], int] = {}
-        """Grants so far to each owner's class."""
         self.shares = QueueShares()
         self._starts_held_until = 0.0
         self._count = 0
-        self._order = 0
         self._is_dispatching = False
         self._is_stale = False
         self.run_s = Average()
@@ -126,49 +95,36 @@ class LeaseMachine:
     # ---- demands -----------------------------------------------------------------------------
 
     def want(self, now: float, seen: int = 0, **fields: Any) -> Demand | None:
-        """Set how many more workers a class would use; 0 withdraws the demand.
+        """Set how many more workers a class would use; 0 withdraws the demand, OVER its class.
 
         `seen`: how many grants its owner knew of; those on their way count against it.
         """
-        key = (fields["owner"], fields["scheduling_class"], fields.get("actor", b""))
-        demand = self._demands.get(key)
-        if not key[2]:
-            fields["count"] -= max(self._made.get(key[:2], 0) - seen, 0)
-        if fields["count"] <= 0:
-            self._demands.pop(key, None)
+        if fields["count"] == OVER:
+            self.waiting.class_over(fields["owner"], fields["scheduling_class"])
+            self._elsewhere.class_over(fields["owner"], fields["scheduling_class"])
             return None
+        starting = self._starting_for(fields["actor"]) if "actor" in fields else None
+        if starting is not None:
+            starting.is_withdrawn = False  # its worker starts already: that one will do
+            return None
+        demand = self.waiting.want(now, seen, **fields)
         if demand is None:
-            self._order += 1
-            demand = Demand(order=self._order, since=now, **fields)
-            self._demands[key] = demand
-        else:
-            demand.count = fields["count"]
+            return None
         self.dispatch(now)
         return demand if demand.count else None
 
-    def granted_elsewhere(self, owner: bytes, scheduling_class: int) -> None:
-        """Another node has met one worker of a demand: it is not to be met here as well."""
-        made = (owner, scheduling_class)
-        self._made[made] = self._made.get(made, 0) + 1
-        demand = self._demands.get((*made, b""))
-        if demand is not None:
-            demand.count -= 1
-            if demand.count <= 0:
-                self._remove(demand)
-
-    @property
-    def has_demands(self) -> bool:
-        """Whether anything waits."""
-        return bool(self._demands)
-
     def withdraw_actor(self, actor: bytes) -> None:
         """The actor is not to be placed any more."""
-        for key in [k for k in self._demands if k[2] == actor]:
-            del self._demands[key]
+        self.waiting.withdraw_actor(actor)
+        starting = self._starting_for(actor)
+        if starting is not None:
+            starting.is_withdrawn = True
 
-    def demands(self) -> list[Demand]:
-        """Everything that waits."""
-        return list(self._demands.values())
+    def _starting_for(self, actor: bytes) -> Demand | None:
+        """The demand of an actor whose worker is about to start."""
+        leases = self.leases.values()
+        demands = (x.demand for x in leases if x.demand.actor == actor and not x.is_granted)
+        return next(demands, None)
 
     def hold_starts(self, now: float, until: float) -> bool:
         """No process could be started: do not try again before `until`. Whether that is news."""
@@ -198,7 +154,7 @@ class LeaseMachine:
                     demand.warned = True
                     self._effects.refused(demand, reason, error)
                 if error:
-                    self._remove(demand)
+                    self.waiting.remove(demand)
                 continue
             demand.warned = False
             if not demand.can_run_here:
@@ -207,12 +163,12 @@ class LeaseMachine:
                 demand.count -= 1
                 demand.here -= demand.here > 0
             if demand.count <= 0:
-                self._remove(demand)
+                self.waiting.remove(demand)
             elif demand.here != 0:
                 self._make_due(demand, now)
 
     def _in_order(self) -> list[Demand]:
-        held, demands = self._held, self._demands.values()
+        held, demands = self._held, self.waiting.all()
         shares = dict.fromkeys((d.queue for d in demands), 0.0)
         if len(shares) > 1:
             total = self.resources.total_units()
@@ -222,13 +178,10 @@ class LeaseMachine:
             key=lambda d: (
                 -d.priority,
                 shares[d.queue],
-                held.get((d.owner, d.scheduling_class), 0),
+                held.get(d.key, 0),
                 d.order,
             ),
         )
-
-    def _remove(self, demand: Demand) -> None:
-        self._demands.pop((demand.owner, demand.scheduling_class, demand.actor), None)
 
     def _refusal(self, demand: Demand) -> tuple[str, str] | None:
         """(reason, class of error or "" when the demand may wait), or None when it can be met."""
@@ -302,9 +255,8 @@ class LeaseMachine:
                 since=now,
             )
             self.leases[lease.number] = lease
-            key = (demand.owner, demand.scheduling_class)
-            self._held[key] = self._held.get(key, 0) + 1
-            self._made[key] = self._made.get(key, 0) + 1
+            self._held[demand.key] = self._held.get(demand.key, 0) + 1
+            self.waiting.made(demand)
             if demand.group is None:
                 self.shares.take(demand.queue, demand.hold)
             worker.lease = lease.number
@@ -317,17 +269,15 @@ class LeaseMachine:
         return False
 
     def _make_due(self, demand: Demand, now: float) -> None:
-        mine = (demand.owner, demand.scheduling_class)
-        held = self._held.get(mine, 0)
+        held = self._held.get(demand.key, 0)
         best: tuple[tuple[int, int, int], Lease] | None = None
         for lease in self.leases.values():
             victim = lease.demand
-            key = (victim.owner, victim.scheduling_class)
-            if lease.is_due or victim.actor or key == mine or not lease.is_granted:
+            if lease.is_due or victim.actor or victim.key == demand.key or not lease.is_granted:
                 continue
             if lease.is_blocked or now - lease.since < LEAST_HOLD_S:
                 continue
-            share = self._held.get(key, 0)
+            share = self._held.get(victim.key, 0)
             is_long = now - lease.since > LONGEST_HOLD_S
             fairer = share > held + 1 or held == 0 or is_long
             if victim.priority > demand.priority:
@@ -405,7 +355,7 @@ class LeaseMachine:
         del self.leases[lease.number]
         if lease.is_granted and not lease.demand.actor:
             self.run_s = self.run_s.with_sample(max(now - lease.since, 0))
-        key = (lease.demand.owner, lease.demand.scheduling_class)
+        key = lease.demand.key
         self._held[key] -= 1
         if not self._held[key]:
             del self._held[key]
@@ -443,21 +393,13 @@ class LeaseMachine:
         if lease is not None:
             self._end(lease, now)
             if not lease.is_granted:
-                # It died before anybody could use it: the demand stands again.
-                made = (lease.demand.owner, lease.demand.scheduling_class)
-                if made in self._made:  # else its owner has gone, and with it the demand
-                    self._made[made] -= 1
-                    key = (*made, lease.demand.actor)
-                    self._demands.setdefault(key, lease.demand).count += 1
+                self.waiting.stand_again(lease.demand)
         self.dispatch(now)
         return lease
 
     def owner_gone(self, owner: bytes, now: float) -> list[Lease]:
         """An owner's process ended: its demands go, and the leases whose workers must end."""
-        for key in [k for k in self._demands if k[0] == owner]:
-            del self._demands[key]
-        for made in [k for k in self._made if k[0] == owner]:
-            del self._made[made]
+        self.waiting.owner_gone(owner)
         mine = [x for x in self.leases.values() if x.demand.owner == owner and not x.demand.actor]
         for lease in mine:
             lease.worker.is_leaving = True  # it serves nobody else while its end is on its way
@@ -482,7 +424,7 @@ class LeaseMachine:
         """End workers that idle for long; look again at what waits."""
         for worker in self.workers.surplus(now):
             self._effects.stop_worker(worker, "idle", False)
-        if self._demands:
+        if self.waiting:
             self.dispatch(now)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
-from phalanx.node.leases import Demand
+from phalanx.node.demands import Demand, DemandKey
 from phalanx.node.options import SpillOptions
 from phalanx.policies.affinity import NodeAffinity
 from phalanx.policies.entry import pick_node
@@ -23,7 +23,7 @@ from phalanx.policies.outcome import Placed
 from phalanx.policies.request_class import Request
 from phalanx.policies.strategy import Asking, Strategy
 from phalanx.resources.ports import RandomSource
-from phalanx.scheduling.cluster_nodes import ClusterNodes
+from phalanx.scheduling.cluster_nodes import ClusterNodes, NodeRow
 from phalanx.scheduling.terms import terms_of
 
 MOST_PICKS = 512
@@ -31,8 +31,6 @@ MOST_PICKS = 512
 
 MOST_BLIND = 8
 """Nodes asked for one demand while nothing is heard of what they have free."""
-
-DemandKey = tuple[bytes, int]
 
 
 class Asks(Protocol):
@@ -42,8 +40,10 @@ class Asks(Protocol):
         """Tell a node how many workers this demand would use there, `seen` of which it gave."""
         ...
 
-    def withdraw(self, node_id: str, owner: bytes, scheduling_class: int) -> None:
-        """Tell a node that this demand is met or gone."""
+    def withdraw(
+        self, node_id: str, owner: bytes, scheduling_class: int, is_over: bool = False
+    ) -> None:
+        """Tell a node that this demand is met or gone; `is_over`: and its class with it."""
         ...
 
 
@@ -78,6 +78,10 @@ class Spilling:
         self._seen: dict[tuple[str, DemandKey], int] = {}
 
     # ---- what is known of the others ---------------------------------------------------------
+
+    def put(self, row: NodeRow) -> None:
+        """A node, this one or another, is as this row says."""
+        self._cluster.put(row)
 
     def remove(self, node_id: str) -> None:
         """A node is gone."""
@@ -135,7 +139,7 @@ class Spilling:
         for demand in demands:
             if demand.actor or not self._is_mine(demand.owner):
                 continue
-            key = (demand.owner, demand.scheduling_class)
+            key = demand.key
             if demand.group is not None:
                 nodes = self._nodes_of(demand.group)
                 wanted[key] = (demand, dict.fromkeys(nodes, -(-demand.count // max(len(nodes), 1))))
@@ -170,6 +174,16 @@ class Spilling:
         """The demand is met or its owner gone: nobody is asked for it any more."""
         for node_id in self._asked.pop(key, {}):
             self._effects.withdraw(node_id, key[0], key[1])
+
+    def class_over(self, owner: bytes, scheduling_class: int) -> None:
+        """This class will want nothing any more: who was asked for it forgets it as well."""
+        key = (owner, scheduling_class)
+        lent = [node_id for node_id, mine in self._seen if mine == key]
+        for node_id in lent:
+            del self._seen[node_id, key]
+        self._spread.pop(key, None)
+        for node_id in sorted({*lent, *self._asked.pop(key, {})}):
+            self._effects.withdraw(node_id, owner, scheduling_class, is_over=True)
 
     def granted(self, node_id: str, owner: bytes, scheduling_class: int) -> None:
         """A node lends a worker for this demand."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from phalanx.node.leases import Demand, Lease
+    from phalanx.node.demands import Demand
+    from phalanx.node.leases import Lease
     from phalanx.node.workers import WorkerRecord
+    from phalanx.protocol.cluster_messages import ViewRow
 
 
 class Effects(Protocol):
@@ -53,9 +56,45 @@ class Elsewhere(Protocol):
         """Whether any node could ever run this."""
         ...
 
+    def class_over(self, owner: bytes, scheduling_class: int) -> None:
+        """This class of an owner's tasks will want nothing any more."""
+        ...
+
+
+class Spills(Elsewhere, Protocol):
+    """What a node's shell asks of whoever asks the other nodes; see `spilling`."""
+
+    def put(self, row: ViewRow) -> None:
+        """A node, this one or another, is as this row says."""
+        ...
+
+    def remove(self, node_id: str) -> None:
+        """A node is gone."""
+        ...
+
+    def forget(self, node_id: str) -> None:
+        """All that was asked of a node is void."""
+        ...
+
+    def must_plan(self, strategy: Mapping[str, Any]) -> bool:
+        """Whether nothing may start here before it was looked at what other nodes have."""
+        ...
+
+    def plan(self, demands: Iterable[Demand], is_blind: bool = False) -> None:
+        """Set anew what is asked of whom."""
+        ...
+
+    def granted(self, node_id: str, owner: bytes, scheduling_class: int) -> None:
+        """A node lends a worker for a demand."""
+        ...
+
+    def owner_gone(self, owner: bytes) -> None:
+        """A process of this node ended."""
+        ...
+
 
 class Nobody:
-    """There are no other nodes."""
+    """There are no other nodes: nothing is known of any, and nobody is asked."""
 
     is_alone = True
 
@@ -66,3 +105,27 @@ class Nobody:
     def is_feasible(self, demand: Demand) -> bool:
         """Nowhere."""
         return False
+
+    def class_over(self, owner: bytes, scheduling_class: int) -> None:
+        """Nobody was asked."""
+
+    def put(self, row: ViewRow) -> None:
+        """Nobody asks."""
+
+    def remove(self, node_id: str) -> None:
+        """It was not known."""
+
+    forget = remove
+
+    def owner_gone(self, owner: bytes) -> None:
+        """Nobody was asked on its behalf."""
+
+    def must_plan(self, strategy: Mapping[str, Any]) -> bool:
+        """All that starts, starts here."""
+        return False
+
+    def plan(self, demands: Iterable[Demand], is_blind: bool = False) -> None:
+        """Nobody is asked."""
+
+    def granted(self, node_id: str, owner: bytes, scheduling_class: int) -> None:
+        """Nobody lends."""

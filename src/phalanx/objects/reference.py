@@ -8,16 +8,18 @@ on the ObjectRef as `_hold`, whose finalizer does it.
 
 from __future__ import annotations
 
-import asyncio
 import concurrent.futures
 import threading
 from abc import ABCMeta
 from collections.abc import Callable, Generator
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from phalanx.model.ids import JobID, TaskID, object_id_bytes, split_object_id
 from phalanx.protocol.messages import Payload
+
+if TYPE_CHECKING:
+    import asyncio
 
 T = TypeVar("T")
 
@@ -198,6 +200,8 @@ class ObjectRef(Generic[T], metaclass=ABCMeta):
 
     def as_future(self) -> asyncio.Future[T]:
         """An asyncio future of the value, in the running loop."""
+        import asyncio  # slow to import, and most programs have no event loop
+
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         hooks = _hooks()

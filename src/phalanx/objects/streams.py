@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from abc import ABCMeta
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from phalanx.objects.reference import ObjectRef, make_ref
+
+if TYPE_CHECKING:
+    import asyncio
 
 T = TypeVar("T")
 
@@ -136,6 +138,8 @@ class ObjectRefGenerator(Generic[T], metaclass=ABCMeta):
         return self
 
     async def __anext__(self) -> ObjectRef[T]:
+        import asyncio  # slow to import, and most programs have no event loop
+
         index = self._next_index
         stream = self._stream
         loop = asyncio.get_running_loop()

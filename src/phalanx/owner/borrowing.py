@@ -2,10 +2,15 @@
 
 An owner keeps an object while any process has registrations for it. Registrations are counted:
 a borrower's message that undoes old ones may cross one that makes new ones.
+
+When the connection to a borrower ends, some of these messages may be lost, and the borrower may
+live. Then what it had is kept until it says anew what it holds, or is known to be dead; what is
+lent to it meanwhile counts beside that.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -20,6 +25,8 @@ class Lending:
         """Every object that ever left and still lives, by number."""
         self._kept: dict[int, ObjectRef[Any]] = {}
         self._counts: dict[int, dict[bytes, int]] = {}
+        self._uncertain: dict[bytes, dict[int, ObjectRef[Any]]] = {}
+        """What borrowers held when the connection to them ended, until they say what is left."""
 
     def add(self, number: int, borrower: bytes, count: int = 1) -> bool:
         """`borrower` holds object `number`. False when the object is gone already."""
@@ -45,14 +52,32 @@ class Lending:
             del self._counts[number]
             self._kept.pop(number, None)
 
+    def way_ended(self, borrower: bytes) -> bool:
+        """The connection to a process ended, which may live. Whether it may hold anything."""
+        for number in self._counted(borrower):
+            self._uncertain.setdefault(borrower, {})[number] = self._kept[number]
+            self.remove(number, borrower, self._counts[number][borrower])
+        return borrower in self._uncertain
+
+    def told(self, borrower: bytes, counts: Iterable[tuple[int, int]]) -> None:
+        """All that a borrower holds since the connection to it ended: (object, registrations)."""
+        for number, count in counts:
+            self.add(number, borrower, count)
+        self._uncertain.pop(borrower, None)
+
     def process_gone(self, borrower: bytes) -> None:
         """A process ended: it holds nothing any more."""
-        for number in [n for n, counts in self._counts.items() if borrower in counts]:
+        self._uncertain.pop(borrower, None)
+        for number in self._counted(borrower):
             self.remove(number, borrower, self._counts[number][borrower])
 
+    def _counted(self, borrower: bytes) -> list[int]:
+        return [n for n, counts in self._counts.items() if borrower in counts]
+
     def borrowers(self, number: int) -> list[bytes]:
-        """The processes that hold object `number`."""
-        return list(self._counts.get(number, ()))
+        """The processes that hold object `number`, or may."""
+        uncertain = [b for b, held in self._uncertain.items() if number in held]
+        return list(dict.fromkeys([*self._counts.get(number, ()), *uncertain]))
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._kept.keys() | {n for held in self._uncertain.values() for n in held})

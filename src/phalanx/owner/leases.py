@@ -13,6 +13,7 @@ from typing import Protocol
 
 from phalanx.model.lifecycle import PENDING_NODE
 from phalanx.owner.tasks import ClassKey, LeasedWorker, PendingTask, SchedulingClass
+from phalanx.protocol.messages import OVER
 
 AHEAD_S = 0.005
 AHEAD_TASKS = 400
@@ -36,7 +37,7 @@ class Effects(Protocol):
         ...
 
     def want_workers(self, scheduling_class: SchedulingClass, count: int) -> None:
-        """Tell the node how many more workers this class would use."""
+        """Tell the node how many more workers this class would use; OVER: none, ever."""
         ...
 
     def return_lease(self, worker: LeasedWorker, reusable: bool) -> None:
@@ -59,8 +60,9 @@ class TaskMachine:
         self._effects = effects
         self.classes: dict[ClassKey, SchedulingClass] = {}
         self._numbered: dict[int, SchedulingClass] = {}
-        self._unused: list[tuple[int, int]] = []
-        """(number, grants so far) of classes that are forgotten."""
+        self._count = 0
+        """Of classes so far. No two have the same number: a worker that another node was about to
+        lend for one that is over must not come to a class with other resources."""
         self._by_lease: dict[int, LeasedWorker] = {}
         self.pending: dict[int, PendingTask] = {}
         self.dirty: set[int] = set()
@@ -72,21 +74,23 @@ class TaskMachine:
         """The scheduling class with this key."""
         found = self.classes.get(key)
         if found is None:
-            found = SchedulingClass(len(self.classes) + len(self._unused) + 1, key)
-            if self._unused:
-                found.number, found.granted = self._unused.pop()
+            self._count += 1
+            found = SchedulingClass(self._count, key)
             self.classes[key] = self._numbered[found.number] = found
         return found
 
     def forget(self, key: ClassKey) -> None:
-        """No task of this class will come any more. Its number serves another, which goes on
-        counting grants where it stopped, since the node does too."""
+        """No task of this class will come any more: it goes, and the node forgets it, once its
+        last worker is given back."""
         found = self.classes.get(key)
-        if found is None or found.queue or found.workers or found.announced or found.is_overasked:
+        if found is None or found.queue:
             return
-        del self.classes[key], self._numbered[found.number]
-        self.dirty.discard(found.number)
-        self._unused.append((found.number, found.granted))
+        found.is_over = True
+        if not found.workers:
+            del self.classes[key], self._numbered[found.number]
+            self.dirty.discard(found.number)
+            found.announced = 0
+            self._effects.want_workers(found, OVER)
 
     def enqueue(self, task: PendingTask, scheduling_class: SchedulingClass) -> None:
         """The task's inputs are there: it may run. Sent at once only if a worker is idle."""
@@ -173,7 +177,6 @@ class TaskMachine:
         is_fewer = announced >= FEWER_TOLD_FROM and count <= announced // 2
         if count == announced or (announced and 0 < count < 2 * announced and not is_fewer):
             return
-        scheduling_class.is_overasked = scheduling_class.is_overasked or count < announced
         scheduling_class.announced = count
         self._effects.want_workers(scheduling_class, count)
 
@@ -230,7 +233,8 @@ class TaskMachine:
     def granted(
         self, class_number: int, lease: int, worker_id: bytes, now: float
     ) -> LeasedWorker | None:
-        """The node lends a worker. None when its class has nothing for it: it went back."""
+        """The node lends a worker to a class that is `known`. None when that has nothing for it:
+        it went back."""
         scheduling_class = self._count_grant(class_number)
         scheduling_class.refusal = ""
         worker = LeasedWorker(lease, worker_id, scheduling_class)
@@ -242,6 +246,10 @@ class TaskMachine:
             self._give_back(worker)
             return None
         return worker
+
+    def known(self, class_number: int) -> bool:
+        """Whether this class is not over: else what is granted to it is to go back."""
+        return class_number in self._numbered
 
     def unreachable(self, class_number: int) -> None:
         """A granted worker was gone before it could be reached: others are asked for."""
@@ -258,7 +266,9 @@ class TaskMachine:
 
         Those that have begun to wait are returned.
         """
-        scheduling_class = self._numbered[class_number]
+        scheduling_class = self._numbered.get(class_number)
+        if scheduling_class is None:
+            return []  # it is over
         scheduling_class.refusal = reason
         if not fatal:
             return [task for task in scheduling_class.queue if task.state == PENDING_NODE]
@@ -316,13 +326,14 @@ class TaskMachine:
         head, rest = tasks[0], tasks[1:]
         self._take_back(rest)
         head.worker = None
-        if kind in ("lost", "preempted"):  # the lease ended before it could start, or for others
-            self._requeue([head], reason)
-            return
-        head.template.function.failed = True
+        is_blamed = kind not in ("lost", "preempted")
+        """Else its lease ended before it could start, or for others."""
+        head.template.function.failed |= is_blamed
         if head.cancelled:
             self.pending.pop(head.number, None)
             self._effects.fail(head, "cancelled", head.cancelled)
+        elif not is_blamed:
+            self._requeue([head], reason)
         elif head.retries != 0:
             if head.retries > 0:
                 head.retries -= 1
@@ -356,6 +367,8 @@ class TaskMachine:
             scheduling_class.idle.remove(worker)
         if scheduling_class.queue:
             self.dirty.add(scheduling_class.number)
+        elif scheduling_class.is_over:
+            self.forget(scheduling_class.key)
         return True
 
     def by_lease(self, lease: int) -> LeasedWorker | None:

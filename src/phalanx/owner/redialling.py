@@ -1,8 +1,9 @@
-"""Owners of objects that cannot be reached for now: when each is tried again, and for how long.
+"""Processes that cannot be reached for now: when each is tried again, and for how long.
 
-That a node does not answer does not say that it is dead, and an owner that is taken for dead takes
-its objects along. So whoever reads them waits and dials again, until the control store says that
-the node is dead, or for as long as that may take. Pure.
+That a node does not answer, or that a connection to it ended, does not say that it is dead, and an
+owner that is taken for dead takes its objects along. So whoever reads them waits and dials again,
+until the control store says that the node is dead, or for as long as that may take. So does an
+owner whose borrowers cannot be heard any more. Pure.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ GIVE_UP_S = 20.0
 """A little more than the control store takes, by its own limits, to find a node dead (15 s)."""
 
 
+BORROWER_DIALS_S = 2.0
+"""An owner leaves it to its borrowers to dial again; after so long it looks whether they live."""
+
+
 class _Unreached(msgspec.Struct):
     give_up_at: float
     unsent: list[Message] = []
@@ -28,7 +33,7 @@ class _Unreached(msgspec.Struct):
 
 
 class Redialling:
-    """Processes of other nodes to which no connection could be made, and what was for them."""
+    """Processes of other nodes to which there is no connection, and what was for them."""
 
     def __init__(
         self,
@@ -36,8 +41,8 @@ class Redialling:
         is_reached: Callable[[bytes], bool],
         give_up: Callable[[bytes, str], None],
     ) -> None:
-        """`dial` makes a connection, which takes what is `unsent`; `is_reached` says whether it
-        is there; `give_up(process, reason)` tells who waits."""
+        """`dial` makes a connection; `is_reached` says whether it is there; `give_up(process,
+        reason)` tells who waits."""
         self._dial = dial
         self._is_reached = is_reached
         self._give_up = give_up
@@ -53,8 +58,14 @@ class Redialling:
         entry.reason = reason
         entry.dial_at = now + DIAL_AGAIN_S
 
+    def ended(self, process: bytes, dial_at: float) -> None:
+        """A connection has ended that was there: it is dialled at `dial_at`, if the process has
+        not dialled before."""
+        entry = self._unreached.setdefault(process, _Unreached(dial_at + GIVE_UP_S))
+        entry.dial_at = dial_at
+
     def unsent(self, process: bytes) -> list[Message]:
-        """What a connection that is being made has to say first."""
+        """What a new connection, perhaps one that is being made, has to take along."""
         entry = self._unreached.get(process)
         if entry is None:
             return []

@@ -171,7 +171,7 @@ class SchedulingClass:
         "announced",
         "granted",
         "idle",
-        "is_overasked",
+        "is_over",
         "key",
         "number",
         "queue",
@@ -189,7 +189,7 @@ class SchedulingClass:
         """How many workers the node was last told that this class would use."""
         self.granted = 0
         """How many workers the node has granted so far."""
-        self.is_overasked = False
-        """Whether workers were asked for and then not wanted: some may still be granted."""
+        self.is_over = False
+        """Whether no task will come any more: it goes with its last worker."""
         self.refusal = ""
         """Why nothing of this class can run now, in the node's words."""

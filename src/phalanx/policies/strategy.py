@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
 from typing import Any, Protocol
 
 from phalanx.policies.outcome import Outcome, Placed, Rejection
@@ -67,6 +66,8 @@ def load_strategy(name: str) -> Callable[..., Any]:
 
     Raises ValueError that lists the installed ones when there is none of that name.
     """
+    from importlib.metadata import entry_points  # slow to import, and few have their own
+
     found = {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
     if name not in found:
         known = ", ".join(sorted(found)) or "none is installed"

@@ -13,25 +13,6 @@ from phalanx.policies.strategy import Asking, excluded_rows, placed, reject
 from phalanx.resources.ports import RandomSource
 
 
-@dataclass(frozen=True)
-class Average:
-    """An exponential average: each sample moves it by `weight` of the distance to the sample.
-
-    The first sample is taken whole.
-    """
-
-    value: float = 0.0
-    weight: float = 0.2
-    has_sample: bool = False
-
-    def with_sample(self, sample: float) -> Average:
-        """The average after one more sample. Raises ValueError for a negative or endless one."""
-        if not 0 <= sample < float("inf"):
-            raise ValueError(f"a sample is a finite number of 0 or more, not {sample}")
-        moved = self.value + self.weight * (sample - self.value)
-        return Average(moved if self.has_sample else sample, self.weight, True)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Backlog:
     """What one node last reported: tasks in its queue, and its averages.

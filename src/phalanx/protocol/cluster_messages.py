@@ -152,8 +152,8 @@ class ProcessEnded(msgspec.Struct, array_like=True, tag=82):
 
 
 class JobEnded(msgspec.Struct, array_like=True, tag=83):
-    """Control to nodes: end the job's workers but those of detached actors, and its driver's
-    objects but the files from which those actors are made again."""
+    """Control to nodes: end the job's workers but those of the detached actors `keep`, and its
+    driver's objects but the files from which those actors are made again."""
 
     job: bytes
     keep: list[bytes]

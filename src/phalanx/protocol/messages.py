@@ -13,7 +13,7 @@ import msgspec
 
 from phalanx.protocol.cluster_messages import ClusterMessage
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 
 INLINE, SHARED, FAILED = 0, 1, 2
 PREEMPTED = "preempted"
@@ -46,6 +46,8 @@ class Hello(msgspec.Struct, array_like=True, tag=0):
     process: bytes
     kind: str  # driver, worker, node
     pid: int
+    again: bool = False
+    """Whether a connection between these two ended that had been there."""
 
 
 # ---- owner to worker -------------------------------------------------------------------------
@@ -195,6 +197,13 @@ class Unborrow(msgspec.Struct, array_like=True, tag=23):
     counts: list[tuple[int, int]]
 
 
+class Holds(msgspec.Struct, array_like=True, tag=28):
+    """First on a connection after another had ended: all objects of yours that the sender holds,
+    and how many registrations each of them has."""
+
+    counts: list[tuple[int, int]]
+
+
 class Sync(msgspec.Struct, array_like=True, tag=24):
     """Answer with Synced once all before this is handled."""
 
@@ -248,8 +257,12 @@ class Reply(msgspec.Struct, array_like=True, tag=31):
     error: tuple[str, str] | None = None
 
 
+OVER = -1
+"""Instead of a count of workers: this class will not want any more, ever; it may be forgotten."""
+
+
 class LeaseWanted(msgspec.Struct, array_like=True, tag=32):
-    """The sender would use `count` more workers of this class (0 withdraws).
+    """The sender would use `count` more workers of this class (0 withdraws, OVER ends it).
 
     `seen` is how many were granted to it so far when it said so: later ones count against `count`.
     """
@@ -476,6 +489,7 @@ Message = (
     | Fetched
     | Borrow
     | Unborrow
+    | Holds
     | Sync
     | Synced
     | Taken

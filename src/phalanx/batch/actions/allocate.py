@@ -3,7 +3,9 @@
 Source: Volcano's allocate action. A queue that is overused is passed over. What a job was given is
 kept if it became ready; if it only will be once evictions end, its promises stay for this cycle;
 otherwise all is taken back. Tasks above the minimum come in later turns. Jobs with a network bound
-or subgroups go through `domains`.
+or subgroups go through `domains`. Beyond Volcano, a queue has its turn before all others while the
+job in front was promised room: else who was evicted for it, whose queue now holds less, could take
+that room again, and would be evicted again (volcano#4947).
 """
 
 from __future__ import annotations
@@ -22,15 +24,23 @@ def run(session: Session) -> None:
     arguments = session.config.arguments_of("allocate")
     remember = flag(arguments, "predicateErrorCacheEnable", True) and not session.strict
     fitting = Fitting(session, remember_roles=remember)
-    queues = QueueHeap(session.compare_queues)
     waiting: dict[int, Heap[Job]] = {}
     sheets: dict[int, Worksheet] = {}
     for job, sheet in _candidates(session):
         if job.queue not in waiting:
             waiting[job.queue] = Heap(session.job_key)
-            queues.push(job.queue)
         waiting[job.queue].push(job)
         sheets[job.index] = sheet
+
+    def promised(queue: int) -> bool:
+        return len(waiting[queue]) > 0 and waiting[queue].first().spec.promised
+
+    def compare(left: int, right: int) -> int:
+        return promised(right) - promised(left) or session.compare_queues(left, right)
+
+    queues = QueueHeap(compare)
+    for queue in waiting:
+        queues.push(queue)
     while len(queues):
         queue = queues.pop()
         jobs = waiting[queue]

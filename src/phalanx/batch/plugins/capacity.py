@@ -8,6 +8,7 @@ resource that the victim uses (or deserves none of them). With hierarchy, childr
 their parent's capability says and they do not, checks run up to the root, queues are compared at
 the first level where their paths part, and victims nearest in the tree go first;
 `ancestorReclaimLevel` n also asks the first n ancestors, for victims and for the right to reclaim.
+Beyond Volcano, `onlyExcess` has reclaim heed `plugin_parts.excess`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from phalanx.batch.accepted import FOREIGN, WHOLE, Accepted
+from phalanx.batch.accepted import FLAG, FOREIGN, WHOLE, Accepted
 from phalanx.batch.accounts import QueueAccount, enter, queue_accounts
 from phalanx.batch.amounts import (
     INFINITE,
@@ -29,13 +30,14 @@ from phalanx.batch.amounts import (
     shares_resource,
     within_partly,
 )
-from phalanx.batch.arguments import Arguments, whole
+from phalanx.batch.arguments import Arguments, flag, whole
 from phalanx.batch.cluster import Cluster
 from phalanx.batch.evictions import EvictionAsk
 from phalanx.batch.hooks import PERMIT, REJECT
 from phalanx.batch.jobs import Job
 from phalanx.batch.klass import Klass
 from phalanx.batch.plan import Rejection
+from phalanx.batch.plugin_parts.excess import may_lose, may_take, short_of
 from phalanx.batch.plugin_parts.quota_tree import ROOT, QuotaNode, QuotaTree
 from phalanx.batch.plugin_parts.quotas import (
     above,
@@ -48,17 +50,19 @@ from phalanx.batch.session import Session
 
 
 class Capacity:
-    """`ancestorReclaimLevel`: 0; the switch `hierarchy` turns the tree on."""
+    """`ancestorReclaimLevel`: 0; `onlyExcess`: false; the switch `hierarchy` turns the tree on."""
 
     name = "capacity"
     accepts: ClassVar[Accepted] = {
         "ancestorReclaimLevel": WHOLE,
         "capacity.DynamicResourceAllocationEnable": FOREIGN,
         "capacity.DRAConsumableCapacityEnable": FOREIGN,
+        "onlyExcess": FLAG,
     }
 
     def __init__(self, arguments: Arguments) -> None:
         self._level = max(0, whole(arguments, "ancestorReclaimLevel", 0))
+        self._only_excess = flag(arguments, "onlyExcess", False)
 
     def open(self, session: Session) -> None:
         self._session = session
@@ -185,12 +189,17 @@ class Capacity:
     # -- victims --------------------------------------------------------------------------------
 
     def _reclaimable(self, reclaimer: int, candidates: Sequence[int]) -> list[int]:
-        if not self._tree.ready:
+        if not self._tree.ready or not candidates:
             return []
         cluster = self._cluster
         dims = cluster.dims
         request = cluster.klass[reclaimer].vector
         mine = self._nodes[self._session.job(reclaimer).queue]
+        room = cluster.future[cluster.node_of[candidates[0]]]
+        short = short_of(dims, room, cluster.klass[reclaimer].request)
+        used = mine.account.allocated.v + request
+        if self._only_excess and not may_take(dims, used, mine.deserved, request, short):
+            return []
         left: dict[int, Amount] = {}
 
         def held(node: QuotaNode) -> Amount:
@@ -211,6 +220,9 @@ class Capacity:
                 if self._stays_in_family(mine, theirs, request):
                     continue
             elif not above_where_named(dims, held(theirs), theirs.deserved, load):
+                continue
+            mine_by_right = held(theirs).v, theirs.deserved, load, short
+            if self._only_excess and not may_lose(dims, *mine_by_right):
                 continue
             above = self._ancestors_to_ask(mine, theirs)
             if all(self._over(held(a), a, load) for a in above):

@@ -1,7 +1,8 @@
 """A gang that evictions break goes whole: what is left of it could not run anyway.
 
 When the actions are done, every job that lost tasks and is below its minimum, though it was not
-before, loses its other running tasks too; they free room that the next cycle can use.
+before, loses its other running tasks too; they free room that the next cycle can use. So a gang
+that is broken already is where the next victims are looked for first: no second one need go.
 """
 
 from __future__ import annotations
@@ -43,4 +44,5 @@ class WholeGang:
                             statement.evict(t, self.name)
             statement.commit()
 
+        session.add("victim_order", self.name, lambda job: not broken(job))
         session.add("closing", self.name, closing)

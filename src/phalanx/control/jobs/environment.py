@@ -66,12 +66,13 @@ def _rendezvous(gang: Gang, group: str, index: int) -> dict[str, str]:
     if not port and gang.ports:
         port = str(gang.ports[0])
     env: dict[str, str] = {}
-    if ranks.order:
-        env["MASTER_ADDR"] = gang.place(*ranks.order[0]).address
+    first = next((key for key in ranks.order if key in gang.places), None)
+    if first is not None:
+        env["MASTER_ADDR"] = gang.place(*first).address
         env["WORLD_SIZE"] = str(len(ranks.order))
     if port:
         env["MASTER_PORT"] = port
-    if me in ranks.rank:
+    if me in ranks.local:
         env["RANK"] = str(ranks.rank[me])
         env["LOCAL_RANK"] = str(ranks.local[me])
         env["LOCAL_WORLD_SIZE"] = str(ranks.on_node[gang.place(*me).node])

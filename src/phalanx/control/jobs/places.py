@@ -37,11 +37,13 @@ class MemberPlace(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class Gang:
-    """A job whose members have places. `ports` are free on every node of it; files for a member
-    go into `directory`. What all members share is found out once."""
+    """A job whose members have places. `later`: those that start when others run or have ended,
+    and have ranks already. `ports` are free on every node of it; files for a member go into
+    `directory`. What all members share is found out once."""
 
     job: JobSpec
     places: Mapping[Key, MemberPlace]
+    later: tuple[Key, ...] = ()
     ports: tuple[int, ...] = ()
     directory: str = ""
 
@@ -65,7 +67,8 @@ class Gang:
 
     @cached_property
     def ranks(self) -> Ranks:
-        """All placed members, by group as in the manifest, then by index."""
+        """All members that have or will have places, by group as in the manifest, then by index:
+        nobody's rank changes, or is another's, when those come that waited for others."""
         return self._ranked([group.name for group in self.job.groups])
 
     @cached_property
@@ -79,10 +82,15 @@ class Gang:
         return self._ranked([chosen["master"], chosen["worker"]])
 
     def _ranked(self, groups: list[str]) -> Ranks:
-        order = [key for group in groups for key in self.members(group)]
+        keys = [*self.places, *(key for key in self.later if key not in self.places)]
+        number_of = {group: number for number, group in enumerate(groups)}
+        chosen = [(number_of[group], index, group) for group, index in keys if group in number_of]
+        order = [(group, index) for _, index, group in sorted(chosen)]
         on_node: dict[str, int] = {}
         local = {}
         for key in order:
+            if key not in self.places:
+                continue
             node = self.places[key].node
             local[key] = on_node.get(node, 0)
             on_node[node] = local[key] + 1

@@ -95,6 +95,11 @@ class Connection:
         return list(self._outbox)
 
     @property
+    def has_backlog(self) -> bool:
+        """Whether the kernel did not take all that was flushed."""
+        return bool(self._backlog)
+
+    @property
     def waiting(self) -> int:
         """Messages posted and not yet flushed."""
         return len(self._outbox)
@@ -106,22 +111,23 @@ class Connection:
         with self._lock:
             outbox = self._outbox
             messages = [outbox.popleft() for _ in range(len(outbox))]
-            if not messages or self.closed:
-                return
-            frame = encode_frame(messages)
-            if self._backlog:
-                self._backlog.append(memoryview(frame))
-                return
-            try:
-                sent = self.sock.send(frame)
-            except BlockingIOError:
-                sent = 0
-            except OSError:
-                return  # the reader side will see the end and say so
-            if sent < len(frame):
-                self._backlog.append(memoryview(frame)[sent:])
-                if self.on_writable is not None:
-                    self.on_writable(self, True)
+            if messages and not self.closed:
+                self._write(encode_frame(messages))
+
+    def _write(self, frame: bytes) -> None:
+        if self._backlog:
+            self._backlog.append(memoryview(frame))
+            return
+        try:
+            sent = self.sock.send(frame)
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            return  # the reader side will see the end and say so
+        if sent < len(frame):
+            self._backlog.append(memoryview(frame)[sent:])
+            if self.on_writable is not None:
+                self.on_writable(self, True)
 
     def drain(self) -> None:
         """Send what the kernel would not take before. Called when the socket is writable."""
@@ -186,6 +192,8 @@ class Connection:
         self._switch(sockets[0])
         with self._lock:
             self.is_dialling = False
+            if self._outbox:  # the Hello alone: from strangers only a short frame is taken
+                self._write(encode_frame([self._outbox.popleft()]))
         self.flush()
         return []
 

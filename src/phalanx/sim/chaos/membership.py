@@ -108,7 +108,7 @@ class SimMember:
             report = report_of(self._node.as_shell)
             if report != self._last_report or now - self._reported_at >= REPORT_EVERY_S:
                 self._send_report(report)
-        if self._node.leases.has_demands and now - self._viewed_at >= AT_MOST_EVERY_S:
+        if self._node.leases.waiting and now - self._viewed_at >= AT_MOST_EVERY_S:
             self._ask_view(now)
 
     @property

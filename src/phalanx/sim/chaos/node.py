@@ -15,11 +15,12 @@ from phalanx.engines.embedded.node.others import OtherNodes
 from phalanx.engines.embedded.node.requests import FOR_CONTROL
 from phalanx.model.ids import PREFIX_BYTES, node_prefix, node_process_id, process_id
 from phalanx.node.bundle_table import BundleTable
+from phalanx.node.demands import Demand
 from phalanx.node.group_places import GroupPlaces
-from phalanx.node.leases import Demand, Lease, LeaseMachine
+from phalanx.node.leases import Lease, LeaseMachine
 from phalanx.node.spilling import Spilling
 from phalanx.node.workers import WorkerPool, WorkerRecord
-from phalanx.policies.waiting_time import Average
+from phalanx.policies.averages import Average
 from phalanx.protocol.cluster_messages import (
     Answer,
     CommitBundles,
@@ -204,7 +205,7 @@ class SimNode:
         self.groups.tick(now)
         self.groups.settle()
         self.member.tick(now)
-        if not self.spilling.is_alone and self.leases.has_demands:
+        if not self.spilling.is_alone and self.leases.waiting:
             self._must_plan = True
         self._round()
 
@@ -218,11 +219,11 @@ class SimNode:
     def _plan(self) -> None:
         now = self.clock()
         if self.spilling.is_alone:
-            for demand in self.leases.demands():
+            for demand in self.leases.waiting.all():
                 demand.here = -1
         elif not self.member.awaits_view(now):  # the view that comes has it planned again
             self.cluster.put(self.member.own_row())
-            self.spilling.plan(self.leases.demands(), self.member.is_blind)
+            self.spilling.plan(self.leases.waiting.all(), self.member.is_blind)
         self.leases.dispatch(now)
 
     def on_end(self, end: End) -> None:
@@ -463,6 +464,8 @@ class SimNode:
         """See spilling.Asks."""
         self.others.ask(node_prefix(node_id), demand, count, seen)
 
-    def withdraw(self, node_id: str, owner: bytes, scheduling_class: int) -> None:
+    def withdraw(
+        self, node_id: str, owner: bytes, scheduling_class: int, is_over: bool = False
+    ) -> None:
         """See spilling.Asks."""
-        self.others.withdraw(node_prefix(node_id), owner, scheduling_class)
+        self.others.withdraw(node_prefix(node_id), owner, scheduling_class, is_over)

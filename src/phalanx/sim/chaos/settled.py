@@ -41,7 +41,7 @@ def leftovers(world: World) -> list[str]:
             f"{node.name} lends {lease.worker.worker_id.hex()} to {lease.demand.owner.hex()}"
             for lease in node.leases.leases.values()
         ]
-        left += [f"{node.name} waits for {d.place}" for d in node.leases.demands()]
+        left += [f"{node.name} waits for {d.place}" for d in node.leases.waiting.all()]
         if node.resources.available() != node.resources.total():
             left.append(f"{node.name} has {node.resources.available()} of {node.total}")
         if not head.control.nodes.is_alive(node.config.node_id):

@@ -130,6 +130,9 @@ class SimSubmission:
 
     def granted(self, message: Granted, now: float) -> None:
         """A worker of our own."""
+        if not self.machine.known(message.scheduling_class):
+            self._driver.node_end.post(LeaseReturned(message.lease))
+            return
         driver = self._driver
         end = driver.peer(message.worker)
         if end is None:

@@ -75,21 +75,22 @@ class World:
         self.promises.check_all_kept(kernel.now - options.chaos_s)
         for program in self.programs:
             program.end()
-        self._end_detached()
-        self._run_until(lambda: not settled.actors_left(self), SETTLE_S)
+        self._run_until(lambda: self._is_given_back(settled.actors_left), SETTLE_S)
         for driver in self.drivers:
             if driver.is_alive:
                 self.guard(driver.host, driver.leave)
-        self._run_until(lambda: not settled.leftovers(self), SETTLE_S)
+        self._run_until(lambda: self._is_given_back(settled.leftovers), SETTLE_S)
         settled.check(self)
 
-    def _end_detached(self) -> None:
-        """Detached actors outlive their drivers: somebody ends them."""
+    def _is_given_back(self, left: Callable[[World], list[str]]) -> bool:
+        """Whether nothing is left. Detached actors outlive their drivers, and the head may hear of
+        one after the driver is gone: somebody ends those that there are."""
         head = self._head
         if head is not None:
             for record in head.control.actor_table.all():
                 if record.detached:
                     head.control.actor_table.kill(record.actor, no_restart=True)
+        return not left(self)
 
     def _is_all_ended(self) -> bool:
         return not self.promises.open() and all(program.is_idle for program in self.programs)

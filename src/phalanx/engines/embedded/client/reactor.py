@@ -7,7 +7,6 @@ are handled while the program computes. It yields to a waiting thread at once.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import select
@@ -15,11 +14,14 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from phalanx.engines.embedded.client.interrupts import interruptible
 from phalanx.engines.embedded.connection import Connection
 from phalanx.errors import ProtocolError
+
+if TYPE_CHECKING:
+    import asyncio
 
 _NAP_S = 0.004
 _LONG_NAP_S = 2.0
@@ -168,6 +170,8 @@ class Reactor:
         connection.is_switched = False
         with contextlib.suppress(FileExistsError):
             self._epoll.register(connection.fileno, select.EPOLLIN)
+        if connection.has_backlog:  # of what was flushed before this descriptor was watched again
+            self._want_writable(connection, True)
         connection.flush()
 
     def _accept(self) -> None:
@@ -272,8 +276,14 @@ class Reactor:
         self._wanted += 1
         self.wake()
         try:
-            left_s = -1.0 if deadline is None else max(deadline - time.monotonic(), 0.0)
-            return self._lead.acquire(timeout=left_s)
+            # Another thread may have been quicker, and may lead for as long as it waits itself.
+            while self._background_leads:
+                left_s = _NAP_S if deadline is None else deadline - time.monotonic()
+                if self._lead.acquire(timeout=min(max(left_s, 0.0), _NAP_S)):
+                    return True
+                if left_s <= 0:
+                    break
+            return False
         finally:
             self._wanted -= 1
 

@@ -22,6 +22,7 @@ from phalanx.engines.embedded.client.reactor import Reactor, Waiter
 from phalanx.engines.embedded.client.requests import Requests
 from phalanx.engines.embedded.client.submission import Submission
 from phalanx.engines.embedded.client.values import Callback, Values
+from phalanx.engines.embedded.client.ways import Ways
 from phalanx.engines.embedded.connection import Connection, connect, listen, same_user
 from phalanx.engines.embedded.session import Session
 from phalanx.errors import AuthenticationError, ProtocolError
@@ -30,9 +31,8 @@ from phalanx.objects.reference import ObjectRef, forget_process, process
 from phalanx.objects.shared_memory import SharedStore
 from phalanx.objects.streams import Stream
 from phalanx.observe.cluster_events import EventRing
-from phalanx.owner.redialling import DIAL_AGAIN_S, Redialling
+from phalanx.owner.redialling import DIAL_AGAIN_S
 from phalanx.protocol.cluster_messages import Happened, NodeDied
-from phalanx.protocol.handshake import Status
 from phalanx.protocol.messages import (
     PROTOCOL_VERSION,
     ActorUpdate,
@@ -47,6 +47,7 @@ from phalanx.protocol.messages import (
     Fetched,
     Granted,
     Hello,
+    Holds,
     Item,
     JobSetup,
     LeaseDue,
@@ -87,9 +88,6 @@ _NODE_ONLY = frozenset(
         WorkerDied,
     }
 )
-_OF_OBJECTS = (Borrow, CancelOwned, Fetch, Recover, Sync, Unborrow)
-_MAY_PASS = (Status.NO_NODE, Status.UNREACHABLE, Status.BUSY)
-"""Reasons why a process was not reached that say nothing of whether it lives."""
 _BUSY_TICK_S = 0.02
 _IDLE_TICK_S = 1.0
 
@@ -134,7 +132,6 @@ class Runtime:
         self._peers: dict[bytes, Connection] = {}
         self._dirty: set[Connection] = set()
         self._dead: set[bytes] = set()
-        self._dead_nodes: set[bytes] = set()
         self._unsettled: set[bytes] = set()
         """Workers that died and whose last messages are still to be read."""
         self.requests = Requests(self)
@@ -154,7 +151,7 @@ class Runtime:
             self._returned,
         )
         self.values = Values(self, self.store)
-        self.redialling = Redialling(self.peer, self._is_reached, self.values.process_gone)
+        self.ways = Ways(self)
         self.abandoned: deque[Stream] = deque()
         self.events = EventRing()
         """What concerns other nodes and was not told to this one yet."""
@@ -245,17 +242,26 @@ class Runtime:
             return None
         connection.peer = process_id
         self._peers[process_id] = connection
-        connection.send(Hello(PROTOCOL_VERSION, self.process_id, self.kind, 0))
-        for message in self.redialling.unsent(process_id):
-            connection.post(message)
+        with self.lock:
+            connection.send(self.ways.hello(process_id))
+            self.ways.begin(connection)
         self.reactor.add(connection)
         return connection
+
+    def adopt_peer(self, connection: Connection) -> bool:
+        """A connection that its process has made is used from here as well, unless there is one."""
+        return self._peers.setdefault(connection.peer, connection) is connection
+
+    def drop(self, connection: Connection) -> None:
+        """Give a connection up, as if it had ended."""
+        self.reactor.drop(connection)
+        self._lost(connection)
 
     def _connect(self, process_id: bytes) -> Connection:
         prefix = process_id[:PREFIX_BYTES]
         if self.is_here(process_id):
             return connect(self.session.socket_of(process_id))
-        if prefix in self._dead_nodes:
+        if self.ways.is_dead(process_id):
             raise ConnectionRefusedError(f"node {prefix.hex()} is dead")
         from phalanx.engines.embedded.gateway.gate import request_dial
 
@@ -328,41 +334,21 @@ class Runtime:
         with self.lock:
             self.tasks.peer_lost(connection)
             self.calls.peer_lost(connection)
-            if not self._is_tried_again(connection):
-                self.redialling.gone(peer)
-                self.values.process_gone(peer)
+            self.ways.ended(connection)
         if self.executor is not None:
             self.executor.peer_lost(peer)
         if peer in self._unsettled:
             self._unsettled.discard(peer)
             self.post(self.node, Settled(peer))
 
-    def _is_tried_again(self, connection: Connection) -> bool:
-        """Keep what was for an owner that could not be reached, and that may live for all that is
-        known. What concerns tasks and calls is theirs to try again."""
-        peer = connection.peer
-        may_pass = connection.is_dialling and connection.refusal_status in _MAY_PASS
-        if not may_pass or self.closed or peer[:PREFIX_BYTES] in self._dead_nodes:
-            return False
-        unsent = [message for message in connection.unsent() if isinstance(message, _OF_OBJECTS)]
-        if unsent:
-            self.redialling.refused(peer, unsent, connection.refusal, time.monotonic())
-            self.reactor.tick_soon()
-        return bool(unsent)
-
-    def _is_reached(self, process: bytes) -> bool:
-        connection = self._peers.get(process)
-        return connection is not None and not connection.is_dialling
-
     def _node_died(self, prefix: bytes) -> None:
         """Another node is dead, and so are all its processes."""
-        self._dead_nodes.add(prefix)
+        self.ways.node_died(prefix)
         for peer, connection in list(self._peers.items()):
             if peer[:PREFIX_BYTES] == prefix:
-                self.reactor.drop(connection)
-                self._lost(connection)
+                self.drop(connection)
         with self.lock:
-            self.redialling.node_died(prefix)
+            self.ways.node_buried(prefix)
         self.values.node_lost(prefix)
 
     def _node_lost(self) -> None:
@@ -381,7 +367,7 @@ class Runtime:
         with self.lock:
             is_busy = self.tasks.tick(now)
             self.calls.tick(now)
-            self.redialling.tick(now)
+            self.ways.tick(now)
             runs = self.tasks.journal.drain_runs() if self.kind == "worker" else []
         if runs:
             self.post(self.node, Events([tuple(run) for run in runs]))
@@ -389,7 +375,7 @@ class Runtime:
         self.flush()
         if is_busy:
             return _BUSY_TICK_S
-        return DIAL_AGAIN_S if self.redialling else _IDLE_TICK_S
+        return DIAL_AGAIN_S if self.ways else _IDLE_TICK_S
 
     def tell_events(self) -> None:
         """Let the node keep what this process recorded."""
@@ -410,8 +396,7 @@ class Runtime:
             # A defect of ours, or a peer that lies: it must not take this process along.
             traceback.print_exc()
             if connection is not self.node:
-                self.reactor.drop(connection)
-                self._lost(connection)
+                self.drop(connection)
 
     def _handle_each(self, connection: Connection, messages: Iterator[Message]) -> None:
         executor = self.executor
@@ -448,7 +433,7 @@ class Runtime:
                 self.tasks.machine.lease_due(message.lease)
             case WorkerDied():
                 self.tasks.worker_died(message)
-                self.values.process_gone(message.worker)
+                self.ways.gone(message.worker)
                 if message.worker in self._peers:
                     self._unsettled.add(message.worker)
                 else:
@@ -471,6 +456,8 @@ class Runtime:
             case Unborrow():
                 for number, count in message.counts:
                     self.values.lending.remove(number, connection.peer, count)
+            case Holds():
+                self.values.lending.told(connection.peer, message.counts)
             case Sync():
                 self.post(connection, Synced(message.token))
             case Synced():
@@ -500,8 +487,7 @@ class Runtime:
         if message.version != PROTOCOL_VERSION:
             self.reactor.drop(connection)
             return
-        connection.peer = message.process
-        self._peers.setdefault(message.process, connection)
+        self.ways.introduced(connection, message)
 
     # ---- what the shared store asks ----------------------------------------------------------
 

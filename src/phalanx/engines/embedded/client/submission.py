@@ -269,6 +269,9 @@ class Submission:
 
     def granted(self, message: Granted, now: float) -> None:
         """A worker of our own."""
+        if not self.machine.known(message.scheduling_class):
+            self._runtime.node.send(LeaseReturned(message.lease))
+            return
         connection = self._runtime.peer(message.worker)
         if connection is None:
             self._runtime.node.send(LeaseReturned(message.lease, False))

@@ -28,6 +28,7 @@ from phalanx.protocol.messages import (
     Claimed,
     Fetch,
     Fetched,
+    Holds,
     Payload,
     Recover,
     Sync,
@@ -371,8 +372,8 @@ class Values:
     def keep(self, ref: ObjectRef[Any]) -> None:
         """Register with the owner as a borrower, unless that was done."""
         if ref._hold is None and ref._owner != self._runtime.process_id:
+            connection = self._runtime.peer(ref._owner)  # may say what is held, but for this
             ref._hold = BorrowHold(ref._owner, ref._number, 1, self.released)
-            connection = self._runtime.peer(ref._owner)
             if connection is not None:
                 self._runtime.post(connection, Borrow([ref._number]))
 
@@ -420,11 +421,11 @@ class Values:
             self._owner_died(ref)
             return
         waiting[ref._number] = ref
+        connection.send(self._question(ref))
+
+    def _question(self, ref: ObjectRef[Any]) -> Fetch | Recover:
         stale = self._stale.get(ref)
-        if stale is None:
-            connection.send(Fetch(ref._number))
-        else:
-            connection.send(Recover(ref._number, stale.data.decode()))
+        return Fetch(ref._number) if stale is None else Recover(ref._number, stale.data.decode())
 
     def recover(self, ref: ObjectRef[Any], name: str) -> None:
         """The file `name`, this object's value, is not there: ask for the value again. Nothing
@@ -495,6 +496,33 @@ class Values:
             ref._waiters = [waiter]
         else:
             ref._waiters.append(waiter)
+
+    # ---- connections that end while both processes live --------------------------------------
+
+    def wants_of(self, process: bytes) -> bool:
+        """Whether objects of a process are held here, or answers of it are waited for."""
+        waits = any(owner == process for owner, _ in self._syncs.values())
+        return waits or bool(self._fetching.get(process) or self._held_of(process))
+
+    def say_anew(self, connection: Connection) -> None:
+        """Tell the process there, first of all, what we hold of its own, and ask for what it did
+        not answer over the connection before."""
+        process = connection.peer
+        held = self._held_of(process)  # alive from here on
+        for _ in range(len(self.released)):  # of what has gone the owner is not told at all
+            entry = self.released.popleft()
+            if entry[0] != process:
+                self.released.append(entry)
+        connection.post(Holds([(ref._number, ref._hold.count) for ref in held]))
+        for ref in self._fetching.get(process, {}).values():
+            connection.post(self._question(ref))
+        for token, (owner, _) in self._syncs.items():
+            if owner == process:
+                connection.post(Sync(token))
+
+    def _held_of(self, owner: bytes) -> list[ObjectRef[Any]]:
+        borrowed = list(self._borrowed.values())
+        return [ref for ref in borrowed if ref._owner == owner and ref._hold is not None]
 
     def process_gone(self, process: bytes, unreached: str = "") -> None:
         """A process died, or is given up because it was `unreached` for too long: its objects are

@@ -88,7 +88,6 @@ class ActorShell:
 
     def withdraw_actor(self, record: ActorRecord) -> None:
         """See ActorEffects."""
-        self._placing.gone(record.actor)
         if record.node:
             self._shell.send_node(record.node, WithdrawActor(record.actor))
 
@@ -100,6 +99,8 @@ class ActorShell:
     def publish(self, record: ActorRecord, watchers: list[bytes]) -> None:
         """See ActorEffects."""
         self._shell.books.put_actor(record)
+        if record.state == DEAD:
+            self._placing.gone(record.actor)
         if record.state == DEAD and record.detached:
             self._shell.jobs.actor_gone(record.job)
         update = ActorUpdate(
@@ -143,7 +144,6 @@ class ActorShell:
     def lost(self, message: ActorLost) -> None:
         """Its worker ended."""
         self._pids.pop(message.worker, None)
-        self._placing.gone(message.actor)
         self._shell.actor_table.worker_died(
             message.actor, message.worker, message.reason, message.preempted
         )

@@ -32,6 +32,7 @@ class EventGathering:
     def __init__(self, shell: ControlShell) -> None:
         self._shell = shell
         self._own = EventRing()
+        self._of_gangs = EventRing()  # of their own: there are many, and they crowd out no others
         self._numbers = itertools.count(1)
         self._rounds: dict[int, _Round] = {}
 
@@ -39,11 +40,16 @@ class EventGathering:
         """Something happened to a node."""
         self._own.record(event)
 
+    def record_gang(self, event: Event) -> None:
+        """Something happened to members of a gang."""
+        self._of_gangs.record(event)
+
     def gather(self, prefix: bytes, token: int, nodes: Iterable[bytes]) -> None:
         """Ask these nodes, and answer the one that asks once all have said what they know."""
         number = next(self._numbers)
         until = self._shell.clock() + _PATIENCE_S
-        self._rounds[number] = _Round(prefix, token, set(nodes), self._own.rows(), until)
+        rows = self._of_gangs.rows() + self._own.rows()
+        self._rounds[number] = _Round(prefix, token, set(nodes), rows, until)
         self._shell.broadcast(TellEvents(number))
         self._look(number)
 

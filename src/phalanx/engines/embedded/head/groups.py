@@ -56,14 +56,22 @@ class GroupShell:
     def changed(self, group: Group) -> None:
         """See GroupEffects."""
         self._shell.books.put_group(group)
-        if group.state in (CREATED, REMOVED):
-            created = group.state == CREATED
-            for prefix, token in self._waiters.pop(group.group, ()):
-                self._shell.reply(prefix, Answer(token, created))
         self._tell(group)
         batch = self._shell.batch_if_used
         if group.is_pinned and batch is not None:
             batch.placing.group_changed(group)
+        has_begun = self._has_begun(group)
+        if has_begun or group.state == REMOVED:
+            for prefix, token in self._waiters.pop(group.group, ()):
+                self._shell.reply(prefix, Answer(token, has_begun))
+
+    def _has_begun(self, group: Group) -> bool:
+        """Whether what waits for the group may run in it: not in a gang of which a node was lost
+        on the way, so that the others give their places back."""
+        batch = self._shell.batch_if_used
+        if group.state != CREATED or not group.is_pinned or batch is None:
+            return group.state == CREATED
+        return batch.placing.is_whole(group.group)
 
     def refused(self, group: Group) -> None:
         """See GroupEffects."""
@@ -100,7 +108,7 @@ class GroupShell:
         """Whether the group is created; None: the answer comes when that is known."""
         if group is None or group.state == REMOVED:
             return False
-        if group.state == CREATED:
+        if self._has_begun(group):
             return True
         self._waiters.setdefault(group.group, []).append((prefix, token))
         return None

@@ -85,7 +85,7 @@ class JobShell:
 
     def _end(self, job: bytes, driver: bytes, stay: list[ActorRecord]) -> None:
         files = [name for actor in stay for name in actor.files]
-        self._shell.broadcast(JobEnded(job, [actor.worker for actor in stay], driver, files))
+        self._shell.broadcast(JobEnded(job, [actor.actor for actor in stay], driver, files))
         if not stay:
             self._known.pop(job, None)
             self._shell.books.drop_job(job)

@@ -224,7 +224,11 @@ class ControlShell:
             case LogRead() if self.batch_if_used is not None:
                 self.batch_if_used.logs.answered(message)
             case BundlesGone():
-                self.group_table.returned(self._node_id(prefix), message.group, message.attempt)
+                node = self._node_id(prefix)
+                back = self.group_table.give_backs.awaited(node, message.group, message.attempt)
+                if self.batch_if_used is not None:
+                    self.batch_if_used.placing.given_back(message.group, back)
+                self.group_table.returned(node, message.group, message.attempt)
 
     def _from_process(self, process: bytes, message: Any) -> None:
         match message:
@@ -319,6 +323,8 @@ class ControlShell:
         )
         self.actors.node_died(record, reason)
         self.jobs.node_died(record.prefix)
+        if self.batch_if_used is not None:
+            self.batch_if_used.placing.node_gone(record.node_id)
         self.group_table.node_gone(record.node_id, now)
         if self.batch_if_used is not None:
             self.batch_if_used.cycles.nodes_changed()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from phalanx.model.ids import CONTROL
-from phalanx.node.leases import Demand, Lease
+from phalanx.node.demands import Demand
+from phalanx.node.leases import Lease
 from phalanx.protocol.cluster_messages import (
     ActorPlaced,
     ActorRefused,
@@ -33,10 +34,7 @@ class NodeActors:
         """Ask the lease machine for a worker."""
         if self._is_told_twice(order):
             return  # a head that came back says what it had said before
-        is_starting = any(not lease.is_granted for lease in self._leases_of(order.actor))
         self._orders[order.actor] = order
-        if is_starting:
-            return  # it was withdrawn while its worker started: that one will do
         group = order.strategy.get("group")
         self._shell.want(
             self._shell.clock(),
@@ -72,6 +70,7 @@ class NodeActors:
         """End the actor's process."""
         worker = self._shell.leases.workers.get(message.worker)
         if worker is not None:
+            self._made.pop(worker.lease, None)  # told of this actor again, another is to be made
             self._shell.end_worker(worker, message.reason, message.force)
 
     def granted(self, lease: Lease) -> None:

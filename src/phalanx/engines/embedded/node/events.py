@@ -8,7 +8,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from phalanx.model.ids import PREFIX_BYTES
-from phalanx.node.leases import Demand, Lease
+from phalanx.node.demands import Demand
+from phalanx.node.leases import Lease
 from phalanx.observe.cluster_events import (
     DemandQueued,
     Event,

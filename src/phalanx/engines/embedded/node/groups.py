@@ -21,7 +21,7 @@ from phalanx.resources.instances import NodeResources
 from phalanx.resources.sets import ResourceSet
 
 if TYPE_CHECKING:
-    from phalanx.engines.embedded.node.shell import NodeShell
+    from phalanx.engines.embedded.node.host import BundleHost
 
 
 OF_GROUPS = (PrepareBundles, CommitBundles, GiveBackBundles, GroupKnown)
@@ -30,7 +30,7 @@ OF_GROUPS = (PrepareBundles, CommitBundles, GiveBackBundles, GroupKnown)
 class NodeGroups:
     """Does what the control store asks for placement groups."""
 
-    def __init__(self, shell: NodeShell) -> None:
+    def __init__(self, shell: BundleHost) -> None:
         self._shell = shell
         self._gangs: dict[BundlePool, bytes] = {}
         """What the member in each bundle is told of its gang."""

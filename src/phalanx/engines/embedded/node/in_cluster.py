@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import random
+import secrets
 import socket
 import time
 from collections.abc import Iterable
@@ -21,13 +23,16 @@ from phalanx.engines.embedded.node.control import RemoteControl
 from phalanx.engines.embedded.node.membership import report_of, row_of
 from phalanx.engines.embedded.session import started_at
 from phalanx.model.ids import CONTROL, PREFIX_BYTES, node_process_id
+from phalanx.node.spilling import Spilling
 from phalanx.protocol.cluster_messages import Acked, Answer, Ask, NodeReport, View, ViewRow
 from phalanx.protocol.gateway_messages import AddressBook, Listening, Pull, Pulled, Unable
 from phalanx.protocol.handshake import Status
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
+from phalanx.scheduling.cluster_nodes import ClusterNodes
 
 if TYPE_CHECKING:
     from phalanx.engines.embedded.node.shell import NodeShell
+    from phalanx.node.group_places import GroupPlaces
 
 REPORT_EVERY_S = 1.0
 REPORT_AT_MOST_EVERY_S = 0.1
@@ -35,6 +40,19 @@ VIEW_AT_MOST_EVERY_S = 0.1
 VIEW_OLD_AFTER_S = 0.5
 """Nothing is decided on an older view while the head can be asked."""
 _RETRY_S = 0.2
+
+
+def spilling_of(shell: NodeShell, places: GroupPlaces) -> Spilling:
+    """What is asked of the other nodes of a cluster."""
+    return Spilling(
+        shell.config.node_id,
+        ClusterNodes(),
+        shell,
+        random.Random(secrets.randbits(64)),
+        shell.config.spilling,
+        lambda owner: owner[:PREFIX_BYTES] == shell.prefix,
+        places.nodes_of,
+    )
 
 
 class Member:
@@ -240,7 +258,7 @@ class Member:
 
     def _view(self, now: float) -> None:
         """While something waits, keep what is known of the other nodes fresh."""
-        if self._shell.leases.has_demands and now - self._viewed_at >= VIEW_AT_MOST_EVERY_S:
+        if self._shell.leases.waiting and now - self._viewed_at >= VIEW_AT_MOST_EVERY_S:
             self._ask_view(now)
 
     def awaits_view(self, now: float) -> bool:

@@ -27,7 +27,7 @@ from phalanx.protocol.cluster_messages import (
 from phalanx.resources.instances import Allocation
 
 if TYPE_CHECKING:
-    from phalanx.engines.embedded.node.shell import NodeShell
+    from phalanx.engines.embedded.node.host import BundleHost
 
 OF_MEMBERS = (StartMember, EndMember, ForgetJob, ReadLog)
 TIMED_OUT = 124
@@ -56,7 +56,7 @@ class _Member(msgspec.Struct, kw_only=True, eq=False):
 class NodeMembers:
     """Does what the control store asks for members of jobs."""
 
-    def __init__(self, shell: NodeShell) -> None:
+    def __init__(self, shell: BundleHost) -> None:
         self._shell = shell
         self._members: dict[tuple[bytes, int], _Member] = {}
         self._of_process: dict[bytes, _Member] = {}

@@ -115,9 +115,12 @@ class NodeJobs:
         self._shell.control.tell(EnvironmentKnown(key, variables))
 
     def ended(self, job: bytes, keep: set[bytes]) -> None:
-        """The job's driver is gone: its workers end, but those of detached actors."""
+        """The job's driver is gone: its workers end, but those that are, or are about to be, the
+        detached actors to `keep`."""
+        leases = self._shell.leases.leases
         for worker in self._shell.leases.workers.of_job(job):
-            if worker.worker_id not in keep:
+            lease = leases.get(worker.lease)
+            if lease is None or lease.demand.actor not in keep:
                 self._shell.stop_worker(worker, "its job ended", True)
         if not keep:
             self.known.pop(job, None)

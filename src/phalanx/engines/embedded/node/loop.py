@@ -124,6 +124,8 @@ class NodeLoop:
             connection.is_switched = False
             with contextlib.suppress(FileExistsError):
                 self._epoll.register(connection.fileno, select.EPOLLIN)
+            if connection.has_backlog:  # of what was flushed before it was watched again
+                self._want_writable(connection, True)
         if messages is None:
             self.lose(connection)
             return

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from phalanx.engines.embedded.connection import Connection
-from phalanx.engines.embedded.head.shell import ControlShell
 from phalanx.engines.embedded.node.control import ControlLink, LocalControl, Mailbox
+from phalanx.model.ids import JobID
 from phalanx.model.lifecycle import ALIVE, DRAINING
-from phalanx.protocol.cluster_messages import Answer, NodeReport, ViewRow
+from phalanx.node.surroundings import Nobody, Spills
+from phalanx.protocol.cluster_messages import (
+    Answer,
+    Ask,
+    EnvironmentKnown,
+    JobKnown,
+    NodeReport,
+    ProcessEnded,
+    ViewRow,
+)
 from phalanx.protocol.gateway_messages import Pulled
 
 if TYPE_CHECKING:
+    from phalanx.engines.embedded.head.shell import ControlShell
     from phalanx.engines.embedded.node.shell import NodeShell
+    from phalanx.node.group_places import GroupPlaces
+
+_QUIET_S = 0.25
+"""So long after a driver came, a node alone makes its control store, if nobody has needed it."""
 
 
 class Membership(Protocol):
@@ -90,6 +103,16 @@ class Membership(Protocol):
         ...
 
 
+def spilling(shell: NodeShell, places: GroupPlaces) -> Spills:
+    """Who asks the other nodes, if the node's configuration knows of any."""
+    if shell.config.member is None:
+        return Nobody()
+    # Only in a cluster: numpy and what chooses among nodes would be a third of a lone start.
+    from phalanx.engines.embedded.node.in_cluster import spilling_of
+
+    return spilling_of(shell, places)
+
+
 def membership(shell: NodeShell) -> Membership:
     """The kind that the node's configuration asks for."""
     if shell.config.member is None:
@@ -101,7 +124,7 @@ def membership(shell: NodeShell) -> Membership:
 
 def report_of(shell: NodeShell) -> NodeReport:
     """A node's heartbeat."""
-    demands = shell.leases.demands()
+    demands = shell.leases.waiting.all()
     available = shell.resources.available()
     if "object_store_memory" in available:
         ledger = shell.store.ledger
@@ -138,7 +161,12 @@ def row_of(shell: NodeShell) -> ViewRow:
 
 
 class Alone:
-    """The control store lives in this process, and no other node ever joins."""
+    """The control store lives in this process, and no other node ever joins.
+
+    Tasks and objects need nothing of it, and a start that waits until it is imported takes a third
+    longer. So it is made when somebody first asks something of it, or when the node is idle; until
+    then what it has to know is kept for it.
+    """
 
     trouble = ""
 
@@ -147,13 +175,47 @@ class Alone:
         self.is_stale = ""
         self._mailbox = Mailbox()
         self._has_reported = False
-        prefix = shell.prefix
+        self._control: ControlShell | None = None
+        self._kept: list[Any] = []
+        self._jobs = 0
+        self._make_at = float("inf")
+        self.link = LocalControl(self._mailbox, self._to_control)
+
+    @property
+    def has_control(self) -> bool:
+        """Whether the control store is there already."""
+        return self._control is not None
+
+    def _to_control(self, message: Any) -> None:
+        if self._control is not None:
+            self._control.on_message(self._shell.prefix, message)
+            return
+        match message:
+            case Ask(method="new_job"):
+                self._jobs += 1
+                self._kept.append(message)  # it counts like this one; its answer comes too late
+                self.link.answered(Answer(message.token, JobID.from_int(self._jobs).binary()))
+                self._make_at = self._shell.clock() + _QUIET_S
+            case JobKnown() | EnvironmentKnown() | ProcessEnded(is_driver=True):
+                self._kept.append(message)
+            case NodeReport() | ProcessEnded():
+                pass  # it is told how the node is when it is made, and nobody owns anything yet
+            case _:
+                self._make().on_message(self._shell.prefix, message)
+
+    def _make(self) -> ControlShell:
+        from phalanx.engines.embedded.head.shell import ControlShell
 
         def to_node(_: bytes, message: Any) -> None:
             self._mailbox.put(self._from_control, message)
 
-        self._control = ControlShell(to_node, is_alone=True)
-        self.link = LocalControl(self._mailbox, lambda m: self._control.on_message(prefix, m))
+        made = self._control = ControlShell(to_node, is_alone=True)
+        made.join_alone(self.own_row())
+        made.on_message(self._shell.prefix, report_of(self._shell))
+        for message in self._kept:
+            made.on_message(self._shell.prefix, message)
+        self._kept.clear()
+        return made
 
     def _from_control(self, message: Any) -> None:
         if isinstance(message, Answer):
@@ -162,25 +224,26 @@ class Alone:
             self._shell.on_control(message)
 
     def start(self) -> None:
-        """See Membership."""
-        self._control.join_alone(self.own_row())
-        self.report_now()
-        self._mailbox.empty()
+        """There is nobody to join."""
 
     def stop(self) -> None:
         """There is nobody to tell."""
 
     def tick(self, now: float) -> None:
         """See Membership."""
-        self.report_now()
-        self._control.on_tick(now)
+        if self._control is not None:
+            self.report_now()
+            self._control.on_tick(now)
+        elif now >= self._make_at and not self._shell.leases.waiting:
+            self._make()  # the first who needs it need not wait then
 
     def round(self) -> None:
         """See Membership."""
         self._has_reported = False
         self._mailbox.empty()
-        self._shell.loop.wake_at = self._control.on_round(time.monotonic())
-        self._mailbox.empty()
+        if self._control is not None:
+            self._shell.loop.wake_at = self._control.on_round(self._shell.clock())
+            self._mailbox.empty()
 
     @property
     def is_blind(self) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from phalanx.engines.embedded.connection import Connection
 from phalanx.model.ids import PREFIX_BYTES, node_process_id
 from phalanx.model.lifecycle import DRAINING
-from phalanx.node.leases import Demand
+from phalanx.node.demands import Demand
 from phalanx.protocol.cluster_messages import (
     CopyMade,
     EnvironmentKnown,
@@ -27,6 +27,7 @@ from phalanx.protocol.cluster_messages import (
 )
 from phalanx.protocol.frames import decode_body, encode_body
 from phalanx.protocol.messages import (
+    OVER,
     PROTOCOL_VERSION,
     Claimed,
     Dropped,
@@ -102,7 +103,7 @@ class OtherNodes:
         for row in message.rows:
             self._ids[row.prefix] = row.node_id
             if row.prefix != self._shell.prefix:
-                self._shell.cluster.put(row)
+                self._shell.spilling.put(row)
             elif row.state == DRAINING and not self._shell.leases.is_draining:
                 self._shell.leases.drain(self._shell.clock())
         self._shell.member.know_addresses(message.rows)
@@ -223,14 +224,17 @@ class OtherNodes:
         peer = self._shell.peers.get(process)
         match message:
             case Granted():
-                if peer is None:
+                wanted = self._shell.leases.waiting
+                if peer is None or not wanted.is_known(process, message.scheduling_class):
+                    # It was on its way when the class was over, or its owner ended.
                     self._tell(prefix, process, LeaseReturned(message.lease))
+                    self._tell(prefix, process, LeaseWanted(message.scheduling_class, {}, OVER))
                     return
                 number = -next(self._numbers)
                 self._borrowed[number] = (prefix, message, process)
                 self._number_of[prefix, message.lease] = number
                 self._shell.spilling.granted(self._ids[prefix], process, message.scheduling_class)
-                self._shell.leases.granted_elsewhere(process, message.scheduling_class)
+                wanted.granted_elsewhere(process, message.scheduling_class)
                 peer.post(
                     Granted(
                         message.scheduling_class,
@@ -287,10 +291,11 @@ class OtherNodes:
         )
         self._tell(prefix, demand.owner, wanted)
 
-    def withdraw(self, prefix: bytes, owner: bytes, scheduling_class: int) -> None:
-        """Tell a node that a demand of ours is met or gone."""
+    def withdraw(self, prefix: bytes, owner: bytes, scheduling_class: int, is_over: bool) -> None:
+        """Tell a node that a demand of ours is met or gone, or its class over."""
         if prefix in self._out:
-            self._tell(prefix, owner, LeaseWanted(scheduling_class, {}, 0))
+            count = OVER if is_over else 0
+            self._tell(prefix, owner, LeaseWanted(scheduling_class, {}, count))
 
     def returned(self, message: LeaseReturned, owner: bytes) -> None:
         """An owner gives a borrowed lease back."""

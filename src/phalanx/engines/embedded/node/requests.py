@@ -135,7 +135,7 @@ class NodeRequests:
     def _pending(self, connection: Any, token: int) -> list[dict[str, Any]]:
         return [
             {"resources": d.place.to_mapping(), "count": d.count, "actor": d.actor.hex()}
-            for d in self._shell.leases.demands()
+            for d in self._shell.leases.waiting.all()
         ]
 
     def _drain_output(self, connection: Any, token: int) -> _Later:

@@ -6,8 +6,6 @@ On a single machine the control store's machines live here as well.
 
 from __future__ import annotations
 
-import random
-import secrets
 import signal
 import socket
 import sys
@@ -25,18 +23,18 @@ from phalanx.engines.embedded.node.groups import OF_GROUPS, NodeGroups
 from phalanx.engines.embedded.node.job_members import OF_MEMBERS, NodeMembers
 from phalanx.engines.embedded.node.jobs import NodeJobs
 from phalanx.engines.embedded.node.loop import NodeLoop
-from phalanx.engines.embedded.node.membership import Membership, membership
+from phalanx.engines.embedded.node.membership import Membership, membership, spilling
 from phalanx.engines.embedded.node.others import OtherNodes
 from phalanx.engines.embedded.node.requests import NodeRequests, is_for_visitors
 from phalanx.engines.embedded.node.store import NodeStore
 from phalanx.model.ids import PREFIX_BYTES, node_prefix
 from phalanx.node.bundle_table import BundleTable
+from phalanx.node.demands import Demand
 from phalanx.node.group_places import GroupPlaces
-from phalanx.node.leases import Demand, Lease, LeaseMachine
-from phalanx.node.spilling import Spilling
+from phalanx.node.leases import Lease, LeaseMachine
 from phalanx.node.workers import WorkerPool, WorkerRecord
 from phalanx.objects.names import prefix_of_name
-from phalanx.policies.waiting_time import Average
+from phalanx.policies.averages import Average
 from phalanx.protocol.cluster_messages import (
     EndActor,
     EnvironmentKnown,
@@ -85,7 +83,6 @@ from phalanx.protocol.messages import (
 )
 from phalanx.resources.instances import NodeResources
 from phalanx.resources.sets import ResourceSet
-from phalanx.scheduling.cluster_nodes import ClusterNodes
 
 _FOR_CONTROL = (ActorReady, ActorFailed, ActorLeaving, ActorUnreferenced)
 
@@ -118,17 +115,7 @@ class NodeShell:
         self.store = NodeStore(self)
         self.bundles = BundleTable(self.resources)
         places = GroupPlaces(config.node_id, self.bundles)
-        self.cluster = ClusterNodes()
-        rng = random.Random(secrets.randbits(64))
-        self.spilling = Spilling(
-            config.node_id,
-            self.cluster,
-            self,
-            rng,
-            config.spilling,
-            lambda owner: owner[:PREFIX_BYTES] == self.prefix,
-            places.nodes_of,
-        )
+        self.spilling = spilling(self, places)
         pool = WorkerPool(max(1, int(config.resources.get("CPU", 1))), self.jobs.new_process)
         self.leases = LeaseMachine(
             self.resources, self, pool, config.node_id, config.labels, places, self.spilling
@@ -195,7 +182,7 @@ class NodeShell:
         self.members.tick(now)
         self.groups.settle()
         self.member.tick(now)
-        if not self.spilling.is_alone and self.leases.has_demands:
+        if not self.spilling.is_alone and self.leases.waiting:
             self._must_plan = True
         self.exits.relieve_memory(now)
 
@@ -223,11 +210,11 @@ class NodeShell:
     def _plan(self) -> None:
         now = time.monotonic()
         if self.spilling.is_alone:
-            for demand in self.leases.demands():
+            for demand in self.leases.waiting.all():
                 demand.here = -1
         elif not self.member.awaits_view(now):  # the view that comes has it planned again
-            self.cluster.put(self.member.own_row())
-            self.spilling.plan(self.leases.demands(), self.member.is_blind)
+            self.spilling.put(self.member.own_row())
+            self.spilling.plan(self.leases.waiting.all(), self.member.is_blind)
         self.leases.dispatch(now)
 
     # ---- messages ----------------------------------------------------------------------------
@@ -485,9 +472,11 @@ class NodeShell:
         self.happened.asked(demand, node_prefix(node_id), count)
         self.others.ask(node_prefix(node_id), demand, count, seen)
 
-    def withdraw(self, node_id: str, owner: bytes, scheduling_class: int) -> None:
+    def withdraw(
+        self, node_id: str, owner: bytes, scheduling_class: int, is_over: bool = False
+    ) -> None:
         """Ask another node for no more workers."""
-        self.others.withdraw(node_prefix(node_id), owner, scheduling_class)
+        self.others.withdraw(node_prefix(node_id), owner, scheduling_class, is_over)
 
 
 def _introduces(message: Any) -> bool:

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 from phalanx.engines import interface
 from phalanx.engines.embedded.client.interrupts import come_again, in_runtime, interruptible
 from phalanx.engines.embedded.client.reactor import Waiter
-from phalanx.engines.embedded.worker.actor_host import ActorHost
 from phalanx.engines.embedded.worker.task_results import TaskResults
 from phalanx.engines.embedded.worker.task_values import TaskValues
 from phalanx.protocol.messages import (
@@ -52,6 +51,7 @@ from phalanx.worker.devices import DeviceEnvironment
 if TYPE_CHECKING:
     from phalanx.engines.embedded.client.runtime import Runtime
     from phalanx.engines.embedded.connection import Connection
+    from phalanx.engines.embedded.worker.actor_host import ActorHost
 
 SHORT_S = 0.0005
 FLUSH_S = 0.001
@@ -148,6 +148,9 @@ class WorkerExecutor:
             case Consumed():
                 self._consumed(connection, message)
             case CreateActor():
+                # asyncio is slow to import: drivers need none of it, and the zygote is warm.
+                from phalanx.engines.embedded.worker.actor_host import ActorHost
+
                 self.actor = ActorHost(self, message)
                 self._wake()
             case JobSetup():

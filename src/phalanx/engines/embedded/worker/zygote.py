@@ -34,7 +34,9 @@ def run(sock: socket.socket, session: sessions.Session, preload: list[str]) -> N
     for module in preload:
         with contextlib.suppress(Exception):
             __import__(module)
-    import phalanx.engines.embedded.worker.process  # noqa: F401  (warm for the children)
+    # Warm for the children.
+    import phalanx.engines.embedded.worker.actor_host
+    import phalanx.engines.embedded.worker.process  # noqa: F401
 
     libc = ctypes.CDLL(None, use_errno=True)
     gc.collect()

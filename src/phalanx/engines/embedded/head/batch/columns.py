@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -42,6 +43,11 @@ class Columns:
                 self._kept = None
         except ValueError:  # of a resource that came after everything was read
             self._kept = None
+
+    def amend(self, group: str, **told: Any) -> None:
+        """A gang tells something else of itself, as far as it is looked at."""
+        if self._kept is not None and group in self._kept.job_index:
+            self._kept.amend(group, **told)
 
     def end(self, tasks: list[str]) -> None:
         """Members that held their places are over."""

@@ -32,14 +32,17 @@ tiers:
     enablePreemptable: false
     enableReclaimable: false
   - name: conformance
+  - name: capacity
+    enableHierarchy: true
+    arguments:
+      onlyExcess: true
 - plugins:
   - name: whole-gang
   - name: predicates
-  - name: capacity
-    enableHierarchy: true
   - name: binpack
 """
-"""Evictions take whole gangs; weights say what queues deserve (`control.jobs.shares`)."""
+"""Evictions take whole gangs; weights say what queues deserve (`control.jobs.shares`). Capacity
+stands in conformance's tier: the first tier that names victims decides."""
 LEAST_PAUSE_S = 0.001
 PAUSE = 2.0
 """Between two cycles lies at least so many times what the last one took."""

@@ -54,6 +54,8 @@ class Gang(msgspec.Struct, kw_only=True, eq=False):
     devices: dict[int, dict[str, list[int]]] = {}
     started: float | None = None
     """When its minimum last began to run."""
+    is_promised: bool = False
+    """Evictions made room for it that it does not have yet."""
     preempted: int = 0
     """How often members were evicted."""
     kind_of_job: bytes = b""

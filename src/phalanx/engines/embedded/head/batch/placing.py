@@ -23,6 +23,7 @@ from phalanx.engines.embedded.head.batch.gangs import (
     Gang,
 )
 from phalanx.engines.embedded.head.batch.ledger import Ledger
+from phalanx.engines.embedded.head.batch.recorded import Recorder
 from phalanx.engines.embedded.head.batch.rendezvous import Rendezvous
 from phalanx.model.lifecycle import CREATED, REMOVED
 from phalanx.protocol.cluster_messages import Prepared
@@ -65,6 +66,7 @@ class Placing:
         self._soon = soon
         self._listener = listener
         self._rendezvous = Rendezvous(shell.rng, self.address_of)
+        self._recorder = Recorder(shell.events.record_gang, shell.wall)
 
     # ---- coming and going --------------------------------------------------------------------
 
@@ -127,17 +129,30 @@ class Placing:
         """Do what a cycle decided."""
         member_of = self._ledger.member_of
         victims: dict[bytes, list[int]] = {}
+        actions: dict[bytes, str] = {}
         for eviction in plan.evictions:
             gang, index = member_of[eviction.task]
             victims.setdefault(gang.group, []).append(index)
+            actions[gang.group] = eviction.reason
         for group, indexes in victims.items():
-            self._evict(self._ledger.gangs[group], indexes)
+            gang = self._ledger.gangs[group]
+            self._recorder.evicted(gang, indexes, actions[group])
+            self._evict(gang, indexes)
+        if plan.evictions:
+            for task in plan.pipelined:
+                self._promise(member_of[task][0], True)
         choices: dict[bytes, dict[int, str]] = {}
         for task, node in plan.binds.items():
             gang, index = member_of[task]
             choices.setdefault(gang.group, {})[index] = node
         for group, choice in choices.items():
             self._place(self._ledger.gangs[group], choice)
+
+    def _promise(self, gang: Gang, is_promised: bool) -> None:
+        """Others are evicted for it: it comes before them until it has its places."""
+        if gang.is_promised != is_promised:
+            gang.is_promised = is_promised
+            self._ledger.columns.amend(gang.uid, promised=is_promised)
 
     def _place(self, gang: Gang, choice: Mapping[int, str]) -> None:
         if gang.among(LEAVING):  # those whom these were to join may have been evicted meanwhile
@@ -204,6 +219,21 @@ class Placing:
             self._rendezvous.free_ports(gang)
             gang.backoff_s = 0.0
 
+    def given_back(self, group: bytes, indexes: list[int]) -> None:
+        """A node has freed what these members held."""
+        gang = self._ledger.gangs.get(group)
+        if gang is not None:
+            left = [index for index in indexes if gang.states[index] == LEAVING]
+            self._recorder.freed(gang, left, "evicted")
+            self._recorder.freed(gang, [i for i in indexes if i not in left], "ended")
+
+    def node_gone(self, node_id: str) -> None:
+        """A node is dead, and with it what members were still to give back there."""
+        for gang in self._ledger.active.values():
+            going = gang.among(LEAVING, ENDING)
+            nodes = self._ledger.nodes_of(gang) if going else []
+            self._recorder.freed(gang, [i for i in going if nodes[i] == node_id], "lost")
+
     def told(self, group: bytes, node_id: str) -> dict[int, bytes]:
         """What the members that begin on this node are told of their gang."""
         gang = self._ledger.gangs.get(group)
@@ -212,6 +242,11 @@ class Placing:
         nodes = self._ledger.nodes_of(gang)
         new = [index for index in gang.among(PLACING) if nodes[index] == node_id]
         return self._rendezvous.views(gang, nodes, new)
+
+    def is_whole(self, group: bytes) -> bool:
+        """Whether as many members as it needs have their places, or have ended."""
+        gang = self._ledger.gangs.get(group)
+        return gang is None or len(gang.among(HELD, ENDING, DONE)) >= gang.least
 
     # ---- news of groups ----------------------------------------------------------------------
 
@@ -239,6 +274,7 @@ class Placing:
         gang.set(arrived, HELD)
         gang.was_on |= {i: group.nodes[i] for i in arrived}
         if arrived:
+            self._promise(gang, False)
             gang.backoff_s = 0.0
             gang.started = self._shell.wall()
         if lost:
@@ -249,6 +285,7 @@ class Placing:
                 gang.set(held, LEAVING)  # what is left of it could not go on
                 self._ledger.columns.forget()
             self._soon()
+        self._record(gang, group, arrived, lost)
         late, gang.evict_late = gang.evict_late, []
         if late:
             self._evict(gang, late)
@@ -260,6 +297,14 @@ class Placing:
         if gang.group in self._ledger.gangs:  # else who was told has ended it
             self.let_go(gang)
             self._ledger.keep(gang)
+
+    def _record(self, gang: Gang, group: Group, arrived: list[int], lost: list[int]) -> None:
+        self._recorder.freed(gang, lost, "lost")
+        here = {index: group.nodes[index] for index in arrived if gang.states[index] == HELD}
+        if here:
+            least = self._ledger.scheduled.podgroup(gang).min_member
+            ending = 0 if gang.job else len(gang.among(ENDING))  # of jobs they count as ended
+            self._recorder.placed(gang, max(least - ending, 0), here)
 
     def group_refused(self, group: Group) -> None:
         """A gang could not be placed where it was to go."""

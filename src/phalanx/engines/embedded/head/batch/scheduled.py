@@ -40,7 +40,8 @@ class Scheduled:
         """The gang; members that are over need no place any more."""
         record = self.record_of(gang.job) if gang.job else None
         if record is not None:
-            return podgroup_of(record, gang.priority)
+            found = podgroup_of(record, gang.priority)
+            return msgspec.structs.replace(found, promised=gang.is_promised)
         over = len(gang.among(DONE))
         return PodGroupSpec(
             name=gang.name,
@@ -51,6 +52,7 @@ class Scheduled:
             topology=gang.topology,
             created=gang.created,
             started=gang.started,
+            promised=gang.is_promised,
         )
 
     def tasks(self, gang: Gang, nodes: list[str]) -> Iterator[TaskSpec]:

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from phalanx.control.jobs.environment import member_setup, process_argv, process_environment
 from phalanx.control.jobs.places import Gang as PlacedGang
 from phalanx.control.jobs.places import MemberPlace, MemberSetup
-from phalanx.engines.embedded.head.batch.gangs import HELD, Gang
+from phalanx.engines.embedded.head.batch.gangs import DONE, ENDING, HELD, Gang
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.spec import Process
+from phalanx.model.jobs.states import WAITING
 from phalanx.protocol.cluster_messages import FILES, Command, StartMember
 
 
@@ -22,8 +23,10 @@ class Starter:
     def orders(
         self, record: JobRecord, gang: Gang, nodes: list[str], wanted: list[int]
     ) -> dict[int, StartMember]:
-        """What the nodes of these members are to run, by member."""
-        there = [i for i in gang.among(HELD) if nodes[i]]
+        """What the nodes of these members are to run, by member. Those that have ended keep their
+        ranks: nobody else is told to be the same."""
+        nodes = [node or gang.was_on.get(i, "") for i, node in enumerate(nodes)]
+        there = [i for i in gang.among(HELD, ENDING, DONE) if nodes[i]]
         gang_ports = gang.ports
         places = {}
         for index in there:
@@ -37,7 +40,11 @@ class Starter:
                 attempt=member.attempt if member is not None else 1,
             )
         placed = PlacedGang(
-            job=record.spec, places=places, ports=tuple(gang_ports), directory=FILES
+            job=record.spec,
+            places=places,
+            later=tuple((m.group, m.index) for m in record.members if m.state == WAITING),
+            ports=tuple(gang_ports),
+            directory=FILES,
         )
         return {index: self._order(record, gang, placed, index) for index in wanted}
 

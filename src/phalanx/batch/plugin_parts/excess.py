@@ -1,0 +1,55 @@
+"""Reclaim that cannot go round in circles: what a queue may take, and from whom.
+
+By Volcano's rule a queue may reclaim while one of the resources that it asks for is within what it
+deserves, and from any queue above what it deserves of a resource that the victim uses. With two
+resources, two queues can then take the same room from each other for ever (volcano#4808, #4947).
+Here only resources that are short count: a reclaimer stays within what its queue deserves of each,
+and a victim's queue holds more than it deserves of one. Who was placed that way is above in none of
+them, and cannot be made to give it back. Where a queue's quota does not name what is short, the
+resources that it does name say whether the task has a right.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from phalanx.batch.amounts import EPSILON, Amount, Counts, Dimensions, Flags, Vector
+
+
+def short_of(dims: Dimensions, room: Counts, request: Counts) -> Flags:
+    """The resources that a node lacks; all that is asked for where it lacks none in sum, as when
+    no single device has enough."""
+    asked = (request > 0) & dims.weighed
+    short: Flags = asked & (room < request)
+    return short if short.any() else asked
+
+
+def may_take(
+    dims: Dimensions, used: Vector, deserved: Amount, request: Vector, short: Flags
+) -> bool:
+    """Whether a queue that uses so much, this request included, has a right to what is short."""
+    within = used - deserved.v < EPSILON
+    named = _named(dims, deserved)
+    mine = short & named
+    if mine.any():
+        return bool(within[mine].all())
+    return _is_rightful(dims, within & named, request)
+
+
+def may_lose(dims: Dimensions, held: Vector, deserved: Amount, load: Vector, short: Flags) -> bool:
+    """Whether a task of a queue that holds so much may have to give what is short."""
+    uses = (load > 0) & dims.weighed & short
+    within = held - deserved.v < EPSILON
+    named = _named(dims, deserved)
+    if (uses & named & ~within).any():
+        return True
+    return bool((uses & ~named).any()) and not _is_rightful(dims, within & named, load)
+
+
+def _named(dims: Dimensions, deserved: Amount) -> Flags:
+    named: Flags = np.where(dims.scalar, deserved.has, deserved.v >= EPSILON)
+    return named
+
+
+def _is_rightful(dims: Dimensions, granted: Flags, load: Vector) -> bool:
+    return bool((granted & (load > 0) & dims.weighed).any())

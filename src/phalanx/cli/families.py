@@ -1,0 +1,29 @@
+"""`phalanx flows` and `phalanx crons`: what makes jobs in an order, and again and again."""
+
+from __future__ import annotations
+
+import json as json_module
+import time
+from collections.abc import Callable
+from typing import Any
+
+import typer
+
+from phalanx.cli.job_view import crons_text, flows_text
+from phalanx.cli.jobs import Address, Json, asker
+
+
+def flows(address: Address = None, json: Json = False) -> None:
+    """List flows: how far each is, and the state of every step's job."""
+    _show(asker(address)("flows"), lambda rows: flows_text(rows, time.time()), json)
+
+
+def crons(address: Address = None, json: Json = False) -> None:
+    """List cron jobs: when they make jobs, and which of those run."""
+    _show(asker(address)("crons"), crons_text, json)
+
+
+def _show(
+    rows: list[dict[str, Any]], text: Callable[[list[dict[str, Any]]], str], json: bool
+) -> None:
+    typer.echo(json_module.dumps(rows, indent=1) if json else text(rows))

@@ -1,0 +1,107 @@
+"""How programs and commands ask the scheduler of the Ray cluster that they are connected to."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Any
+
+import msgspec
+import ray
+from ray.exceptions import ActorDiedError, ActorUnavailableError
+from ray.exceptions import GetTimeoutError as RayTimeout
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from phalanx.engines.embedded.client.requests import remote_error
+from phalanx.engines.ray.scheduler.actor import SchedulerActor
+from phalanx.engines.ray.scheduler.options import NAMESPACE, SCHEDULER, SchedulerOptions
+from phalanx.engines.ray.scheduler.ray_calls import nodes
+from phalanx.errors import GetTimeoutError, SystemFailureError
+
+_HEAD = "node:__internal_head__"
+_PENDING_CALLS = 100_000
+"""So many questions may wait for their answers at once, as those of who waits for a gang."""
+
+
+class SchedulerClient:
+    """Asks the one scheduler of the cluster. Its calls may come from any thread."""
+
+    def __init__(self, actor: Any) -> None:
+        self.actor = actor
+
+    @classmethod
+    def connect(
+        cls, options: SchedulerOptions | None = None, *, start: bool = True
+    ) -> SchedulerClient:
+        """The cluster's scheduler; Ray must be initialized. With `start`, one is started where
+        there is none, with `options`; the options of one that runs stay as they are.
+
+        Raises ConnectionError when there is none and none is to be started.
+        """
+        if not start:
+            try:
+                return cls(ray.get_actor(SCHEDULER, namespace=NAMESPACE))
+            except ValueError:
+                raise ConnectionError(
+                    "No scheduler of Phalanx runs on this Ray cluster. The first program that "
+                    "uses queues, gangs or jobs starts one."
+                ) from None
+        remote = ray.remote(SchedulerActor).options(
+            name=SCHEDULER,
+            namespace=NAMESPACE,
+            lifetime="detached",
+            get_if_exists=True,
+            num_cpus=0,
+            max_restarts=-1,
+            max_task_retries=-1,
+            max_concurrency=_PENDING_CALLS,
+            scheduling_strategy=_beside_head(),
+        )
+        return cls(remote.remote(msgspec.msgpack.encode(options or SchedulerOptions())))
+
+    def ask(
+        self, method: str, *, timeout_s: float | None = None, origin: bytes = b"", **args: Any
+    ) -> Any:
+        """The answer to one question, as the control store gives it (`batch.jobs`, `status`).
+
+        `origin`: 16 bytes that name the process which asks; what it owns goes when it ends. None:
+        nobody owns what is made. Raises the error that is answered, GetTimeoutError, and
+        SystemFailureError when the scheduler is gone for good.
+        """
+        reference = self.actor.ask.remote(origin, method, args)
+        try:
+            return _value(ray.get(reference, timeout=timeout_s))
+        except RayTimeout:
+            raise GetTimeoutError(
+                f"the scheduler did not answer {method!r} within {timeout_s} s"
+            ) from None
+        except (ActorDiedError, ActorUnavailableError) as error:
+            raise SystemFailureError(f"The scheduler on Ray is gone: {error}") from None
+
+    def ask_later(self, method: str, *, origin: bytes = b"", **args: Any) -> Future[Any]:
+        """The same without waiting; the future raises what `ask` raises."""
+        answered: Future[Any] = self.actor.ask.remote(origin, method, args).future()
+        result: Future[Any] = Future()
+
+        def done(future: Future[Any]) -> None:
+            try:
+                result.set_result(_value(future.result()))
+            except (ActorDiedError, ActorUnavailableError) as error:
+                result.set_exception(SystemFailureError(f"The scheduler on Ray is gone: {error}"))
+            except Exception as error:
+                result.set_exception(error)
+
+        answered.add_done_callback(done)
+        return result
+
+
+def _value(answer: tuple[Any, tuple[str, str] | None]) -> Any:
+    result, error = answer
+    if error is not None:
+        raise remote_error(*error)
+    return result
+
+
+def _beside_head() -> Any:
+    """On the node of Ray's head while it can run actors, else anywhere."""
+    head = next((row["NodeID"] for row in nodes() if _HEAD in row["Resources"]), None)
+    return "DEFAULT" if head is None else NodeAffinitySchedulingStrategy(head, soft=True)

@@ -1,0 +1,209 @@
+"""A store in Ray's internal key-value store, which knows single values and create-if-absent.
+
+A batch is one value, an entry of a log, so it is written whole or not at all. From time to time
+all tables are written as one image, and the entries that it covers are deleted. Each epoch has an
+image and a log of its own: what an earlier writer appends after a later one has begun is read by
+nobody. The writer keeps its tables in memory as well.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from phalanx.storage.errors import StorageUnreachableError
+from phalanx.storage.memory import stale
+from phalanx.storage.shard import Batch, Head
+
+LEAST_LOG_BYTES = 1 << 20
+"""A log is folded into a new image when it is longer than this and than the tables."""
+_LOAD_TRIES = 5
+
+Tables = dict[str, dict[bytes, bytes]]
+
+
+class KeyValues(Protocol):
+    """The store beneath. All calls raise Exception when it cannot be reached."""
+
+    def put_new(self, key: bytes, value: bytes) -> bool:
+        """Put a value where there is none. False, and nothing done, where there is one."""
+        ...
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Put a value, in place of one that may be there."""
+        ...
+
+    def get(self, key: bytes) -> bytes | None:
+        """A value; None where there is none."""
+        ...
+
+    def keys(self, prefix: bytes) -> list[bytes]:
+        """All keys that begin so."""
+        ...
+
+    def delete(self, key: bytes) -> None:
+        """Delete a value, if there is one."""
+        ...
+
+
+class _Image(NamedTuple):
+    """All tables after the entries before `entries` of the image's own epoch."""
+
+    entries: int
+    tables: Tables
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_image_of = msgspec.msgpack.Decoder(_Image).decode
+_changes_of = msgspec.msgpack.Decoder(list[tuple[str, bytes, bytes | None]]).decode
+_head_of = msgspec.msgpack.Decoder(Head).decode
+
+
+class KvShard:
+    """A Shard over a key-value store; `name` is for people."""
+
+    def __init__(self, values: KeyValues, name: str = "kv") -> None:
+        self._values = values
+        self._name = name
+        self._epoch = 0
+        self._entries = 0
+        self._log_bytes = 0
+        self._tables: Tables = {}
+        self._table_bytes = 0
+
+    def __repr__(self) -> str:
+        return self._name
+
+    def head(self) -> Head:
+        """See Shard."""
+        epochs = self._numbers(b"epoch/")
+        if not epochs:
+            return Head()
+        found = self._get(_epoch_key(epochs[-1]))
+        return Head() if found is None else _head_of(found)
+
+    def claim(self, head: Head) -> None:
+        """See Shard."""
+        newest = self.head().epoch
+        if head.epoch <= newest or not self._put_new(_epoch_key(head.epoch), _encode(head)):
+            raise stale(self, head.epoch, self.head().epoch)
+        self._epoch = head.epoch
+        self._tables = self._read()
+        self._table_bytes = _size(self._tables)
+        self._write_image()
+        self._sweep()
+
+    def load(self, table: str, prefix: bytes = b"") -> list[tuple[bytes, bytes]]:
+        """See Shard."""
+        rows = self._tables.get(table, {})
+        return sorted(row for row in rows.items() if row[0].startswith(prefix))
+
+    def get(self, table: str, key: bytes) -> bytes | None:
+        """See Shard."""
+        return self._tables.get(table, {}).get(key)
+
+    def apply(self, batch: Batch) -> None:
+        """See Shard."""
+        entry = _encode([(table, key, value) for (table, key), value in batch.items()])
+        is_new = self._put_new(_entry_key(self._epoch, self._entries), entry)
+        if not is_new or self._get(_epoch_key(self._epoch + 1)) is not None:
+            raise stale(self, self._epoch, self.head().epoch)
+        self._entries += 1
+        self._log_bytes += len(entry)
+        for (table, key), value in batch.items():
+            rows = self._tables.setdefault(table, {})
+            before = rows.pop(key, None)
+            self._table_bytes -= len(before) if before is not None else 0
+            if value is not None:
+                rows[key] = value
+                self._table_bytes += len(value)
+        if self._log_bytes > max(LEAST_LOG_BYTES, self._table_bytes):
+            self._fold()
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+    # ---- images and logs ---------------------------------------------------------------------
+
+    def _read(self) -> Tables:
+        """All tables as the latest epoch that wrote an image has left them."""
+        for _ in range(_LOAD_TRIES):
+            epochs = [epoch for epoch in self._numbers(b"image/") if epoch < self._epoch]
+            if not epochs:
+                return {}
+            stored = self._get(_image_key(epochs[-1]))
+            if stored is None:
+                continue
+            image = _image_of(stored)
+            at, tables = image.entries, image.tables
+            while (entry := self._get(_entry_key(epochs[-1], at))) is not None:
+                for table, key, value in _changes_of(entry):
+                    rows = tables.setdefault(table, {})
+                    if value is None:
+                        rows.pop(key, None)
+                    else:
+                        rows[key] = value
+                at += 1
+            if self._get(_image_key(epochs[-1])) == stored:
+                return tables  # else its writer was folding, and entries went meanwhile
+        raise StorageUnreachableError(f"{self} changes faster than it can be read.")
+
+    def _write_image(self) -> None:
+        image = _encode(_Image(self._entries, self._tables))
+        self._call(self._values.put, _image_key(self._epoch), image)
+        self._log_bytes = 0
+
+    def _fold(self) -> None:
+        covered = self._numbers(_entry_key(self._epoch, 0)[:-_DIGITS])
+        self._write_image()
+        for number in covered:
+            self._call(self._values.delete, _entry_key(self._epoch, number))
+
+    def _sweep(self) -> None:
+        """Delete what earlier epochs have left, but not their numbers: they tell late writers."""
+        mine = b"%0*d" % (_DIGITS, self._epoch)
+        for kind in (b"image/", b"log/"):
+            for key in self._call(self._values.keys, kind):
+                if key[len(kind) : len(kind) + _DIGITS] < mine:
+                    self._call(self._values.delete, key)
+
+    def _numbers(self, prefix: bytes) -> list[int]:
+        return sorted(int(key[len(prefix) :]) for key in self._call(self._values.keys, prefix))
+
+    # ---- the store beneath -------------------------------------------------------------------
+
+    def _get(self, key: bytes) -> bytes | None:
+        found: bytes | None = self._call(self._values.get, key)
+        return found
+
+    def _put_new(self, key: bytes, value: bytes) -> bool:
+        is_new: bool = self._call(self._values.put_new, key, value)
+        return is_new
+
+    def _call(self, call: Any, *args: Any) -> Any:
+        try:
+            return call(*args)
+        except Exception as error:  # whatever the client of another program raises
+            raise StorageUnreachableError(
+                f"{self} gives no answer ({error}). It is there again with Ray's head."
+            ) from error
+
+
+_DIGITS = 12
+
+
+def _epoch_key(epoch: int) -> bytes:
+    return b"epoch/%0*d" % (_DIGITS, epoch)
+
+
+def _image_key(epoch: int) -> bytes:
+    return b"image/%0*d" % (_DIGITS, epoch)
+
+
+def _entry_key(epoch: int, number: int) -> bytes:
+    return b"log/%0*d/%0*d" % (_DIGITS, epoch, _DIGITS, number)
+
+
+def _size(tables: Tables) -> int:
+    return sum(len(value) for rows in tables.values() for value in rows.values())

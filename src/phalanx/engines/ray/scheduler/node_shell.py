@@ -1,0 +1,143 @@
+"""A Ray node's part of the cluster: bundles with exact devices, and the commands that run in them.
+
+The same parts as the embedded node's, in a shell without tasks and actors, for Ray has those.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from phalanx.engines.declared_topology import read_topology
+from phalanx.engines.embedded import session as sessions
+from phalanx.engines.embedded.node.control import RemoteControl
+from phalanx.engines.embedded.node.groups import OF_GROUPS, NodeGroups
+from phalanx.engines.embedded.node.job_members import OF_MEMBERS, NodeMembers
+from phalanx.engines.ray.scheduler.children import start_children
+from phalanx.engines.ray.scheduler.options import SchedulerOptions
+from phalanx.model.ids import node_prefix
+from phalanx.model.lifecycle import ALIVE
+from phalanx.node.bundle_table import BundleTable
+from phalanx.node.bundles import BundlePool
+from phalanx.node.group_places import GroupPlaces
+from phalanx.protocol.cluster_messages import EventsTold, NodeReport, TellEvents, ViewRow
+from phalanx.protocol.messages import Request
+from phalanx.resources.instances import NodeResources
+from phalanx.resources.topology import Topology
+
+
+class NoLeases:
+    """Tasks and actors of this node: Ray's, of which nothing is known here."""
+
+    is_draining = False
+
+    def __init__(self, groups: GroupPlaces) -> None:
+        self.groups = groups
+
+    def dispatch(self, now: float) -> None:
+        """Nobody waits for bundles here."""
+
+    def warn_in(self, pools: Sequence[BundlePool]) -> None:
+        """Ray's placement group ends what runs in it."""
+
+    def end_in(self, pools: Sequence[BundlePool], reason: str) -> None:
+        """Ray's placement group ends what runs in it."""
+
+
+class RayNodeShell:
+    """See the module. `has_news` is called when the control store waits for what is free here."""
+
+    def __init__(
+        self,
+        node_id: str,
+        totals: dict[str, float],
+        labels: dict[str, str],
+        options: SchedulerOptions,
+        has_news: Callable[[], None],
+    ) -> None:
+        self.node_id = node_id
+        self.prefix = node_prefix(node_id)
+        self.labels = labels
+        self.clock = time.monotonic
+        self.session = sessions.create()
+        self.children = start_children(self.session)
+        self.resources = NodeResources(totals, topology=_wiring(totals, options.topology))
+        self.bundles = BundleTable(self.resources)
+        self.leases = NoLeases(GroupPlaces(node_id, self.bundles))
+        self.control = RemoteControl()
+        self.groups = NodeGroups(self)
+        self.members = NodeMembers(self)
+        self.report_soon = has_news
+
+    def plan_soon(self) -> None:
+        """Nothing is asked of other nodes."""
+
+    def ask_zygote(self, method: str, **args: Any) -> None:
+        """See BundleHost."""
+        self.children.post(Request(0, method, args))
+
+    def on_children(self) -> bool:
+        """Commands have ended. False when the process that starts them is gone."""
+        messages = self.children.receive()
+        if messages is None:
+            return False
+        for message in messages:
+            if isinstance(message, Request) and message.method == "exited":
+                self.members.exited(message.args["worker"], message.args)
+        return True
+
+    def on_control(self, message: Any) -> None:
+        """The control store says something; what is about tasks and actors is nothing here."""
+        if isinstance(message, OF_GROUPS):
+            self.groups.on_control(message)
+        elif isinstance(message, OF_MEMBERS):
+            self.members.on_control(message)
+        elif isinstance(message, TellEvents):
+            self.control.report(EventsTold(message.number, []))
+
+    def tick(self, now: float) -> None:
+        """Time has passed."""
+        self.bundles.tick(now)
+        self.groups.tick(now)
+        self.members.tick(now)
+        self.groups.settle()
+        self.children.flush()
+
+    def report(self) -> NodeReport:
+        """What is free here by our own account."""
+        return NodeReport(
+            available=self.resources.available(),
+            devices=self.resources.devices_left(),
+            total=self.resources.total(),
+        )
+
+    def row(self, host: str) -> ViewRow:
+        """This node as the view shows it."""
+        report = self.report()
+        return ViewRow(
+            node_id=self.node_id,
+            prefix=self.prefix,
+            host=host,
+            port=0,
+            state=ALIVE,
+            total=report.total or {},
+            available=report.available,
+            labels=self.labels,
+            devices=report.devices,
+        )
+
+    def end(self) -> None:
+        """End all that runs here, and delete its files. The process is to end after this."""
+        self.children.close()
+        sessions.remove(self.session)
+
+
+def _wiring(totals: dict[str, float], declared: str) -> Topology | None:
+    """How this node's devices are wired, as declared or found; None when that is not known, or is
+    of fewer devices than Ray has here."""
+    count = totals.get("GPU", 0)
+    if not count:
+        return None
+    wiring = read_topology(declared or "detect")
+    return wiring if wiring is not None and len(wiring.numa) >= count else None

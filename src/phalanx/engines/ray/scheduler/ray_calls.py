@@ -1,0 +1,71 @@
+"""The calls of Ray that are not of its public interface, all in one place.
+
+They were tried with Ray 2.49 and 2.60: the internal key-value store, what is available on each
+node, and the table of drivers' jobs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ray
+
+
+class InternalKv:
+    """Ray's internal key-value store: one namespace of byte strings, kept by Ray's head."""
+
+    def __init__(self, namespace: bytes) -> None:
+        self._namespace = namespace
+
+    def put_new(self, key: bytes, value: bytes) -> bool:
+        """Put a value where there is none. False, and nothing done, where there is one."""
+        from ray.experimental.internal_kv import _internal_kv_put
+
+        existed = _internal_kv_put(key, value, overwrite=False, namespace=self._namespace)
+        return not existed
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Put a value, in place of one that may be there."""
+        from ray.experimental.internal_kv import _internal_kv_put
+
+        _internal_kv_put(key, value, overwrite=True, namespace=self._namespace)
+
+    def get(self, key: bytes) -> bytes | None:
+        """A value; None where there is none."""
+        from ray.experimental.internal_kv import _internal_kv_get
+
+        found: bytes | None = _internal_kv_get(key, namespace=self._namespace)
+        return found
+
+    def keys(self, prefix: bytes) -> list[bytes]:
+        """All keys that begin so, in no order."""
+        from ray.experimental.internal_kv import _internal_kv_list
+
+        return list(_internal_kv_list(prefix, namespace=self._namespace))
+
+    def delete(self, key: bytes) -> None:
+        """Delete a value, if there is one."""
+        from ray.experimental.internal_kv import _internal_kv_del
+
+        _internal_kv_del(key, namespace=self._namespace)
+
+
+def available_by_node() -> dict[str, dict[str, float]]:
+    """What Ray has free on each living node, by the node's id; at most about 0.1 s old."""
+    from ray._private.state import available_resources_per_node
+
+    found: dict[str, dict[str, float]] = available_resources_per_node()
+    return found
+
+
+def nodes() -> list[dict[str, Any]]:
+    """Ray's nodes, the dead of late among them."""
+    rows: list[dict[str, Any]] = ray.nodes()
+    return rows
+
+
+def ended_jobs() -> set[str]:
+    """The ids in hex of drivers' jobs that are over."""
+    from ray._private.state import jobs
+
+    return {row["JobID"] for row in jobs() if row.get("IsDead")}

@@ -1,0 +1,227 @@
+"""What gangs have of Ray's resources: one placement group for each attempt, or none.
+
+This stands between the control store and the Runners. Nodes set bundles aside by Phalanx's own
+account first. When the last one has, Ray is asked for all of it at once, and only when Ray has
+granted it the control store hears of that last answer; if Ray does not, it hears a refusal, gives
+everything back and plans anew. A placement group goes when the last of its bundles has been given
+back, and the control store hears of that last one when Ray shows its resources as free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from phalanx.protocol.cluster_messages import (
+    BundlesGone,
+    GiveBackBundles,
+    PrepareBundles,
+    Prepared,
+)
+
+Key = tuple[bytes, int]
+"""A group and the number of its attempt."""
+Amounts = dict[str, float]
+
+
+class ReservationEffects(Protocol):
+    """What is asked of Ray and of the control store. None of it is answered before it returns."""
+
+    def reserve(self, key: Key, bundles: list[tuple[bytes, Amounts]]) -> None:
+        """Have Ray set these aside, (prefix of the node, amounts) each; `granted` follows, or
+        `refused`."""
+        ...
+
+    def withdraw(self, key: Key) -> None:
+        """Have Ray take it back, granted or not; `freed` follows when it is free again."""
+        ...
+
+    def deliver(self, prefix: bytes, message: Any) -> None:
+        """The control store may hear this message of a node now."""
+        ...
+
+    def send(self, prefix: bytes, message: Any) -> None:
+        """Tell a node."""
+        ...
+
+    def keep(self, key: Key, row: Row | None) -> None:
+        """Write down what a reservation is, before Ray is asked for it; None: it is gone."""
+        ...
+
+
+class Row(msgspec.Struct, kw_only=True):
+    """A reservation as it is stored: the node and index of each bundle, in the order in which
+    Ray has them."""
+
+    group: bytes
+    attempt: int
+    bundles: list[tuple[bytes, int]]
+
+
+class _Asked(msgspec.Struct, kw_only=True, eq=False):
+    """An attempt that is on its way."""
+
+    bundles: dict[bytes, dict[int, Amounts]]
+    prepared: set[bytes] = set()
+    last: tuple[bytes, Prepared] | None = None
+    """The answer that completed it, which the control store has not heard yet."""
+
+
+class Reservations:
+    """All reservations, and what of them is to be said when."""
+
+    def __init__(self, effects: ReservationEffects) -> None:
+        self._effects = effects
+        self._asked: dict[Key, _Asked] = {}
+        self._held: dict[Key, dict[tuple[bytes, int], int]] = {}
+        """(prefix, index) of what is not given back yet, and its place among Ray's bundles."""
+        self._going: dict[tuple[bytes, bytes], GiveBackBundles] = {}
+        """What each (prefix, group) was told last to give back."""
+        self._leaving: dict[Key, list[tuple[bytes, BundlesGone]]] = {}
+        """What is to be said when a withdrawn reservation is free."""
+
+    def restore(self, held: Mapping[Key, Mapping[tuple[bytes, int], int]]) -> None:
+        """Know again what an earlier scheduler held."""
+        self._held = {key: dict(places) for key, places in held.items()}
+
+    def places(self, group: bytes) -> dict[int, tuple[int, int]]:
+        """Of each bundle of a group that Ray holds: the attempt, and its place in Ray's group."""
+        return {
+            index: (attempt, at)
+            for (of, attempt), places in self._held.items()
+            if of == group
+            for (_, index), at in places.items()
+        }
+
+    # ---- what passes -------------------------------------------------------------------------
+
+    def outgoing(self, prefix: bytes, message: Any) -> None:
+        """The control store tells a node this."""
+        if isinstance(message, PrepareBundles):
+            key = (message.group, message.attempt)
+            if key not in self._held:
+                asked = self._asked.setdefault(key, _Asked(bundles={}))
+                asked.bundles[prefix] = message.bundles
+        elif isinstance(message, GiveBackBundles):
+            self._going[prefix, message.group] = message
+            for key, asked in list(self._asked.items()):
+                if key[0] == message.group and key[1] <= message.attempt:
+                    self._abandon(key, asked)
+
+    def incoming(self, prefix: bytes, message: Any) -> Any:
+        """A node says this: what the control store is to hear now, if anything."""
+        if isinstance(message, Prepared):
+            return self._prepared(prefix, message)
+        if isinstance(message, BundlesGone):
+            return self._gone(prefix, message)
+        return message
+
+    def _prepared(self, prefix: bytes, message: Prepared) -> Prepared | None:
+        key = (message.group, message.attempt)
+        asked = self._asked.get(key)
+        if asked is None or prefix not in asked.bundles:
+            return message
+        if asked.last is not None:
+            return None  # it is said again, as nobody has heard of the answer yet
+        if not message.ok:
+            del self._asked[key]
+            return message
+        asked.prepared.add(prefix)
+        if len(asked.prepared) < len(asked.bundles):
+            return message
+        asked.last = (prefix, message)
+        row = Row(group=key[0], attempt=key[1], bundles=_places(asked))
+        self._effects.keep(key, row)
+        self._effects.reserve(key, [(node, asked.bundles[node][i]) for node, i in row.bundles])
+        return None
+
+    def _gone(self, prefix: bytes, message: BundlesGone) -> BundlesGone | None:
+        if any((prefix, message) in said for said in self._leaving.values()):
+            return None
+        going = self._going.get((prefix, message.group))
+        if going is None or going.attempt != message.attempt:
+            return message
+        del self._going[prefix, message.group]
+        gone = {(prefix, index) for index in going.indexes}
+        emptied = self._drop(message.group, gone)
+        if not emptied:
+            return message
+        self._leaving[emptied[-1]].append((prefix, message))
+        return None
+
+    def _drop(self, group: bytes, gone: Iterable[tuple[bytes, int]]) -> list[Key]:
+        """These are not held any more; the reservations of which nothing is left are withdrawn."""
+        emptied = []
+        for key in [key for key in self._held if key[0] == group]:
+            places = self._held[key]
+            for place in gone:
+                places.pop(place, None)
+            if not places:
+                del self._held[key]
+                self._leaving[key] = []
+                self._effects.withdraw(key)
+                emptied.append(key)
+        return emptied
+
+    def _abandon(self, key: Key, asked: _Asked) -> None:
+        """The attempt is over before it has its reservation."""
+        del self._asked[key]
+        if asked.last is not None:
+            self._leaving[key] = []
+            self._effects.withdraw(key)
+
+    # ---- what Ray and the cluster say --------------------------------------------------------
+
+    def granted(self, key: Key) -> None:
+        """Ray has set it aside."""
+        asked = self._asked.pop(key, None)
+        if asked is None or asked.last is None:
+            return  # it was withdrawn meanwhile
+        self._held[key] = {place: at for at, place in enumerate(_places(asked))}
+        self._effects.deliver(*asked.last)
+
+    def refused(self, key: Key) -> None:
+        """Ray has not, in time; nothing of it is held."""
+        asked = self._asked.pop(key, None)
+        if asked is None or asked.last is None:
+            return
+        self._effects.keep(key, None)
+        prefix, message = asked.last
+        # The control store asks everybody to give back but who refused: and this node did not.
+        indexes = sorted(asked.bundles[prefix])
+        self._effects.send(prefix, GiveBackBundles(key[0], key[1], indexes))
+        self._effects.deliver(prefix, Prepared(message.group, message.attempt, False))
+
+    def freed(self, key: Key) -> None:
+        """What was withdrawn is free."""
+        self._effects.keep(key, None)
+        for prefix, message in self._leaving.pop(key, ()):
+            self._effects.deliver(prefix, message)
+
+    def joined(self, prefix: bytes, there: set[tuple[bytes, int]]) -> None:
+        """A node joined, for the first time or again, and has these (group, index): what else was
+        on it is no more."""
+        self._lose(prefix, there)
+
+    def node_dead(self, prefix: bytes) -> None:
+        """What was on this node is no more."""
+        for place in [place for place in self._going if place[0] == prefix]:
+            del self._going[place]
+        self._lose(prefix, set())
+
+    def _lose(self, prefix: bytes, but: set[tuple[bytes, int]]) -> None:
+        lost: dict[bytes, list[tuple[bytes, int]]] = {}
+        for (group, _), places in self._held.items():
+            for node, index in places:
+                if node == prefix and (group, index) not in but:
+                    lost.setdefault(group, []).append((node, index))
+        for group, gone in lost.items():
+            self._drop(group, gone)
+
+
+def _places(asked: _Asked) -> list[tuple[bytes, int]]:
+    """(node, index) of every bundle, by index."""
+    places = [(index, node) for node, bundles in asked.bundles.items() for index in bundles]
+    return [(node, index) for index, node in sorted(places)]

@@ -1,0 +1,71 @@
+"""Ray's nodes as the control store knows nodes: which resources are ours, and what of them is free.
+
+Ray's own names for one node or one placement group are left out, and the resource that stands for
+devices is called GPU, whatever dedicated nodes call it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from phalanx.protocol.cluster_messages import NodeReport
+
+GPU = "GPU"
+_NOT_RESERVED = "object_store_memory"
+
+
+class RayNode(msgspec.Struct, frozen=True, kw_only=True):
+    """A living node of Ray."""
+
+    node_id: str
+    host: str
+    hostname: str
+    totals: dict[str, float]
+    labels: dict[str, str]
+
+
+class Naming:
+    """Between Ray's names of resources and ours."""
+
+    def __init__(self, gpu_resource: str) -> None:
+        self._gpu = gpu_resource
+
+    def ours(self, amounts: Mapping[str, float]) -> dict[str, float]:
+        """What of these a gang could ask for, under our names."""
+        return {
+            GPU if name == self._gpu else name: amount
+            for name, amount in amounts.items()
+            if not (name == GPU != self._gpu or name == _NOT_RESERVED or ":" in name)
+            and "_group_" not in name
+        }
+
+    def rays(self, amounts: Mapping[str, float]) -> dict[str, float]:
+        """Amounts of a bundle under Ray's names; nothing that is zero."""
+        return {(self._gpu if n == GPU else n): amount for n, amount in amounts.items() if amount}
+
+    def living(self, rows: list[dict[str, Any]]) -> dict[str, RayNode]:
+        """The living among Ray's rows of nodes, by id."""
+        return {
+            row["NodeID"]: RayNode(
+                node_id=row["NodeID"],
+                host=row["NodeManagerAddress"],
+                hostname=row["NodeManagerHostname"],
+                totals=self.ours(row["Resources"]),
+                labels=dict(row.get("Labels") or {}),
+            )
+            for row in rows
+            if row["Alive"]
+        }
+
+
+def merged(report: NodeReport, free: Mapping[str, float] | None) -> NodeReport:
+    """A Runner's report with what Ray has free there: foreign work is then seen as others'."""
+    if free is None:
+        return report
+    total = report.total or report.available
+    return msgspec.structs.replace(
+        report, available={name: min(free.get(name, 0.0), total[name]) for name in total}
+    )

@@ -1,0 +1,205 @@
+"""Connections between processes of different nodes that end while both live: nothing is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import socket
+import threading
+
+import pytest
+
+import phalanx
+from phalanx import errors
+from phalanx.cluster_utils import Cluster
+from phalanx.engines.embedded.engine import current
+
+PATIENCE_S = 120
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    for name in "ab":
+        cluster.add_node(num_cpus=1, resources={name: 10})
+    cluster.connect()
+    yield cluster
+    cluster.shutdown()
+
+
+@phalanx.remote(num_cpus=0, max_concurrency=4)
+class Keeper:
+    """Owns objects, and keeps those of others."""
+
+    def __init__(self):
+        self.kept = []
+        self.open = threading.Event()
+
+    def put(self, value):
+        return [phalanx.put(value)]
+
+    def keep(self, refs):
+        self.kept += refs
+
+    def read(self):
+        return phalanx.get(self.kept)
+
+    def drop(self):
+        self.kept.clear()
+
+    def slow(self):
+        """A reference to a result that does not come before `finish`."""
+        return [wait_for.remote(phalanx.get_runtime_context().current_actor)]
+
+    def finish(self):
+        self.open.set()
+
+    def wait(self):
+        self.open.wait()
+
+    def is_there(self):
+        return True
+
+    def ask(self, other, value):
+        """An object of `other`, which this actor knows and its caller does not."""
+        return phalanx.get(other.put.remote(value))
+
+
+@phalanx.remote(num_cpus=0)
+def wait_for(keeper):
+    phalanx.get(keeper.wait.remote())
+    return "finished"
+
+
+@phalanx.remote(num_cpus=0)
+class Both:
+    """Keeps references of another actor, and is cut off from it."""
+
+    def __init__(self, other):
+        self.refs = phalanx.get(other.put.remote("theirs"))
+
+    def cut(self):
+        return cut_all()
+
+    def read(self):
+        return phalanx.get(self.refs)
+
+
+def cut_all():
+    """End this process's connections to processes of other nodes; how many there were."""
+    runtime = current().runtime
+    away = [c for c in runtime.connections() if c.peer and len(c.peer) == 16]
+    away = [c for c in away if not runtime.is_here(c.peer) and not c.is_dialling]
+    for connection in away:
+        connection.sock.shutdown(socket.SHUT_RDWR)
+    return len(away)
+
+
+def on(name):
+    return Keeper.options(resources={name: 1}).remote()
+
+
+def get(ref):
+    return phalanx.get(ref, timeout=PATIENCE_S)
+
+
+@pytest.fixture(scope="module")
+def wait_until(cluster):
+    """Waits in this process's reactor, so what comes from elsewhere is handled meanwhile."""
+    keeper = on("a")
+    (never,) = get(keeper.slow.remote())
+
+    def wait_until(condition):
+        for _ in range(PATIENCE_S * 10):
+            if condition():
+                return
+            phalanx.wait([never], timeout=0.1)
+        raise AssertionError("it did not come to that")
+
+    return wait_until
+
+
+def lent():
+    gc.collect()
+    return current().runtime.values.counts()["lent"]
+
+
+def test_a_borrowed_object_is_read_after_the_way_to_its_owner_ended(cluster):
+    owner = on("b")
+    (ref,) = get(owner.put.remote(7))
+    for _ in range(3):
+        assert cut_all() >= 1
+        assert get(owner.is_there.options(max_task_retries=-1).remote())
+    assert get(ref) == 7
+    assert get(ref) == 7
+
+
+@pytest.mark.parametrize("size", [10, 2_000_000])
+def test_an_owner_keeps_what_borrowers_hold_while_the_way_to_them_is_gone(
+    cluster, wait_until, size
+):
+    keeper = on("b")
+    before = lent()
+    value = bytes(size)
+    get(keeper.keep.remote([phalanx.put(value)]))
+    assert lent() == before + 1
+    cut_all()
+    assert lent() == before + 1
+    assert get(keeper.read.options(max_task_retries=-1).remote()) == [value]
+    get(keeper.drop.remote())
+    wait_until(lambda: lent() == before)
+
+
+def test_what_is_on_its_way_is_asked_for_again(cluster):
+    keeper = on("b")
+    (ref,) = get(keeper.slow.remote())
+    assert phalanx.wait([ref], timeout=0) == ([], [ref])
+    assert cut_all() >= 1
+    get(keeper.finish.options(max_task_retries=-1).remote())
+    assert get(ref) == "finished"
+
+
+def test_actors_of_two_nodes_go_on_when_the_way_between_them_ended(cluster):
+    owner = on("a")
+    both = Both.options(resources={"b": 1}).remote(owner)
+    assert get(both.read.remote()) == ["theirs"]
+    again = Both.options(resources={"b": 1}).remote(owner)
+    with contextlib.suppress(errors.ActorUnavailableError):  # its answer may be lost as well
+        get(again.cut.remote())
+    assert get(again.read.options(max_task_retries=-1).remote()) == ["theirs"]
+
+
+def test_references_from_a_third_process_outlive_the_way_to_their_owner(cluster):
+    owner, between = on("b"), on("a")
+    (ref,) = get(between.ask.remote(owner, 7))
+    cut_all()
+    assert get(ref) == 7
+
+
+def test_a_borrower_that_died_holds_nothing(cluster, wait_until):
+    keeper = on("b")
+    before = lent()
+    get(keeper.keep.remote([phalanx.put(1)]))
+    assert lent() == before + 1
+    phalanx.kill(keeper)
+    wait_until(lambda: lent() == before)
+
+
+def test_an_owner_that_died_after_the_way_to_it_ended_is_known_to_be_dead(cluster):
+    owner = on("b")
+    (ref,) = get(owner.put.remote(7))
+    cut_all()
+    phalanx.kill(owner)
+    with pytest.raises(errors.OwnerDiedError, match="which owned it, has died"):
+        get(ref)
+
+
+def test_a_connection_may_begin_with_more_than_a_stranger_may_say(cluster):
+    """What was posted while it was dialled: a function of 6 MB to a worker not known before."""
+    large = bytes(6_000_000)
+
+    @phalanx.remote(resources={"b": 1}, num_cpus=0, max_retries=0)
+    def size():
+        return len(large)
+
+    assert get(size.remote()) == len(large)

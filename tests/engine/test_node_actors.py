@@ -1,0 +1,128 @@
+"""What a node does for actors: ordered, withdrawn, ended and ordered again."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from phalanx.engines.embedded.node.actors import NodeActors
+from phalanx.engines.embedded.node.jobs import NodeJobs
+from phalanx.node.leases import LeaseMachine
+from phalanx.node.workers import WorkerPool
+from phalanx.protocol.cluster_messages import ActorPlaced, EndActor, PlaceActor, WithdrawActor
+from phalanx.resources.instances import NodeResources
+
+JOB = b"\0\0\0\1"
+ACTOR = b"actor".ljust(16)
+
+
+class Node:
+    """The parts of a node's shell that actors meet. Processes start and end when told to."""
+
+    def __init__(self, cpus=1):
+        self.now = 1.0
+        self.told = []
+        self.starting = []
+        self.ending = []
+        self.created = []
+        self.peers = {}
+        self.count = 0
+        self.control = SimpleNamespace(tell=self.told.append)
+        self.groups = SimpleNamespace(gang_of=lambda pool: b"")
+        resources = NodeResources({"CPU": cpus})
+        self.leases = LeaseMachine(resources, self, WorkerPool(4, self.make_id), "n1", {})
+        self.actors = NodeActors(self)
+        self.jobs = NodeJobs(self)
+
+    def make_id(self, job):
+        self.count += 1
+        return self.count.to_bytes(12, "big") + job
+
+    def clock(self):
+        return self.now
+
+    def want(self, now, **fields):
+        return self.leases.want(now, **fields)
+
+    # ---- effects
+
+    def start_worker(self, worker):
+        self.starting.append(worker)
+
+    def stop_worker(self, worker, reason, force):
+        self.ending.append(worker.worker_id)
+
+    end_worker = stop_worker
+
+    def granted(self, lease):
+        self.actors.granted(lease)
+
+    def refused(self, demand, reason, error):
+        raise AssertionError(reason)
+
+    # ---- events
+
+    def order(self, incarnation=0, actor=ACTOR):
+        order = PlaceActor(
+            actor, incarnation, JOB, b"", "", "", {"CPU": 1.0}, {"CPU": 1.0}, b"", {}, 0
+        )
+        self.actors.place(order)
+
+    def starts(self):
+        worker = self.starting.pop(0)
+        self.peers[worker.worker_id] = SimpleNamespace(post=self.created.append)
+        self.leases.worker_ready(worker.worker_id, 1, self.now)
+        return worker.worker_id
+
+    def ends(self):
+        worker_id = self.ending.pop(0)
+        self.peers.pop(worker_id, None)
+        self.starting = [w for w in self.starting if w.worker_id != worker_id]
+        self.leases.worker_gone(worker_id, self.now)
+
+    def placed(self):
+        return [m.worker for m in self.told if isinstance(m, ActorPlaced)]
+
+
+def test_an_order_told_twice_makes_one_actor():
+    node = Node(cpus=2)
+    node.order()
+    node.order()
+    made = node.starts()
+    node.order()
+    assert (node.placed(), node.starting, len(node.created)) == ([made], [], 1)
+
+
+def test_an_actor_ordered_again_while_its_last_process_ends_is_made_again():
+    node = Node()
+    node.order(incarnation=1)
+    first = node.starts()
+    node.actors.end(EndActor(first, "the actor is not wanted", True))
+    node.order(incarnation=1)
+    node.ends()
+    second = node.starts()
+    assert node.placed() == [first, second]
+
+
+def test_an_order_that_comes_while_the_worker_of_a_withdrawn_one_starts_uses_it():
+    node = Node(cpus=2)
+    node.order()
+    node.actors.withdraw(WithdrawActor(ACTOR))
+    node.order(incarnation=1)
+    assert len(node.starting) == 1
+    node.starts()
+    assert [m.incarnation for m in node.created] == [1]
+
+
+def test_a_jobs_end_spares_its_detached_actors_even_those_whose_process_only_starts():
+    node = Node(cpus=3)
+    node.order()
+    detached = node.starts()
+    node.order(actor=b"other".ljust(16))
+    other = node.starts()
+    late = b"late".ljust(16)
+    node.order(actor=late)
+    node.jobs.ended(JOB, {ACTOR, late})
+    assert node.ending == [other]
+    assert detached in node.peers
+    node.starts()
+    assert len(node.placed()) == 3

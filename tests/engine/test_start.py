@@ -1,0 +1,108 @@
+"""What a start waits for: few imports; a node alone makes its control store later."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from phalanx.engines.embedded import session as sessions
+from phalanx.engines.embedded.connection import listen
+from phalanx.engines.embedded.node.config import NodeConfig
+from phalanx.engines.embedded.node.shell import NodeShell
+from phalanx.model.ids import JobID
+from phalanx.protocol.cluster_messages import JobKnown, ProcessEnded
+
+SLOW = ("numpy", "asyncio", "ssl", "psutil", "pynvml", "importlib.metadata", "yaml", "rich")
+
+
+@pytest.mark.parametrize(
+    ("module", "also"),
+    [
+        ("phalanx", ()),
+        ("phalanx.engines.embedded.node.process", ()),
+        ("phalanx.engines.embedded.node.shell", ("phalanx.control.groups", "phalanx.batch")),
+    ],
+)
+def test_a_start_imports_nothing_slow(module, also):
+    unwanted = (*SLOW, *also)
+    program = f"import {module}, sys; print(*(m for m in {unwanted!r} if m in sys.modules))"
+    found = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert found.stdout.split() == []
+
+
+@pytest.fixture
+def node(monkeypatch):
+    """A node's shell that is alone, without its processes."""
+    with tempfile.TemporaryDirectory(prefix="px-") as folder:
+        session = sessions.create(str(Path(folder) / "r"))
+        config = NodeConfig(
+            session=session,
+            resources={"CPU": 2.0},
+            labels={},
+            object_store_bytes=1 << 20,
+            node_id=secrets.token_hex(28),
+        )
+        ours, zygote = socket.socketpair()
+        listener = listen(session.socket_of(b"node"))
+        monkeypatch.setattr("phalanx.engines.embedded.node.shell.listen", lambda path: listener)
+        made = NodeShell(config, ours)
+        made.now = 0.0
+        made.clock = lambda: made.now
+        yield made
+        for one in (ours, zygote, listener):
+            one.close()
+        sessions.remove(session)
+
+
+def ask(node, method, **args):
+    answers = []
+    node.control.ask(b"", method, args, answers.append)
+    node.on_round()
+    assert answers[0].error is None
+    return answers[0].result
+
+
+def register(node):
+    """A driver's job, as the node tells it to the control store."""
+    job = ask(node, "new_job")
+    known = JobKnown(job, node.jobs.new_process(job), [], "", "", b"", False, "", 0)
+    node.control.tell(known)
+    node.on_round()
+    return known
+
+
+def test_jobs_are_counted_before_there_is_a_control_store_and_known_to_it_after(node):
+    assert [register(node).job, register(node).job] == [
+        JobID.from_int(1).binary(),
+        JobID.from_int(2).binary(),
+    ]
+    assert not node.member.has_control
+    assert [row["number"] for row in ask(node, "list_jobs")] == [1, 2]
+    assert node.member.has_control
+    assert ask(node, "new_job") == JobID.from_int(3).binary()
+
+
+def test_a_driver_that_ended_before_there_is_a_control_store_is_no_job_of_it(node):
+    gone, stays = register(node), register(node)
+    node.control.tell(ProcessEnded(gone.driver, True))
+    node.on_round()
+    assert [row["job_id"] for row in ask(node, "list_jobs")] == [stays.job.hex()]
+
+
+def test_the_control_store_is_made_when_the_node_is_idle_and_knows_what_it_has(node):
+    node.member.tick(10.0)
+    assert not node.member.has_control, "no driver came"
+    register(node)
+    node.member.tick(0.1)
+    assert not node.member.has_control, "the first task may come at any moment"
+    node.member.tick(1.0)
+    assert node.member.has_control
+    assert ask(node, "cluster_resources")["CPU"] == 2.0

@@ -1,0 +1,73 @@
+"""What must hold whatever happens, read from the events that the control store recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+Row = Mapping[str, Any]
+Member = tuple[str, int]
+
+
+def of_gangs(rows: Iterable[Row]) -> list[Row]:
+    """Only what is told of members."""
+    return [
+        row for row in rows if row["event"] in ("MembersPlaced", "MembersEvicted", "MembersFreed")
+    ]
+
+
+def merged(known: list[Row], rows: list[Row]) -> list[Row]:
+    """What was known, and what of the latest rows is new: both are in order, and overlap unless
+    more happened in between than the control store keeps."""
+    if not known:
+        return rows
+    assert known[-1] in rows, "events were lost between two looks"
+    return known + rows[len(rows) - rows[::-1].index(known[-1]) :]
+
+
+def faults(rows: Iterable[Row]) -> Iterator[str]:
+    """Two members with one device or port at once, and gangs that begin in part."""
+    devices: dict[tuple[str, str, int], Member] = {}
+    holding: dict[Member, list[tuple[str, str, int]]] = {}
+    ports: dict[int, str] = {}
+    members_of: dict[str, set[int]] = {}
+    for row in rows:
+        gang = row["gang"]
+        held = members_of.setdefault(gang, set())
+        if row["event"] == "MembersFreed":
+            for index in row["members"]:
+                for device in holding.pop((gang, index), ()):
+                    if devices.get(device) == (gang, index):
+                        del devices[device]
+            held.difference_update(row["members"])
+            if not held:
+                for port in [port for port, of in ports.items() if of == gang]:
+                    del ports[port]
+        elif row["event"] == "MembersPlaced":
+            if row["held"] < row["least"]:
+                yield f"{gang} begins with {row['held']} of the {row['least']} that it needs"
+            for port in row["ports"]:
+                if ports.setdefault(port, gang) != gang:
+                    yield f"port {port} of {ports[port]} is given to {gang}"
+            for index, node, found in row["places"]:
+                member = (gang, index)
+                if member in holding:
+                    yield f"{member} is placed where it has a place"
+                mine = [(node, kind, number) for kind in found for number in found[kind]]
+                for device in mine:
+                    if device in devices:
+                        yield f"{device} of {devices[device]} is given to {member}"
+                    devices[device] = member
+                holding[member] = mine
+                held.add(index)
+
+
+def left(rows: Iterable[Row]) -> set[Member]:
+    """Members that hold a place after all of these."""
+    held: set[Member] = set()
+    for row in rows:
+        if row["event"] == "MembersPlaced":
+            held |= {(row["gang"], index) for index, _, _ in row["places"]}
+        elif row["event"] == "MembersFreed":
+            held -= {(row["gang"], index) for index in row["members"]}
+    return held

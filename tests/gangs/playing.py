@@ -1,0 +1,68 @@
+"""What a member of a random run does, as a task or as a command. It imports little: it is to begin
+soon."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+
+
+class Notes:
+    """What members write of themselves, a line each: every start, and every end that they see."""
+
+    def __init__(self, path):
+        self.path = str(path)
+
+    def write(self, **fact):
+        with open(self.path, "a") as file:
+            file.write(json.dumps({**fact, "at": time.time()}) + "\n")
+
+    def read(self):
+        with open(self.path) as file:
+            return [json.loads(line) for line in file]
+
+    def running(self):
+        """Those that have begun, and did not end since, by their processes."""
+        begun = {}
+        for line in self.read():
+            if line["what"] == "begin":
+                begun[line["pid"]] = line
+            else:
+                begun.pop(line["pid"], None)
+        return begun
+
+
+def play(notes, marks, fact, least, seconds):
+    """A member: waits for so many of its gang, works a little, and ends; on SIGTERM at once."""
+
+    def end(*_):
+        notes.write(**fact, what="end")
+        os._exit(1)
+
+    signal.signal(signal.SIGTERM, end)
+    notes.write(**fact, what="begin")
+    open(os.path.join(marks, f"{fact['gang']}.{fact['rank']}"), "w").close()
+    while sum(name.startswith(f"{fact['gang']}.") for name in os.listdir(marks)) < least:
+        time.sleep(0.005)
+    time.sleep(seconds)
+    notes.write(**fact, what="end")
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def main(path, marks, name, least, seconds):
+    """The command of a job's member."""
+    env = os.environ
+    fact = {
+        "gang": name, "rank": int(env["PHALANX_TASK_INDEX"]),
+        "pid": os.getpid(), "node": env["PHALANX_NODE"],
+        "devices": [int(device) for device in env["CUDA_VISIBLE_DEVICES"].split(",")],
+        "ports": [int(env["MASTER_PORT"])], "size": int(env["WORLD_SIZE"]),
+    }  # fmt: skip
+    play(Notes(path), marks, fact, int(least), float(seconds))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,155 @@
+"""Shares, guarantees and preemption of gangs and jobs, by what the control store recorded."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+import phalanx
+
+from .checking import faults, of_gangs
+from .conftest import PATIENCE_S, await_true, none_left
+
+GPUS = 6
+EACH = 16
+"""So many gangs, and as many jobs, of each queue."""
+
+
+@pytest.fixture(scope="module")
+def machine():
+    phalanx.init(num_cpus=2, num_gpus=GPUS)
+    yield phalanx
+    phalanx.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(machine):
+    yield
+    for row in phalanx.jobs():
+        phalanx.JobHandle(row["name"], row["namespace"]).delete()
+    await_true(none_left)
+    for queue in phalanx.queues():
+        if queue["name"] not in ("root", "default"):
+            phalanx.delete_queue(queue["name"])
+
+
+def recorded():
+    return of_gangs(phalanx.cluster_events())
+
+
+def running(rows):
+    """How many members of each queue hold a place, after each row that tells of a place given."""
+    count = {}
+    for row in rows:
+        queue = row["queue"]
+        if row["event"] == "MembersPlaced":
+            count[queue] = count.get(queue, 0) + len(row["places"])
+            yield dict(count)
+        elif row["event"] == "MembersFreed":
+            count[queue] -= len(row["members"])
+
+
+@phalanx.remote(num_gpus=1, num_cpus=0)
+def nothing():
+    return os.environ["RANK"]
+
+
+def test_two_queues_of_weights_2_and_1_share_in_that_measure_while_both_are_busy(machine, room):
+    before = len(recorded())
+    first = phalanx.submit(
+        phalanx.Job(
+            f"touch {room.path}/there; while [ ! -e {room.path}/go ]; do sleep 0.05; done",
+            num_gpus=GPUS,
+            num_cpus=0,
+            name="first",
+        )
+    )
+    room.wait("there")  # nothing finds room until all wait
+    gangs, jobs = [], []
+    for name, weight in (("two", 2), ("one", 1)):
+        phalanx.create_queue(name, weight=weight)
+        for number in range(EACH):
+            gangs.append(nothing.gang(2, queue=name).remote())
+            job = phalanx.Job(
+                "true", name=f"{name}-{number}", queue=name, members=2, num_gpus=1, num_cpus=0
+            )
+            jobs.append(phalanx.submit(job))
+    room.say("go")
+    assert first.wait(PATIENCE_S) == "Completed"
+    assert [phalanx.get(list(gang), timeout=PATIENCE_S) for gang in gangs] == [
+        ["0", "1"]
+    ] * 2 * EACH
+    assert {job.wait(PATIENCE_S) for job in jobs} == {"Completed"}
+    await_true(none_left)
+    rows = recorded()[before:]
+    assert list(faults(rows)) == []
+    placed = [row for row in rows if row["event"] == "MembersPlaced"]
+    turns = [row["queue"] for row in placed]
+    # Until the last of either queue is placed, both wait. A gang of two that finds one free and one
+    # left over takes a queue one beyond its share; no queue comes further.
+    both_wait = min(len(turns) - turns[::-1].index(name) - 1 for name in ("two", "one"))
+    held = [(count.get("two", 0), count.get("one", 0)) for count in running(rows)][:both_wait]
+    assert all(two <= 4 + 1 and one <= 2 + 1 for two, one in held)
+    full = [two for two, one in held if two + one == GPUS]
+    assert len(full) >= EACH / 4
+    assert sum(full) / len(full) == pytest.approx(4, abs=0.25)
+
+
+def command(room, word):
+    """Shell that says a word and waits for another; with SIGTERM it ends."""
+    return f"touch {room.path}/{word}-$RANK; while [ ! -e {room.path}/go ]; do sleep 0.05; done"
+
+
+def submit(room, name, members, **options):
+    return phalanx.submit(
+        phalanx.Job(
+            command(room, name), name=name, members=members, num_cpus=0, num_gpus=1, **options
+        )
+    )
+
+
+def evictions(rows):
+    return [
+        (row["gang"].partition("/")[2], row["action"], row["members"])
+        for row in rows
+        if row["event"] == "MembersEvicted"
+    ]
+
+
+def test_a_queue_gets_its_guarantee_back_by_reclaim(machine, room):
+    before = len(recorded())
+    phalanx.create_queue("owner", guarantee={"GPU": 3}, deserved={"GPU": 3})
+    phalanx.create_queue("borrower", deserved={"GPU": 3})
+    borrowed = submit(room, "borrowed", 3, queue="borrower")
+    also = submit(room, "also", 3, queue="borrower")
+    for name in ("borrowed", "also"):
+        room.wait(f"{name}-2")
+    own = submit(room, "own", 3, queue="owner")
+    for rank in range(3):
+        room.wait(f"own-{rank}")
+    [(name, action, members)] = evictions(recorded()[before:])
+    assert name in ("borrowed", "also")
+    assert (action, sorted(members)) == ("reclaim", [0, 1, 2])
+    room.say("go")
+    assert [job.wait(PATIENCE_S) for job in (own, borrowed, also)] == ["Completed"] * 3
+    assert {job.describe()["retries"] for job in (borrowed, also)} == {0}
+
+
+def test_a_higher_priority_preempts_a_whole_gang_which_waits_again_and_completes(machine, room):
+    before = len(recorded())
+    low = submit(room, "low", 4)
+    room.wait("low-3")
+    high = submit(room, "high", 3, priority=5)
+    for rank in range(3):
+        room.wait(f"high-{rank}")
+    assert low.state == "Pending"
+    assert evictions(recorded()[before:]) == [("low", "preempt", [0, 1, 2, 3])]
+    room.say("go")
+    assert [high.wait(PATIENCE_S), low.wait(PATIENCE_S)] == ["Completed", "Completed"]
+    rows = recorded()[before:]
+    assert list(faults(rows)) == []
+    story = [row["event"] for row in rows if row["gang"] == "default/low"]
+    assert [event for event in story if event != "MembersFreed"] == [
+        "MembersPlaced", "MembersEvicted", "MembersPlaced",
+    ]  # fmt: skip

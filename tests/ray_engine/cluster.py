@@ -1,0 +1,152 @@
+"""One small Ray cluster for all these tests, with a scheduler of Phalanx on it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import msgspec
+import pytest
+import ray
+
+from phalanx.api.jobs import SETTLED, manifest_objects
+from phalanx.engines.ray.scheduler.client import SchedulerClient
+from phalanx.engines.ray.scheduler.options import NAMESPACE, SchedulerOptions
+from phalanx.model.jobs.spec import JobSpec
+
+PATIENCE_S = 60.0
+TTL_S = 5.0
+STORE_BYTES = 80 << 20
+NODE = {"num_cpus": 2, "num_gpus": 4, "object_store_memory": STORE_BYTES}
+_Found = TypeVar("_Found")
+
+
+def eventually(look: Callable[[], _Found], within_s: float = PATIENCE_S) -> _Found:
+    """What `look` finds once it finds something; fails when that takes too long."""
+    deadline = time.monotonic() + within_s
+    while not (found := look()):
+        if time.monotonic() > deadline:
+            pytest.fail(f"nothing came of {look} within {within_s} s")
+        time.sleep(0.05)
+    return found
+
+
+class Phalanx:
+    """The cluster as a test uses it."""
+
+    def __init__(self, cluster: Any, nodes: list[Any]) -> None:
+        self.cluster = cluster
+        self.nodes = nodes
+        self.client = SchedulerClient.connect(SchedulerOptions(ttl_s=TTL_S, margin_s=0.5))
+
+    def ask(self, method: str, **args: Any) -> Any:
+        """An answer about queues, gangs and jobs."""
+        return self.client.ask(f"batch.{method}", timeout_s=PATIENCE_S, **args)
+
+    def submit(self, job: JobSpec | str) -> None:
+        """Submit a job, or a manifest's text."""
+        if isinstance(job, JobSpec):
+            self.ask("apply", objects=[("Job", msgspec.msgpack.encode(job))])
+        else:
+            self.ask("apply", objects=manifest_objects(job)[0])
+
+    def job(self, name: str) -> dict[str, Any]:
+        """All about a job."""
+        story: dict[str, Any] = self.ask("job", name=name)
+        return story
+
+    def until(self, name: str, *states: str) -> dict[str, Any]:
+        """A job once it is in one of these states; without any, once it is over."""
+        wanted = states or SETTLED
+        return eventually(lambda: (job := self.job(name))["state"] in wanted and job)
+
+    def log(self, job: str, member: str, attempt: int = -1) -> str:
+        """What a member printed."""
+        data, _ = self.ask("read_log", job=f"default/{job}", member=member, attempt=attempt)
+        return str(data.decode())
+
+    def groups(self) -> list[dict[str, Any]]:
+        """Placement groups of ours that Ray still has."""
+        rows = ray.util.placement_group_table().values()
+        return [r for r in rows if r["name"].startswith("phx/") and r["state"] != "REMOVED"]
+
+    def pid(self, actor: Any) -> int:
+        """Of an actor's process."""
+        return int(ray.get(actor.pid.remote(), timeout=PATIENCE_S))
+
+    def add_node(self) -> str:
+        """One more raylet, once its Runner has joined; its id."""
+        node = self.cluster.add_node(**NODE)
+        self.nodes.append(node)
+        eventually(lambda: node.node_id in self.alive())
+        return str(node.node_id)
+
+    def alive(self) -> set[str]:
+        """Ids of the nodes that the scheduler counts on."""
+        rows = self.client.ask("status", timeout_s=PATIENCE_S)["nodes"]
+        return {row["node_id"] for row in rows if row["state"] == "ALIVE" and not row["reason"]}
+
+
+@pytest.fixture(scope="session")
+def session() -> Iterator[Phalanx]:
+    """Starts Ray once. Addresses are explicit: others may run Ray on this machine."""
+    from ray.cluster_utils import Cluster
+
+    directory = tempfile.mkdtemp(prefix="phx-", dir="/tmp")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_AUTH_MODE", "disabled")
+        patch.setenv("RAY_TMPDIR", directory)
+        patch.setenv("RAY_DEDUP_LOGS", "0")
+        cluster = Cluster(
+            initialize_head=True,
+            head_node_args={
+                "num_cpus": 1,
+                "num_gpus": 0,
+                "include_dashboard": False,
+                "object_store_memory": STORE_BYTES,
+            },
+        )
+        try:
+            nodes = [cluster.add_node(**NODE) for _ in range(3)]
+            ray.init(address=cluster.address, namespace="test", log_to_driver=False)
+            yield Phalanx(cluster, nodes)
+        finally:
+            with contextlib.suppress(Exception):
+                ray.shutdown()
+            cluster.shutdown()
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture
+def phx(session: Phalanx) -> Iterator[Phalanx]:
+    """The cluster; after the test nothing of it may be left there."""
+    yield session
+    for row in session.ask("jobs"):
+        session.ask("delete", name=f"{row['namespace']}/{row['name']}")
+    eventually(lambda: not session.ask("gangs"))
+    eventually(lambda: not session.groups())
+    names = {row["name"] for row in ray.util.list_named_actors(all_namespaces=True)}
+    assert all(name.startswith("phalanx-") for name in names), names
+    for row in session.client.ask("status")["nodes"]:
+        if row["state"] == "ALIVE":
+            assert row["available"].get("GPU") == row["total"].get("GPU")
+
+
+def kill_hard(pid: int) -> None:
+    """SIGKILL to a process of this cluster."""
+    os.kill(pid, 9)
+
+
+def scheduler() -> Any:
+    """The scheduler's actor."""
+    return ray.get_actor("phalanx-scheduler", namespace=NAMESPACE)
+
+
+def runner(node_id: str) -> Any:
+    """A node's Runner."""
+    return ray.get_actor(f"phalanx-runner-{node_id}", namespace=NAMESPACE)
