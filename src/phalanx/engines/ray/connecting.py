@@ -64,4 +64,5 @@ def attach() -> RayEngine | None:
 
 
 def _key() -> bytes:
-    return b"driver:" + ray.get_runtime_context().get_job_id().encode()
+    job: str = ray.get_runtime_context().get_job_id()
+    return b"driver:" + job.encode()

@@ -6,6 +6,7 @@ asked of queues, gangs and jobs goes to the scheduler's actor.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -18,7 +19,15 @@ from phalanx.engines.interface import Answer, Call
 from phalanx.engines.ray import groups
 from phalanx.engines.ray.context import RayContext
 from phalanx.engines.ray.functions import NativeDefinitions
+from phalanx.engines.ray.gatekeeper import Gatekeeper
+from phalanx.engines.ray.scheduler.client import SchedulerClient
 from phalanx.engines.ray.strategies import native_group
+from phalanx.model.jobs.spec import DEFAULT_QUEUE
+from phalanx.model.options import required_resources
+
+GANG = b"gang"
+"""Groups of gangs begin so; placement groups that programs make have ids of Ray's."""
+GROUP_BYTES = 18
 
 
 class RayEngine:
@@ -40,6 +49,10 @@ class RayEngine:
         self._facts = dict(facts)
         self._ends_ray = ends_ray
         self._definitions = NativeDefinitions()
+        self._scheduler: SchedulerClient | None = None
+        self._gatekeeper: Gatekeeper | None = None
+        self.origin = os.urandom(16)
+        """Names this process to the scheduler."""
         self._methods: dict[str, Callable[..., Any]] = {
             "nodes": ray.nodes,
             "cluster_resources": ray.cluster_resources,
@@ -60,7 +73,7 @@ class RayEngine:
     @property
     def is_worker(self) -> bool:
         """See Engine."""
-        return ray.get_runtime_context().worker.mode == ray.WORKER_MODE
+        return bool(ray.get_runtime_context().worker.mode == ray.WORKER_MODE)
 
     def stop(self) -> None:
         """See Engine: a connection that the program made itself stays."""
@@ -98,8 +111,30 @@ class RayEngine:
 
     def bind_function(self, definition: FunctionDefinition, options: Mapping[str, Any]) -> Call:
         """See Engine."""
+        queue = options.get("queue") or self.queue
+        chosen = options.get("priority")
+        priority = self.priority if chosen is None else chosen
+        if priority or queue not in ("", DEFAULT_QUEUE):
+            return self._gated(definition, options, queue or DEFAULT_QUEUE, priority)
         remote = self._definitions.function(definition, options).remote
         return lambda args, kwargs: remote(*args, **kwargs)
+
+    def _gated(
+        self, definition: FunctionDefinition, options: Mapping[str, Any], queue: str, priority: int
+    ) -> Call:
+        """A function whose tasks wait for their queue's turn."""
+        if self._gatekeeper is None:
+            self._gatekeeper = Gatekeeper(self.scheduler, self.origin)
+        gatekeeper = self._gatekeeper
+        remote = self._definitions.gated(definition, options).remote
+        needs = required_resources(options, default_cpus=1)
+
+        def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            return gatekeeper.submit(
+                queue, priority, needs, lambda gate: remote(gate, *args, **kwargs)
+            )
+
+        return call
 
     def create_actor(
         self,
@@ -137,21 +172,67 @@ class RayEngine:
         """See Engine."""
         return groups.create(bundles, strategy, name, detached, selectors, soft_target)
 
+    def new_group(self) -> bytes:
+        """See Engine."""
+        return GANG + os.urandom(GROUP_BYTES - len(GANG))
+
     def group_ready(self, group: bytes) -> Any:
         """See Engine: a task in a removed group would wait for ever."""
         return native_group(group).ready()
 
+    def start_gang(
+        self,
+        definition: FunctionDefinition,
+        options: Mapping[str, Any],
+        group: bytes,
+        members: int,
+        least: int,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> list[Any]:
+        """See Engine."""
+        raise NotImplementedError
+
+    def gang_actors(
+        self,
+        definition: ActorDefinition,
+        options: Mapping[str, Any],
+        group: bytes,
+        members: int,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> list[Any]:
+        """See Engine."""
+        raise NotImplementedError
+
+    def gang_of(self, ref: Any) -> bytes | None:
+        """See Engine."""
+        return None
+
     # ---- the cluster -------------------------------------------------------------------------
 
     def request(self, method: str, **args: Any) -> Any:
-        """See Engine."""
-        return self._methods[method](**args)
+        """See Engine: Ray's own questions to Ray, those of queues, gangs and jobs to the
+        scheduler."""
+        own = self._methods.get(method)
+        if own is not None:
+            return own(**args)
+        return self.scheduler.ask(method, origin=self.origin, **args)
 
     def soon(self, method: str, **args: Any) -> Answer:
         """See Engine."""
         if method == "wait_group":
+            if args["group"].startswith(GANG):
+                return groups.Later(self.scheduler.ask_later(method, origin=self.origin, **args))
             return groups.Created(args["group"])
         return groups.Known(self.request(method, **args))
+
+    @property
+    def scheduler(self) -> SchedulerClient:
+        """The cluster's scheduler, which is started when somebody first asks."""
+        if self._scheduler is None:
+            self._scheduler = SchedulerClient.connect()
+        return self._scheduler
 
     def runtime_context(self) -> RayContext:
         """See Engine."""

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 import ray
 
 from phalanx.engines.definitions import ActorDefinition, FunctionDefinition
+from phalanx.engines.ray.gatekeeper import behind_gate
 from phalanx.engines.ray.strategies import native_options
 from phalanx.engines.ray.time_limit import limited
 
@@ -18,19 +19,37 @@ class NativeDefinitions:
     """What Ray has made of functions and classes, which it exports once for each connection."""
 
     def __init__(self) -> None:
-        self._functions: WeakKeyDictionary[FunctionDefinition, Any] = WeakKeyDictionary()
+        self._functions: WeakKeyDictionary[FunctionDefinition, dict[Any, Any]] = WeakKeyDictionary()
         self._classes: WeakKeyDictionary[ActorDefinition, dict[Any, Any]] = WeakKeyDictionary()
 
     def function(self, definition: FunctionDefinition, options: Mapping[str, Any]) -> Any:
         """Ray's remote function with these options."""
+        return self._function(definition, options, False)
+
+    def gated(self, definition: FunctionDefinition, options: Mapping[str, Any]) -> Any:
+        """The same, which takes what its gate says as its first argument."""
+        return self._function(definition, options, True)
+
+    def _function(
+        self, definition: FunctionDefinition, options: Mapping[str, Any], is_gated: bool
+    ) -> Any:
         timeout_s = options.get("timeout_s")
-        if timeout_s is not None:
-            native = ray.remote(limited(definition.function, timeout_s))
-        else:
-            native = self._functions.get(definition)
-            if native is None:
-                native = self._functions[definition] = ray.remote(definition.function)
         chosen = native_options(options)
+        max_calls = chosen.pop("max_calls", None)  # Ray reads it when the function is made remote
+        known = self._functions.setdefault(definition, {})
+        native = known.get((is_gated, timeout_s, max_calls))
+        if native is None:
+            function = definition.function
+            if timeout_s is not None:
+                function = limited(function, timeout_s)
+            if is_gated:
+                function = behind_gate(function)
+            native = (
+                ray.remote(function)
+                if max_calls is None
+                else ray.remote(max_calls=max_calls)(function)
+            )
+            known[is_gated, timeout_s, max_calls] = native
         return native.options(**chosen) if chosen else native
 
     def actor_class(self, definition: ActorDefinition, options: Mapping[str, Any]) -> Any:

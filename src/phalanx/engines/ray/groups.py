@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from typing import Any
 
 from ray.util.placement_group import get_placement_group, placement_group, placement_group_table
 
 from phalanx.engines.ray.strategies import native_group
+from phalanx.errors import GetTimeoutError
 
 
 class Known:
@@ -18,6 +20,22 @@ class Known:
     def result(self, timeout_s: float | None = None) -> Any:
         """See Answer."""
         return self._value
+
+
+class Later:
+    """An answer of the scheduler."""
+
+    def __init__(self, future: Future[Any]) -> None:
+        self._future = future
+
+    def result(self, timeout_s: float | None = None) -> Any:
+        """See Answer."""
+        try:
+            return self._future.result(timeout_s)
+        except TimeoutError:
+            if self._future.done():
+                raise
+            raise GetTimeoutError(f"the scheduler did not answer in {timeout_s} s") from None
 
 
 class Created:

@@ -17,6 +17,7 @@ from phalanx.engines.embedded.head.books import Books
 from phalanx.engines.embedded.head.process import storage_name
 from phalanx.engines.embedded.head.shell import ControlShell
 from phalanx.engines.ray.scheduler.fleet import Fleet
+from phalanx.engines.ray.scheduler.gates import Gates
 from phalanx.engines.ray.scheduler.kv_shard import KvShard
 from phalanx.engines.ray.scheduler.loop import Loop
 from phalanx.engines.ray.scheduler.options import SchedulerOptions
@@ -91,6 +92,7 @@ class Brain:
         self._fleet = Fleet(self._look)
         self.reservations = Reservations(self)
         self._control: RayControl
+        self._gates: Gates
         self.epoch = 0
         self._tokens = itertools.count(1)
         self._answers: dict[int, Answered] = {}
@@ -152,6 +154,7 @@ class Brain:
             traceback.print_exc()
             self._give_up(error)
         self._control.address = "ray"
+        self._gates = Gates(self._control)
         journal = self._control.books.journal
         assert journal is not None
         self._loop.read_from(journal.fileno(), self._deliver)
@@ -193,6 +196,7 @@ class Brain:
 
     def _tick(self, now: float) -> None:
         self._control.on_tick(now)
+        self._gates.tick(now)
         if self._questions is not None and now >= self._ready_at:
             self._know_nodes()
 
@@ -225,6 +229,9 @@ class Brain:
         if method == "places":
             answered((self._places(**args), None))
             return
+        if method.startswith("gate."):
+            self._gates.answer(origin, method, args, answered)
+            return
         token = next(self._tokens)
         self._answers[token] = answered
         self._control.requests.answer(CLIENTS, Ask(token, origin, method, args))
@@ -241,9 +248,18 @@ class Brain:
             question()
 
     def _places(self, group: bytes) -> dict[int, dict[str, Any]]:
-        """Where Ray holds the bundles of a gang: the placement group, and the place in it."""
+        """Where Ray holds the bundles of a gang: the placement group, the place in it, and what
+        the member there is told of its gang."""
+        views: dict[int, bytes] = {}
+        placed = self._control.group_table.get(group)
+        for node_id in sorted(set(placed.nodes) - {""}) if placed is not None else ():
+            views |= self._control.batch.placing.told(group, node_id)
         return {
-            index: {"placement_group": self._groups.id_of((group, attempt)), "bundle": at}
+            index: {
+                "placement_group": self._groups.id_of((group, attempt)),
+                "bundle": at,
+                "view": views.get(index, b""),
+            }
             for index, (attempt, at) in sorted(self.reservations.places(group).items())
         }
 
