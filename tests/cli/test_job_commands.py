@@ -58,6 +58,12 @@ def test_a_queue_and_its_jobs_from_beginning_to_end(cluster, tmp_path):
     assert "runs" in table
     assert "queue lab may hold" in table
     assert "Running" in cluster.done("job", "runs")
+    resized = cluster.done("resize", "waits", "worker=3", "--min", "2")
+    assert resized == "job waits has 3 replicas, of which 2 must run together\n"
+    assert jobs(cluster)["waits"]["pending"] == 3
+    cluster.done("resize", "waits", "2")
+    assert cluster.phalanx("resize", "waits", "some").returncode == 2
+    assert "no group 'boss'" in cluster.phalanx("resize", "waits", "boss=1").stderr
     picture = tmp_path / "snapshot.json"
     cluster.done("snapshot", "-o", str(picture))
     assert "waits" in cluster.done("explain", str(picture), "waits")

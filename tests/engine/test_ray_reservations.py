@@ -86,7 +86,7 @@ def test_the_last_answer_is_heard_when_ray_has_granted_all(
     assert not ray.reserved
     assert machine.incoming(B, last) is None
     assert ray.reserved == {(GANG, 1): [(A, GPU), (A, GPU), (B, GPU)]}
-    assert ray.rows[GANG, 1].bundles == [(A, 0), (A, 1), (B, 2)]
+    assert ray.rows[GANG, 1].bundles == [(A, 0, 0), (A, 1, 1), (B, 2, 2)]
     assert machine.incoming(B, Prepared(GANG, 1, True)) is None, "it is asked again meanwhile"
     machine.granted((GANG, 1))
     assert ray.heard == [(B, last)]
@@ -105,6 +105,7 @@ def test_what_ray_refuses_is_heard_as_a_refusal_and_goes_back(
     machine.refused((GANG, 1))
     assert ray.sent == [(B, GiveBackBundles(GANG, 1, [2]))]
     assert ray.heard == [(B, Prepared(GANG, 1, False))]
+    assert machine.refusals(GANG) == 1
     assert not ray.rows
     assert not ray.withdrawn
 
@@ -183,3 +184,13 @@ def test_a_node_that_joins_with_nothing_has_lost_it(ray: Recorded, machine: Rese
     assert machine.places(GANG) == {1: (1, 1)}
     machine.joined(A, set())
     assert ray.withdrawn == [(GANG, 1)]
+
+
+def test_bundles_that_ask_for_nothing_are_none_of_rays(
+    ray: Recorded, machine: Reservations
+) -> None:
+    machine.outgoing(A, PrepareBundles(GANG, 1, {0: {}, 1: GPU, 2: {"CPU": 0.0}}))
+    machine.incoming(A, Prepared(GANG, 1, True))
+    assert ray.reserved == {(GANG, 1): [(A, GPU)]}
+    machine.granted((GANG, 1))
+    assert machine.places(GANG) == {0: (1, -1), 1: (1, 0), 2: (1, -1)}

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from phalanx.engines.embedded.head.shell import ControlShell
-from phalanx.protocol.cluster_messages import Ask, NodeReport, PrepareBundles, ViewRow
+from phalanx.protocol.cluster_messages import (
+    Ask,
+    Committed,
+    NodeReport,
+    PrepareBundles,
+    Prepared,
+    ViewRow,
+)
 
 PREFIX = bytes(6)
 
@@ -49,6 +56,23 @@ def test_a_cycle_asks_the_node_for_whole_gangs_only():
     assert sorted(asked.bundles) == [0, 1, 2]
     assert len(asked.ports) == 1
     assert world.round() == []
+
+
+def test_actors_that_wait_for_a_gang_are_looked_at_once_it_has_its_places(monkeypatch):
+    world = World()
+    world.gang(1)
+    (asked,) = world.round()
+    looks = []
+    monkeypatch.setattr(world.shell.actors, "look_again", lambda: looks.append(world.now))
+    world.shell.on_tick(world.now)
+    before = len(looks)
+    place = (asked.group, asked.attempt)
+    world.shell.on_message(PREFIX, Prepared(*place, True))
+    world.shell.on_tick(world.now)
+    assert len(looks) == before  # its bundles are not confirmed
+    world.shell.on_message(PREFIX, Committed(*place, True))
+    world.shell.on_tick(world.now)
+    assert len(looks) == before + 1
 
 
 def test_a_cycle_that_fails_is_tried_again(monkeypatch, capsys):

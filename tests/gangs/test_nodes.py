@@ -96,6 +96,7 @@ def test_jobs_outlive_the_head(new_cluster, room, tmp_path_factory):
     done.wait(PATIENCE_S)
     running = phalanx.submit(phalanx.Job(f"{hold(room, '$RANK')}; echo end", members=2))
     await_true(lambda: len(room.words()) == 2)
+    running.resize(3)  # for which there is no room yet
     waiting = phalanx.submit(phalanx.Job("echo waited", members=2, queue="lab"))
     ending = phalanx.submit(phalanx.Job("true", members=2))
     cluster.kill_head()
@@ -104,7 +105,7 @@ def test_jobs_outlive_the_head(new_cluster, room, tmp_path_factory):
     assert running.wait(PATIENCE_S) == "Completed"
     assert waiting.wait(PATIENCE_S) == "Completed"
     assert ending.wait(PATIENCE_S) == "Completed"
-    assert [member["attempt"] for member in running.describe()["members"]] == [1, 1]
+    assert [member["attempt"] for member in running.describe()["members"]] == [1, 1, 1]
     assert [running.logs(1), waiting.logs(0), done.logs()] == ["end\n", "waited\n", "done\n"]
     assert [one["new"] for one in done.describe()["history"]][-1] == "Completed"
     await_true(none_left)

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import random
+import signal
+import time
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import ray
 
@@ -11,6 +18,13 @@ from phalanx.api.jobs import Job
 from .cluster import Phalanx, eventually, kill_hard, runner, scheduler
 
 CPU = 0.25
+
+
+def pids_of(phx: Phalanx, job: dict[str, Any]) -> list[int]:
+    """Of the members of a job, which print theirs first."""
+    names = [member["name"] for member in job["members"]]
+    logs = [eventually(partial(phx.log, job["name"], name)) for name in names]
+    return [int(log) for log in logs]
 
 
 def test_a_killed_scheduler_comes_back_and_jobs_go_on(phx: Phalanx, tmp_path: Path) -> None:
@@ -41,10 +55,7 @@ def test_a_killed_runner_takes_its_members_along_and_the_gang_starts_again(
     script = f"echo $$; if test -e {again}; then exit 0; fi; exec sleep 300"
     phx.submit(Job(script, name="retried", members=3, num_cpus=CPU, num_gpus=4, max_retries=3))
     before = phx.until("retried", "Running")
-    pids = [
-        int(eventually(lambda m=m: phx.log("retried", m["name"]).strip()))
-        for m in before["members"]
-    ]
+    pids = pids_of(phx, before)
     again.touch()
     kill_hard(phx.pid(runner(before["members"][0]["node"])))
     assert phx.until("retried")["state"] == "Completed"
@@ -65,3 +76,53 @@ def test_a_lost_node_has_its_gang_start_again_elsewhere(phx: Phalanx, tmp_path: 
     assert after["state"] == "Completed"
     assert lost.node_id not in {m["node"] for m in after["members"]}
     assert lost.node_id not in phx.alive()
+
+
+def test_a_silent_scheduler_has_its_members_ended(phx: Phalanx, tmp_path: Path) -> None:
+    again = tmp_path / "again"
+    script = f"echo $$; if test -e {again}; then exit 0; fi; exec sleep 300"
+    phx.submit(Job(script, name="fenced", members=3, num_cpus=CPU, num_gpus=4, max_retries=9))
+    before = phx.until("fenced", "Running")
+    pids = [
+        int(eventually(lambda m=m: phx.log("fenced", m["name"]).strip())) for m in before["members"]
+    ]
+    again.touch()
+    pid = phx.pid(scheduler())
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        eventually(lambda: not any(Path(f"/proc/{one}").exists() for one in pids))
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert phx.until("fenced")["state"] == "Completed"
+
+
+def test_whatever_is_killed_every_job_ends_as_its_policy_says(phx: Phalanx, tmp_path: Path) -> None:
+    rng = random.Random(8)
+    for number in range(8):
+        size, gpus = rng.choice([(1, 1), (2, 2), (3, 2), (6, 1)])
+        took = tmp_path / f"ran-{number}"
+        script = f"echo $CUDA_VISIBLE_DEVICES; sleep 1; echo x >> {took}"
+        phx.submit(
+            Job(
+                script,
+                name=f"mix-{number}",
+                members=size,
+                num_cpus=CPU,
+                num_gpus=gpus,
+                priority=rng.randrange(3),
+                max_retries=100,
+            )
+        )
+    for _ in range(4):
+        time.sleep(rng.uniform(0.5, 1.5))
+        victim = scheduler() if rng.random() < 0.5 else runner(rng.choice(phx.nodes).node_id)
+        with contextlib.suppress(
+            ray.exceptions.RayError, ValueError
+        ):  # it is on its way back from the last
+            kill_hard(phx.pid(victim))
+        held = [m for name in range(8) for m in phx.job(f"mix-{name}")["members"]]
+        taken = [
+            (m["node"], d) for m in held if m["state"] == "Running" for d in m["devices"]["GPU"]
+        ]
+        assert len(taken) == len(set(taken)), "a device is held twice"
+    assert {phx.until(f"mix-{number}")["state"] for number in range(8)} == {"Completed"}

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import collections
+import os
+import queue
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import ray
 
 from phalanx.api.jobs import Job
+from phalanx.engines.ray.scheduler.ray_groups import RayGroups
 from phalanx.errors import GangInfeasibleError, JobNotFoundError, QueueUnavailableError
+from phalanx.model.jobs.gang_view import GangView
 
-from .cluster import Phalanx, eventually
+from .cluster import PATIENCE_S, Phalanx, eventually
 
 CPU = 0.25
 
@@ -136,3 +141,31 @@ def test_what_cannot_be_is_refused_as_on_the_embedded_engine(
         phx.submit(job)
     with pytest.raises(JobNotFoundError):
         phx.job(job.name)
+
+
+def test_gangs_of_rays_tasks_learn_their_bundles(phx: Phalanx) -> None:
+    group = os.urandom(18)
+    fields = {
+        "name": "tasks", "queue": "default", "priority": 0, "least": 3,
+        "needs": [{"CPU": CPU, "GPU": 3.0}] * 3,
+    }  # fmt: skip
+    phx.ask("create_gang", group=group, **fields)
+    assert phx.client.ask("wait_group", group=group, timeout_s=PATIENCE_S) is True
+    places = phx.client.ask("places", group=group)
+    assert [place["bundle"] for place in places.values()] == [0, 1, 2]
+    assert len({place["node"] for place in places.values()}) == 3
+    views = [msgspec.msgpack.decode(place["view"], type=GangView) for place in places.values()]
+    assert [view.rank for view in views] == [0, 1, 2]
+    assert all(len(view.devices) == 3 for view in views)
+    (row,) = phx.groups()
+    assert {place["placement_group"] for place in places.values()} == {row["placement_group_id"]}
+    phx.ask("end_members", group=group, indexes=[0, 1, 2])
+
+
+def test_what_ray_does_not_grant_in_time_is_withdrawn(phx: Phalanx) -> None:
+    groups = RayGroups(reserve_s=0.3)
+    heard: queue.SimpleQueue[bool] = queue.SimpleQueue()
+    groups.reserve((b"too large", 1), [(phx.nodes[0].node_id, {"GPU": 99.0})], heard.put)
+    assert heard.get(timeout=PATIENCE_S) is False
+    assert not groups.id_of((b"too large", 1))
+    eventually(lambda: not phx.groups())

@@ -167,6 +167,17 @@ class JobHandle:
         """Start those again that have not succeeded."""
         _ask("command", name=self.uid, action="resume")
 
+    def resize(self, members: int | Mapping[str, int], *, min_members: int | None = None) -> None:
+        """Give it so many members, while it runs or waits; by group where it has several.
+
+        More start when there is room; of fewer, those with the highest indexes end. Its minimum
+        stays, unless `min_members` says another or the size falls below it. Raises JobCommandError
+        for what cannot be, and GangInfeasibleError for a minimum that no cluster of these nodes
+        could hold.
+        """
+        replicas = dict(members) if isinstance(members, Mapping) else {"": members}
+        _ask("resize", name=self.uid, replicas=replicas, least=min_members)
+
     def cancel(self) -> None:
         """End it for good."""
         _ask("command", name=self.uid, action="cancel")

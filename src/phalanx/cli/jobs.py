@@ -294,6 +294,26 @@ def _command(names: list[str], address: str | None, action: str, said: str) -> N
         typer.echo(f"job {name} {said}")
 
 
+def resize(
+    name: Name,
+    sizes: Annotated[list[str], typer.Argument(help="How many members: 8, or GROUP=8 ...")],
+    least: Annotated[
+        int | None, typer.Option("--min", min=0, help="So many must run together.")
+    ] = None,
+    address: Address = None,
+) -> None:
+    """Give a job more or fewer members while it lives."""
+    try:
+        pairs = [text.rpartition("=") for text in sizes]
+        replicas = {group: int(size) for group, _, size in pairs}
+    except ValueError:
+        fail(f"A size is a number, or GROUP=NUMBER, not {' '.join(sizes)!r}.", USAGE)
+    row = asker(address)("resize", name=name, replicas=replicas, least=least)
+    typer.echo(
+        f"job {name} has {row['replicas']} replicas, of which {row['min']} must run together"
+    )
+
+
 def delete(names: Names, address: Address = None) -> None:
     """End jobs, flows or cron jobs if they live, and forget them and what they printed."""
     for name in names:

@@ -91,6 +91,12 @@ class Group(msgspec.Struct, kw_only=True, eq=False):
         """The bundles that this node keeps."""
         return [index for index, node in enumerate(self.nodes) if node == node_id]
 
+    def grow(self, bundles: list[ResourceSet]) -> None:
+        """It is to have these bundles too."""
+        self.bundles = [*self.bundles, *bundles]
+        self.nodes = [*self.nodes, *[""] * len(bundles)]
+        self.asked = None
+
     def put(self, index: int, node_id: str) -> None:
         """Give the bundle a node, or take it away with an empty id."""
         self.nodes[index] = node_id

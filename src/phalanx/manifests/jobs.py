@@ -13,6 +13,7 @@ from phalanx.manifests.volumes import read_volumes
 from phalanx.model.jobs.spec import (
     DEFAULT_MAX_RETRY,
     DEFAULT_QUEUE,
+    MAX_REPLICAS,
     UNLIMITED,
     DependsOn,
     JobSpec,
@@ -21,7 +22,6 @@ from phalanx.model.jobs.spec import (
     TaskGroup,
 )
 
-MAX_REPLICAS = 100_000
 HOST_FILES = "/etc/volcano"
 """Where the svc plugin puts its files inside a container."""
 TOPOLOGY_POLICIES = ("none", "best-effort", "restricted", "single-numa-node")

@@ -464,6 +464,13 @@ class Settled(msgspec.Struct, array_like=True, tag=56):
     worker: bytes
 
 
+class ReadersTold(msgspec.Struct, array_like=True, tag=58):
+    """Process to node, after the death of another: what it may still read of that node's objects
+    it has named by Used."""
+
+    prefix: bytes
+
+
 class Handed(msgspec.Struct, array_like=True, tag=60):
     """Gateway to process: the socket passed with this frame leads to a process of another node."""
 
@@ -523,6 +530,7 @@ Message = (
     | Events
     | Claimed
     | Settled
+    | ReadersTold
     | Handed
     | ClusterMessage
 )

@@ -375,12 +375,20 @@ class JobTable:
         for group in spec.groups:
             have = {m.index: m for m in job.groups[group.name]}
             for index in range(group.replicas):
-                fresh = st.ENDED if halted else st.WAITING
-                have.setdefault(index, MemberRecord(group=group.name, index=index, state=fresh))
+                if index not in have:
+                    have[index] = MemberRecord(
+                        group=group.name,
+                        index=index,
+                        state=st.ENDED if halted else st.WAITING,
+                        attempt=job.retired.get(group.name, 0),
+                    )
             for member in have.values():
                 member.retires = member.index >= group.replicas
                 member.comes_back = not halted  # also where it was about to retire
-            live = [m for m in have.values() if m.retires and m.state in judging.LIVE]
+            going = [m for m in have.values() if m.retires]
+            last = max((m.attempt for m in going), default=0)
+            job.retired[group.name] = max(last, job.retired.get(group.name, 0))
+            live = [m for m in going if m.state in judging.LIVE]
             kept = [m for m in have.values() if not m.retires] + live
             job.replace_group(group.name, sorted(kept, key=lambda m: m.index))
             surplus += live

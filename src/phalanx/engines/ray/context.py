@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import ray
 
+from phalanx.engines.ray import gang_member
 from phalanx.model.jobs.gang_view import GangView
 
 if TYPE_CHECKING:
@@ -25,4 +26,4 @@ class RayContext:
     @property
     def gang(self) -> GangView | None:
         """The gang that the task or actor is a member of; None outside gangs."""
-        return None
+        return gang_member.view

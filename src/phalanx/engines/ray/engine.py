@@ -16,9 +16,10 @@ from ray.util import list_named_actors
 
 from phalanx.engines.definitions import ActorDefinition, FunctionDefinition
 from phalanx.engines.interface import Answer, Call
-from phalanx.engines.ray import groups
+from phalanx.engines.ray import gang_member, groups
 from phalanx.engines.ray.context import RayContext
 from phalanx.engines.ray.functions import NativeDefinitions
+from phalanx.engines.ray.gang_hub import GangHub
 from phalanx.engines.ray.gatekeeper import Gatekeeper
 from phalanx.engines.ray.scheduler.client import SchedulerClient
 from phalanx.engines.ray.strategies import native_group
@@ -28,6 +29,8 @@ from phalanx.model.options import required_resources
 GANG = b"gang"
 """Groups of gangs begin so; placement groups that programs make have ids of Ray's."""
 GROUP_BYTES = 18
+MOST_MEMBERS = 100_000
+"""So many members of gangs may wait and run at once in one program."""
 
 
 class RayEngine:
@@ -51,6 +54,8 @@ class RayEngine:
         self._definitions = NativeDefinitions()
         self._scheduler: SchedulerClient | None = None
         self._gatekeeper: Gatekeeper | None = None
+        self._hub: Any = None
+        self._gang_of: dict[Any, bytes] = {}
         self.origin = os.urandom(16)
         """Names this process to the scheduler."""
         self._methods: dict[str, Callable[..., Any]] = {
@@ -191,7 +196,16 @@ class RayEngine:
         kwargs: dict[str, Any],
     ) -> list[Any]:
         """See Engine."""
-        raise NotImplementedError
+        if self._hub is None:
+            hub = ray.remote(GangHub).options(num_cpus=0, max_concurrency=MOST_MEMBERS)
+            self._hub = hub.remote(self.origin)
+        returns = options.get("num_returns") or 1
+        call = [ray.put((self._definitions.member(definition, options), returns, args, kwargs))]
+        start = self._hub.member.options(num_returns=returns)
+        refs = [start.remote(group, index, members, least, call) for index in range(members)]
+        for ref in refs:
+            self._gang_of[_first_of(ref).task_id()] = group
+        return refs
 
     def gang_actors(
         self,
@@ -203,11 +217,13 @@ class RayEngine:
         kwargs: dict[str, Any],
     ) -> list[Any]:
         """See Engine."""
-        raise NotImplementedError
+        raise NotImplementedError(
+            "Gangs of actors are not there on Ray: make a gang of tasks, or submit a job."
+        )
 
     def gang_of(self, ref: Any) -> bytes | None:
         """See Engine."""
-        return None
+        return self._gang_of.get(ref.task_id())
 
     # ---- the cluster -------------------------------------------------------------------------
 
@@ -240,7 +256,8 @@ class RayEngine:
 
     def gpu_ids(self) -> list[Any]:
         """See Engine."""
-        return list(ray.get_gpu_ids())
+        view = gang_member.view
+        return list(ray.get_gpu_ids()) if view is None else list(view.devices)
 
     def timeline(self) -> list[dict[str, Any]]:
         """See Engine."""
@@ -249,6 +266,10 @@ class RayEngine:
     def cluster_events(self) -> list[dict[str, Any]]:
         """See Engine: Ray keeps its own."""
         return []
+
+
+def _first_of(result: Any) -> Any:
+    return result[0] if isinstance(result, list) else result
 
 
 def _named_actors(namespace: str | None) -> list[tuple[str, str]]:

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 import ray
 
 from phalanx.engines.definitions import ActorDefinition, FunctionDefinition
+from phalanx.engines.ray.gang_member import in_gang
 from phalanx.engines.ray.gatekeeper import behind_gate
 from phalanx.engines.ray.strategies import native_options
 from phalanx.engines.ray.time_limit import limited
@@ -29,6 +30,15 @@ class NativeDefinitions:
     def gated(self, definition: FunctionDefinition, options: Mapping[str, Any]) -> Any:
         """The same, which takes what its gate says as its first argument."""
         return self._function(definition, options, True)
+
+    def member(self, definition: FunctionDefinition, options: Mapping[str, Any]) -> Any:
+        """Ray's remote function of a gang's members. Their places are given by the gang, and so
+        are their devices: Ray is not asked for any. The worker ends with its member."""
+        chosen = native_options(options)
+        chosen |= {"num_gpus": 0, "max_retries": 0}
+        chosen.pop("max_calls", None)
+        native = ray.remote(max_calls=1)(in_gang(definition.function))
+        return native.options(**chosen)
 
     def _function(
         self, definition: FunctionDefinition, options: Mapping[str, Any], is_gated: bool

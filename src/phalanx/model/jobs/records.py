@@ -74,6 +74,8 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False):
     """How many members of each group are in each state; `set_state` keeps it."""
     restarts: dict[str, int] = {}
     """Processes started again in place, by group, since its members were last made."""
+    retired: dict[str, int] = {}
+    """The last attempt of any member that retired, by group: who has its name later counts on."""
     due: list[DueAction] = []
     history: list[Transition] = []
     changed: float = 0.0

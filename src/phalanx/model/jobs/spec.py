@@ -14,6 +14,8 @@ Amounts = tuple[tuple[str, float], ...]
 DEFAULT_QUEUE = "default"
 DEFAULT_MAX_RETRY = 3
 DEFAULT_GRACE_S = 30.0
+MAX_REPLICAS = 100_000
+"""Of each group."""
 UNLIMITED = -1
 """A group's `max_retry` that never runs out."""
 

@@ -54,6 +54,7 @@ from phalanx.protocol.messages import (
     Leaving,
     LogLine,
     Message,
+    ReadersTold,
     Recover,
     Refused,
     Reply,
@@ -67,6 +68,7 @@ from phalanx.protocol.messages import (
     Taken,
     Terminate,
     Unborrow,
+    Used,
     WorkerDied,
 )
 
@@ -109,6 +111,10 @@ class Executor(Protocol):
 
     def taken(self, peer: bytes, number: int) -> None:
         """The reader of a result holds the references in it by itself now."""
+        ...
+
+    def inputs_from(self, prefix: bytes) -> list[str]:
+        """Files of a node's processes that work which has not begun will read."""
         ...
 
     def block(self) -> bool:
@@ -350,6 +356,10 @@ class Runtime:
         with self.lock:
             self.ways.node_buried(prefix)
         self.values.node_lost(prefix)
+        queued = [] if self.executor is None else self.executor.inputs_from(prefix)
+        for name in (*self.values.read_from(prefix), *queued):
+            self.post(self.node, Used(name))
+        self.post(self.node, ReadersTold(prefix))
 
     def _node_lost(self) -> None:
         self.closed = True

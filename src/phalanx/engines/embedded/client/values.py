@@ -452,6 +452,12 @@ class Values:
         wrote are lost, and made again when somebody needs them."""
         self.reconstruction.node_lost(prefix)
 
+    def read_from(self, prefix: bytes) -> list[str]:
+        """Files of a node's processes that may be read here, of which their owners are not told."""
+        values = [ref._value for ref in list(self._borrowed.values())]
+        names = [v.data.decode() for v in values if type(v) is Value and v.kind == SHARED]
+        return [name for name in names if prefix_of_name(name) == prefix]
+
     def _owner_died(self, ref: ObjectRef[Any], unreached: str = "") -> None:
         name = ref.hex()
         what = f"could not be reached: {unreached.rstrip('.')}" if unreached else "has died"

@@ -57,6 +57,8 @@ class GroupShell:
         """See GroupEffects."""
         self._shell.books.put_group(group)
         self._tell(group)
+        if group.state == CREATED:
+            self._shell.group_created()
         batch = self._shell.batch_if_used
         if group.is_pinned and batch is not None:
             batch.placing.group_changed(group)

@@ -98,7 +98,7 @@ class ControlShell:
         self.batch_if_used: BatchShell | None = None
         self.requests = ControlRequests(self)
         self._connected: dict[bytes, None] = {}
-        self._must_place = False
+        self._must_place = self._must_look_again = False
         self.books.restore(self, self.clock())
 
     @property
@@ -163,9 +163,11 @@ class ControlShell:
         self.group_table.tick(now)
         if self.batch_if_used is not None:
             self.batch_if_used.tick()
-        if self._must_place:
-            self._must_place = False
+        must_place, self._must_place = self._must_place, False
+        if must_place:
             self.group_table.resources_changed(now)
+        if must_place or self._must_look_again:
+            self._must_look_again = False
             self.actors.look_again()
 
     def on_round(self, now: float) -> float:
@@ -299,6 +301,10 @@ class ControlShell:
             self._must_place = True
             if self.batch_if_used is not None:
                 self.batch_if_used.cycles.resources_changed()
+
+    def group_created(self) -> None:
+        """Actors may wait for its bundles: what nodes reported came before they were confirmed."""
+        self._must_look_again = True
 
     def node_changed(self, record: NodeRecord) -> None:
         """A node joined, drains, or has other totals (effect of the directory)."""

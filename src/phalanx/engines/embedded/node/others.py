@@ -10,8 +10,11 @@ other, as they do when the control store declares the other dead.
 from __future__ import annotations
 
 import itertools
+import os
+import threading
 from typing import TYPE_CHECKING, Any
 
+from phalanx.engines.embedded import session as sessions
 from phalanx.engines.embedded.connection import Connection
 from phalanx.model.ids import PREFIX_BYTES, node_process_id
 from phalanx.model.lifecycle import DRAINING
@@ -158,6 +161,10 @@ class OtherNodes:
         for peer in self._shell.local_peers():
             peer.post(message)
         self._shell.store.node_gone(message.prefix)
+        # If all its processes were killed at once, nobody of its own has deleted its files. Beside
+        # the loop, as they may be large.
+        root = os.path.dirname(self._shell.session.directory)
+        threading.Thread(target=sessions.sweep, args=(root,), daemon=True).start()
 
     def _cut(self, prefix: bytes, reason: str, is_dead: bool = False) -> None:
         """Forget all that we had from a node, and it from us."""

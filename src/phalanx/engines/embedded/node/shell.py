@@ -72,6 +72,7 @@ from phalanx.protocol.messages import (
     LeaseReturned,
     LeaseWanted,
     LogLine,
+    ReadersTold,
     Refused,
     Request,
     Sealed,
@@ -241,7 +242,7 @@ class NodeShell:
             case LogLine():
                 self.exits.log(message)
 
-    def on_process_message(  # noqa: PLR0912
+    def on_process_message(  # noqa: PLR0912, PLR0915
         self, connection: Any, message: Any
     ) -> None:
         """A driver or worker says something; those of other nodes through theirs."""
@@ -278,7 +279,9 @@ class NodeShell:
                 if not self.others.pass_on(message.worker, peer, message):
                     self.store.settled(message.worker, peer)
             case Used():
-                self.store.ledger.used(message.name)
+                self.store.used(message.name, peer)
+            case ReadersTold():
+                self.store.readers_told(message.prefix, peer)
             case Dropped():
                 if not self.others.pass_on(prefix_of_name(message.name), peer, message):
                     self.store.dropped(message.name, message.size, peer)

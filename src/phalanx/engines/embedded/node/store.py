@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from phalanx.errors import ObjectStoreFullError, OutOfDiskError
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.objects.directory import StoreLedger
+from phalanx.objects.last_readers import LastReaders
 from phalanx.objects.names import is_name, prefix_of_name
 from phalanx.objects.pulling import Done, PullQueue
 from phalanx.observe.cluster_events import ArgumentPresent, PullEnded, PullStarted
@@ -44,6 +45,7 @@ class NodeStore:
         """Bytes of memory that are kept free for copies on their way."""
         self._holders: dict[str, set[bytes]] = {}
         """Nodes that have copies of this node's objects."""
+        self._last_readers = LastReaders()
         self.pulls = PullQueue(int(_PULL_SHARE * self.ledger.capacity_bytes), self._start_pull)
 
     def reserve(self, process: bytes, wanted_bytes: int) -> int:
@@ -118,6 +120,11 @@ class NodeStore:
         for place in (session.shared, session.spill):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(os.path.join(place, name))
+
+    def used(self, name: str, process: bytes) -> None:
+        """A process has read an object, or may still."""
+        self.ledger.used(name)
+        self._last_readers.used(name, process)
 
     def claimed(self, name: str, owner: bytes) -> None:
         """`owner` owns an object that another process wrote here."""
@@ -200,6 +207,7 @@ class NodeStore:
         """A copy here is of no use any more."""
         if name in self._copies:
             self._copies.discard(name)
+            self._last_readers.dropped(name)
             self.ledger.dropped(name, 0, _COPIES)
             self._unlink(name)
 
@@ -209,7 +217,7 @@ class NodeStore:
 
     def node_gone(self, prefix: bytes) -> None:
         """A node died: its copies are gone, and what its workers owned here. Copies of its
-        objects stay while they are of use; its drivers' jobs end by themselves."""
+        objects stay while somebody may read them; its drivers' jobs end by themselves."""
         for holders in self._holders.values():
             holders.discard(prefix)
         self.pulls.gone(lambda name: prefix_of_name(name) == prefix)
@@ -217,10 +225,23 @@ class NodeStore:
         for owner in self.ledger.owners() - drivers:
             if owner[:PREFIX_BYTES] == prefix:
                 self.owner_gone(owner)
+        copies = [name for name in self._copies if prefix_of_name(name) == prefix]
+        if copies:
+            asked = [connection.peer for connection in self._shell.local_peers()]
+            self._drop_copies(self._last_readers.node_gone(prefix, copies, asked))
+
+    def readers_told(self, prefix: bytes, process: bytes) -> None:
+        """A process has named all that it may still read of a dead node's objects."""
+        self._drop_copies(self._last_readers.told(prefix, process))
+
+    def _drop_copies(self, names: list[str]) -> None:
+        for name in names:
+            self.copy_dropped(name)
 
     def process_gone(self, process: bytes) -> None:
         """A process ended."""
         self.ledger.process_gone(process)
+        self._drop_copies(self._last_readers.process_gone(process))
         for worker in list(self._unsettled):
             self.settled(worker, process)
 

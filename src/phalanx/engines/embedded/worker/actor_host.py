@@ -168,6 +168,10 @@ class ActorHost:
 
     # ---- calls come --------------------------------------------------------------------------
 
+    def waiting(self) -> list[Call]:
+        """Calls that nobody has begun, as far as they stand in one line."""
+        return [call for _, call in list(self._calls)]
+
     def receive(self, connection: Connection, call: Call) -> None:
         """A call came (in whichever thread leads the reactor)."""
         if self._loop is not None:

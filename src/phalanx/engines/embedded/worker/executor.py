@@ -23,7 +23,9 @@ from phalanx.engines.embedded.client.interrupts import come_again, in_runtime, i
 from phalanx.engines.embedded.client.reactor import Waiter
 from phalanx.engines.embedded.worker.task_results import TaskResults
 from phalanx.engines.embedded.worker.task_values import TaskValues
+from phalanx.objects.names import prefix_of_name
 from phalanx.protocol.messages import (
+    SHARED,
     ActorLeaving,
     Blocked,
     Call,
@@ -44,6 +46,7 @@ from phalanx.protocol.messages import (
     Terminate,
     Unblocked,
     Unlease,
+    Value,
 )
 from phalanx.worker.context import LeaseInfo, TaskContext, current
 from phalanx.worker.devices import DeviceEnvironment
@@ -194,6 +197,15 @@ class WorkerExecutor:
         if self.actor is not None:
             self.actor.drain()
         self._wake()
+
+    def inputs_from(self, prefix: bytes) -> list[str]:
+        """See Executor."""
+        work: list[Task | Call] = [task for _, task in list(self._queue)]
+        if self.actor is not None:
+            work += self.actor.waiting()
+        values = [value for one in work for value in (one.args, *one.inputs)]
+        names = [v.data.decode() for v in values if type(v) is Value and v.kind == SHARED]
+        return [name for name in names if prefix_of_name(name) == prefix]
 
     def peer_lost(self, peer: bytes) -> None:
         """An owner is gone: what it wanted is of no use."""

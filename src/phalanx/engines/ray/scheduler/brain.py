@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from phalanx.control.nodes import HealthLimits, NodeRecord
+from phalanx.engines.embedded.head.batch.gangs import WORDS
 from phalanx.engines.embedded.head.books import Books
 from phalanx.engines.embedded.head.process import storage_name
 from phalanx.engines.embedded.head.shell import ControlShell
@@ -39,6 +40,9 @@ CLIENTS = b""
 READY_WITHIN_S = 30.0
 """Questions wait at most so long for the Runners of a cluster that was not known before."""
 RESTART_RUNNER_S = 5.0
+SWEEP_EVERY_S = 30.0
+JOB_BYTES = 4
+"""The ids of processes end with those of Ray's jobs."""
 SILENT_S = 2.0
 """A Runner that has said nothing for so long is looked for, and started anew if it has ended."""
 KV_NAMESPACE = b"phalanx-scheduler"
@@ -89,7 +93,7 @@ class Brain:
         self._naming = Naming(options.gpu_resource)
         self._loop = Loop("phalanx-scheduler", self._tick, self._round)
         self._groups = RayGroups(options.reserve_s)
-        self._fleet = Fleet(self._look)
+        self._fleet = Fleet(self._look, self._groups)
         self.reservations = Reservations(self)
         self._control: RayControl
         self._gates: Gates
@@ -99,6 +103,7 @@ class Brain:
         self._questions: list[Callable[[], None]] | None = []
         """Those that wait until the nodes are known; None: they are."""
         self._ready_at = 0.0
+        self._sweep_at = time.monotonic() + SWEEP_EVERY_S
         self._runners: dict[bytes, Any] = {}
         """Handles of the Runners that have joined, by prefix."""
         self._outbox: dict[bytes, list[Any]] = {}
@@ -129,8 +134,9 @@ class Brain:
         """A Runner says something. From any thread."""
         self._loop.call(lambda: self._told(prefix, body, runner, answered))
 
-    def _look(self, rows: list[dict[str, Any]], free: dict[str, Amounts]) -> None:
+    def _look(self, rows: list[dict[str, Any]], free: dict[str, Amounts], ended: set[str]) -> None:
         self._loop.call(lambda: self._viewed(self._naming.living(rows), free))
+        self._loop.call(lambda: self._jobs_ended(ended))
 
     # ---- beginning ---------------------------------------------------------------------------
 
@@ -172,14 +178,15 @@ class Brain:
             key = (row.group, row.attempt)
             group = self._control.group_table.get(row.group)
             places = {}
-            for at, (prefix, index) in enumerate(row.bundles):
+            for prefix, index, at in row.bundles:
                 record = self._control.nodes.of_prefix(prefix)
                 if group is None or record is None or index >= len(group.nodes):
                     continue
                 if group.nodes[index] == record.node_id:
                     places[prefix, index] = at
-            if places and there.pop(key, "") != "PENDING":
+            if places and there.get(key) != "PENDING":  # Ray knows of none that asks for nothing
                 held[key] = places
+                there.pop(key, None)
             else:
                 self.keep(key, None)
         self.reservations.restore(held)
@@ -199,6 +206,9 @@ class Brain:
         self._gates.tick(now)
         if self._questions is not None and now >= self._ready_at:
             self._know_nodes()
+        if now >= self._sweep_at:
+            self._sweep_at = now + SWEEP_EVERY_S
+            self._sweep()
 
     def _round(self) -> None:
         self._loop.wake_at = self._control.on_round(time.monotonic())
@@ -220,6 +230,12 @@ class Brain:
         except StorageError as error:
             self._give_up(error)
 
+    def _sweep(self) -> None:
+        """What went wrong before leaves nothing behind."""
+        batch = self._control.batch_if_used
+        self.reservations.forget_all_but(batch.ledger.gangs if batch is not None else ())
+        self._fleet.sweep(self.reservations.keys)
+
     # ---- questions ---------------------------------------------------------------------------
 
     def _asked(self, origin: bytes, method: str, args: dict[str, Any], answered: Answered) -> None:
@@ -229,9 +245,14 @@ class Brain:
         if method == "places":
             answered((self._places(**args), None))
             return
+        if method == "member_state":
+            answered((self._member_state(**args), None))
+            return
         if method.startswith("gate."):
             self._gates.answer(origin, method, args, answered)
             return
+        if method == "batch.explain":
+            answered = self._with_refusals(args, answered)
         token = next(self._tokens)
         self._answers[token] = answered
         self._control.requests.answer(CLIENTS, Ask(token, origin, method, args))
@@ -242,26 +263,50 @@ class Brain:
         if answered is not None:
             answered((answer.result, answer.error))
 
+    def _with_refusals(self, args: dict[str, Any], answered: Answered) -> Answered:
+        """An explanation says as well what only Ray knows: why it has refused what was planned."""
+        gang = self._control.batch.asking.find(args.get("name", ""))
+        count = 0 if gang is None else self.reservations.refusals(gang.group)
+        if not count:
+            return answered
+
+        def more(answer: tuple[Any, tuple[str, str] | None]) -> None:
+            if answer[0] is not None:
+                reason = refusal(count, self._options.reserve_s)
+                answer[0]["reasons"] = [reason, *answer[0]["reasons"]]
+            answered(answer)
+
+        return more
+
     def _know_nodes(self) -> None:
         questions, self._questions = self._questions or [], None
         for question in questions:
             question()
 
+    def _member_state(self, group: bytes, index: int) -> str:
+        """Of a member of a gang, as listings call it; empty when there is no such gang."""
+        gang = self._control.batch.ledger.gangs.get(group)
+        return "" if gang is None else WORDS[gang.states[index]]
+
     def _places(self, group: bytes) -> dict[int, dict[str, Any]]:
-        """Where Ray holds the bundles of a gang: the placement group, the place in it, and what
-        the member there is told of its gang."""
-        views: dict[int, bytes] = {}
-        placed = self._control.group_table.get(group)
-        for node_id in sorted(set(placed.nodes) - {""}) if placed is not None else ():
-            views |= self._control.batch.placing.told(group, node_id)
-        return {
-            index: {
-                "placement_group": self._groups.id_of((group, attempt)),
-                "bundle": at,
-                "view": views.get(index, b""),
-            }
-            for index, (attempt, at) in sorted(self.reservations.places(group).items())
-        }
+        """Where each member of a gang is that has its place: Ray's placement group and the bundle
+        in it (-1: it asks for nothing), its node, and what it is told of its gang."""
+        batch = self._control.batch
+        gang = batch.ledger.gangs.get(group)
+        if gang is None:
+            return {}
+        views, nodes = batch.placing.views(gang), batch.ledger.nodes_of(gang)
+        found = {}
+        for index, (attempt, at) in sorted(self.reservations.places(group).items()):
+            if index in views:
+                found[index] = {
+                    "placement_group": self._groups.id_of((group, attempt)),
+                    "bundle": at,
+                    "node": nodes[index],
+                    "view": views[index],
+                    "state": WORDS[gang.states[index]],
+                }
+        return found
 
     # ---- nodes -------------------------------------------------------------------------------
 
@@ -347,6 +392,16 @@ class Brain:
             )
         )
 
+    def _jobs_ended(self, ended: set[str]) -> None:
+        """What these drivers' jobs own goes."""
+        batch = self._control.batch_if_used
+        gangs = list(batch.ledger.gangs.values()) if batch is not None else []
+        owners = {gang.creator for gang in gangs if gang.creator}
+        self._fleet.has_owners = bool(owners)
+        for owner in sorted(owners):
+            if owner[-JOB_BYTES:].hex() in ended:
+                self._control.process_ended(owner, True, time.monotonic())
+
     def _all_are_here(self) -> bool:
         here = {
             self.ray_node(record.prefix)
@@ -379,10 +434,7 @@ class Brain:
     def withdraw(self, key: Key) -> None:
         """See ReservationEffects."""
 
-        def freed() -> None:  # what is free is to be known before others are planned onto it
-            self._fleet.look_then(lambda: self._loop.call(lambda: self.reservations.freed(key)))
-
-        self._groups.withdraw(key, freed)
+        self._groups.withdraw(key, lambda: self._loop.call(lambda: self.reservations.freed(key)))
 
     def keep(self, key: Key, row: Row | None) -> None:
         """See ReservationEffects."""
@@ -394,3 +446,20 @@ def open_store(store: tuple[str, ...]) -> Storage:
     if store == ("kv",):
         return Storage([KvShard(InternalKv(KV_NAMESPACE), "Ray's key-value store")])
     return open_storage(store)
+
+
+def refusal(count: int, reserve_s: float) -> dict[str, Any]:
+    """Why a gang waits whose places Ray would not give, in the form of `explain`'s reasons."""
+    return {
+        "reason": "reservation-refused",
+        "count": count,
+        "detail": {"waited_s": reserve_s},
+        "sentence": (
+            f"Ray did not reserve its places within {reserve_s:g} s, {count} times by now, "
+            "although its nodes seemed to have room"
+        ),
+        "change": (
+            "see which tasks, actors or placement groups outside of queues wait for the same "
+            "resources; on dedicated nodes there are none"
+        ),
+    }

@@ -15,19 +15,25 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from phalanx.engines.ray.scheduler.loop import Loop
 from phalanx.engines.ray.scheduler.options import NAMESPACE, RUNNER
-from phalanx.engines.ray.scheduler.ray_calls import available_by_node, nodes
+from phalanx.engines.ray.scheduler.ray_calls import available_by_node, ended_jobs, nodes
+from phalanx.engines.ray.scheduler.ray_groups import RayGroups
+from phalanx.engines.ray.scheduler.reservation import Amounts, Key
 from phalanx.engines.ray.scheduler.runner import Runner, RunnerSetup
 
 LOOK_EVERY_S = 0.5
 
-Viewed = Callable[[list[dict[str, Any]], dict[str, dict[str, float]]], None]
+Viewed = Callable[[list[dict[str, Any]], dict[str, Amounts], set[str]], None]
 
 
 class Fleet:
-    """Tells `viewed` about Ray's nodes and what is free on each, twice a second and when asked."""
+    """Tells `viewed` about Ray's nodes, what is free on each, and drivers' jobs that have ended:
+    twice a second, and more often while something is about to be free."""
 
-    def __init__(self, viewed: Viewed) -> None:
+    def __init__(self, viewed: Viewed, groups: RayGroups) -> None:
         self._viewed = viewed
+        self._groups = groups
+        self.has_owners = False
+        """Whether anything goes when a driver ends."""
         self._loop = Loop("phalanx-fleet", self._tick, lambda: None)
         self._look_at = 0.0
 
@@ -35,24 +41,22 @@ class Fleet:
         """Look from now on."""
         self._loop.start(self._look)
 
-    def look_then(self, action: Callable[[], None]) -> None:
-        """Look now, and do this when what was seen is told; from any thread."""
-
-        def look() -> None:
-            try:
-                self._look()
-            finally:
-                action()
-
-        self._loop.call(look)
-
     def _tick(self, now: float) -> None:
-        if now >= self._look_at:
+        if now >= self._look_at or self._groups.is_waiting:
             self._look()
 
     def _look(self) -> None:
-        self._look_at = time.monotonic() + LOOK_EVERY_S
-        self._viewed(nodes(), available_by_node())
+        now = time.monotonic()
+        self._look_at = now + LOOK_EVERY_S
+        ended = ended_jobs() if self.has_owners else set()
+        free = available_by_node()
+        self._viewed(nodes(), free, ended)
+        for freed in self._groups.seen(free, now):
+            freed()  # what is free is known by now, before others are planned onto it
+
+    def sweep(self, known: list[Key]) -> None:
+        """Remove placement groups that are not among these; from any thread."""
+        self._loop.call(lambda: self._groups.sweep(known))
 
     def start_runner(self, setup: RunnerSetup) -> None:
         """Have a Runner on a node, unless it has one that lives; from any thread."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import msgspec
 from ray._raylet import PlacementGroupID
 from ray.util.placement_group import (
     PlacementGroup,
@@ -18,17 +20,26 @@ from ray.util.placement_group import (
 )
 
 from phalanx.engines.ray.scheduler.options import GROUP
-from phalanx.engines.ray.scheduler.ray_calls import available_by_node
-from phalanx.engines.ray.scheduler.reservation import Key
+from phalanx.engines.ray.scheduler.reservation import Amounts, Key
 
 NODE_LABEL = "ray.io/node-id"
-_THREADS = 16
-_LOOK_EVERY_S = 0.02
+_THREADS = 32
 _SHOWN_AFTER_S = 0.12
 """Ray's nodes report so late; a placement group that lived shorter was perhaps never shown."""
 _FREE_WITHIN_S = 2.0
 """After so long a removed placement group is taken for free, whatever Ray shows: what is not free
 counts as taken by others."""
+
+Freed = Callable[[], None]
+
+
+class _Going(msgspec.Struct, kw_only=True, eq=False):
+    """A removed placement group that Ray may still show as taken."""
+
+    group_id: str
+    not_before: float
+    until: float
+    freed: Freed
 
 
 class RayGroups:
@@ -37,23 +48,20 @@ class RayGroups:
     def __init__(self, reserve_s: float) -> None:
         self._reserve_s = reserve_s
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="phalanx-reserve")
-        self._made: dict[Key, Any] = {}
-        """Placement groups by reservation; None where Ray need not be asked for anything."""
+        self._made: dict[Key, PlacementGroup] = {}
         self._born: dict[Key, float] = {}
         self._lock = threading.Lock()
-        self._under_way: dict[Key, Callable[[], None] | None] = {}
+        self._under_way: dict[Key, Freed | None] = {}
         """Those that Ray was asked for; with whom to tell when they were withdrawn meanwhile."""
+        self._going: list[_Going] = []
+        self._strays: set[Key] = set()
 
     def adopt(self) -> dict[Key, str]:
         """The states of all that an earlier scheduler made and that are not removed."""
         found = {}
-        for row in placement_group_table().values():
-            key = _key(row["name"])
-            if key is not None and row["state"] != "REMOVED":
-                group_id = PlacementGroupID.from_hex(row["placement_group_id"])
-                self._made[key] = PlacementGroup(group_id)
-                self._born[key] = 0.0
-                found[key] = row["state"]
+        for key, group, state in _living():
+            self._made[key] = group
+            found[key] = state
         return found
 
     def id_of(self, key: Key) -> str:
@@ -62,21 +70,19 @@ class RayGroups:
         return "" if made is None else str(made.id.hex())
 
     def reserve(
-        self, key: Key, bundles: list[tuple[str, dict[str, float]]], done: Callable[[bool], None]
+        self, key: Key, bundles: list[tuple[str, Amounts]], done: Callable[[bool], None]
     ) -> None:
-        """Set these aside, (Ray's node, amounts) each; `done`, in a thread of its own, says whether
-        they are. If not, nothing is held."""
-        chosen = [(node, amounts) for node, amounts in bundles if amounts]
-        if chosen:
-            with self._lock:
-                self._under_way[key] = None
-            self._threads.submit(self._guarded, self._reserve, key, chosen, done)
-        else:
-            self._made[key] = None
+        """Set these aside, (Ray's node, amounts) each; `done`, perhaps in a thread of its own, says
+        whether they are. If not, nothing is held."""
+        if not bundles:
             done(True)
+            return
+        with self._lock:
+            self._under_way[key] = None
+        self._threads.submit(self._reserve, key, bundles, done)
 
     def _reserve(
-        self, key: Key, bundles: list[tuple[str, dict[str, float]]], done: Callable[[bool], None]
+        self, key: Key, bundles: list[tuple[str, Amounts]], done: Callable[[bool], None]
     ) -> None:
         is_there = False
         try:
@@ -90,54 +96,86 @@ class RayGroups:
             self._born[key] = time.monotonic()
             self._made[key] = made
             is_there = made.wait(self._reserve_s)
-            if not is_there:
-                self._remove(key)
-        finally:
-            with self._lock:
-                withdrawn = self._under_way.pop(key, None)
-            if withdrawn is not None:
-                self._withdraw(key, withdrawn)
-            else:
-                done(is_there)
+        except Exception:
+            traceback.print_exc()  # Ray's head is away, say: it counts as refused
+        with self._lock:
+            withdrawn = self._under_way.pop(key, None)
+        if withdrawn is not None:
+            self._withdraw(key, withdrawn)
+            return
+        if not is_there:
+            self._withdraw(key, lambda: None)
+        done(is_there)
 
-    def withdraw(self, key: Key, freed: Callable[[], None]) -> None:
+    def withdraw(self, key: Key, freed: Freed) -> None:
         """Take it back; `freed`, in a thread of its own, when Ray shows it as free."""
         with self._lock:
             if key in self._under_way:
                 self._under_way[key] = freed
                 return
-        self._threads.submit(self._guarded, self._withdraw, key, freed)
+        self._threads.submit(self._withdraw, key, freed)
 
-    def _withdraw(self, key: Key, freed: Callable[[], None]) -> None:
-        try:
-            born = self._born.get(key, 0.0)
-            group_id = self._remove(key)
-            now = time.monotonic()
-            until = now + _FREE_WITHIN_S
-            if group_id:
-                time.sleep(max(0.0, born + _SHOWN_AFTER_S - now))
-            while group_id and _is_shown(group_id) and time.monotonic() < until:
-                time.sleep(_LOOK_EVERY_S)
-        finally:
-            freed()
-
-    def _remove(self, key: Key) -> str:
+    def _withdraw(self, key: Key, freed: Freed) -> None:
+        born = self._born.pop(key, 0.0)
         made = self._made.pop(key, None)
-        self._born.pop(key, None)
         if made is None:
-            return ""
-        remove_placement_group(made)
-        return str(made.id.hex())
-
-    def _guarded(self, action: Callable[..., None], *args: Any) -> None:
+            freed()
+            return
         try:
-            action(*args)
+            remove_placement_group(made)
         except Exception:
-            traceback.print_exc()  # Ray's head is away, say: what waits hears a refusal
+            traceback.print_exc()  # `sweep` tries again
+        now = time.monotonic()
+        self._going.append(
+            _Going(
+                group_id=made.id.hex(),
+                not_before=born + _SHOWN_AFTER_S,
+                until=now + _FREE_WITHIN_S,
+                freed=freed,
+            )
+        )
+
+    # ---- for the thread that looks at nodes ----------------------------------------------------
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it is not known of something removed that it is free."""
+        return bool(self._going)
+
+    def seen(self, free: Mapping[str, Amounts], now: float) -> list[Freed]:
+        """Ray shows this as free on its nodes: whom to tell that what was removed is."""
+        shown = " ".join(name for amounts in free.values() for name in amounts if "_group_" in name)
+        over = [
+            one
+            for one in list(self._going)
+            if now >= one.until or (now >= one.not_before and one.group_id not in shown)
+        ]
+        for one in over:
+            self._going.remove(one)
+        return [one.freed for one in over]
+
+    def sweep(self, known: Iterable[Key]) -> None:
+        """Remove what Ray still has and nobody knows of: whatever could not be removed at first.
+
+        Seen twice, so that what has just been asked for stays.
+        """
+        strays = {key: group for key, group, _ in _living()}
+        for key in [*known, *self._made, *self._under_way]:
+            strays.pop(key, None)
+        for key in self._strays & strays.keys():
+            with contextlib.suppress(Exception):
+                remove_placement_group(strays[key])
+        self._strays = set(strays)
 
 
-def _is_shown(group_id: str) -> bool:
-    return any(group_id in name for amounts in available_by_node().values() for name in amounts)
+def _living() -> Iterable[tuple[Key, PlacementGroup, str]]:
+    """Our placement groups that are not removed, with their states."""
+    rows: dict[str, dict[str, Any]] = placement_group_table()
+    for row in rows.values():
+        key = _key(row["name"])
+        if key is not None and row["state"] != "REMOVED":
+            group_id = PlacementGroupID.from_hex(row["placement_group_id"])
+            yield key, PlacementGroup(group_id), row["state"]
 
 
 def _key(name: str) -> Key | None:

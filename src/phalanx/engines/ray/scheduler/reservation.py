@@ -9,7 +9,8 @@ back, and the control store hears of that last one when Ray shows its resources 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Container, Iterable, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -52,12 +53,12 @@ class ReservationEffects(Protocol):
 
 
 class Row(msgspec.Struct, kw_only=True):
-    """A reservation as it is stored: the node and index of each bundle, in the order in which
-    Ray has them."""
+    """A reservation as it is stored: the node and index of each bundle, and its place among Ray's
+    bundles; -1 for one that asks for nothing, of which Ray does not know."""
 
     group: bytes
     attempt: int
-    bundles: list[tuple[bytes, int]]
+    bundles: list[tuple[bytes, int, int]]
 
 
 class _Asked(msgspec.Struct, kw_only=True, eq=False):
@@ -81,6 +82,7 @@ class Reservations:
         """What each (prefix, group) was told last to give back."""
         self._leaving: dict[Key, list[tuple[bytes, BundlesGone]]] = {}
         """What is to be said when a withdrawn reservation is free."""
+        self._refusals: dict[bytes, int] = {}
 
     def restore(self, held: Mapping[Key, Mapping[tuple[bytes, int], int]]) -> None:
         """Know again what an earlier scheduler held."""
@@ -94,6 +96,19 @@ class Reservations:
             if of == group
             for (_, index), at in places.items()
         }
+
+    def refusals(self, group: bytes) -> int:
+        """How often in a row Ray has refused what a gang was to get."""
+        return self._refusals.get(group, 0)
+
+    def forget_all_but(self, groups: Container[bytes]) -> None:
+        """Other gangs are gone."""
+        self._refusals = {g: count for g, count in self._refusals.items() if g in groups}
+
+    @property
+    def keys(self) -> list[Key]:
+        """All that Ray was asked for and that has not gone."""
+        return [*self._asked, *self._held, *self._leaving]
 
     # ---- what passes -------------------------------------------------------------------------
 
@@ -134,7 +149,9 @@ class Reservations:
         asked.last = (prefix, message)
         row = Row(group=key[0], attempt=key[1], bundles=_places(asked))
         self._effects.keep(key, row)
-        self._effects.reserve(key, [(node, asked.bundles[node][i]) for node, i in row.bundles])
+        self._effects.reserve(
+            key, [(node, asked.bundles[node][index]) for node, index, at in row.bundles if at >= 0]
+        )
         return None
 
     def _gone(self, prefix: bytes, message: BundlesGone) -> BundlesGone | None:
@@ -179,7 +196,8 @@ class Reservations:
         asked = self._asked.pop(key, None)
         if asked is None or asked.last is None:
             return  # it was withdrawn meanwhile
-        self._held[key] = {place: at for at, place in enumerate(_places(asked))}
+        self._held[key] = {(node, index): at for node, index, at in _places(asked)}
+        self._refusals.pop(key[0], None)
         self._effects.deliver(*asked.last)
 
     def refused(self, key: Key) -> None:
@@ -188,6 +206,7 @@ class Reservations:
         if asked is None or asked.last is None:
             return
         self._effects.keep(key, None)
+        self._refusals[key[0]] = self._refusals.get(key[0], 0) + 1
         prefix, message = asked.last
         # The control store asks everybody to give back but who refused: and this node did not.
         indexes = sorted(asked.bundles[prefix])
@@ -221,7 +240,11 @@ class Reservations:
             self._drop(group, gone)
 
 
-def _places(asked: _Asked) -> list[tuple[bytes, int]]:
-    """(node, index) of every bundle, by index."""
-    places = [(index, node) for node, bundles in asked.bundles.items() for index in bundles]
-    return [(node, index) for index, node in sorted(places)]
+def _places(asked: _Asked) -> list[tuple[bytes, int, int]]:
+    """(node, index, place among Ray's bundles) of every bundle, by index."""
+    found = sorted((index, node) for node, bundles in asked.bundles.items() for index in bundles)
+    numbers = itertools.count()
+    return [
+        (node, index, next(numbers) if any(asked.bundles[node][index].values()) else -1)
+        for index, node in found
+    ]

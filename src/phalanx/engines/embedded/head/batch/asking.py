@@ -27,7 +27,7 @@ class Asking:
 
         `name`: of a job or gang, or the group of a gang in hex. Raises JobNotFoundError.
         """
-        gang = self._find(name)
+        gang = self.find(name)
         if gang is None:
             raise JobNotFoundError(f"nothing called {name!r} waits or runs")
         answer = explain_snapshot(self._cycles.picture(gang), gang.uid)[0]
@@ -55,7 +55,8 @@ class Asking:
             found[gang.uid] = (reason, position)
         return found
 
-    def _find(self, name: str) -> Gang | None:
+    def find(self, name: str) -> Gang | None:
+        """The gang of a job or gang of this name, or of this group in hex."""
         ledger = self._cycles.ledger
         with contextlib.suppress(ValueError):
             found = ledger.gangs.get(bytes.fromhex(name))

@@ -10,6 +10,7 @@ import msgspec
 from phalanx.batch.specs import QueueSpec
 from phalanx.control.jobs import crons
 from phalanx.control.jobs import events as ev
+from phalanx.control.jobs.resizing import resized
 from phalanx.engines.embedded.head.batch.admission import check_size
 from phalanx.engines.embedded.head.batch.asking import Asking
 from phalanx.engines.embedded.head.batch.families import Crons, Flows, Priorities
@@ -136,6 +137,16 @@ class Desk:
         self._jobs.handle(ev.Commanded(job=job.uid, action=COMMANDS[action]))
         return self._row(job)
 
+    def resize(self, name: str, replicas: dict[str, int], least: int | None) -> dict[str, Any]:
+        """Another size for a job that lives: by group, or "" for its only one. Raises
+        JobNotFoundError, JobCommandError, and GangInfeasibleError for a minimum that the cluster
+        could never hold."""
+        job = self.need(name)
+        spec = resized(job.spec, replicas, least)
+        self._check_size(spec, self._queues.capability(spec.queue))
+        self._jobs.resize(job, spec)
+        return self._row(job)
+
     def delete(self, name: str) -> None:
         """End a job, flow or cron job if it lives, and forget it."""
         uid = _uid(name)
@@ -215,6 +226,7 @@ class Desk:
         return {
             "apply": lambda ask, objects: self.apply(objects),
             "command": lambda ask, name, action: self.command(name, action),
+            "resize": lambda ask, name, replicas, least=None: self.resize(name, replicas, least),
             "delete": lambda ask, name: self.delete(name),
             "jobs": lambda ask, queue=None, state=None: self.rows(queue, state),
             "job": lambda ask, name: self.story(name),

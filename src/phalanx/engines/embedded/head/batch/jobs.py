@@ -82,6 +82,13 @@ class Jobs:
         self.table.handle(event, self._shell.wall())
         self.work_off()
 
+    def resize(self, job: JobRecord, spec: JobSpec) -> None:
+        """Give a job another size. Raises JobCommandError when it is over."""
+        self.handle(ev.Resized(job=job.uid, spec=spec))
+        gang = self._gangs.get(job.uid)
+        if gang is not None:
+            self._gang_changed(job, gang)  # another minimum may be all that it waited for
+
     def wall(self) -> float:
         """The time of day in seconds since the epoch."""
         return self._shell.wall()
@@ -167,6 +174,9 @@ class Jobs:
         group = self._shell.group_table.get(gang.group)
         if group is None or group.state == REMOVED:
             return  # they are asked for again when it is over
+        new = sorted(wanted - set(gang.members))
+        if new:
+            self._grow(job, gang, new)
         for index, key in enumerate(gang.members):
             state = gang.states[index]
             if key not in wanted:
@@ -206,6 +216,13 @@ class Jobs:
         )
         self._gangs[job.uid] = gang
         self._placing.add(gang)
+
+    def _grow(self, job: JobRecord, gang: Gang, new: list[tuple[str, int]]) -> None:
+        """The job has become larger."""
+        needs = {group.name: group.template.needs for group in job.spec.groups}
+        gang.members = [*gang.members, *new]
+        gang.kind_of_job, gang.kind = _kind(job.spec), b""
+        self._placing.grow(gang, [needs[name] for name, _ in new])
 
     def _gang_changed(self, job: JobRecord, gang: Gang) -> None:
         """Other members of it want places than before."""

@@ -38,6 +38,10 @@ class Ledger:
         self.line.add(gang)
         if gang.among(*HOLDING):
             self.active[gang.group] = gang
+        self.know_members(gang)
+
+    def know_members(self, gang: Gang) -> None:
+        """It has these members from now on."""
         for index in range(len(gang.needs)):
             self.member_of[gang.task(index)] = (gang, index)
         self.keep(gang)

@@ -87,6 +87,17 @@ class Placing:
         self._ledger.add(gang)
         self._soon()
 
+    def grow(self, gang: Gang, needs: list[dict[str, float]]) -> None:
+        """It has so many members more, which nobody wants yet."""
+        group = self._shell.group_table.get(gang.group)
+        assert group is not None, "who is asked for is in no gang that is over"
+        group.grow([ResourceSet.from_mapping(need) for need in needs])
+        gang.needs += needs
+        gang.states += [ABSENT] * len(needs)
+        gang.attempts += [0] * len(needs)
+        self._shell.books.put_group(group)
+        self._ledger.know_members(gang)
+
     def restore(self, gang: Gang) -> None:
         """A gang that an earlier head knew; its group is restored."""
         group = self._shell.group_table.get(gang.group)
@@ -247,6 +258,10 @@ class Placing:
         """Whether as many members as it needs have their places, or have ended."""
         gang = self._ledger.gangs.get(group)
         return gang is None or len(gang.among(HELD, ENDING, DONE)) >= gang.least
+
+    def views(self, gang: Gang) -> dict[int, bytes]:
+        """What the members that have their places are told of their gang, as it is now."""
+        return self._rendezvous.views(gang, self._ledger.nodes_of(gang), gang.among(HELD))
 
     # ---- news of groups ----------------------------------------------------------------------
 
