@@ -35,6 +35,8 @@ class Engine(Protocol):
     priority: int
     default_env: dict[str, Any]
     """The runtime environment that new work inherits."""
+    is_worker: bool
+    """Whether this process runs tasks for somebody, and so must not shut the engine down."""
     ref_type: type
     generator_type: type
     handle_type: type
@@ -42,11 +44,6 @@ class Engine(Protocol):
     @property
     def is_alive(self) -> bool:
         """Whether it still runs anything."""
-        ...
-
-    @property
-    def is_worker(self) -> bool:
-        """Whether this process runs tasks for somebody, and so must not shut the engine down."""
         ...
 
     def stop(self) -> None:

@@ -74,6 +74,7 @@ class EmbeddedEngine:
 
     def __init__(self, runtime: Runtime, process: subprocess.Popen[bytes] | None) -> None:
         self.runtime = runtime
+        self.is_worker = runtime.kind == "worker"
         self._process = process
         self.namespace = ""
         self.queue = ""
@@ -201,11 +202,6 @@ class EmbeddedEngine:
     def is_alive(self) -> bool:
         """Whether the node is there."""
         return not self.runtime.closed
-
-    @property
-    def is_worker(self) -> bool:
-        """See Engine."""
-        return self.runtime.kind == "worker"
 
     def facts(self) -> dict[str, Any]:
         """See Engine."""

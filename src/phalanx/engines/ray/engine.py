@@ -45,6 +45,7 @@ class RayEngine:
     ) -> None:
         """`facts`: as Ray's init tells them. `ends_ray`: whether the connection to Ray was made
         here and ends with the engine."""
+        self.is_worker = bool(ray.get_runtime_context().worker.mode == ray.WORKER_MODE)
         self.namespace: str = ray.get_runtime_context().namespace
         self.queue = queue
         self.priority = priority
@@ -74,11 +75,6 @@ class RayEngine:
     def is_alive(self) -> bool:
         """See Engine."""
         return bool(ray.is_initialized())
-
-    @property
-    def is_worker(self) -> bool:
-        """See Engine."""
-        return bool(ray.get_runtime_context().worker.mode == ray.WORKER_MODE)
 
     def stop(self) -> None:
         """See Engine: a connection that the program made itself stays."""
@@ -200,7 +196,7 @@ class RayEngine:
             hub = ray.remote(GangHub).options(num_cpus=0, max_concurrency=MOST_MEMBERS)
             self._hub = hub.remote(self.origin)
         returns = options.get("num_returns") or 1
-        call = [ray.put((self._definitions.member(definition, options), returns, args, kwargs))]
+        call = [ray.put((*self._definitions.member(definition, options), args, kwargs))]
         start = self._hub.member.options(num_returns=returns)
         refs = [start.remote(group, index, members, least, call) for index in range(members)]
         for ref in refs:

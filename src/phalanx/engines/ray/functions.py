@@ -31,14 +31,18 @@ class NativeDefinitions:
         """The same, which takes what its gate says as its first argument."""
         return self._function(definition, options, True)
 
-    def member(self, definition: FunctionDefinition, options: Mapping[str, Any]) -> Any:
-        """Ray's remote function of a gang's members. Their places are given by the gang, and so
-        are their devices: Ray is not asked for any. The worker ends with its member."""
+    def member(
+        self, definition: FunctionDefinition, options: Mapping[str, Any]
+    ) -> tuple[Any, dict[str, Any]]:
+        """Ray's remote function of a gang's members, and options of their tasks.
+
+        Their places are given by the gang, and so are their devices: Ray is not asked for any. The
+        worker ends with its member.
+        """
         chosen = native_options(options)
         chosen |= {"num_gpus": 0, "max_retries": 0}
         chosen.pop("max_calls", None)
-        native = ray.remote(max_calls=1)(in_gang(definition.function))
-        return native.options(**chosen)
+        return ray.remote(max_calls=1)(in_gang(definition.function)), chosen
 
     def _function(
         self, definition: FunctionDefinition, options: Mapping[str, Any], is_gated: bool

@@ -54,7 +54,7 @@ class GangHub:
     async def member(
         self, group: bytes, index: int, members: int, least: int, call: list[Any]
     ) -> Any:
-        """A member's result; `call`: a reference to (function of Ray, returns, args, kwargs)."""
+        """A member's result; `call`: a reference to (function of Ray, options, args, kwargs)."""
         if self._tells is None:
             self._tells = asyncio.create_task(self._tell_of_life())
         gang = self._gangs.get(group)
@@ -82,13 +82,14 @@ class GangHub:
             )
 
     async def _run(self, group: bytes, index: int, call: Any) -> Any:
-        function, returns, args, kwargs = await call
+        function, options, args, kwargs = await call
+        returns = options.get("num_returns") or 1
         while True:
             place = await self._place(group, index)
             strategy = PlacementGroupSchedulingStrategy(
-                native_group(place["placement_group"]), place["bundle"]
+                native_group(bytes.fromhex(place["placement_group"])), place["bundle"]
             )
-            refs = function.options(scheduling_strategy=strategy).remote(
+            refs = function.options(**options, scheduling_strategy=strategy).remote(
                 place["view"], group, index, *args, **kwargs
             )
             try:

@@ -28,6 +28,9 @@ from phalanx.protocol.messages import Request
 from phalanx.resources.instances import Allocation, NodeResources
 from phalanx.resources.topology import Topology
 
+LEAVES_WITHIN_S = 5.0
+"""A worker whose member has ended is gone by then, or is ended."""
+
 
 class RayTasks:
     """Workers of Ray that run members of gangs of tasks; of other tasks nothing is known here."""
@@ -39,6 +42,8 @@ class RayTasks:
         self._bundles = bundles
         self._members: dict[int, tuple[BundlePool, Allocation]] = {}
         """The place of each process, and what it holds there."""
+        self._leaving: dict[int, float] = {}
+        """Processes whose members have ended, and when they are ended if they have not by then."""
 
     def adopt(self, place: tuple[bytes, int], pid: int) -> None:
         """A process runs in a bundle from now on; one that has none any more is ended."""
@@ -48,6 +53,11 @@ class RayTasks:
             _signal(pid, signal.SIGKILL)
             return
         self._members[pid] = (pool, held)
+
+    def left(self, pid: int) -> None:
+        """The member in this process has ended; Ray ends the process."""
+        if pid in self._members:
+            self._leaving[pid] = time.monotonic() + LEAVES_WITHIN_S
 
     def dispatch(self, now: float) -> None:
         """Nobody waits for bundles here."""
@@ -60,15 +70,19 @@ class RayTasks:
         """End what runs in these bundles."""
         self._signal_in(pools, signal.SIGKILL)
 
-    def tick(self) -> None:
+    def tick(self, now: float) -> None:
         """Processes may have ended."""
+        for pid, until in self._leaving.items():
+            if now >= until:
+                _signal(pid, signal.SIGKILL)
         for pid in [pid for pid in self._members if not _signal(pid, 0)]:
+            self._leaving.pop(pid, None)
             pool, held = self._members.pop(pid)
             pool.release(held)
 
     def _signal_in(self, pools: Sequence[BundlePool], number: int) -> None:
         for pid, (own, _) in self._members.items():
-            if any(own is pool for pool in pools):
+            if pid not in self._leaving and any(own is pool for pool in pools):
                 _signal(pid, number)
 
 
@@ -137,7 +151,7 @@ class RayNodeShell:
         self.bundles.tick(now)
         self.groups.tick(now)
         self.members.tick(now)
-        self.leases.tick()
+        self.leases.tick(now)
         self.groups.settle()
         self.children.flush()
 

@@ -73,6 +73,10 @@ class Runner:
         """A process of Ray's runs as a member of a gang of tasks on this node."""
         self._loop.call(lambda: self._shell.leases.adopt((group, index), pid))
 
+    def left(self, pid: int) -> None:
+        """A member has ended, and its process is about to."""
+        self._loop.call(lambda: self._shell.leases.left(pid))
+
     def pid(self) -> int:
         """Of the Runner's process."""
         return os.getpid()
