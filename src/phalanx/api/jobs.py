@@ -44,6 +44,7 @@ def Job(
     num_cpus: float = 1,
     num_gpus: float = 0,
     memory: float | None = None,
+    memory_limit: float | None = None,
     resources: Mapping[str, float] | None = None,
     env: Mapping[str, str] | None = None,
     working_dir: str | None = None,
@@ -58,9 +59,10 @@ def Job(
     All `members` start together, or as many as `min_members`. When one fails all end, and start
     again up to `max_retries` times; when one is evicted all wait and start again at no cost. Each
     runs in `working_dir` (default: the current directory, which its node must have) with the
-    rendezvous of torchrun in its environment. `time_limit_s` ends a member that runs longer;
-    `grace_s` lies between SIGTERM and SIGKILL; `ttl_s` after its end the job is forgotten. Raises
-    ValueError for what cannot be. `queue` and `priority` default to those of `init`.
+    rendezvous of torchrun in its environment. A member that uses more than `memory_limit` bytes,
+    with all that it started, is ended with exit code 137; `time_limit_s` ends one that runs
+    longer; `grace_s` lies between SIGTERM and SIGKILL; `ttl_s` after its end the job is forgotten.
+    Raises ValueError for what cannot be. `queue` and `priority` default to those of `init`.
     """
     from phalanx.manifests.names import label_fault
 
@@ -80,6 +82,7 @@ def Job(
         env=tuple((variable, _literal(value)) for variable, value in (env or {}).items()),
         working_dir=os.getcwd() if working_dir is None else working_dir,
         requests=tuple(sorted(needs.items())),
+        limits=() if memory_limit is None else (("memory", float(memory_limit)),),
     )
     group = TaskGroup(
         name=MEMBER,
@@ -213,7 +216,7 @@ def jobs() -> list[dict[str, Any]]:
     return rows
 
 
-APPLIED = ("Job", "JobTemplate", "JobFlow", "CronJob", "Queue", "PriorityClass")
+APPLIED = ("Job", "JobTemplate", "JobFlow", "CronJob", "Queue", "PriorityClass", "HyperNode")
 """Kinds that a cluster keeps."""
 
 
@@ -239,7 +242,7 @@ def manifest_objects(
     return [(m.kind, msgspec.msgpack.encode(m.spec)) for m in ordered], warnings
 
 
-_ORDER = {"PriorityClass": 0, "Queue": 1, "JobTemplate": 2}
+_ORDER = {"PriorityClass": 0, "HyperNode": 0, "Queue": 1, "JobTemplate": 2}
 
 
 def read_log(ask: Any, job: str, member: str, attempt: int, offset: int = 0) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""`phalanx flows` and `phalanx crons`: what makes jobs in an order, and again and again."""
+"""`phalanx flows`, `crons` and `hypernodes`: what manifests make beside jobs and queues."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from phalanx.cli.job_view import crons_text, flows_text
+from phalanx.cli.job_view import crons_text, flows_text, hypernodes_text
 from phalanx.cli.jobs import Address, Json, asker
 
 
@@ -21,6 +21,11 @@ def flows(address: Address = None, json: Json = False) -> None:
 def crons(address: Address = None, json: Json = False) -> None:
     """List cron jobs: when they make jobs, and which of those run."""
     _show(asker(address)("crons"), crons_text, json)
+
+
+def hypernodes(address: Address = None, json: Json = False) -> None:
+    """List network domains, and which nodes are in each now."""
+    _show(asker(address)("hypernodes"), hypernodes_text, json)
 
 
 def _show(

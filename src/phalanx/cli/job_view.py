@@ -16,6 +16,7 @@ _QUEUES = (
     "CAPABILITY",
 )  # fmt: skip
 _FLOWS = ("NAME", "STATE", "AGE", "STEPS", "REASON")
+_HYPERNODES = ("NAME", "TIER", "TIER NAME", "PARENT", "NODES")
 _CRONS = ("NAME", "SCHEDULE", "STATE", "ACTIVE", "LAST SCHEDULED", "LAST SUCCESS")
 
 
@@ -122,6 +123,23 @@ def crons_text(rows: list[dict[str, Any]]) -> str:
         for row in rows
     ]
     return table(_CRONS, lines)
+
+
+def hypernodes_text(rows: list[dict[str, Any]]) -> str:
+    """A row a domain."""
+    if not rows:
+        return "No nodes."
+    lines = [
+        [
+            row["name"],
+            str(row["tier"]),
+            row["tier_name"],
+            row["parent"],
+            " ".join(node[:8] for node in row["nodes"]),
+        ]
+        for row in rows
+    ]
+    return table(_HYPERNODES, lines)
 
 
 def age(seconds: float) -> str:

@@ -49,7 +49,7 @@ def submit(
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """Submit manifests: jobs, queues, flows, cron jobs, templates and priority classes.
+    """Submit manifests: jobs, queues, flows, cron jobs, templates, priority classes, HyperNodes.
 
     --wait waits for jobs and flows: a cron job is never over. Exit 1 when one is wrong or refused,
     5 when the cluster could never hold it.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from phalanx.batch.specs import HyperNodeSpec, NodeSpec
+from phalanx.batch.specs import HyperNodeSpec
 from phalanx.manifests.fields import Fields
 from phalanx.manifests.names import qualified_fault
 
@@ -90,10 +91,13 @@ def _pattern(at: Fields) -> str:
     return pattern
 
 
-def resolve(domains: list[HyperNode], nodes: list[NodeSpec]) -> tuple[HyperNodeSpec, ...]:
-    """The domains with the names of their members, by the nodes that there are now."""
-    names = [n.name for n in nodes]
-    labels = {n.name: dict(n.labels) for n in nodes}
+def resolve(
+    domains: list[HyperNode],
+    labels: Mapping[str, Mapping[str, str]],
+    also: Mapping[str, Sequence[str]],
+) -> tuple[HyperNodeSpec, ...]:
+    """The domains with the names of their members, by the nodes that there are now: `labels` of
+    each by its name, and what it is called `also`."""
     below = {d.name: _names(d, "HyperNode", [x.name for x in domains], {}) for d in domains}
     parent = {child: name for name, children in below.items() for child in children}
     return tuple(
@@ -101,7 +105,7 @@ def resolve(domains: list[HyperNode], nodes: list[NodeSpec]) -> tuple[HyperNodeS
             name=d.name,
             tier=d.tier,
             tier_name=d.tier_name,
-            nodes=_names(d, "Node", names, labels),
+            nodes=_names(d, "Node", list(labels), labels, also),
             children=below[d.name],
             parent=parent.get(d.name, ""),
         )
@@ -110,16 +114,23 @@ def resolve(domains: list[HyperNode], nodes: list[NodeSpec]) -> tuple[HyperNodeS
 
 
 def _names(
-    domain: HyperNode, kind: str, names: list[str], labels: dict[str, dict[str, str]]
+    domain: HyperNode,
+    kind: str,
+    names: list[str],
+    labels: Mapping[str, Mapping[str, str]],
+    also: Mapping[str, Sequence[str]] = {},
 ) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for member in domain.members:
         if member.kind == kind:
-            found |= dict.fromkeys(n for n in names if _matches(member, n, labels.get(n, {})))
+            for name in names:
+                words = (name, *also.get(name, ()))
+                if any(_matches(member, word, labels.get(name, {})) for word in words):
+                    found[name] = None
     return tuple(found)
 
 
-def _matches(member: Member, name: str, labels: dict[str, str]) -> bool:
+def _matches(member: Member, name: str, labels: Mapping[str, str]) -> bool:
     if member.exact:
         return name == member.exact
     if member.pattern:

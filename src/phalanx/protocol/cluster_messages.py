@@ -309,12 +309,13 @@ FILES = "\0files"
 
 
 class Command(msgspec.Struct, array_like=True):
-    """One program of a member: its words, its variables, and where it runs ("": the member's own
-    directory)."""
+    """One program of a member: its words, its variables, where it runs ("": the member's own
+    directory), and the bytes of memory above which it is ended (0: none)."""
 
     argv: list[str]
     variables: dict[str, str]
     directory: str = ""
+    memory_limit: int = 0
 
 
 class StartMember(msgspec.Struct, array_like=True, tag=101):

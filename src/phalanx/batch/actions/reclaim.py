@@ -2,7 +2,8 @@
 
 Source: Volcano's reclaim action. Queues that are not overused, in order; their starving jobs; each
 task that its queue may reclaim for looks for the first node where victims of other, reclaimable
-queues leave enough. What a job took is kept only if that pipelines it.
+queues leave enough. What a job took is kept only if that pipelines it. Beyond Volcano, jobs with a network
+bound are passed over, as in preempt: room that is taken node by node need not be in one domain.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def run(session: Session) -> None:
         if job.queue not in seen:
             seen.add(job.queue)
             queues.push(job.queue)
-        if session.job_starving(job):
+        if session.job_starving(job) and not job.has_topology():
             starving.setdefault(job.queue, Heap(session.job_key)).push(job)
     while len(queues):
         queue = queues.pop()

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from phalanx.engines.embedded.head.shell import ControlShell
     from phalanx.storage.storage import Storage
 
-BATCH_TABLES = ("queues", "gangs", "batch_jobs", "flows", "crons", "templates", "priorities")
+BATCH_TABLES = (
+    "queues", "gangs", "batch_jobs", "flows", "crons", "templates", "priorities",
+    "hypernodes",
+)  # fmt: skip
 
 _encode = msgspec.msgpack.Encoder().encode
 

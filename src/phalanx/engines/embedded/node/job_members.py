@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from phalanx.engines.embedded.node.member_memory import MemoryWatch
 from phalanx.engines.embedded.worker.commands import NOT_FOUND, NOT_STARTED
 from phalanx.node.bundles import BundlePool
 from phalanx.protocol.cluster_messages import (
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from phalanx.engines.embedded.node.host import BundleHost
 
 OF_MEMBERS = (StartMember, EndMember, ForgetJob, ReadLog)
+KILLED = 137
+"""The exit code of a command that is ended by SIGKILL, as shells give it."""
 TIMED_OUT = 124
 """The exit code of a member that ran longer than it may, as `timeout` gives it."""
 MARK = b"member"
@@ -60,6 +63,7 @@ class NodeMembers:
         self._shell = shell
         self._members: dict[tuple[bytes, int], _Member] = {}
         self._of_process: dict[bytes, _Member] = {}
+        self._memory = MemoryWatch()
 
     def directory(self, job: str) -> str:
         """Where what belongs to a job lies on this node."""
@@ -179,6 +183,7 @@ class NodeMembers:
         member.running.add(process)
         self._of_process[process] = member
         directory = self.directory(member.order.job)
+        self._memory.limit(process, command.memory_limit)
         own, files = os.path.join(directory, member.order.name), os.path.join(directory, "files")
         self._shell.ask_zygote(
             "run",
@@ -187,7 +192,12 @@ class NodeMembers:
             env={k: v.replace(FILES, files) for k, v in command.variables.items()},
             cwd=command.directory or own,
             log=member.log,
+            is_watched=command.memory_limit > 0,
         )
+
+    def runs(self, process: bytes, pid: int) -> None:
+        """A process of ours has begun."""
+        self._memory.runs(process, pid)
 
     def exited(self, process: bytes, args: dict[str, Any]) -> bool:
         """A process of ours ended. False when it was none of a member's."""
@@ -195,6 +205,7 @@ class NodeMembers:
         if member is None:
             return False
         member.running.discard(process)
+        self._memory.ended(process)
         code: int = args["code"]
         if code < 0:
             code = 128 - code
@@ -245,7 +256,7 @@ class NodeMembers:
         )
 
     def tick(self, now: float) -> None:
-        """End what runs for too long, or does not end when it is asked to."""
+        """End what runs for too long, uses too much, or does not end when it is asked to."""
         for member in list(self._members.values()):
             if now >= member.limit_at and not member.is_ending:
                 limit = member.order.time_limit_s
@@ -254,6 +265,11 @@ class NodeMembers:
             if now >= member.kill_at:
                 member.kill_at = float("inf")
                 self._signal(member, signal.SIGKILL)
+        for process, reason in self._memory.above(now):
+            member = self._of_process[process]
+            member.code, member.reason = member.code or KILLED, member.reason or reason
+            self._shell.ask_zygote("kill", worker=process, signal=int(signal.SIGKILL))
+            self._end(member, member.order.grace_s)
 
 
 def _said(code: int) -> str:

@@ -237,6 +237,8 @@ class NodeShell:
         match message:
             case Request(method="drained"):
                 self.exits.drained()
+            case Request(method="runs"):
+                self.members.runs(message.args["worker"], message.args["pid"])
             case Request():
                 self.exits.worker_exited(message.args, time.monotonic())
             case LogLine():

@@ -129,6 +129,8 @@ class Zygote:
         child = _Child(worker, pid, os.pidfd_open(pid), (), is_command=True)
         self._by_worker[worker] = self._by_pidfd[child.pidfd] = child
         self._epoll.register(child.pidfd, select.EPOLLIN)
+        if args["is_watched"]:
+            self._node.post(Request(0, "runs", {"worker": worker, "pid": pid}))
 
     def _fork(self, worker: bytes, environment: dict[str, str]) -> None:
         opened: list[int] = []

@@ -128,13 +128,15 @@ class RayNodeShell:
         self.children.post(Request(0, method, args))
 
     def on_children(self) -> bool:
-        """Commands have ended. False when the process that starts them is gone."""
+        """Commands have begun or ended. False when the process that starts them is gone."""
         messages = self.children.receive()
         if messages is None:
             return False
         for message in messages:
             if isinstance(message, Request) and message.method == "exited":
                 self.members.exited(message.args["worker"], message.args)
+            elif isinstance(message, Request) and message.method == "runs":
+                self.members.runs(message.args["worker"], message.args["pid"])
         return True
 
     def on_control(self, message: Any) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from phalanx.control.jobs.gang_size import most_members, why_none
 from phalanx.engines.embedded.head.batch.gangs import WAITING, Gang
-from phalanx.engines.embedded.head.batch.world import topology_of
 from phalanx.errors import GangInfeasibleError
+from phalanx.model.jobs.topology import NetworkTopology
 
 
 def admitted(
@@ -16,23 +16,23 @@ def admitted(
     creator: bytes,
     created: float,
     limits: Mapping[str, float],
-    nodes: Sequence[Mapping[str, float]],
+    domains: Sequence[Sequence[Mapping[str, float]]],
     name: str,
     queue: str,
     needs: list[dict[str, float]],
     least: int,
     priority: int = 0,
-    topology: str = "",
+    topology: NetworkTopology | None = None,
     ports: int = 1,
     grace_s: float = 0.0,
 ) -> Gang:
     """The gang, with all its members waiting.
 
-    `limits`: what its queue may use at most; `nodes`: what each node has in all. Raises
-    GangInfeasibleError for one that these nodes can never hold, and ValueError for a topology
-    that there is not.
+    `limits`: what its queue may use at most; `domains`: what each node has in all, of every domain
+    in which it may be placed whole. Raises GangInfeasibleError for one that none of these can
+    ever hold.
     """
-    check_size(f"gang {name}", queue, needs[:least], limits, nodes)
+    check_size(f"gang {name}", queue, needs[:least], limits, domains)
     return Gang(
         group=group,
         name=f"{name}-{group[:6].hex()}",
@@ -42,7 +42,7 @@ def admitted(
         needs=needs,
         creator=creator,
         created=created,
-        topology=topology_of(topology),
+        topology=topology,
         port_count=max(ports, 1),
         grace_s=grace_s,
         states=[WAITING] * len(needs),
@@ -54,9 +54,11 @@ def check_size(
     queue: str,
     needs: list[dict[str, float]],
     limits: Mapping[str, float],
-    nodes: Sequence[Mapping[str, float]],
+    domains: Sequence[Sequence[Mapping[str, float]]],
 ) -> None:
-    """Raise GangInfeasibleError when these nodes, empty, hold not all of `needs` side by side."""
+    """Raise GangInfeasibleError when the nodes of no domain, empty, hold all of `needs` side by
+    side."""
+    nodes = max(domains, key=lambda nodes: most_members(needs, nodes, limits))
     most = most_members(needs, nodes, limits)
     if most >= len(needs):
         return
@@ -67,6 +69,8 @@ def check_size(
     elif not why:
         asks = ", ".join(f"{amount:g} {resource}" for resource, amount in needs[0].items())
         where = "its only node holds" if len(nodes) == 1 else f"its {len(nodes)} nodes hold"
+        if len(domains) > 1:
+            where = f"the {len(domains)} domains whose nodes are close enough hold"
         why = f"each asks for {asks}, and {where} no more side by side"
     raise GangInfeasibleError(
         f"{what} needs {len(needs)} members at once and could never have more than {most} here: "

@@ -95,7 +95,7 @@ class Columns:
 
     def _read(self) -> Cluster:
         truth = self._truth()
-        if truth.hypernodes:
+        if any(group.topology is not None or group.subgroups for group in truth.podgroups):
             return Cluster(truth)
         self._kept = KeptCluster(truth)
         return self._kept

@@ -15,10 +15,11 @@ from phalanx.batch.config import Configuration, parse_volcano
 from phalanx.batch.plan import Plan
 from phalanx.batch.registry import known_plugins
 from phalanx.batch.specs import Amounts, QueueSpec, Shape, Snapshot, TaskSpec
+from phalanx.engines.embedded.head.batch.domains import Domains
 from phalanx.engines.embedded.head.batch.gangs import HOLDING, Gang
 from phalanx.engines.embedded.head.batch.ledger import Ledger
 from phalanx.engines.embedded.head.batch.queues import Queues
-from phalanx.engines.embedded.head.batch.world import hypernodes, node_specs, taken_by_others
+from phalanx.engines.embedded.head.batch.world import node_specs, taken_by_others
 
 if TYPE_CHECKING:
     from phalanx.engines.embedded.head.shell import ControlShell
@@ -39,6 +40,9 @@ tiers:
 - plugins:
   - name: whole-gang
   - name: predicates
+  - name: network-topology-aware
+    arguments:
+      hypernode.binpack.normal-pod.enable: false
   - name: binpack
 """
 """Evictions take whole gangs; weights say what queues deserve (`control.jobs.shares`). Capacity
@@ -60,9 +64,16 @@ NEVER = float("inf")
 class Cycles:
     """Runs the scheduler; `apply` does what it decides."""
 
-    def __init__(self, shell: ControlShell, queues: Queues, apply: Callable[[Plan], None]) -> None:
+    def __init__(
+        self,
+        shell: ControlShell,
+        queues: Queues,
+        domains: Domains,
+        apply: Callable[[Plan], None],
+    ) -> None:
         self._shell = shell
         self._queues = queues
+        self._domains = domains
         self._apply = apply
         self._config: Configuration = parse_volcano(CONFIGURATION, known_plugins())
         self.ledger = Ledger(shell, self._config, self.truth)
@@ -231,7 +242,7 @@ class Cycles:
         return Snapshot(
             config=self._config,
             nodes=tuple(node_specs(records)),
-            hypernodes=tuple(hypernodes(records)) if bound else (),
+            hypernodes=self._domains.specs(records) if bound else (),
             queues=tuple(self._queue_specs()),
             podgroups=tuple(groups),
             tasks=tuple(tasks),

@@ -13,11 +13,13 @@ from phalanx.control.jobs import events as ev
 from phalanx.control.jobs.resizing import resized
 from phalanx.engines.embedded.head.batch.admission import check_size
 from phalanx.engines.embedded.head.batch.asking import Asking
+from phalanx.engines.embedded.head.batch.domains import Domains
 from phalanx.engines.embedded.head.batch.families import Crons, Flows, Priorities
 from phalanx.engines.embedded.head.batch.jobs import Jobs
 from phalanx.engines.embedded.head.batch.queues import Queues
 from phalanx.engines.embedded.head.batch.rows import job_row, job_story
 from phalanx.errors import JobCommandError, JobNotFoundError
+from phalanx.manifests.hypernodes import HyperNode
 from phalanx.manifests.shapes import shape_of
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord
@@ -33,6 +35,7 @@ KINDS: dict[str, Any] = {
     "CronJob": CronSpec,
     "Queue": QueueSpec,
     "PriorityClass": PriorityClass,
+    "HyperNode": HyperNode,
 }
 COMMANDS = {"suspend": st.ABORT_JOB, "resume": st.RESUME_JOB, "cancel": st.TERMINATE_JOB}
 
@@ -46,6 +49,7 @@ class Desk:
         queues: Queues,
         jobs: Jobs,
         priorities: Priorities,
+        domains: Domains,
         asking: Asking,
     ) -> None:
         self._shell = shell
@@ -53,6 +57,7 @@ class Desk:
         self._queues = queues
         self._jobs = jobs
         self._priorities = priorities
+        self._domains = domains
         self.flows = Flows(shell.books, jobs, self.submit)
         self.crons = Crons(shell.books, jobs, self.submit)
         jobs.on_change = self._changed
@@ -98,6 +103,8 @@ class Desk:
             self.flows.submit(spec)
         elif kind == "CronJob":
             self.crons.handle(crons.CronSubmitted(spec=spec))
+        elif kind == "HyperNode":
+            return self._domains.put(spec)
         elif kind == "Queue":
             return self._queues.put(spec)
         else:
@@ -116,13 +123,13 @@ class Desk:
         self._jobs.handle(ev.Submitted(spec=spec))
 
     def _check_size(self, spec: JobSpec, limits: dict[str, float]) -> None:
-        nodes = [record.totals for record in self._shell.nodes.living()]
+        domains = self._domains.within(spec.topology, self._shell.nodes.living())
         for group in spec.groups:
             needs = group.template.needs
             least = min(group.min_available, spec.min_available)
             if not needs or not least:
                 continue
-            check_size(f"job {spec.name}", spec.queue, [needs] * least, limits, nodes)
+            check_size(f"job {spec.name}", spec.queue, [needs] * least, limits, domains)
 
     # ---- commands ----------------------------------------------------------------------------
 
@@ -148,7 +155,7 @@ class Desk:
         return self._row(job)
 
     def delete(self, name: str) -> None:
-        """End a job, flow or cron job if it lives, and forget it."""
+        """End a job, flow or cron job if it lives, and forget it; or forget a network domain."""
         uid = _uid(name)
         if self._jobs.table.get(uid) is not None:
             self._jobs.handle(ev.Deleted(job=uid))
@@ -156,7 +163,7 @@ class Desk:
             self.flows.delete(uid)
         elif self.crons.table.get(uid) is not None:
             self.crons.handle(crons.CronDeleted(cron=uid))
-        else:
+        elif not self._domains.delete(name.rpartition("/")[2]):  # domains have no namespace
             self.need(name)
 
     # ---- showing -----------------------------------------------------------------------------
@@ -232,6 +239,7 @@ class Desk:
             "job": lambda ask, name: self.story(name),
             "flows": lambda ask: self.flow_rows(),
             "crons": lambda ask: self.cron_rows(),
+            "hypernodes": lambda ask: self._domains.rows(self._shell.nodes.living()),
         }
 
 

@@ -10,6 +10,7 @@ import msgspec
 from phalanx.control.jobs.queues import QueueRecord
 from phalanx.engines.embedded.head.batch.gangs import Gang
 from phalanx.engines.embedded.head.batch.jobs import JobRow
+from phalanx.manifests.hypernodes import HyperNode
 from phalanx.model.jobs.families import CronRecord, FlowRecord
 from phalanx.model.jobs.spec import JobSpec, PriorityClass
 
@@ -22,6 +23,7 @@ def restore(batch: BatchShell, stored: Mapping[str, list[bytes]]) -> None:
     decode = msgspec.msgpack.decode
     batch.queues.table.restore([decode(row, type=QueueRecord) for row in stored["queues"]])
     batch.jobs.load(decode(row, type=JobRow) for row in stored["batch_jobs"])
+    batch.domains.load(decode(row, type=HyperNode) for row in stored["hypernodes"])
     gangs = [decode(row, type=Gang) for row in stored["gangs"]]
     batch.priorities.load(decode(row, type=PriorityClass) for row in stored["priorities"])
     batch.restore(sorted(gangs, key=lambda gang: gang.created))

@@ -14,6 +14,7 @@ from phalanx.engines.embedded.head.batch.admission import admitted
 from phalanx.engines.embedded.head.batch.asking import Asking
 from phalanx.engines.embedded.head.batch.cycles import Cycles
 from phalanx.engines.embedded.head.batch.desk import Desk
+from phalanx.engines.embedded.head.batch.domains import Domains
 from phalanx.engines.embedded.head.batch.families import Priorities
 from phalanx.engines.embedded.head.batch.gangs import WORDS, Gang
 from phalanx.engines.embedded.head.batch.jobs import Jobs
@@ -33,14 +34,15 @@ class BatchShell:
         self._shell = shell
         self._told_weights: dict[str, float] = {}
         self.queues = Queues(shell.books, self._queues_changed, self._counts, shell.wall)
-        self.cycles = Cycles(shell, self.queues, self._apply)
+        self.domains = Domains(shell.books, self._domains_changed)
+        self.cycles = Cycles(shell, self.queues, self.domains, self._apply)
         self.ledger = self.cycles.ledger
         self.placing = Placing(shell, self.ledger, self.cycles.soon, self)
         self.priorities = Priorities(shell.books)
         self.jobs = Jobs(shell, self.ledger, self.placing, self.cycles.soon, self.priorities.of)
         self.logs = Logs(shell, self.jobs)
         self.asking = Asking(self.cycles)
-        self.desk = Desk(shell, self.queues, self.jobs, self.priorities, self.asking)
+        self.desk = Desk(shell, self.queues, self.jobs, self.priorities, self.domains, self.asking)
         self._methods: dict[str, Callable[..., Any]] = {
             **self.desk.methods(),
             "create_queue": lambda ask, name, fields: self.queues.create(name, fields),
@@ -80,12 +82,14 @@ class BatchShell:
         gang = self.ledger.gangs.get(group)
         if gang is None:  # else asked again after the head came back
             queue = self.queues.admit(fields["queue"])
+            topology = self.domains.topology(fields.pop("topology", ""))
             gang = admitted(
                 group=group,
                 creator=ask.origin,
                 created=self._shell.wall(),
                 limits=self.queues.capability(queue.name),
-                nodes=[record.totals for record in self._shell.nodes.living()],
+                domains=self.domains.within(topology, self._shell.nodes.living()),
+                topology=topology,
                 **fields,
             )
             self.placing.add(gang)
@@ -164,6 +168,9 @@ class BatchShell:
         if weights != self._told_weights:
             self._told_weights = weights
             self._shell.broadcast(QueueWeights(weights))
+
+    def _domains_changed(self) -> None:
+        self.cycles.nodes_changed()
 
     def node_joined(self, prefix: bytes) -> None:
         """A node is there, for the first time or again."""

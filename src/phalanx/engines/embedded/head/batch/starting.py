@@ -72,4 +72,5 @@ class Starter:
 def _command(setup: MemberSetup, process: Process) -> Command:
     env = process_environment(setup, process)
     argv = list(process_argv(setup, process, env)) or ["true"]
-    return Command(argv, env, process.working_dir)
+    limit = int(dict(process.limits).get("memory", 0))
+    return Command(argv, env, process.working_dir, limit)

@@ -1,0 +1,124 @@
+"""Commands that use more memory than they may are ended, and it is said why."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+import phalanx
+from phalanx.engines.embedded.node.member_memory import LOOK_EVERY_S, MemoryWatch
+
+from .conftest import PATIENCE_S, await_true, none_left
+
+MIB = 2**20
+HOLD = """
+import os, sys
+held = bytearray(os.urandom(1) * (int(sys.argv[1]) << 20))
+for _ in range(int(sys.argv[2])):
+    if os.fork() == 0:
+        break
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def holding():
+    """Starts a program that holds so many MiB, shared with so many children, in its own session."""
+    started = []
+
+    def start(mib, children):
+        process = subprocess.Popen(
+            [sys.executable, "-c", HOLD, str(mib), str(children)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
+        )  # fmt: skip
+        started.append(process)
+        for _ in range(children + 1):
+            process.stdout.readline()
+        return process
+
+    yield start
+    for process in started:
+        process.stdin.close()  # which ends all of them
+        process.stdout.close()
+        process.wait()
+
+
+@pytest.mark.parametrize(
+    ("mib", "children", "limit_mib", "is_above"),
+    [(60, 0, 50, True), (60, 0, 100, False), (60, 4, 50, True), (60, 4, 200, False)],
+)
+def test_what_a_session_uses_counts_once(holding, mib, children, limit_mib, is_above):
+    process = holding(mib, children)
+    watch = MemoryWatch()
+    watch.limit(b"it", limit_mib * MIB)
+    watch.runs(b"it", process.pid)
+    found = list(watch.above(0.0))
+    assert bool(found) == is_above
+    assert list(watch.above(LOOK_EVERY_S / 2)) == []  # it is not looked again so soon
+    watch.ended(b"it")
+    assert list(watch.above(LOOK_EVERY_S)) == []
+
+
+def test_who_has_no_limit_is_not_looked_at(holding):
+    watch = MemoryWatch()
+    watch.limit(b"it", 0)
+    watch.runs(b"it", holding(1, 0).pid)
+    assert list(watch.above(0.0)) == []
+
+
+def test_a_member_above_its_limit_is_ended_and_the_job_says_so(machine):
+    hog = "import time; held = b'x' * (80 << 20); print('held', flush=True); time.sleep(1000)"
+    job = phalanx.submit(
+        phalanx.Job([sys.executable, "-c", hog], memory_limit=50 * MIB, max_retries=1)
+    )
+    assert job.wait(PATIENCE_S) == "Failed"
+    told = job.describe()
+    member = told["members"][0]
+    assert (member["exit_code"], told["retries"]) == (137, 1)
+    pattern = r"it used \d+(\.\d+)? MiB of memory, above its limit of 50 MiB"
+    assert re.fullmatch(pattern, member["reason"])
+    assert member["reason"] in told["reason"]
+    assert job.logs() == "held\n"
+    job.delete()
+    await_true(none_left)
+
+
+def test_the_limit_of_a_manifest_counts_for_each_container(machine):
+    def container(name, mib, then):
+        program = f"held = b'x' * ({mib} << 20); {then}"
+        return {
+            "name": name,
+            "command": [sys.executable, "-c", program],
+            "resources": {"requests": {"cpu": "500m"}, "limits": {"memory": "50Mi"}},
+        }
+
+    spec = {
+        "tasks": [
+            {
+                "name": "main",
+                "template": {
+                    "spec": {
+                        "containers": [
+                            container("small", 1, "__import__('time').sleep(1000)"),
+                            container("large", 80, "__import__('time').sleep(1000)"),
+                        ]
+                    }
+                },
+            }
+        ]
+    }
+    manifest = {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": "hog"},
+        "spec": spec,
+    }
+    job = phalanx.submit(manifest)
+    assert job.wait(PATIENCE_S) == "Failed"
+    assert "above its limit of 50 MiB" in job.describe()["members"][0]["reason"]
+    job.delete()
+    await_true(none_left)
