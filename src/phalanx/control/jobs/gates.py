@@ -86,6 +86,7 @@ class GateTable:
             self._count += 1
             self._batches[batch.ticket] = batch
             self._arrivals[batch.ticket] = self._count
+            batch.is_open = True
             self._charge(batch, batch.size)
 
     def sized(self, ticket: bytes, size: int) -> None:

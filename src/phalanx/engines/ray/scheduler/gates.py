@@ -90,7 +90,6 @@ class Gates:
                     priority=priority,
                     needs=needs,
                     size=left,
-                    is_open=True,
                 )
             )
         for ticket, size in sized.items():
