@@ -15,7 +15,7 @@ from phalanx.batch.actions.fitting import Fitting
 from phalanx.batch.actions.worksheet import Worksheet, worksheet_of
 from phalanx.batch.arguments import flag
 from phalanx.batch.hypernodes import TOP
-from phalanx.batch.jobs import PENDING, Job
+from phalanx.batch.jobs import IDLE_PENDING, PENDING, Job
 from phalanx.batch.ordering import Heap, QueueHeap
 from phalanx.batch.session import Session
 
@@ -26,11 +26,10 @@ def run(session: Session) -> None:
     fitting = Fitting(session, remember_roles=remember)
     waiting: dict[int, Heap[Job]] = {}
     sheets: dict[int, Worksheet] = {}
-    for job, sheet in _candidates(session):
+    for job in _candidates(session):
         if job.queue not in waiting:
             waiting[job.queue] = Heap(session.job_key)
         waiting[job.queue].push(job)
-        sheets[job.index] = sheet
 
     def promised(queue: int) -> bool:
         return len(waiting[queue]) > 0 and waiting[queue].first().spec.promised
@@ -49,12 +48,14 @@ def run(session: Session) -> None:
         if session.overused(queue):
             continue
         job = jobs.pop()
+        if job.index not in sheets:
+            sheets[job.index] = worksheet_of(session, job)
         if _turn(session, fitting, job, sheets[job.index]):
             jobs.push(job)
         queues.push(queue)
 
 
-def _candidates(session: Session) -> list[tuple[Job, Worksheet]]:
+def _candidates(session: Session) -> list[Job]:
     """Valid jobs that were let in and have tasks to place; without enqueue, this lets them in."""
     out = []
     gated = "enqueue" in session.config.actions
@@ -65,9 +66,8 @@ def _candidates(session: Session) -> list[tuple[Job, Worksheet]]:
             job.phase = "Inqueue"
         if not job.counts[PENDING] or not session.job_valid(job):
             continue
-        sheet = worksheet_of(session, job)
-        if len(sheet):
-            out.append((job, sheet))
+        if job.counts[PENDING] > job.counts[IDLE_PENDING]:
+            out.append(job)
     return out
 
 
