@@ -31,6 +31,7 @@ FAULTS = (
     "twice",
     "late",
     "drain",
+    "sever",
 )
 
 
