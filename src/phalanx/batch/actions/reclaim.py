@@ -2,8 +2,8 @@
 
 Source: Volcano's reclaim action. Queues that are not overused, in order; their starving jobs; each
 task that its queue may reclaim for looks for the first node where victims of other, reclaimable
-queues leave enough. What a job took is kept only if that pipelines it. Beyond Volcano, jobs with a network
-bound are passed over, as in preempt: room that is taken node by node need not be in one domain.
+queues leave enough. What a job took is kept only if that pipelines it. Beyond Volcano, jobs with a
+network bound are passed over, as in preempt: room taken node by node need not be in one domain.
 """
 
 from __future__ import annotations
