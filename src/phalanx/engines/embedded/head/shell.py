@@ -280,11 +280,11 @@ class ControlShell:
         self.send_raw(prefix, Answer(0, {"epoch": record.epoch, "version": version}))
         self.send_raw(prefix, View(rows, is_whole=True))
         self.jobs.node_joined(prefix)
-        if self.batch_if_used is not None:
-            self.batch_if_used.node_joined(prefix)
         self.actors.node_joined(record, args["actors"])
         bundles = msgspec.convert(args["bundles"], Inventory)
         self.group_table.inventory(record.node_id, bundles.held, bundles.ended, now)
+        if self.batch_if_used is not None:
+            self.batch_if_used.node_joined(record)
 
     def _report(self, prefix: bytes, message: NodeReport, now: float) -> None:
         record = self.nodes.of_prefix(prefix)
