@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from phalanx.batch import jobs as j
+from phalanx.batch.actions.worksheet import needed_first
 from phalanx.batch.jobs import Job
 from phalanx.batch.ordering import Heap, QueueHeap
 from phalanx.batch.session import Session
@@ -42,7 +43,7 @@ def run(session: Session) -> None:
 def _for_job(session: Session, job: Job) -> None:
     cluster = session.cluster
     statement = Statement(session)
-    for t in session.sort_tasks(session.pending(job)):
+    for t in needed_first(session, job, session.pending(job)):
         if not session.job_starving(job):
             break
         if cluster.tasks[t].preemption_policy == "Never":
