@@ -75,6 +75,15 @@ class Phalanx:
         rows = ray.util.placement_group_table().values()
         return [r for r in rows if r["name"].startswith("phx/") and r["state"] != "REMOVED"]
 
+    def is_free(self) -> bool:
+        """Whether all devices of all nodes are free."""
+        rows = self.client.ask("status", timeout_s=PATIENCE_S)["nodes"]
+        return all(
+            row["available"].get("GPU") == row["total"].get("GPU")
+            for row in rows
+            if row["state"] == "ALIVE"
+        )
+
     def pid(self, actor: Any) -> int:
         """Of an actor's process."""
         return int(ray.get(actor.pid.remote(), timeout=PATIENCE_S))
@@ -83,13 +92,17 @@ class Phalanx:
         """One more raylet, once its Runner has joined; its id."""
         node = self.cluster.add_node(**NODE)
         self.nodes.append(node)
-        eventually(lambda: node.node_id in self.alive())
+        eventually(lambda: ray_node(node.node_id) in self.alive())
         return str(node.node_id)
 
     def alive(self) -> set[str]:
-        """Ids of the nodes that the scheduler counts on."""
+        """The ends of the ids of the nodes that the scheduler counts on."""
         rows = self.client.ask("status", timeout_s=PATIENCE_S)["nodes"]
-        return {row["node_id"] for row in rows if row["state"] == "ALIVE" and not row["reason"]}
+        return {
+            ray_node(row["node_id"])
+            for row in rows
+            if row["state"] == "ALIVE" and not row["reason"]
+        }
 
 
 @pytest.fixture(scope="session")
@@ -132,9 +145,7 @@ def phx(session: Phalanx) -> Iterator[Phalanx]:
     eventually(lambda: not session.groups())
     names = {row["name"] for row in ray.util.list_named_actors(all_namespaces=True)}
     assert all(name.startswith("phalanx-") for name in names), names
-    for row in session.client.ask("status")["nodes"]:
-        if row["state"] == "ALIVE":
-            assert row["available"].get("GPU") == row["total"].get("GPU")
+    eventually(session.is_free)
 
 
 def kill_hard(pid: int) -> None:
@@ -145,6 +156,11 @@ def kill_hard(pid: int) -> None:
 def scheduler() -> Any:
     """The scheduler's actor."""
     return ray.get_actor("phalanx-scheduler", namespace=NAMESPACE)
+
+
+def ray_node(node_id: str) -> str:
+    """What is the same in Ray's id of a node and ours, which may differ where it begins."""
+    return node_id[12:]
 
 
 def runner(node_id: str) -> Any:

@@ -12,7 +12,7 @@ from phalanx.engines.ray.scheduler.kv_shard import KvShard
 from phalanx.engines.ray.scheduler.ray_calls import InternalKv
 from phalanx.storage.storage import Storage
 
-from .cluster import PATIENCE_S, Phalanx
+from .cluster import PATIENCE_S, Phalanx, ray_node
 
 
 def phalanx(phx: Phalanx, *arguments: str) -> str:
@@ -43,9 +43,8 @@ def test_commands_reach_the_cluster_by_its_address(phx: Phalanx, tmp_path: Path)
     assert (row["name"], row["queue"], row["state"]) == ("said", "team", "Completed")
     assert "hello" in phalanx(phx, "logs", "said")
     nodes = json.loads(phalanx(phx, "status", "--json"))["nodes"]
-    assert {node["node_id"] for node in nodes if node["state"] == "ALIVE"} >= {
-        node.node_id for node in phx.nodes
-    }
+    alive = {ray_node(node["node_id"]) for node in nodes if node["state"] == "ALIVE"}
+    assert alive >= {ray_node(node.node_id) for node in phx.nodes}
 
 
 def test_rays_store_keeps_what_is_applied(phx: Phalanx) -> None:

@@ -15,7 +15,7 @@ import ray
 
 from phalanx.api.jobs import Job
 
-from .cluster import Phalanx, eventually, kill_hard, runner, scheduler
+from .cluster import Phalanx, eventually, kill_hard, ray_node, runner, scheduler
 
 CPU = 0.25
 
@@ -37,7 +37,7 @@ def test_a_killed_scheduler_comes_back_and_jobs_go_on(phx: Phalanx, tmp_path: Pa
     kill_hard(phx.pid(scheduler()))
     after = phx.job("running")
     assert after["state"] == "Running"
-    eventually(lambda: len(phx.alive()) == len(ray.nodes()))
+    eventually(lambda: phx.alive() >= {ray_node(node.node_id) for node in phx.nodes})
     assert phx.job("pending")["state"] == "Pending"
     go.touch()
     ended = phx.until("running")
@@ -57,7 +57,9 @@ def test_a_killed_runner_takes_its_members_along_and_the_gang_starts_again(
     before = phx.until("retried", "Running")
     pids = pids_of(phx, before)
     again.touch()
-    kill_hard(phx.pid(runner(before["members"][0]["node"])))
+    place = ray_node(before["members"][0]["node"])
+    (node,) = [node for node in phx.nodes if ray_node(node.node_id) == place]
+    kill_hard(phx.pid(runner(node.node_id)))
     assert phx.until("retried")["state"] == "Completed"
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
 
@@ -68,14 +70,15 @@ def test_a_lost_node_has_its_gang_start_again_elsewhere(phx: Phalanx, tmp_path: 
     phx.submit(Job(script, name="moved", members=3, num_cpus=CPU, num_gpus=4, max_retries=3))
     before = phx.until("moved", "Running")
     lost = phx.nodes.pop(0)
-    assert lost.node_id in {m["node"] for m in before["members"]}
+    gone = ray_node(lost.node_id)
+    assert gone in {ray_node(m["node"]) for m in before["members"]}
     phx.add_node()
     again.touch()
     phx.cluster.remove_node(lost, allow_graceful=False)
     after = phx.until("moved")
     assert after["state"] == "Completed"
-    assert lost.node_id not in {m["node"] for m in after["members"]}
-    assert lost.node_id not in phx.alive()
+    assert gone not in {ray_node(m["node"]) for m in after["members"]}
+    assert gone not in phx.alive()
 
 
 def test_a_silent_scheduler_has_its_members_ended(phx: Phalanx, tmp_path: Path) -> None:
@@ -115,14 +118,13 @@ def test_whatever_is_killed_every_job_ends_as_its_policy_says(phx: Phalanx, tmp_
         )
     for _ in range(4):
         time.sleep(rng.uniform(0.5, 1.5))
-        victim = scheduler() if rng.random() < 0.5 else runner(rng.choice(phx.nodes).node_id)
-        with contextlib.suppress(
-            ray.exceptions.RayError, ValueError
-        ):  # it is on its way back from the last
-            kill_hard(phx.pid(victim))
+        node = rng.choice(phx.nodes).node_id
+        victim = scheduler if rng.random() < 0.5 else partial(runner, node)
+        # It may be on its way back from the last time.
+        with contextlib.suppress(ray.exceptions.RayError, ValueError):
+            kill_hard(phx.pid(victim()))
         held = [m for name in range(8) for m in phx.job(f"mix-{name}")["members"]]
-        taken = [
-            (m["node"], d) for m in held if m["state"] == "Running" for d in m["devices"]["GPU"]
-        ]
+        running = [m for m in held if m["state"] == "Running"]
+        taken = [(m["node"], device) for m in running for device in m["devices"]["GPU"]]
         assert len(taken) == len(set(taken)), "a device is held twice"
     assert {phx.until(f"mix-{number}")["state"] for number in range(8)} == {"Completed"}

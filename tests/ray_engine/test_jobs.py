@@ -17,7 +17,7 @@ from phalanx.engines.ray.scheduler.ray_groups import RayGroups
 from phalanx.errors import GangInfeasibleError, JobNotFoundError, QueueUnavailableError
 from phalanx.model.jobs.gang_view import GangView
 
-from .cluster import PATIENCE_S, Phalanx, eventually
+from .cluster import PATIENCE_S, Phalanx, eventually, ray_node
 
 CPU = 0.25
 
@@ -66,9 +66,9 @@ def test_a_gang_over_three_nodes_holds_exact_devices(phx: Phalanx) -> None:
     running = phx.until("wide", "Running")
     held: dict[str, list[int]] = collections.defaultdict(list)
     for member in running["members"]:
-        held[member["node"]] += member["devices"]["GPU"]
+        held[ray_node(member["node"])] += member["devices"]["GPU"]
     assert {node: sorted(numbers) for node, numbers in held.items()} == {
-        node.node_id: [0, 1, 2, 3] for node in phx.nodes
+        ray_node(node.node_id): [0, 1, 2, 3] for node in phx.nodes
     }
     (group,) = phx.groups()
     by_ray = collections.Counter(group["bundles_to_node_id"].values())

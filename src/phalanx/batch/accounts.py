@@ -27,28 +27,35 @@ def queue_accounts(cluster: Cluster) -> dict[int, QueueAccount]:
     """The account of every queue that has a job."""
     accounts: dict[int, QueueAccount] = {}
     running: dict[int, list[Counts]] = {}
+    waiting: dict[int, list[Counts]] = {}
     for job in cluster.jobs:
-        account = accounts.get(job.queue)
+        queue, counts = job.queue, job.counts
+        account = accounts.get(queue)
         if account is None:
-            account = accounts[job.queue] = QueueAccount(cluster.dims)
-            running[job.queue] = []
-        if job.counts[j.PENDING] or job.min_resources is not None:
+            account = accounts[queue] = QueueAccount(cluster.dims)
+            running[queue], waiting[queue] = [], []
+        pending = counts[j.PENDING]
+        if job.min_resources is not None or 0 < pending < len(job.tasks):
             enter(cluster, account, job)
+        elif pending:
+            waiting[queue].append(job.total_request)
         elif job.holding_count():
-            running[job.queue].append(job.held)
-    for queue, held in running.items():
-        if held:
-            _enter_running(accounts[queue], held)
+            running[queue].append(job.held)
+    for queue, account in accounts.items():
+        if waiting[queue]:
+            account.request.add(_sum(waiting[queue]))
+        if running[queue]:
+            held = _sum(running[queue])
+            account.allocated.add(held)
+            account.request.add(held)
+            account.elastic.add(held)
     return accounts
 
 
-def _enter_running(account: QueueAccount, held: list[Counts]) -> None:
-    """As `enter`, for many jobs at once that run whole and tell no minimum of resources."""
-    v: Vector = np.sum(held, axis=0).astype(np.float64)
-    amount = Amount(v, v > 0)
-    account.allocated.add(amount)
-    account.request.add(amount)
-    account.elastic.add(amount)
+def _sum(counts: list[Counts]) -> Amount:
+    """Of many jobs that run whole, or wait whole, and tell no minimum of resources."""
+    v: Vector = np.sum(counts, axis=0).astype(np.float64)
+    return Amount(v, v > 0)
 
 
 def enter(cluster: Cluster, account: QueueAccount, job: Job) -> None:

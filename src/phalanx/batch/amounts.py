@@ -19,6 +19,8 @@ CPU, MEMORY, PODS = 0, 1, 2
 EPSILON = 0.1
 """Quotas closer than this many milli-cores or bytes are equal (Volcano's `minResource`)."""
 INFINITE = 1e300
+_OFTEN = 1 << 30
+"""More often than any request is made."""
 
 Vector = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -50,7 +52,7 @@ def is_counted(name: str) -> bool:
 class Dimensions:
     """The resources of one cycle, in one order: cpu, memory, pods, then the others by name."""
 
-    __slots__ = ("index", "names", "scalar", "scale", "weighed")
+    __slots__ = ("_always", "index", "names", "scalar", "scale", "weighed")
 
     def __init__(self, names: Iterable[str]) -> None:
         others = {ALIASES.get(n, n) for n in names if is_counted(n)}
@@ -61,6 +63,8 @@ class Dimensions:
         self.scalar = np.array([i >= PODS for i in range(len(self.names))])
         self.weighed = np.array([i != PODS for i in range(len(self.names))])
         """False for `pods`: every task takes one, so most rules leave it out."""
+        self._always: Flags = np.arange(len(self.names)) < PODS
+        """What every quota names: cpu and memory."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -77,7 +81,7 @@ class Dimensions:
 
     def amount(self, amounts: Amounts) -> Amount:
         """`amounts` as a quota."""
-        has = np.array([i < PODS for i in range(len(self.names))])
+        has = self._always.copy()
         for name, _ in amounts:
             i = self.index.get(name)
             if i is not None:
@@ -85,7 +89,7 @@ class Dimensions:
         return Amount(self.counts(amounts).astype(np.float64), has)
 
     def empty(self) -> Amount:
-        return self.amount(())
+        return Amount(np.zeros(len(self.names)), self._always.copy())
 
     def written(self, i: int, x: float) -> float:
         """The number a person reads for `x` of the resource at `i`."""
@@ -153,20 +157,17 @@ def over_requested(dims: Dimensions, used: Vector, limit: Vector, request: Vecto
     return [int(i) for i in np.flatnonzero((request > 0) & dims.weighed & (used > limit))]
 
 
-def fits_how_often(dims: Dimensions, used: Vector, limit: Vector, request: Vector) -> int:
+def fits_how_often(used: Vector, limit: Vector, request: Vector) -> int:
     """How many times `request` may be added before a requested resource passes `limit`."""
-    asked = (request > 0) & dims.weighed
-    if not asked.any():
-        return 1 << 30
-    free, ask = (limit - used)[asked], request[asked]
-    times = int(min(float((free // ask).min()), float(1 << 30)))
-    while times > 0 and bool((used[asked] + times * ask > limit[asked]).any()):
+    columns = zip(used.tolist(), limit.tolist(), request.tolist(), strict=True)
+    asked = [x for r, x in enumerate(columns) if x[2] > 0 and r != PODS]
+    times = int(max(0.0, min([(most - u) // ask for u, most, ask in asked], default=_OFTEN)))
+    times = min(times, _OFTEN)
+    while times > 0 and any(u + times * ask > most for u, most, ask in asked):
         times -= 1
-    while times >= 0 and bool((used[asked] + (times + 1) * ask <= limit[asked]).all()):
+    while times < _OFTEN and all(u + (times + 1) * ask <= most for u, most, ask in asked):
         times += 1
-        if times >= 1 << 30:
-            break
-    return max(times, 0)
+    return times
 
 
 def within_partly(dims: Dimensions, used: Vector, limit: Vector, request: Vector) -> bool:

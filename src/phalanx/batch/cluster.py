@@ -6,8 +6,8 @@ All moves go through `place`, `unplace`, `evict` and `unevict`, each other's exa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,7 +18,17 @@ from phalanx.batch.jobs import Counted, Job, SubJob
 from phalanx.batch.klass import Klass, column_sums, sums_by_node
 from phalanx.batch.matching import meets
 from phalanx.batch.parts import bound_and_settle, part_for
-from phalanx.batch.specs import Amounts, Match, QueueSpec, Shape, Snapshot, TaskSpec
+from phalanx.batch.specs import (
+    Amounts,
+    Match,
+    NodeSpec,
+    QueueSpec,
+    Shape,
+    Snapshot,
+    TaskSpec,
+)
+
+T = TypeVar("T")
 
 SHARED_DEVICES = ("volcano.sh/gpu-", "volcano.sh/vgpu-")
 """Resources that are parts of devices: the deviceshare plugin counts them by device instead."""
@@ -73,6 +83,7 @@ class Cluster:
         """The version at which each node's books last changed: caches redo only newer ones."""
         self.answers: dict[tuple[int, int], Any] = {}
         """What the placer knows of classes and nodes, as far as it outlasts a cycle."""
+        self._described: dict[str, Any] = {}
 
     def _nodes(self, snapshot: Snapshot) -> None:
         dims = self.dims
@@ -244,6 +255,13 @@ class Cluster:
             return None
         job = self.jobs[index]
         return self._sub_of[t] if job.has_subgroups else job.default_subjob
+
+    def described(self, name: str, make: Callable[[Sequence[NodeSpec]], T]) -> T:
+        """What follows from the nodes' descriptions alone: made once, whatever the cycle."""
+        if name not in self._described:
+            self._described[name] = make(self.nodes)
+        found: T = self._described[name]
+        return found
 
     def _label_column(self, key: str) -> list[str | None]:
         if key == "metadata.name":

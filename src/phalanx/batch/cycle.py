@@ -68,7 +68,9 @@ def _decide(
     def timed(part: str, name: str, work: Callable[[], T]) -> T:
         return work() if watch is None else watch.time(part, name, work)
 
-    session = timed("session", "open", lambda: Session(snapshot, shells, cluster, watch))
+    session = timed(
+        "session", "open", lambda: Session(snapshot, shells, cluster, watch, explains=explains)
+    )
     for tier in snapshot.config.tiers:
         for option in tier:
             plugin = make_plugin(option.name, option.arguments)
@@ -96,9 +98,7 @@ def _plan(session: Session, rejections: Any, timings: tuple[Timing, ...]) -> Pla
     cluster = session.cluster
     uids, names = cluster.task_uid, cluster.node_names
     promised = [t for t, status in enumerate(cluster.status) if status == j.PIPELINED]
-    phases = {
-        job.uid: phase_of(job, job.is_ready() or session.job_ready(job)) for job in cluster.jobs
-    }
+    phases = {job.uid: phase_of(session, job) for job in cluster.jobs}
     phases.update({g.uid: g.phase for g in cluster.strays})
     return Plan(
         binds={uids[t]: names[n] for t, n in sorted(session.binds.items())},
@@ -127,10 +127,10 @@ def _nominations(session: Session, promised: list[int]) -> dict[str, str]:
     }
 
 
-def phase_of(job: Job, ready: bool) -> str:
+def phase_of(session: Session, job: Job) -> str:
     """The podgroup's phase after the cycle. Source: Volcano's getPodGroupPhase."""
     c = job.counts
-    if c[j.RUNNING] and not job.is_ready() and not ready:
+    if c[j.RUNNING] and not job.is_ready() and not session.job_ready(job):
         return "Unknown"
     done = c[j.SUCCEEDED] + c[j.FAILED]
     scheduled = c[j.RUNNING] + c[j.BOUND] + done

@@ -68,7 +68,7 @@ HOOKS: dict[str, Hook] = {
         ("overused", "(queue) -> bool", "overused", Rule.ANY),
         ("preemptive", "(queue, request) -> bool", "preemptive", Rule.ALL),
         ("room", "(queue, Job, Klass) -> int", "allocatable", Rule.LEAST),
-        ("shortage", "(queue, Job, Klass) -> rejections", "allocatable", Rule.COLLECT),
+        ("shortage", "(queue, Job, Klass, count) -> rejections", "allocatable", Rule.COLLECT),
         ("dry_run", "(queue) -> bool", None, Rule.ALL),
         ("preemptable", "(task, tasks) -> tasks | None", "preemptable", Rule.INTERSECT),
         ("reclaimable", "(task, tasks) -> tasks | None", "reclaimable", Rule.INTERSECT),

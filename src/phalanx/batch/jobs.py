@@ -86,7 +86,7 @@ class Job(Counted):
     """A podgroup with its tasks. `failed_roles` remembers, per subjob, roles that fit nowhere."""
 
     __slots__ = (
-        "allocated_hypernode", "failed", "failed_roles", "has_subgroups", "held", "index",
+        "allocated_hypernode", "failed_roles", "has_subgroups", "held", "index",
         "min_resources", "min_subjobs", "pending_since", "phase", "preemptable", "priority",
         "queue", "revocable", "role_counts", "role_min", "role_min_total", "spec", "subjobs",
         "tasks", "topology", "total_request", "uid",
@@ -114,8 +114,6 @@ class Job(Counted):
         """What its tasks hold at the start of the cycle."""
         self.total_request = zero.copy()
         self.failed_roles: dict[str, set[str]] = {}
-        self.failed: dict[int, str] = {}
-        """Task -> the hypernode in which it fitted nowhere ("" for all nodes)."""
         annotations = dict(spec.annotations)
         self.preemptable = annotations.get("volcano.sh/preemptable") == "true"
         self.revocable = annotations.get("volcano.sh/revocable-zone", "")
@@ -202,11 +200,8 @@ class Job(Counted):
     def forget_failures(self, sub: SubJob | None = None) -> None:
         if sub is None:
             self.failed_roles.clear()
-            self.failed.clear()
         else:
             self.failed_roles.pop(sub.uid, None)
-            for task in sub.tasks:
-                self.failed.pop(task, None)
 
 
 def _is_hard(topology: NetworkTopology | None) -> bool:

@@ -24,10 +24,10 @@ from phalanx.batch.cluster import Cluster
 from phalanx.batch.jobs import Job, SubJob
 from phalanx.batch.klass import Klass
 from phalanx.batch.plan import Plan
-from phalanx.batch.specs import Amounts, PodGroupSpec, QueueSpec, Snapshot, TaskSpec
+from phalanx.batch.specs import PodGroupSpec, QueueSpec, Snapshot, TaskSpec
 
 _SPARE = 64
-"""So many podgroups that are over are always kept, so that small clusters are seldom read again."""
+"""So many podgroups that are over may always stay, so that small clusters seldom look for them."""
 
 
 class KeptCluster(Cluster):
@@ -43,9 +43,6 @@ class KeptCluster(Cluster):
                 "a kept cluster has no network domains, topologies or subgroups; "
                 f"this one has {', '.join(bound) or 'network domains'}"
             )
-        self._read(snapshot)
-
-    def _read(self, snapshot: Snapshot) -> None:
         super().__init__(snapshot)
         self._specs: list[TaskSpec] = list(self.tasks)
         self.tasks = self._specs
@@ -191,10 +188,7 @@ class KeptCluster(Cluster):
             self._settle_job(job, plan.phases[job.uid])
         self._on_node = None
         if self._ended > _SPARE + len(self.jobs) // 4:
-            others = self._others_now()
-            self._read(self.snapshot_now())
-            for node, amounts in others.items():
-                self.occupy(node, amounts)
+            self._forget()
 
     def _free(self, t: int) -> None:
         self.unplace(self.klass[t], [t], [self.node_of[t]])
@@ -204,8 +198,6 @@ class KeptCluster(Cluster):
 
     def _settle_job(self, job: Job, phase: str) -> None:
         job.phase = "Inqueue" if phase == "Unknown" else phase
-        if job.failed:
-            job.failed.clear()
         if job.failed_roles:
             job.failed_roles.clear()
         if job.counts[j.ALLOCATED]:
@@ -213,22 +205,55 @@ class KeptCluster(Cluster):
                 if self.status[t] == j.ALLOCATED:
                     self.unplace(self.klass[t], [t], [self.node_of[t]])
 
-    def _others_now(self) -> dict[str, Amounts]:
-        written, names = self.dims.written, self.dims.names
-        return {
-            node: tuple((names[i], written(i, float(x))) for i, x in enumerate(load))
-            for node, load in self._others.items()
-        }
+    def _forget(self) -> None:
+        """Podgroups that are over leave the columns, and so do classes of which no task is left."""
+        over = [_is_over(job) for job in self.jobs]
+        self.jobs = [job for job in self.jobs if not over[job.index]]
+        renumbered = {job.index: index for index, job in enumerate(self.jobs)}
+        renumbered[-1] = -1
+        stays = [t for t, index in enumerate(self.job_of) if index < 0 or not over[index]]
+        moved = [-1] * len(self.job_of)
+        for place, t in enumerate(stays):
+            moved[t] = place
+        self._specs = [self._specs[t] for t in stays]
+        self.tasks = self._specs
+        self.task_uid = [self.task_uid[t] for t in stays]
+        self._task_at = {uid: t for t, uid in enumerate(self.task_uid)}
+        self.klass = [self.klass[t] for t in stays]
+        self.node_of = [self.node_of[t] for t in stays]
+        self.status = [self.status[t] for t in stays]
+        self.job_of = [renumbered[self.job_of[t]] for t in stays]
+        for index, job in enumerate(self.jobs):
+            job.index = index
+            job.tasks[:] = [moved[t] for t in job.tasks]
+        self.job_index = {job.uid: job.index for job in self.jobs}
+        self._ended = 0
+        self._forget_klasses()
+
+    def _forget_klasses(self) -> None:
+        used = set(map(id, self.klass))
+        answers = self.answers
+        self.klasses = [klass for klass in self.klasses if id(klass) in used]
+        self.answers = {}
+        for index, klass in enumerate(self.klasses):
+            known = answers.get((klass.index, -1))
+            klass.index = index
+            if known is not None:
+                self.answers[(index, -1)] = known
+        self._by_shape = {klass.shape: klass for klass in self.klasses}
 
     # -- all of it --------------------------------------------------------------------------------
 
     def snapshot_now(self, *, whole: bool = False) -> Snapshot:
         """The state as a snapshot; podgroups that are over are left out unless `whole`."""
         live = [job for job in self.jobs if whole or not _is_over(job)]
-        keep = {job.index for job in live}
+        keep = {-1, *(job.index for job in live)}
         return msgspec.structs.replace(
             self.snapshot,
-            podgroups=tuple(msgspec.structs.replace(job.spec, phase=job.phase) for job in live),
+            podgroups=(
+                *(msgspec.structs.replace(job.spec, phase=job.phase) for job in live),
+                *self.strays,
+            ),
             tasks=tuple(
                 task for task, job in zip(self._specs, self.job_of, strict=True) if job in keep
             ),

@@ -15,7 +15,7 @@ import numpy as np
 
 from phalanx.batch.amounts import Counts, Flags, Vector
 from phalanx.batch.klass import Klass
-from phalanx.batch.rows import ALWAYS, BY_ONE, NEVER, TOUCHED, Ask, Filter, Indexes, Rows, Scorer
+from phalanx.batch.rows import ALWAYS, BY_ONE, NEVER, Ask, Filter, Indexes, Rows, Scorer
 
 if TYPE_CHECKING:
     from phalanx.batch.session import Session
@@ -33,7 +33,7 @@ class Answers:
     Most classes that wait find no node open, so a node is scored only once it is to be ranked.
     """
 
-    __slots__ = ("fixed", "mark", "open", "room", "scored_at", "scores", "static", "steady")
+    __slots__ = ("fixed", "mark", "open", "room", "scores", "stale", "static", "steady")
 
     def __init__(self, n: int) -> None:
         self.static: Flags = np.ones(n, dtype=np.bool_)
@@ -45,8 +45,9 @@ class Answers:
         self.room: Flags = np.zeros(n, dtype=np.bool_)
         """Open, and fits the room that is idle now."""
         self.scores: Vector = np.zeros(n)
-        """Of each node as it was at version `scored_at`; only where `steady`."""
-        self.scored_at: Counts = np.full(n, -1, dtype=np.int64)
+        """Of each node; only where `steady`, and not `stale`."""
+        self.stale: Flags = np.ones(n, dtype=np.bool_)
+        """Nodes that changed since they were scored."""
         self.mark = -1
         self.steady = True
 
@@ -60,6 +61,8 @@ class Placer:
         self._rules: tuple[list[Filter], list[Scorer], str] | None = None
         self._unrollable: dict[int, bool] = {}
         self._incurable: dict[tuple[int, int], Flags] = {}
+        self._filters: dict[int, list[Filter]] = {}
+        self._scorers: dict[int, list[Scorer]] = {}
 
     def ask(self, t: int, domain: str = "") -> Ask:
         cluster = self._session.cluster
@@ -121,41 +124,50 @@ class Placer:
         else:
             index = np.flatnonzero(cluster.changed_at > known.mark)
         known.mark = cluster.version
-        self._refresh(known, index, ask, filters)
+        self._refresh(known, index, ask)
         return known
 
     def _scope_key(self, scope: str, ask: Ask) -> int:
         return {"": -1, "queue": ask.job.queue, "job": ask.job.index, "task": ask.task}[scope]
 
-    def _refresh(self, known: Answers, index: Indexes, ask: Ask, filters: list[Filter]) -> None:
+    def _refresh(self, known: Answers, index: Indexes, ask: Ask) -> None:
         cluster = self._session.cluster
         rows = Rows(cluster, index)
-        passes = known.static[index]
-        fits = np.ones(len(index), dtype=np.bool_)
-        for r in ask.klass.asked:
-            passes &= cluster.future[index, r] >= ask.klass.request[r]
-            fits &= cluster.idle[index, r] >= ask.klass.request[r]
-        for f in filters:
-            if f.changes(ask.klass) != NEVER:
-                passes &= f.passes(rows, ask)
+        passes = known.static[index] & _holds(cluster.future.take(index, axis=0), ask.klass)
+        for f in self._moving_filters(ask.klass):
+            passes &= f.passes(rows, ask)
         known.open[index] = passes
-        known.room[index] = passes & fits
+        known.room[index] = passes & _holds(cluster.idle.take(index, axis=0), ask.klass)
+        known.stale[index] = True
 
     def _rescore(self, known: Answers, nodes: Indexes, ask: Ask) -> None:
         """Score those of the nodes again that changed since they were last scored."""
-        cluster = self._session.cluster
-        stale = nodes[cluster.changed_at[nodes] > known.scored_at[nodes]]
+        stale = nodes[known.stale[nodes]]
         if len(stale):
-            moving = self._moving(Rows(cluster, stale), ask, self.rules()[1])
-            known.scores[stale] = known.fixed[stale] + moving
-            known.scored_at[stale] = cluster.version
+            known.scores[stale] = self._scored(known, Rows(self._session.cluster, stale), ask)
+            known.stale[stale] = False
 
-    def _moving(self, rows: Rows, ask: Ask, scorers: list[Scorer]) -> Vector:
-        scores = np.zeros(len(rows))
-        for s in scorers:
-            if s.changes(ask.klass) != NEVER:
-                scores += s.score(rows, ask)
-        return scores
+    def _scored(self, known: Answers, rows: Rows, ask: Ask) -> Vector:
+        moving = np.zeros(len(rows))
+        for s in self._moving_scorers(ask.klass):
+            moving += s.score(rows, ask)
+        return np.asarray(known.fixed[rows.index] + moving)
+
+    def _moving_scorers(self, klass: Klass) -> list[Scorer]:
+        """Scorers whose answers for the class change within a cycle."""
+        found = self._scorers.get(klass.index)
+        if found is None:
+            found = [s for s in self.rules()[1] if s.changes(klass) != NEVER]
+            self._scorers[klass.index] = found
+        return found
+
+    def _moving_filters(self, klass: Klass) -> list[Filter]:
+        """Filters whose answers for the class change within a cycle."""
+        found = self._filters.get(klass.index)
+        if found is None:
+            found = [f for f in self.rules()[0] if f.changes(klass) != NEVER]
+            self._filters[klass.index] = found
+        return found
 
     # -- choosing -----------------------------------------------------------------------------
 
@@ -178,8 +190,7 @@ class Placer:
         if known.steady:
             self._rescore(known, nodes, ask)
             return known.scores[nodes]
-        rows = Rows(self._session.cluster, nodes)
-        return known.fixed[nodes] + self._moving(rows, ask, self.rules()[1])
+        return self._scored(known, Rows(self._session.cluster, nodes), ask)
 
     def unroll(self, ask: Ask, count: int, mask: Flags) -> list[int]:
         """Nodes for up to `count` tasks of the asker's class, one after the other, in idle room.
@@ -188,20 +199,15 @@ class Placer:
         """
         known = self.answers(ask)
         fitting = np.flatnonzero(known.room & mask)
-        self._rescore(known, fitting, ask)
-        heads = np.full(len(mask), _OUT)
-        heads[fitting] = known.scores[fitting]
-        if count == 1:
-            top = int(np.argmax(heads))
-            return [top] if heads[top] > _OUT else []
-        chosen = _top(heads, min(_WIDTH, count))
-        if len(chosen) == 0:
+        if len(fitting) == 0:
             return []
-        rest = heads.copy()
-        rest[chosen] = _OUT
-        other = int(np.argmax(rest))
-        bar = (-float(rest[other]), other)
-        ladders = self._ladders(ask, chosen, min(_DEPTH, count))
+        self._rescore(known, fitting, ask)
+        heads = known.scores[fitting]
+        if count == 1:
+            return [int(fitting[np.argmax(heads)])]
+        chosen, other = _top(heads, min(_WIDTH, count))
+        bar = (np.inf, 0) if other < 0 else (-float(heads[other]), int(fitting[other]))
+        ladders = self._ladders(ask, fitting[chosen], min(_DEPTH, count))
         heap = [(-ladder[0], int(node), i, 0) for i, (node, ladder) in enumerate(ladders)]
         heapq.heapify(heap)
         nodes: list[int] = []
@@ -223,21 +229,16 @@ class Placer:
         """For each node the score that the first, second … task of the class would see there."""
         cluster = self._session.cluster
         klass = ask.klass
-        times = np.full(len(nodes), depth, dtype=np.int64)
-        for r in klass.asked:
-            room = np.minimum(cluster.idle[nodes, r], cluster.future[nodes, r])
-            times = np.minimum(times, room // klass.request[r])
+        room = np.minimum(cluster.idle.take(nodes, axis=0), cluster.future.take(nodes, axis=0))
+        times = np.minimum(_how_often(room, klass), depth)
         owner = np.repeat(np.arange(len(nodes)), times)
         starts = np.concatenate(([0], np.cumsum(times)[:-1]))
         step = np.arange(len(owner)) - starts[owner]
         rows = Rows(cluster, nodes[owner], klass, step.astype(np.int64))
-        filters, scorers, _ = self.rules()
         passes = np.ones(len(rows), dtype=np.bool_)
-        for f in filters:
-            if f.changes(klass) == TOUCHED:
-                passes &= f.passes(rows, ask)
-        known = self.answers(ask)
-        scores = known.fixed[rows.index] + self._moving(rows, ask, scorers)
+        for f in self._moving_filters(klass):
+            passes &= f.passes(rows, ask)
+        scores = self._scored(self.answers(ask), rows, ask)
         out = []
         good, listed = passes.tolist(), scores.tolist()
         for i, node in enumerate(nodes.tolist()):
@@ -253,13 +254,11 @@ class Placer:
         """How many of `count` tasks of the class the room that is or will be idle could hold, if
         nobody else took of it."""
         cluster = self._session.cluster
-        nodes = np.flatnonzero(self.answers(ask).open & mask)
-        if len(nodes) >= count:
+        found = self.answers(ask).open & mask
+        if np.count_nonzero(found) >= count:
             return count
-        times = np.full(len(nodes), count, dtype=np.int64)
-        for r in ask.klass.asked:
-            times = np.minimum(times, cluster.future[nodes, r] // ask.klass.request[r])
-        return min(count, int(times.sum()))
+        room = cluster.future.take(np.flatnonzero(found), axis=0)
+        return min(count, int(np.minimum(_how_often(room, ask.klass), count).sum()))
 
     # -- for evictions ------------------------------------------------------------------------
 
@@ -320,28 +319,38 @@ class Placer:
         return mask
 
 
-def _top(heads: Vector, count: int) -> Indexes:
-    """Indexes of the `count` highest, lower index first among equals; fewer if the rest is out."""
-    if count <= _FEW:
-        return _few_top(heads, count)
-    live = np.flatnonzero(heads > _OUT)
-    if len(live) <= count:
-        return live
-    values = heads[live]
-    cut = np.partition(values, len(values) - count)[len(values) - count]
-    above = live[values > cut]
-    level = live[values == cut][: count - len(above)]
-    return np.sort(np.concatenate((above, level)))
+def _holds(room: Counts, klass: Klass) -> Flags:
+    """Which rows of `room`, (T, R), have what one task of the class asks for."""
+    enough = room >= klass.request
+    first, *others = klass.asked
+    out: Flags = enough[:, first]
+    for r in others:
+        out = out & enough[:, r]
+    return out
 
 
-def _few_top(heads: Vector, count: int) -> Indexes:
-    """As `_top`: looking a few times for the highest is less work than parting all of them."""
+def _how_often(room: Counts, klass: Klass) -> Counts:
+    """How many tasks of the class each row of `room`, (T, R), has room for."""
+    out: Counts = (room[:, klass.asked] // klass.request[klass.asked]).min(axis=1)
+    return out
+
+
+def _top(heads: Vector, count: int) -> tuple[Indexes, int]:
+    """Indexes of the `count` highest, lower index first among equals, and that of the next; -1
+    where there is none."""
+    if len(heads) <= count:
+        return np.arange(len(heads)), -1
     left = heads.copy()
-    chosen = []
-    for _ in range(count):
-        top = int(np.argmax(left))
-        if left[top] == _OUT:
-            break
-        chosen.append(top)
-        left[top] = _OUT
-    return np.array(sorted(chosen), dtype=np.intp)
+    if count <= _FEW:  # looking a few times for the highest is less work than parting all of them
+        chosen = np.empty(count, dtype=np.intp)
+        for i in range(count):
+            chosen[i] = top = left.argmax()
+            left[top] = _OUT
+        chosen.sort()
+    else:
+        cut = np.partition(heads, len(heads) - count)[len(heads) - count]
+        above = np.flatnonzero(heads > cut)
+        level = np.flatnonzero(heads == cut)[: count - len(above)]
+        chosen = np.sort(np.concatenate((above, level)))
+        left[chosen] = _OUT
+    return chosen, int(left.argmax())

@@ -28,7 +28,7 @@ anywhere."""
 class Rows:
     """Columns as in Cluster, for the nodes in `index`."""
 
-    __slots__ = ("_cluster", "_klass", "_times", "index")
+    __slots__ = ("_cluster", "_klass", "_taken", "_times", "index")
 
     def __init__(
         self,
@@ -40,46 +40,71 @@ class Rows:
         self._cluster = cluster
         self._klass = klass
         self._times = times
+        self._taken: dict[str, Counts] = {}
         self.index = index
 
     def __len__(self) -> int:
         return len(self.index)
 
+    def capacities(self) -> Counts:
+        """(rows, resources). Like all that follows, a view that others read, too: not to be
+        written to."""
+        return self._take("capacity", self._cluster.capacity)
+
     def capacity(self, resource: int) -> Counts:
-        column: Counts = self._cluster.capacity[self.index, resource]
+        column: Counts = self.capacities()[:, resource]
         return column
 
     def used(self, resource: int) -> Counts:
         """Volcano's books: promised tasks are not in it, leaving ones still are."""
-        column: Counts = self._cluster.used[self.index, resource]
-        return column if self._times is None else column + self._load(resource)
+        column: Counts = self._loaded("used", self._cluster.used)[:, resource]
+        return column
+
+    def asked_of_all(self) -> Counts:
+        """(rows, resources), by kube-scheduler's books: promised tasks are in it, leaving ones are
+        not."""
+        return self._loaded("asked", self._cluster.asked)
 
     def asked(self, resource: int) -> Counts:
-        """kube-scheduler's books: promised tasks are in it, leaving ones are not."""
-        column: Counts = self._cluster.asked[self.index, resource]
-        return column if self._times is None else column + self._load(resource)
+        """One column of `asked_of_all`."""
+        column: Counts = self.asked_of_all()[:, resource]
+        return column
 
-    def weighed(self, resource: int) -> Counts:
-        """As `asked`, of cpu (0) or memory (1), where asking for none counts as a little."""
-        column: Counts = self._cluster.weighed[self.index, resource]
+    def weighed(self) -> Counts:
+        """(rows, 2): as `asked`, of cpu and memory, where asking for none counts as a little."""
+        taken = self._take("weighed", self._cluster.weighed)
         if self._times is None or self._klass is None:
-            return column
-        return np.asarray(column + self._times * self._klass.weighed[resource], dtype=np.int64)
+            return taken
+        return np.asarray(taken + self._times[:, None] * self._klass.weighed, dtype=np.int64)
 
     def free(self, resource: int) -> Counts:
         """What is idle once all that leaves is gone and all that was promised has come."""
         column: Counts = self._cluster.future[self.index, resource]
-        return column if self._times is None else column - self._load(resource)
+        if self._times is None or self._klass is None:
+            return column
+        return np.asarray(column - self._times * self._klass.request[resource], dtype=np.int64)
 
     def seats(self) -> Counts:
         """Tasks on the node."""
         column: Counts = self._cluster.seats[self.index]
         return column if self._times is None else column + self._times
 
-    def _load(self, resource: int) -> Counts:
-        assert self._times is not None and self._klass is not None
-        load: Counts = self._times * self._klass.request[resource]
-        return load
+    def _take(self, name: str, books: Counts) -> Counts:
+        """These nodes' rows of some books; several rules ask for the same."""
+        taken = self._taken.get(name)
+        if taken is None:
+            taken = self._taken[name] = books.take(self.index, axis=0)
+        return taken
+
+    def _loaded(self, name: str, books: Counts) -> Counts:
+        """As `_take`, with the equal tasks on top."""
+        taken = self._taken.get(name)
+        if taken is None:
+            taken = books.take(self.index, axis=0)
+            if self._times is not None and self._klass is not None:
+                taken += self._times[:, None] * self._klass.request
+            self._taken[name] = taken
+        return taken
 
 
 @dataclass(frozen=True, kw_only=True)

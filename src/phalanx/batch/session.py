@@ -43,6 +43,8 @@ class Session:
         shells: Mapping[str, Any] | None = None,
         cluster: Cluster | None = None,
         watch: Stopwatch | None = None,
+        *,
+        explains: bool = True,
     ) -> None:
         self.snapshot = snapshot
         self.config: Configuration = snapshot.config
@@ -52,6 +54,8 @@ class Session:
         self.cluster = Cluster(snapshot) if cluster is None else cluster
         self.voices = Voices(self.config)
         self._watch = watch
+        self.explains = explains
+        """Whether anybody will ask why the rest must wait."""
         self.placer = Placer(self)
         self.binds: dict[int, int] = {}
         self.evictions: dict[int, Eviction] = {}
@@ -148,9 +152,9 @@ class Session:
         """How many tasks of the class the job's queue still admits, at most `limit`."""
         return self.voices.least("room", job.queue, job, klass, limit=limit)
 
-    def shortages(self, job: Job, klass: Klass) -> tuple[Rejection, ...]:
-        """What quotas lack for one more task of the class."""
-        found = [r for fn in self.voices.all("shortage") for r in fn(job.queue, job, klass)]
+    def shortages(self, job: Job, klass: Klass, count: int = 1) -> tuple[Rejection, ...]:
+        """What quotas lack for so many more tasks of the class."""
+        found = [r for fn in self.voices.all("shortage") for r in fn(job.queue, job, klass, count)]
         return tuple(found) or (Rejection(reason="queue-full"),)
 
     def allocatable(self, t: int) -> bool:

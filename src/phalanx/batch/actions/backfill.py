@@ -20,12 +20,10 @@ def run(session: Session) -> None:
     for t in _pending(session):
         job = session.job(t)
         if session.voices.first("pre_predicate", t) is not None:
-            job.failed[t] = ""
             continue
         ask = session.placer.ask(t)
         node = _best(session, ask)
         if node < 0:
-            job.failed[t] = ""
             continue
         statement = Statement(session)
         statement.allocate(ask.klass, [t], [node])

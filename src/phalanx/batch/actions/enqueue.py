@@ -14,11 +14,12 @@ def run(session: Session) -> None:
     queues = QueueHeap(session.compare_queues)
     waiting: dict[int, Heap[Job]] = {}
     for job in session.cluster.jobs:
+        if not job.is_pending():
+            continue
         if job.queue not in waiting:
             waiting[job.queue] = Heap(session.job_key)
             queues.push(job.queue)
-        if job.is_pending():
-            waiting[job.queue].push(job)
+        waiting[job.queue].push(job)
     while len(queues):
         queue = queues.pop()
         if not len(waiting[queue]):

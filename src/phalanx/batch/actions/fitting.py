@@ -7,7 +7,7 @@ other tasks are not tried.
 
 from __future__ import annotations
 
-import numpy as np
+from typing import NamedTuple
 
 from phalanx.batch import jobs as j
 from phalanx.batch.actions.worksheet import Tasks
@@ -45,12 +45,15 @@ class Fitting:
         statement = Statement(session)
         if not mask.any():
             return None
-        room = self._too_little(job, tasks, mask)
+        lack = self._too_little(job, tasks, mask)
+        failed = -1
         why: tuple[Rejection, ...] = ()
-        if room is not None:
-            waiting = tasks.take(len(tasks))
-            failed = waiting[room]
-            self.fail(job, sub, waiting[0], domain)
+        if lack is not None:
+            if session.explains:
+                failed = tasks.rest()[lack.room]
+                if lack.of_quota:
+                    why = session.shortages(job, session.cluster.klass[failed], lack.room + 1)
+            tasks.drop()
         else:
             failed, why = _Filling(
                 self,
@@ -58,37 +61,41 @@ class Fitting:
                 statement,
                 sub,
                 tasks=tasks,
-                domain=domain,
                 mask=mask,
                 remember=self._remember,
             ).run()
         if session.subjob_ready(job, sub) or session.subjob_pipelined(job, sub):
             return statement
-        session.note_attempt(job, attempt_of(job, failed, why, besides=room or 0))
+        if session.explains:
+            besides = 0 if lack is None else lack.room
+            session.note_attempt(job, attempt_of(job, failed, why, besides=besides))
         statement.discard()
         return None
 
-    def _too_little(self, job: Job, tasks: Tasks, mask: Flags) -> int | None:
-        """For a gang of equal tasks of which too few could fit even alone, so that trying changes
-        nothing: how many could. None for any other."""
+    def _too_little(self, job: Job, tasks: Tasks, mask: Flags) -> _Lack | None:
+        """For a gang of equal tasks of which too few could fit even alone, or its quotas admit too
+        few, so that trying changes nothing: how many could be placed. None for any other."""
         session = self._session
         short = session.shortfall(job)
-        if short <= 1 or len(tasks) < 2 or tasks.run_length(session.cluster.klass) != len(tasks):
+        if short <= 1 or len(tasks) < 2 or job.counts[j.PIPELINED] or job.has_subgroups:
             return None
-        if job.counts[j.PIPELINED] or job.has_subgroups:
+        if not tasks.are_alike(session.cluster.klass):
             return None
-        ask = session.placer.ask(tasks.peek())
+        ask = session.placer.ask(tasks.any())
         if not session.placer.can_unroll(ask.klass):
             return None
-        if session.room(job, ask.klass, short) < short:
-            return None
         least = min(short, len(tasks))
-        room = session.placer.room_for(ask, mask, least)
-        return room if room < least else None
+        admitted = session.room(job, ask.klass, least)
+        if admitted < least:
+            if session.voices.first("pre_predicate", ask.task) is not None:
+                return None
+            if not session.explains:
+                return _Lack(0, of_quota=True)
+        room = session.placer.room_for(ask, mask, admitted)
+        return _Lack(room, of_quota=room == admitted) if room < least else None
 
-    def fail(self, job: Job, sub: SubJob, t: int, domain: str) -> None:
-        """Remember that a task fitted nowhere in the domain."""
-        job.failed[t] = "" if domain == TOP else domain
+    def fail(self, job: Job, sub: SubJob, t: int) -> None:
+        """Remember that a task's role fitted nowhere."""
         role = self._session.cluster.klass[t].shape.role
         job.failed_roles.setdefault(sub.uid, set()).add(role)
 
@@ -117,6 +124,13 @@ class Fitting:
         return True
 
 
+class _Lack(NamedTuple):
+    """So many of a gang's tasks could be placed, and whether it is a quota that stops the next."""
+
+    room: int
+    of_quota: bool
+
+
 class _Filling:
     """One go over a part's tasks."""
 
@@ -128,7 +142,6 @@ class _Filling:
         sub: SubJob,
         *,
         tasks: Tasks,
-        domain: str,
         mask: Flags,
         remember: bool,
     ) -> None:
@@ -138,11 +151,13 @@ class _Filling:
         self._sub = sub
         self._job = sub.job
         self._tasks = tasks
-        self._domain = domain
         self._mask = mask
         self._remember = remember
         self._refused: dict[str, Flags] = {}
         """Role -> nodes that turned one of its tasks away."""
+        self._unnoted: tuple[Ask, Flags, Flags, list[int]] | None = None
+        """Who was placed last, among which nodes, those that were good for the first of its like,
+        and where they went."""
         self._at = sub.allocated_hypernode
         """The smallest network domain of what the part has so far."""
         self._failed = -1
@@ -166,16 +181,16 @@ class _Filling:
             if admitted < 1:
                 self._tasks.take(alike)  # nothing changes in between, so none of them has room
                 if self._failed < 0:
-                    self._failed, self._why = t, session.shortages(self._job, klass)
+                    self._failed = t
+                    if session.explains:
+                        self._why = session.shortages(self._job, klass)
                 continue
             if self._role_failed(klass.shape.role):
-                self._job.failed.setdefault(t, "")
                 self._tasks.take(1)
                 continue
             refusal = session.voices.first("pre_predicate", t)
             if refusal is not None:
                 self._tasks.take(1)
-                self._job.failed[t] = ""
                 if self._failed < 0:
                     self._failed, self._why = t, (refusal,)
                 return
@@ -189,6 +204,7 @@ class _Filling:
 
     def _place(self, t: int, count: int) -> bool:
         """Place the next task, or several like it; False ends the go."""
+        self._note()
         placer = self._session.placer
         ask = placer.ask(t, self._at)
         answers = placer.answers(ask)
@@ -205,14 +221,14 @@ class _Filling:
         if not good.any():
             self._tasks.take(1)
             self._failed = t if self._failed < 0 else self._failed
-            self._fitting.fail(self._job, self._sub, t, self._domain)
+            self._fitting.fail(self._job, self._sub, t)
             return self._fitting.may_go_on(self._job, self._sub)
-        self._note_refused(role, good)
+        self._unnoted = (ask, mask, good, [])
         if count > 1 and not self._sub.topology and placer.can_unroll(ask.klass):
             nodes = placer.unroll(ask, count, mask)
             if nodes:
+                self._unnoted = (ask, mask, good, nodes)
                 self._statement.allocate(ask.klass, self._tasks.take(len(nodes)), nodes)
-                self._note_last(role, ask, mask, nodes)
                 return True
         self._tasks.take(1)
         idle = answers.room & mask
@@ -239,15 +255,20 @@ class _Filling:
         if self._sub.topology is not None:
             self._at = cluster.hypernodes.common(self._at, cluster.hypernodes.lowest_of(node))
 
-    def _note_refused(self, role: str, good: Flags) -> None:
-        if self._remember and role:
-            refused = self._mask & ~good
-            known = self._refused.get(role)
-            self._refused[role] = refused if known is None else known | refused
-
-    def _note_last(self, role: str, ask: Ask, mask: Flags, nodes: list[int]) -> None:
-        """What the last of several equal tasks saw: all is as now, but for its own node."""
-        if self._remember and role and len(nodes) > 1:
-            good = self._session.placer.answers(ask).open & mask
-            good[nodes[-1]] = True
-            self._note_refused(role, np.asarray(good))
+    def _note(self) -> None:
+        """Remember which nodes turned away the first and the last of those placed last: only now
+        that one more is tried does it matter."""
+        if self._unnoted is None:
+            return
+        ask, mask, good, nodes = self._unnoted
+        self._unnoted = None
+        role = ask.klass.shape.role
+        if not self._remember or not role:
+            return
+        if len(nodes) > 1:  # what the last one saw: all is as now, but for its own node
+            now = self._session.placer.answers(ask).open & mask
+            now[nodes[-1]] = True
+            good = good & now
+        refused = self._mask & ~good
+        known = self._refused.get(role)
+        self._refused[role] = refused if known is None else known | refused

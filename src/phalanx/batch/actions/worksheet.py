@@ -2,37 +2,59 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
 
 from phalanx.batch import jobs as j
 from phalanx.batch.jobs import Job, SubJob
+from phalanx.batch.klass import Klass
 from phalanx.batch.ordering import Heap
 from phalanx.batch.session import Session
 
 
 class Tasks:
-    """Tasks of one part, in the order to try them, with a place that moves on."""
+    """Tasks of one part, in the order to try them, with a place that moves on.
 
-    __slots__ = ("_at", "_listed")
+    They are put in order when somebody first asks for the next: most gangs that wait are given up
+    before that.
+    """
 
-    def __init__(self, listed: list[int], at: int = 0) -> None:
+    __slots__ = ("_at", "_listed", "_order")
+
+    def __init__(
+        self, listed: list[int], order: Callable[[list[int]], list[int]] | None, at: int = 0
+    ) -> None:
         self._listed = listed
+        self._order = order
         self._at = at
 
     def __len__(self) -> int:
         return len(self._listed) - self._at
 
-    def peek(self) -> int:
+    def any(self) -> int:
+        """One that is still to be tried."""
         return self._listed[self._at]
 
+    def are_alike(self, klass_of: list[Klass]) -> bool:
+        """Whether all that are still to be tried are of one class."""
+        klass = klass_of[self.any()]
+        return all(klass_of[t] is klass for t in self._listed[self._at :])
+
+    def peek(self) -> int:
+        return self._ordered()[self._at]
+
     def take(self, count: int) -> list[int]:
-        taken = self._listed[self._at : self._at + count]
+        taken = self._ordered()[self._at : self._at + count]
         self._at += len(taken)
         return taken
 
-    def run_length(self, klass_of: list[Any]) -> int:
+    def drop(self) -> None:
+        """Take all that are left, in whatever order."""
+        self._at = len(self._listed)
+
+    def run_length(self, klass_of: list[Klass]) -> int:
         """How many from here on are of one class."""
-        listed, at = self._listed, self._at
+        listed, at = self._ordered(), self._at
         klass = klass_of[listed[at]]
         end = at + 1
         while end < len(listed) and klass_of[listed[end]] is klass:
@@ -40,10 +62,15 @@ class Tasks:
         return end - at
 
     def rest(self) -> list[int]:
-        return self._listed[self._at :]
+        return self._ordered()[self._at :]
 
     def copy(self) -> Tasks:
-        return Tasks(self._listed, self._at)
+        return Tasks(self._listed, self._order, self._at)
+
+    def _ordered(self) -> list[int]:
+        if self._order is not None:
+            self._listed, self._order = self._order(self._listed), None
+        return self._listed
 
 
 class Worksheet:
@@ -63,6 +90,33 @@ class Worksheet:
 
     def take_over(self, other: Worksheet) -> None:
         self.parts, self.tasks = other.parts, other.tasks
+
+
+def needed_first(session: Session, job: Job, tasks: list[int]) -> list[int]:
+    """Tasks in their order; those that the minimums of roles need before all others, and of them
+    those that the fewest nodes could hold: so neither a role's spare tasks nor one that could go
+    anywhere takes the room that another role must have."""
+    listed = session.sort_tasks(tasks)
+    short = job.roles_short(pipelined=True)
+    if len(job.role_min) < 2 or not short:
+        return listed
+    first: list[int] = []
+    rest: list[int] = []
+    for t in listed:
+        role = session.cluster.klass[t].shape.role
+        is_needed = short.get(role, 0) > 0
+        (first if is_needed else rest).append(t)
+        if is_needed:
+            short[role] -= 1
+    first.sort(key=lambda t: _hosts(session, t))
+    return first + rest
+
+
+def _hosts(session: Session, t: int) -> int:
+    """How many nodes, empty, have what the task asks for."""
+    klass = session.cluster.klass[t]
+    holds = session.cluster.capacity >= klass.request
+    return int(holds[:, klass.asked].all(axis=1).sum())
 
 
 def worksheet_of(session: Session, job: Job) -> Worksheet:
@@ -92,6 +146,6 @@ def worksheet_of(session: Session, job: Job) -> Worksheet:
                 if cluster.status[t] == j.PENDING and not cluster.klass[t].best_effort
             ]
             if pending:
-                tasks[uid] = Tasks(session.sort_tasks(pending))
+                tasks[uid] = Tasks(pending, partial(needed_first, session, job))
                 parts.push(sub)
     return Worksheet(parts, tasks)

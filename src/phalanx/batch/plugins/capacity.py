@@ -134,19 +134,18 @@ class Capacity:
     def _room(self, queue: int, _: Job, klass: Klass) -> int:
         if self._unusable(queue) is not None:
             return 0
-        dims = self._cluster.dims
         return min(
-            fits_how_often(dims, n.account.allocated.v, n.real_capability.v, klass.vector)
+            fits_how_often(n.account.allocated.v, n.real_capability.v, klass.vector)
             for n in self._chain(queue)
         )
 
-    def _shortage(self, queue: int, _: Job, klass: Klass) -> list[Rejection]:
+    def _shortage(self, queue: int, _: Job, klass: Klass, count: int) -> list[Rejection]:
         unusable = self._unusable(queue)
         if unusable is not None:
             return [unusable]
         out: list[Rejection] = []
         for n in self._chain(queue):
-            used, limit = n.account.allocated.v + klass.vector, n.real_capability.v
+            used, limit = n.account.allocated.v + klass.vector * count, n.real_capability.v
             out += above(self._cluster, "queue-quota", n.queue, used, limit, klass.vector)
         return out
 

@@ -65,13 +65,13 @@ class Cohort:
         most = self._most(queue)
         if most is None:
             return 1 << 30
-        return fits_how_often(self._cluster.dims, self._held[queue], most, klass.vector)
+        return fits_how_often(self._held[queue], most, klass.vector)
 
-    def _shortage(self, queue: int, _: Job, klass: Klass) -> list[Rejection]:
+    def _shortage(self, queue: int, _: Job, klass: Klass, count: int) -> list[Rejection]:
         most = self._most(queue)
         if most is None:
             return []
-        used = self._held[queue] + klass.vector
+        used = self._held[queue] + klass.vector * count
         return above(self._cluster, "queue-quota", queue, used, most, klass.vector)
 
     def _most(self, queue: int) -> Vector | None:

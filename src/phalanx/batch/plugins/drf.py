@@ -38,8 +38,9 @@ class DominantShare:
         self._session = session
         self._total = session.cluster.total.v
         self._of = np.flatnonzero(self._total >= EPSILON)
-        self._held: list[Vector] = [job.held.astype(np.float64) for job in session.cluster.jobs]
-        self._shares: list[float | None] = [None] * len(self._held)
+        self._moved: dict[int, Vector] = {}
+        """What jobs hold that got or lost something in this cycle."""
+        self._shares: list[float | None] = [None] * len(session.cluster.jobs)
         session.add("preemptable", self.name, self._victims)
         session.add("job_order", self.name, lambda job: self.share(job.index))
         session.add("changed", self.name, self._changed)
@@ -47,14 +48,18 @@ class DominantShare:
         if session.is_on(self.name, "hierarchy"):
             self._tree = ShareTree(self._total)
             for job in session.cluster.jobs:
-                self._enter(self._tree, job, self._held[job.index])
+                self._enter(self._tree, job, self._held(job.index))
             session.add("queue_order", self.name, self._compare)
             session.add("reclaimable", self.name, self._reclaimable)
+
+    def _held(self, job: int) -> Vector:
+        moved = self._moved.get(job)
+        return self._session.cluster.jobs[job].held.astype(np.float64) if moved is None else moved
 
     def share(self, job: int) -> float:
         known = self._shares[job]
         if known is None:
-            known = self._shares[job] = self._share_of(self._held[job])
+            known = self._shares[job] = self._share_of(self._held(job))
         return known
 
     def _share_of(self, held: Vector) -> float:
@@ -65,23 +70,23 @@ class DominantShare:
     def _changed(
         self, job: Job, klass: Klass, tasks: Sequence[int], nodes: Sequence[int], sign: int
     ) -> None:
-        self._held[job.index] = self._held[job.index] + klass.vector * (len(tasks) * sign)
+        self._moved[job.index] = self._held(job.index) + klass.vector * (len(tasks) * sign)
         self._shares[job.index] = None
         if self._tree is not None:
             self._tree.allocated += klass.vector * (len(tasks) * sign)
-            self._enter(self._tree, job, self._held[job.index], new=False)
+            self._enter(self._tree, job, self._held(job.index), new=False)
 
     def _victims(self, preemptor: int, candidates: Sequence[int]) -> list[int]:
         cluster = self._session.cluster
         mine = cluster.job_of[preemptor]
-        own = self._share_of(self._held[mine] + cluster.klass[preemptor].vector)
+        own = self._share_of(self._held(mine) + cluster.klass[preemptor].vector)
         left: dict[int, Vector] = {}
         out = []
         for t in candidates:
             job = cluster.job_of[t]
             if job < 0:
                 continue
-            left[job] = left.get(job, self._held[job]) - cluster.klass[t].vector
+            left[job] = left.get(job, self._held(job)) - cluster.klass[t].vector
             theirs = self._share_of(left[job])
             if own < theirs or abs(own - theirs) <= TOLERANCE:
                 out.append(t)
@@ -113,13 +118,13 @@ class DominantShare:
         mine = session.job(reclaimer)
         load = cluster.klass[reclaimer].vector
         tree.allocated += load
-        self._enter(tree, mine, self._held[mine.index] + load, new=False)
+        self._enter(tree, mine, self._held(mine.index) + load, new=False)
         out = []
         for t in candidates:
             if cluster.job_of[t] < 0:
                 continue
             theirs, load = session.job(t), cluster.klass[t].vector
-            held = self._held[theirs.index]
+            held = self._held(theirs.index)
             tree.allocated -= load
             self._enter(tree, theirs, held - load, new=False)
             if self._compare_in(tree.root, mine.queue, theirs.queue) < 0:

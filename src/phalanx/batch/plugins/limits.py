@@ -80,8 +80,8 @@ class Limits:
             self._session.refuse(job, rejection)
         return REJECT if over else ABSTAIN
 
-    def _shortage(self, _: int, job: Job, klass: Klass) -> list[Rejection]:
-        return self._above(job, klass.vector)
+    def _shortage(self, _: int, job: Job, klass: Klass, count: int) -> list[Rejection]:
+        return self._above(job, klass.vector * count)
 
     def _above(self, job: Job, request: Vector) -> list[Rejection]:
         """By how much the job's user and group would pass their limits with the request."""

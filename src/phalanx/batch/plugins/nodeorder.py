@@ -19,7 +19,7 @@ from typing import ClassVar
 import numpy as np
 
 from phalanx.batch.accepted import WHOLE, Accepted
-from phalanx.batch.amounts import CPU, MEMORY, Counts, Vector
+from phalanx.batch.amounts import CPU, MEMORY, Counts, Flags, Vector
 from phalanx.batch.arguments import Arguments, whole
 from phalanx.batch.cluster import Cluster
 from phalanx.batch.klass import Klass
@@ -27,6 +27,7 @@ from phalanx.batch.matching import tolerates
 from phalanx.batch.plugin_parts.neighbours import Neighbours
 from phalanx.batch.rows import ALWAYS, NEVER, Ask, Rows, Scorer, never, touched
 from phalanx.batch.session import Session
+from phalanx.batch.specs import NodeSpec, Taint
 
 _MIB = 1024 * 1024
 _LEAST_BYTES, _MOST_BYTES = 23 * _MIB, 1000 * _MIB
@@ -72,7 +73,7 @@ class NodeOrder:
             rule = Scorer(name="load", score=load, changes=touched, lasting=True)
             session.add("scorer", self.name, rule)
         self._wishes(session, cluster)
-        here = [{_tagged(name): size for name, size in n.images} for n in cluster.nodes]
+        here = cluster.described("images", _images)
         if w["imagelocality"] and any(here):
             pulled = Images(here)
             session.add(
@@ -112,7 +113,7 @@ class NodeOrder:
     def _wishes(self, session: Session, cluster: Cluster) -> None:
         """Node affinity and taints, which no placement changes."""
         near, taints = self.weights["nodeaffinity"], self.weights["tainttoleration"]
-        soft = [[t for t in n.taints if t.effect == "PreferNoSchedule"] for n in cluster.nodes]
+        soft = cluster.described("soft taints", _soft_taints)
         tainted = any(soft)
 
         def affinity(rows: Rows, ask: Ask) -> Vector:
@@ -171,27 +172,32 @@ class Images:
         return out
 
 
+def _images(nodes: Sequence[NodeSpec]) -> list[dict[str, float]]:
+    return [{_tagged(name): size for name, size in n.images} for n in nodes]
+
+
+def _soft_taints(nodes: Sequence[NodeSpec]) -> list[list[Taint]]:
+    return [[t for t in n.taints if t.effect == "PreferNoSchedule"] for n in nodes]
+
+
 def _tagged(image: str) -> str:
     """An image's name as a node lists it; the tag stands behind the last slash."""
     return image if ":" in image.rpartition("/")[2] else f"{image}:latest"
 
 
 def _allocation(rows: Rows, klass: Klass, least: int, most: int) -> Counts:
-    sums = np.zeros((2, len(rows)), dtype=np.int64)
-    weights = np.zeros(len(rows), dtype=np.int64)
-    for r in (CPU, MEMORY):
-        capacity = rows.capacity(r)
-        asked = rows.weighed(r) + klass.weighed[r]
-        some = capacity > 0
-        whole_part = np.maximum(capacity, 1)
-        within = some & (asked <= capacity)
-        if least:
-            sums[0] += np.where(within, (capacity - asked) * 100 // whole_part, 0)
-        if most:
-            sums[1] += np.where(some, np.minimum(asked, capacity) * 100 // whole_part, 0)
-        weights += some
-    weights = np.maximum(weights, 1)
-    out: Counts = least * (sums[0] // weights) + most * (sums[1] // weights)
+    capacity = rows.capacities()[:, : MEMORY + 1]
+    asked = rows.weighed() + klass.weighed
+    whole_part = np.maximum(capacity, 1)
+    counted = capacity > 0
+    weights = np.maximum(counted[:, CPU].astype(np.int64) + counted[:, MEMORY], 1)
+    out: Counts = np.zeros(len(rows), dtype=np.int64)
+    if least:
+        parts = np.maximum(capacity - asked, 0) * 100 // whole_part
+        out += least * ((parts[:, CPU] + parts[:, MEMORY]) // weights)
+    if most:
+        parts = np.minimum(asked, capacity) * 100 // whole_part
+        out += most * ((parts[:, CPU] + parts[:, MEMORY]) // weights)
     return out
 
 
@@ -201,22 +207,28 @@ def _balance(rows: Rows, klass: Klass, gpu: int | None) -> Counts:
     resources = [CPU, MEMORY]
     if gpu is not None and klass.request[gpu] > 0:
         resources.append(gpu)
-    fractions = []
-    counted = []
-    for r in resources:
-        capacity = rows.capacity(r)
-        asked = rows.asked(r) + klass.request[r]
-        fractions.append(np.minimum(asked / np.maximum(capacity, 1), 1.0))
-        counted.append(capacity > 0)
-    if len(resources) == 2 and all(c.all() for c in counted):
-        spread = np.abs(fractions[0] - fractions[1]) / 2
+    capacity = rows.capacities()[:, resources]
+    asked = rows.asked_of_all()[:, resources] + klass.request[resources]
+    fractions = np.minimum(asked / np.maximum(capacity, 1), 1.0)
+    counted = capacity > 0
+    if not counted.all():
+        spread = _spread(fractions.T, counted.T)
+    elif len(resources) == 2:
+        spread = np.abs(fractions[:, 0] - fractions[:, 1]) / 2
     else:
-        spread = _spread(np.array(fractions), np.array(counted))
+        spread = _deviation(fractions)
     out: Counts = ((1 - spread) * 100).astype(np.int64)
     return out
 
 
-def _spread(fractions: Vector, counted: Vector) -> Vector:
+def _deviation(fractions: Vector) -> Vector:
+    """(T,): the standard deviation of each row of three."""
+    mean = (fractions[:, 0] + fractions[:, 1] + fractions[:, 2]) / 3
+    away = (fractions - mean[:, None]) ** 2
+    return np.sqrt((away[:, 0] + away[:, 1] + away[:, 2]) / 3)
+
+
+def _spread(fractions: Vector, counted: Flags) -> Vector:
     """Half the distance where two resources count, the standard deviation where more do."""
     n = np.maximum(counted.sum(axis=0), 1)
     mean = (fractions * counted).sum(axis=0) / n

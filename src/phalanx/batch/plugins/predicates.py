@@ -8,7 +8,7 @@ affinity of them only while `preemptable` or `allocatable` is switched on for th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -21,7 +21,7 @@ from phalanx.batch.matching import tolerates
 from phalanx.batch.plugin_parts.neighbours import Neighbours
 from phalanx.batch.rows import ALWAYS, NEVER, Ask, Filter, Rows, never, touched
 from phalanx.batch.session import Session
-from phalanx.batch.specs import Match
+from phalanx.batch.specs import Match, NodeSpec, Taint
 
 _HARD = ("NoSchedule", "NoExecute")
 
@@ -52,9 +52,9 @@ class Predicates:
 
     def open(self, session: Session) -> None:
         cluster = session.cluster
-        hard = [[t for t in n.taints if t.effect in _HARD] for n in cluster.nodes]
+        hard = cluster.described("hard taints", _hard_taints)
         tainted = any(hard)
-        shut = np.array([n.unschedulable for n in cluster.nodes], dtype=np.bool_)
+        shut = cluster.described("unschedulable", _unschedulable)
 
         def slots(rows: Rows, _: Ask) -> Flags:
             return rows.seats() < rows.capacity(PODS)
@@ -127,3 +127,11 @@ class Predicates:
         if self._on("PodTopologySpread") and any(k.shape.spread for k in cluster.klasses):
             add("spread-label", neighbours.spread_labelled, never)
             add("spread", neighbours.spread_within, neighbours.spread_changes, curable=True)
+
+
+def _hard_taints(nodes: Sequence[NodeSpec]) -> list[list[Taint]]:
+    return [[t for t in n.taints if t.effect in _HARD] for n in nodes]
+
+
+def _unschedulable(nodes: Sequence[NodeSpec]) -> Flags:
+    return np.array([n.unschedulable for n in nodes], dtype=np.bool_)

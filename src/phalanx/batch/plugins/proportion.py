@@ -89,13 +89,11 @@ class Proportion:
         if self._cluster.queues[queue].state != "Open":
             return 0
         entry = self.entries[queue]
-        return fits_how_often(
-            self._cluster.dims, entry.account.allocated.v, entry.deserved.v, klass.vector
-        )
+        return fits_how_often(entry.account.allocated.v, entry.deserved.v, klass.vector)
 
-    def _shortage(self, queue: int, _: Job, klass: Klass) -> list[Rejection]:
+    def _shortage(self, queue: int, _: Job, klass: Klass, count: int) -> list[Rejection]:
         entry = self.entries[queue]
-        used = entry.account.allocated.v + klass.vector
+        used = entry.account.allocated.v + klass.vector * count
         return above(self._cluster, "queue-quota", queue, used, entry.deserved.v, klass.vector)
 
     def _preemptive(self, queue: int, request: Vector) -> bool:

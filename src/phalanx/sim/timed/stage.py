@@ -90,7 +90,7 @@ class Stage:
     def decide(self, now: float) -> Plan:
         """One cycle of the session; the plan is carried out on the stage."""
         snapshot = msgspec.structs.replace(self._snapshot, now=now)
-        plan = run_cycle(snapshot, shells=self._shells, cluster=self.cluster)
+        plan = run_cycle(snapshot, shells=self._shells, cluster=self.cluster, explains=False)
         self.cluster.settle(plan, now)
         return plan
 

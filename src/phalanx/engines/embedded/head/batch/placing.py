@@ -224,7 +224,10 @@ class Placing:
         gang = self._ledger.gangs.get(message.group)
         if gang is None:
             return
-        gang.devices |= message.devices
+        if any(message.devices.values()):
+            gang.devices |= message.devices
+            # Before its group is: a head that comes back goes on with what it finds prepared.
+            self._ledger.keep(gang)
         if message.busy:
             self._rendezvous.are_busy(message.busy)
             self._rendezvous.free_ports(gang)

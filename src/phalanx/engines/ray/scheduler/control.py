@@ -1,0 +1,66 @@
+"""The control store on a Ray cluster: the embedded engine's, behind a gate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from phalanx.control.nodes import HealthLimits, NodeRecord
+from phalanx.engines.embedded.head.books import Books
+from phalanx.engines.embedded.head.shell import ControlShell
+from phalanx.protocol.cluster_messages import Answer, NodeReport
+
+CLIENTS = b""
+"""Stands for the node of those who ask, and who are no nodes."""
+
+
+class Gate(Protocol):
+    """What stands between the control store and everybody else."""
+
+    def send(self, prefix: bytes, message: Any) -> None:
+        """Tell a node something."""
+        ...
+
+    def incoming(self, prefix: bytes, message: Any, take_in: Callable[[Any], None]) -> None:
+        """A node says something: `take_in` has the control store hear it, now or later or never."""
+        ...
+
+    def answer(self, answer: Answer) -> None:
+        """Somebody who is no node has an answer."""
+        ...
+
+    def node_dead(self, prefix: bytes) -> None:
+        """A node is given up."""
+        ...
+
+
+class RayControl(ControlShell):
+    """See the module."""
+
+    def __init__(self, gate: Gate, books: Books, limits: HealthLimits) -> None:
+        self._gate = gate
+        super().__init__(gate.send, books, limits)
+
+    def on_message(self, prefix: bytes, message: Any) -> None:
+        """A node says something; what of it concerns Ray is dealt with on its way."""
+        self._gate.incoming(prefix, message, lambda passed: self.take_in(prefix, passed))
+
+    def take_in(self, prefix: bytes, message: Any) -> None:
+        """A node's word has passed the gate."""
+        super().on_message(prefix, message)
+
+    def reply(self, prefix: bytes, answer: Answer) -> None:
+        """To who asked, once all that the answer speaks of is written."""
+        if prefix == CLIENTS:
+            self.books.when_written(lambda: self._gate.answer(answer))
+        else:
+            super().reply(prefix, answer)
+
+    def free_changed(self, prefix: bytes, report: NodeReport, heard: float) -> None:
+        """Ray has other amounts free on a node that was last heard of then."""
+        self._report(prefix, report, heard)
+
+    def node_dead(self, record: NodeRecord, reason: str) -> None:
+        """A node is given up (effect of the directory)."""
+        self._gate.node_dead(record.prefix)
+        super().node_dead(record, reason)
