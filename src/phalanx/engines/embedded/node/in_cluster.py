@@ -284,8 +284,8 @@ class Member:
         """See Membership."""
 
     def report_soon(self) -> None:
-        """See Membership."""
-        self._reported_at = 0.0
+        """See Membership. At once: before what else is said of it."""
+        self.report_now()
 
     def report_now(self) -> None:
         """See Membership."""

@@ -234,6 +234,8 @@ class Alone:
         if self._control is not None:
             self.report_now()
             self._control.on_tick(now)
+            if now >= self._make_at and not self._shell.leases.waiting:
+                self._control.warming.step()
         elif now >= self._make_at and not self._shell.leases.waiting:
             self._make()  # the first who needs it need not wait then
 

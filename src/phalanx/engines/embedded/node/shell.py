@@ -383,7 +383,8 @@ class NodeShell:
         """Set a demand, and look what other nodes can do about it. What is left of it."""
         if fields["group"] is not None and fields["count"] > 0:
             self.groups.look_up(fields["group"][0])
-        self._must_plan = True
+        if fields["owner"][:PREFIX_BYTES] == self.prefix:  # others plan for theirs
+            self._must_plan = True
         return self.leases.want(now, **fields)
 
     def local_peers(self) -> list[Connection]:
