@@ -24,6 +24,7 @@ from phalanx.engines.embedded.head.events import EventGathering
 from phalanx.engines.embedded.head.groups import GroupShell
 from phalanx.engines.embedded.head.jobs import JobShell
 from phalanx.engines.embedded.head.requests import ControlRequests
+from phalanx.engines.embedded.head.warming import Warming
 from phalanx.errors import StaleNodeError
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.node.bundle_table import Inventory
@@ -97,6 +98,8 @@ class ControlShell:
         self.events = EventGathering(self)
         self.batch_if_used: BatchShell | None = None
         self.requests = ControlRequests(self)
+        self.warming = Warming()
+        """For who knows when there is nothing else to do."""
         self._connected: dict[bytes, None] = {}
         self._must_place = self._must_look_again = False
         self.books.restore(self, self.clock())

@@ -70,6 +70,7 @@ class Desk:
     def tick(self) -> None:
         """Time has passed."""
         self._jobs.tick()
+        self.flows.tick(self._shell.clock())
         self.crons.tick()
 
     # ---- making ------------------------------------------------------------------------------

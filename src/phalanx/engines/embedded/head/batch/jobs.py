@@ -355,6 +355,15 @@ class Jobs:
         row = self._rows.get(uid)
         return {} if row is None else row.logs
 
+    def addresses(self, uid: str, group: str) -> list[str]:
+        """Where members of a group of a job ("": of any) run, each place once."""
+        job = self.table.get(uid)
+        if job is None:
+            return []
+        members = job.groups.get(group, []) if group else job.members
+        nodes = dict.fromkeys(m.node for m in members if m.state == st.RUNNING)
+        return list(dict.fromkeys(self._placing.address_of(node) for node in nodes))
+
     def gang_of(self, uid: str) -> Gang | None:
         """The gang of a job, while it has one."""
         return self._gangs.get(uid)
