@@ -5,6 +5,8 @@ The names here are Ray's, with Ray's meaning: `import phalanx as ray` is a good 
 
 from __future__ import annotations
 
+import sys
+
 import cloudpickle
 
 from phalanx import actor, exceptions, runtime_context, runtime_env, util
@@ -30,7 +32,7 @@ from phalanx.api.queues import (
     update_queue,
 )
 from phalanx.api.runtime_context import get_gpu_ids, get_runtime_context
-from phalanx.api.session import init, is_initialized, shutdown
+from phalanx.api.session import init, is_initialized, present, shutdown
 from phalanx.engines.embedded.client.handles import ActorHandle
 from phalanx.model.ids import (
     ActorID,
@@ -45,6 +47,9 @@ from phalanx.objects.reference import ObjectRef
 from phalanx.objects.streams import DynamicObjectRefGenerator, ObjectRefGenerator
 
 ObjectID = ObjectRef
+
+if "ray" in sys.modules:  # in a Ray worker of ours, `except` must know Ray's errors from here on
+    present()
 
 __version__ = "0.1.0"
 

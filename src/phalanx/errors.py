@@ -10,6 +10,8 @@ from typing import Any
 class PhalanxError(Exception):
     """Root of everything that Phalanx raises on its own account."""
 
+    __slots__ = ()  # no layout of its own: other engines' errors can be made to derive from it
+
 
 class CrossLanguageError(PhalanxError):
     """Something needs a language other than Python."""
@@ -270,6 +272,8 @@ class ObjectReconstructionFailedLineageEvictedError(ObjectReconstructionFailedEr
 class GetTimeoutError(PhalanxError, TimeoutError):
     """`get` ran into its timeout."""
 
+    __slots__ = ()  # see PhalanxError
+
 
 class AsyncioActorExit(PhalanxError):
     """Raised inside an async actor by `exit_actor`."""
@@ -321,9 +325,13 @@ class UnserializableException(PhalanxError):
 class ActorAlreadyExistsError(ValueError, PhalanxError):
     """The name is taken by a living actor of the same namespace."""
 
+    __slots__ = ()  # see PhalanxError
+
 
 class ActorHandleNotFoundError(ValueError, PhalanxError):
     """There is no such actor."""
+
+    __slots__ = ()  # see PhalanxError
 
 
 class AuthenticationError(PhalanxError):

@@ -1,7 +1,8 @@
 """Runs each behaviour on every installed engine, most of them on one shared runtime.
 
 `pytest tests/contract --engine ray` runs the same list on Ray alone, as the reference, and
-`--engine cluster` on Phalanx where everything runs on another node than the driver's.
+`--engine cluster` on Phalanx where everything runs on another node than the driver's, and
+`--engine phalanx-on-ray` on Phalanx over a Ray cluster: a head and three raylets.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ import pytest
 
 HERE = Path(__file__).parent
 ENGINES = ("phalanx", "ray")
-CLUSTER = "cluster"
+CLUSTER, ON_RAY = "cluster", "phalanx-on-ray"
 SHARED = {"num_cpus": 4, "num_gpus": 2, "resources": {"custom": 2}, "include_dashboard": False}
 TIMEOUT_S = 30
 
 
 def pytest_addoption(parser):
     parser.addoption(
-        "--engine", choices=(*ENGINES, CLUSTER), help="run the contract on this engine only"
+        "--engine", choices=(*ENGINES, CLUSTER, ON_RAY), help="run the contract on this engine only"
     )
 
 
@@ -55,7 +56,8 @@ def pytest_collection_modifyitems(items):
         is_on_cluster = hasattr(item, "callspec") and item.callspec.params.get("engine") == CLUSTER
         if is_on_cluster and "fresh" in item.fixturenames:
             item.add_marker(pytest.mark.skip(reason="it starts a runtime of its own"))
-        if turn(item)[0] == ENGINES.index("ray"):
+        is_on_ray = hasattr(item, "callspec") and item.callspec.params.get("engine") == ON_RAY
+        if turn(item)[0] == ENGINES.index("ray") or is_on_ray:
             item.add_marker(pytest.mark.filterwarnings("ignore"))
             if mark := item.get_closest_marker("phalanx_only"):
                 item.add_marker(pytest.mark.skip(reason=mark.args[0]))
@@ -64,14 +66,20 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="package")
 def module(engine):
     """The module under test, shut down before tests outside the contract run."""
-    under_test = importlib.import_module("phalanx" if engine == CLUSTER else engine)
-    yield under_test
-    under_test.shutdown()
+    under_test = importlib.import_module("phalanx" if engine in (CLUSTER, ON_RAY) else engine)
+    with pytest.MonkeyPatch.context() as patch:
+        if engine == ON_RAY:
+            patch.setenv("PHALANX_ENGINE", "ray")
+        yield under_test
+        under_test.shutdown()
 
 
 @pytest.fixture(scope="package")
 def start(engine, module):
     """Starts the shared runtime."""
+    if engine == ON_RAY:
+        yield from _start_on_ray(module)
+        return
     if engine != CLUSTER:
         yield lambda: module.init(**SHARED)
         return
@@ -80,6 +88,19 @@ def start(engine, module):
     cluster = Cluster(head_node_args={"num_cpus": 0}, initialize_head=True)
     cluster.add_node(num_cpus=4, num_gpus=2, resources={"custom": 2})
     yield cluster.connect
+    cluster.shutdown()
+
+
+def _start_on_ray(module):
+    """All CPUs are on one of three raylets, as where there is one node."""
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "memory": 2**26})
+    cluster.add_node(num_cpus=4, num_gpus=2, resources={"custom": 2}, memory=4 * 2**30)
+    for _ in range(2):
+        cluster.add_node(num_cpus=0, memory=2**26)
+    yield lambda: module.init(f"ray:{cluster.address}")
+    module.shutdown()
     cluster.shutdown()
 
 

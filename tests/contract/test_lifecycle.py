@@ -17,12 +17,12 @@ def start(fresh):
 
 
 @pytest.fixture
-def run_script(fresh, engine, tmp_path):
+def run_script(fresh, tmp_path):
     """Runs a program of its own and returns how it ended."""
 
     def run(body):
         path = tmp_path / "program.py"
-        path.write_text(f"import {engine} as ray\n\n{body}")
+        path.write_text(f"import {fresh.__name__} as ray\n\n{body}")
         command = [sys.executable, str(path)]
         return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 

@@ -8,6 +8,7 @@ import phalanx
 from phalanx.cluster_utils import ClusterNode
 
 from .conftest import PATIENCE_S, await_true, none_left
+from .families import flow, state_of, states, template
 
 
 @phalanx.remote(num_gpus=2, num_cpus=0, max_retries=3)
@@ -109,3 +110,33 @@ def test_jobs_outlive_the_head(new_cluster, room, tmp_path_factory):
     assert [running.logs(1), waiting.logs(0), done.logs()] == ["end\n", "waited\n", "done\n"]
     assert [one["new"] for one in done.describe()["history"]][-1] == "Completed"
     await_true(none_left)
+
+
+def test_flows_and_cron_jobs_go_on_after_the_head_has_restarted(
+    new_cluster, room, tmp_path_factory
+):
+    store = tmp_path_factory.mktemp("store") / "head.db"
+    cluster = new_cluster({"num_cpus": 2}, store=f"sqlite:{store}")
+    wait = f"touch {room.path}/there; while [ ! -e {room.path}/go ]; do sleep 0.05; done"
+    phalanx.submit(template("first", "sh", "-c", wait))
+    phalanx.submit(template("second", "true"))
+    phalanx.submit(flow({"name": "first"}, {"name": "second", "dependsOn": {"targets": ["first"]}}))
+    often = template("often", "true")
+    spec = {"schedule": "@every 1s", "jobTemplate": {"spec": often["spec"]}}
+    phalanx.submit(
+        often | {"kind": "CronJob", "apiVersion": "batch.volcano.sh/v1alpha1", "spec": spec}
+    )
+    room.wait("there")
+    cluster.kill_head()
+    cluster.start_head()
+    before = {name for name in states() if name.startswith("often")}
+    assert (state_of("flows"), state_of("crons")) == ("Running", "Active")
+    room.say("go")
+    await_true(lambda: state_of("flows") == "Succeed")
+    assert states()["flow-second"] == "Completed"
+    await_true(
+        lambda: {n for n, s in states().items() if "often" in n and s == "Completed"} - before
+    )
+    phalanx.JobHandle("often").delete()
+    phalanx.JobHandle("flow").delete()
+    await_true(lambda: none_left() and not phalanx.jobs())

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -184,3 +188,27 @@ def test_the_checker_of_random_runs_sees_what_must_not_be(rows, words):
     assert bool(found) == bool(words)
     assert words in " ".join(found)
     assert left([*rows, freed("a", 0), freed("b", 0)]) == set()
+
+
+def test_what_is_read_in_while_idle_is_all_that_the_first_job_needs():
+    program = """
+import sys
+from phalanx.api.jobs import Job
+import msgspec
+from phalanx.protocol.cluster_messages import Ask
+sys.path.insert(0, sys.argv[1])
+from gangs.test_cycles import World
+world = World()
+job = msgspec.msgpack.encode(Job("true", working_dir="/"))
+while world.shell.warming.step():
+    pass
+before = set(sys.modules)
+world.shell.batch.answer(Ask(0, bytes(16), "batch.apply", {"objects": [("Job", job)]}), print)
+assert len(world.round()) == 1
+print(sorted(set(sys.modules) - before))
+"""
+    tests = str(Path(__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-c", program, tests], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr

@@ -15,6 +15,7 @@ import cloudpickle
 
 from phalanx.api.amounts import check_amounts, node_amounts
 from phalanx.api.logging_config import LoggingConfig
+from phalanx.api.ray_address import connect_ray, ray_address
 from phalanx.engines.embedded.daemons import local_nodes, numeric_address, split_address
 from phalanx.engines.embedded.engine import EmbeddedEngine, JobOptions, StartOptions
 from phalanx.engines.embedded.session import Session
@@ -113,10 +114,33 @@ def init(
         _check_options(options)
         if local_mode:
             raise RuntimeError("local_mode is not supported: use num_cpus=1 to go step by step.")
-        found = find_node(address, options.get("_temp_dir"))
+        is_ray, rays = ray_address(address)
+        found = None if is_ray else find_node(address, options.get("_temp_dir"))
         check_amounts(num_cpus, num_gpus, resources, labels, object_store_memory)
         _check_namespace(namespace)
         check_task_options({"runtime_env": runtime_env, "queue": queue, "priority": priority})
+        if is_ray:
+            amounts = {
+                "num_cpus": num_cpus,
+                "num_gpus": num_gpus,
+                "resources": resources,
+                "labels": labels,
+                "object_store_memory": object_store_memory,
+                "include_dashboard": include_dashboard,
+            }
+            return _begin(
+                connect_ray(
+                    rays,
+                    amounts,
+                    namespace=namespace,
+                    runtime_env=runtime_env,
+                    log_to_driver=log_to_driver,
+                    queue=queue or "",
+                    priority=priority,
+                    options=options,
+                ),
+                runtime_env,
+            )
         hook = _hook(runtime_env, options.get("logging_config"))
         job = JobOptions(
             namespace=namespace or str(uuid.uuid4()),
@@ -129,7 +153,7 @@ def init(
             _check_connecting(num_cpus, num_gpus, resources, labels, object_store_memory)
             joined = EmbeddedEngine.connect(found, job, _print_log, _print_warning)
             return _begin(joined, runtime_env)
-        amounts = node_amounts(
+        here = node_amounts(
             num_cpus,
             num_gpus,
             resources,
@@ -139,12 +163,12 @@ def init(
             is_first=True,
         )
         start = StartOptions(
-            resources=amounts.resources,
+            resources=here.resources,
             labels=dict(labels or {}),
-            object_store_bytes=amounts.object_store_bytes,
-            prestart=min(int(amounts.resources.get("CPU", 0)), 8),
+            object_store_bytes=here.object_store_bytes,
+            prestart=min(int(here.resources.get("CPU", 0)), 8),
             temp_dir=options.get("_temp_dir"),
-            topology=amounts.topology,
+            topology=here.topology,
         )
         started = EmbeddedEngine.start(start, job, _print_log, _print_warning)
         return _begin(started, runtime_env, found_none=True)
@@ -285,9 +309,20 @@ def _check_namespace(namespace: Any) -> None:
         raise ValueError("namespace must not be empty.")
 
 
+def present() -> Engine | None:
+    """This process's engine, if it has one: also that of a Ray worker, once it asks."""
+    engine = current()
+    if engine is None and "ray" in sys.modules:
+        from phalanx.engines.ray.connecting import attach
+
+        engine = attach()
+        set_current(engine)
+    return engine
+
+
 def engine_or_start() -> Engine:
     """This process's engine; starts one on this machine when there is none."""
-    engine = current()
+    engine = present()
     if engine is not None:
         return engine
     init()
@@ -298,7 +333,7 @@ def engine_or_start() -> Engine:
 
 def running_engine() -> Engine:
     """This process's engine. Raises SystemFailureError when there is none."""
-    engine = current()
+    engine = present()
     if engine is None:
         raise SystemFailureError("Phalanx is not running: call phalanx.init() first.")
     return engine
@@ -306,7 +341,7 @@ def running_engine() -> Engine:
 
 def is_initialized() -> bool:
     """Whether Phalanx is running in this process."""
-    engine = current()
+    engine = present()
     return engine is not None and engine.is_alive
 
 

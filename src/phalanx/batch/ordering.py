@@ -26,9 +26,6 @@ class Heap(Generic[T]):
     def pop(self) -> T:
         return heapq.heappop(self._entries)[2]
 
-    def first(self) -> T:
-        return self._entries[0][2]
-
     def __len__(self) -> int:
         return len(self._entries)
 

@@ -234,7 +234,7 @@ class PodGroupSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     turn: int | None = None
     """Its place in an order that somebody keeps from cycle to cycle (see plugins.tiresias)."""
     promised: bool = False
-    """Evictions made room for it: when it is first in its queue, that has its turn first."""
+    """Evictions made room for it: its queue has its turn before others."""
 
     @property
     def uid(self) -> str:

@@ -35,6 +35,8 @@ class Engine(Protocol):
     priority: int
     default_env: dict[str, Any]
     """The runtime environment that new work inherits."""
+    is_worker: bool
+    """Whether this process runs tasks for somebody, and so must not shut the engine down."""
     ref_type: type
     generator_type: type
     handle_type: type
@@ -42,11 +44,6 @@ class Engine(Protocol):
     @property
     def is_alive(self) -> bool:
         """Whether it still runs anything."""
-        ...
-
-    @property
-    def is_worker(self) -> bool:
-        """Whether this process runs tasks for somebody, and so must not shut the engine down."""
         ...
 
     def stop(self) -> None:
@@ -106,10 +103,27 @@ class Engine(Protocol):
         """End the actor whose method calls this. Raises TypeError outside actors."""
         ...
 
-    # ---- gangs -------------------------------------------------------------------------------
+    # ---- groups and gangs --------------------------------------------------------------------
+
+    def create_group(
+        self,
+        bundles: list[dict[str, float]],
+        strategy: str,
+        name: str,
+        detached: bool,
+        selectors: list[dict[str, str]],
+        soft_target: str | None,
+    ) -> tuple[bytes, Answer]:
+        """A new placement group's id, and whether it could be asked for."""
+        ...
+
+    def group_ready(self, group: bytes) -> Any:
+        """A reference that is there once the placement group is created, and fails when it is
+        removed; None where a task in the group shows that."""
+        ...
 
     def new_group(self) -> bytes:
-        """An id for a placement group or gang of this process."""
+        """An id for a gang of this process."""
         ...
 
     def start_gang(

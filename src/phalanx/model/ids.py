@@ -8,6 +8,7 @@ node that process is.
 
 from __future__ import annotations
 
+from abc import ABCMeta
 from typing import ClassVar, TypeVar
 
 PROCESS_ID_BYTES = 16
@@ -22,7 +23,7 @@ MAX_INDEX = (1 << INDEX_BITS) - 1
 _Id = TypeVar("_Id", bound="BaseID")
 
 
-class BaseID:
+class BaseID(metaclass=ABCMeta):  # noqa: B024  # so that another engine's can be registered
     """A fixed-length identifier: hashable, comparable by value, picklable."""
 
     LENGTH: ClassVar[int] = 28

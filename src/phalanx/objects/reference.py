@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import threading
+from abc import ABCMeta
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from weakref import WeakValueDictionary
@@ -78,8 +79,11 @@ class Nesting(threading.local):
 nesting = Nesting()
 
 
-class ObjectRef(Generic[T]):
-    """A reference to a value: pass it to tasks, `get` it, `await` it."""
+class ObjectRef(Generic[T], metaclass=ABCMeta):
+    """A reference to a value: pass it to tasks, `get` it, `await` it.
+
+    An abstract class only so that another engine's references can be registered as such.
+    """
 
     __slots__ = (
         "__weakref__",

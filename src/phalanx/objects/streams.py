@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from abc import ABCMeta
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
@@ -96,8 +97,11 @@ class Stream:
         return DynamicObjectRefGenerator([self.items[i] for i in sorted(self.items)])
 
 
-class ObjectRefGenerator(Generic[T]):
-    """References to a generator task's items: iterate, or `async for`."""
+class ObjectRefGenerator(Generic[T], metaclass=ABCMeta):
+    """References to a generator task's items: iterate, or `async for`.
+
+    Abstract for the same reason as ObjectRef.
+    """
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
@@ -195,7 +199,7 @@ def _finish(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-class DynamicObjectRefGenerator(Generic[T]):
+class DynamicObjectRefGenerator(Generic[T], metaclass=ABCMeta):
     """The references of a finished generator task (num_returns="dynamic")."""
 
     def __init__(self, refs: list[ObjectRef[T]]) -> None:

@@ -56,6 +56,10 @@ class PlacementGroup:
 
     def ready(self) -> ObjectRef[Any]:
         """A reference to this group that is there once all bundles are reserved."""
+        proof = engine_or_start().group_ready(self.id.binary())
+        if proof is not None:
+            waits: ObjectRef[Any] = _itself.remote(self, proof)
+            return waits
         strategy = PlacementGroupSchedulingStrategy(self)
         ready: ObjectRef[Any] = _itself.options(scheduling_strategy=strategy).remote(self)
         return ready
@@ -90,7 +94,7 @@ class PlacementGroup:
 
 
 @remote(num_cpus=0, max_retries=0)
-def _itself(group: PlacementGroup) -> PlacementGroup:
+def _itself(group: PlacementGroup, proof: object = None) -> PlacementGroup:
     return group
 
 
@@ -123,16 +127,13 @@ def placement_group(
             f"{len(bundles)} bundles."
         )
     engine = engine_or_start()
-    group_id = engine.new_group()
-    made = engine.soon(
-        "create_group",
-        group=group_id,
-        bundles=bundles,
-        strategy=strategy,
-        name=name,
-        detached=lifetime == "detached",
-        selectors=bundle_label_selector or [],
-        soft_target=_soft_target_node_id,
+    group_id, made = engine.create_group(
+        bundles,
+        strategy,
+        name,
+        lifetime == "detached",
+        bundle_label_selector or [],
+        _soft_target_node_id,
     )
     group = PlacementGroup(PlacementGroupID(group_id), [dict(b) for b in bundles])
     group._created = engine.soon("wait_group", group=group_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from phalanx.protocol.messages import Stop
+from phalanx.sim.chaos.broken import Broken
 from phalanx.sim.chaos.hosts import Host
 from phalanx.sim.chaos.kernel import Kernel
 from phalanx.sim.chaos.network import Network
@@ -160,3 +161,16 @@ def test_a_digest_tells_runs_apart():
     assert one.digest() == other.digest()
     other.tell("a", "again")
     assert one.digest() != other.digest()
+
+
+def test_who_does_nothing_else_any_more_breaks_a_promise():
+    kernel = Kernel("a seed")
+
+    def again():
+        kernel.note("a", "b", "the same", b"")
+        kernel.after(1e-6, again)
+
+    kernel.after(0.0, again)
+    with pytest.raises(Broken, match="a, b keep each other busy"):
+        kernel.run(1.0)
+    assert kernel.now < 0.1

@@ -27,7 +27,7 @@ def test_the_seeds_meet_all_kinds_of_trouble_and_work():
     from phalanx.sim.chaos.kernel import Kernel
     from phalanx.sim.chaos.options import FAULTS, draw
 
-    options = [draw(Kernel(str(seed)).rng("options")) for seed in range(1, 26)]
+    options = [draw(Kernel(str(seed))) for seed in range(1, 26)]
     assert {fault for one in options for fault in one.faults} == set(FAULTS)
     assert set(FAULTS) > MESSAGE_FAULTS
     for what in ("tasks", "actors", "groups", "gangs", "queues"):

@@ -3,12 +3,14 @@
 Source: Volcano's allocate action. A queue that is overused is passed over. What a job was given is
 kept if it became ready; if it only will be once evictions end, its promises stay for this cycle;
 otherwise all is taken back. Tasks above the minimum come in later turns. Jobs with a network bound
-or subgroups go through `domains`. Beyond Volcano, a queue has its turn before all others while the
-job in front was promised room: else who was evicted for it, whose queue now holds less, could take
+or subgroups go through `domains`. Beyond Volcano, a queue has its turn before all others while one
+of its jobs was promised room: else who was evicted for it, whose queue now holds less, could take
 that room again, and would be evicted again (volcano#4947).
 """
 
 from __future__ import annotations
+
+from collections import Counter
 
 from phalanx.batch.actions.domains import DomainAllocation
 from phalanx.batch.actions.fitting import Fitting
@@ -26,16 +28,17 @@ def run(session: Session) -> None:
     fitting = Fitting(session, remember_roles=remember)
     waiting: dict[int, Heap[Job]] = {}
     sheets: dict[int, Worksheet] = {}
-    for job in _candidates(session):
+    candidates = _candidates(session)
+    for job in candidates:
         if job.queue not in waiting:
             waiting[job.queue] = Heap(session.job_key)
         waiting[job.queue].push(job)
 
-    def promised(queue: int) -> bool:
-        return len(waiting[queue]) > 0 and waiting[queue].first().spec.promised
+    promised = Counter(job.queue for job in candidates if job.spec.promised)
 
     def compare(left: int, right: int) -> int:
-        return promised(right) - promised(left) or session.compare_queues(left, right)
+        first = (promised[right] > 0) - (promised[left] > 0)
+        return first or session.compare_queues(left, right)
 
     queues = QueueHeap(compare)
     for queue in waiting:
@@ -52,6 +55,8 @@ def run(session: Session) -> None:
             sheets[job.index] = worksheet_of(session, job)
         if _turn(session, fitting, job, sheets[job.index]):
             jobs.push(job)
+        elif job.spec.promised:
+            promised[queue] -= 1
         queues.push(queue)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from phalanx.batch import jobs as j
 from phalanx.batch.actions.trial import Trial
+from phalanx.batch.actions.worksheet import needed_first
 from phalanx.batch.amounts import Flags
 from phalanx.batch.arguments import flag
 from phalanx.batch.jobs import Job
@@ -58,7 +59,7 @@ class _Preemption:
         while len(jobs):
             job = jobs.pop()
             if job.index not in tasks:
-                tasks[job.index] = session.sort_tasks(session.pending(job))[::-1]
+                tasks[job.index] = needed_first(session, job, session.pending(job))[::-1]
             left = tasks[job.index]
             statement = Statement(session)
             assigned = False
@@ -76,7 +77,9 @@ class _Preemption:
         for t in session.sort_tasks(session.pending(job)):
             statement = Statement(session)
             if not self._for_task(statement, t, within=True):
-                statement.discard()
+                return
+            if not (statement.has_evictions() or session.job_pipelined(job)):
+                statement.discard()  # room that was idle anyway, for less than it needs to begin
                 return
             statement.commit()
 

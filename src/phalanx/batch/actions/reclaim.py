@@ -2,8 +2,9 @@
 
 Source: Volcano's reclaim action. Queues that are not overused, in order; their starving jobs; each
 task that its queue may reclaim for looks for the first node where victims of other, reclaimable
-queues leave enough. What a job took is kept only if that pipelines it. Beyond Volcano, jobs with a network
-bound are passed over, as in preempt: room that is taken node by node need not be in one domain.
+queues leave enough. What a job took is kept only if that pipelines it. Beyond Volcano, jobs with a
+network bound are passed over, as in preempt: room that is taken node by node need not be in one
+domain.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from phalanx.batch import jobs as j
+from phalanx.batch.actions.worksheet import needed_first
 from phalanx.batch.jobs import Job
 from phalanx.batch.ordering import Heap, QueueHeap
 from phalanx.batch.session import Session
@@ -41,7 +43,7 @@ def run(session: Session) -> None:
 def _for_job(session: Session, job: Job) -> None:
     cluster = session.cluster
     statement = Statement(session)
-    for t in session.sort_tasks(session.pending(job)):
+    for t in needed_first(session, job, session.pending(job)):
         if not session.job_starving(job):
             break
         if cluster.tasks[t].preemption_policy == "Never":

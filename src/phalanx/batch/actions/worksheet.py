@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from phalanx.batch import jobs as j
 from phalanx.batch.jobs import Job, SubJob
@@ -91,6 +92,33 @@ class Worksheet:
         self.parts, self.tasks = other.parts, other.tasks
 
 
+def needed_first(session: Session, job: Job, tasks: list[int]) -> list[int]:
+    """Tasks in their order; those that the minimums of roles need before all others, and of them
+    those that the fewest nodes could hold: so neither a role's spare tasks nor one that could go
+    anywhere takes the room that another role must have."""
+    listed = session.sort_tasks(tasks)
+    short = job.roles_short(pipelined=True)
+    if len(job.role_min) < 2 or not short:
+        return listed
+    first: list[int] = []
+    rest: list[int] = []
+    for t in listed:
+        role = session.cluster.klass[t].shape.role
+        is_needed = short.get(role, 0) > 0
+        (first if is_needed else rest).append(t)
+        if is_needed:
+            short[role] -= 1
+    first.sort(key=lambda t: _hosts(session, t))
+    return first + rest
+
+
+def _hosts(session: Session, t: int) -> int:
+    """How many nodes, empty, have what the task asks for."""
+    klass = session.cluster.klass[t]
+    holds = session.cluster.capacity >= klass.request
+    return int(holds[:, klass.asked].all(axis=1).sum())
+
+
 def worksheet_of(session: Session, job: Job) -> Worksheet:
     """Pending tasks that request something, by part. Source: Volcano's organizeJobWorksheet."""
     done: dict[str, int] = {}
@@ -118,6 +146,6 @@ def worksheet_of(session: Session, job: Job) -> Worksheet:
                 if cluster.status[t] == j.PENDING and not cluster.klass[t].best_effort
             ]
             if pending:
-                tasks[uid] = Tasks(pending, session.sort_tasks)
+                tasks[uid] = Tasks(pending, partial(needed_first, session, job))
                 parts.push(sub)
     return Worksheet(parts, tasks)

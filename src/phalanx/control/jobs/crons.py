@@ -43,7 +43,7 @@ class CronJobEnded(CronEvent, frozen=True, kw_only=True, tag=True):
 
 
 class CronDeleted(CronEvent, frozen=True, kw_only=True, tag=True):
-    """Forget it, and end its jobs."""
+    """Forget it, and end and forget its jobs."""
 
 
 Event = CronSubmitted | CronSuspended | CronJobEnded | CronDeleted
@@ -110,7 +110,7 @@ class CronTable:
         if isinstance(event, CronDeleted):
             for known in (self._crons, self._schedules, self._next):
                 known.pop(event.cron, None)
-            for name in list(cron.active):
+            for name in (*cron.active, *cron.succeeded, *cron.failed):
                 self._effects.delete_job(cron, name)
             self._effects.forget(cron)
             return

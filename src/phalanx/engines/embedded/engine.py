@@ -74,6 +74,7 @@ class EmbeddedEngine:
 
     def __init__(self, runtime: Runtime, process: subprocess.Popen[bytes] | None) -> None:
         self.runtime = runtime
+        self.is_worker = runtime.kind == "worker"
         self._process = process
         self.namespace = ""
         self.queue = ""
@@ -202,11 +203,6 @@ class EmbeddedEngine:
         """Whether the node is there."""
         return not self.runtime.closed
 
-    @property
-    def is_worker(self) -> bool:
-        """See Engine."""
-        return self.runtime.kind == "worker"
-
     def facts(self) -> dict[str, Any]:
         """See Engine."""
         session = self.runtime.session
@@ -299,6 +295,32 @@ class EmbeddedEngine:
     def exit_actor(self) -> None:
         """See Engine."""
         creation.exit_actor()
+
+    def create_group(
+        self,
+        bundles: list[dict[str, float]],
+        strategy: str,
+        name: str,
+        detached: bool,
+        selectors: list[dict[str, str]],
+        soft_target: str | None,
+    ) -> tuple[bytes, Asked]:
+        """See Engine."""
+        group = self.new_group()
+        return group, self.soon(
+            "create_group",
+            group=group,
+            bundles=bundles,
+            strategy=strategy,
+            name=name,
+            detached=detached,
+            selectors=selectors,
+            soft_target=soft_target,
+        )
+
+    def group_ready(self, group: bytes) -> None:
+        """See Engine."""
+        return
 
     def new_group(self) -> bytes:
         """See Engine."""

@@ -1,1 +1,4 @@
-"""Ray as the engine for many machines; the only package that imports ray, of the extra `ray`."""
+"""The Ray engine: Ray moves bytes and keeps machines, Phalanx decides.
+
+Only this package imports ray, which the extra `ray` brings.
+"""

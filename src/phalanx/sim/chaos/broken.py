@@ -10,3 +10,8 @@ class Broken(Exception):
         super().__init__(sentence)
         self.sentence = sentence
         self.involved = involved
+
+
+def group_name(group: bytes) -> str:
+    """A placement group's id for people: those of drivers are words, those of jobs are not."""
+    return group.decode().strip() if group.isascii() else group.hex()[:12]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -131,6 +132,27 @@ class Faults:
             node = self._rng.choice(nodes)
             worker = self._rng.choice(list(node.processes.workers.values()))
             self._world.guard(node.host, lambda: worker.die("signal SIGKILL"))
+
+    def _drain(self) -> None:
+        """A node is told to begin nothing new; somewhat later it is stopped."""
+        world = self._world
+        nodes = [n for n in world.living_nodes() if n.config.node_id not in world.drained_nodes]
+        head = world.head
+        if not nodes or head is None:
+            return
+        node = self._rng.choice(nodes)
+        if not head.control.nodes.is_alive(node.config.node_id):
+            return
+        self._tell(node.host, "is to be drained")
+        world.drained_nodes.add(node.config.node_id)
+        world.guard(world.head_host, partial(head.drain, node.config.node_id))
+        left_s = world.options.chaos_s - world.kernel.now
+        delay_s = min(self._rng.uniform(0.5, 8.0), left_s)
+
+        def stop() -> None:
+            world.node_down(node.host, "is stopped after it was drained", is_noticed=True)
+
+        world.kernel.after(delay_s, stop)
 
     def _driver(self) -> None:
         """A driver's process dies."""

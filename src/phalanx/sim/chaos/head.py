@@ -15,6 +15,7 @@ from phalanx.storage.memory import MemoryDisk, MemoryShard
 from phalanx.storage.storage import Storage
 
 if TYPE_CHECKING:
+    from phalanx.control.group_record import Group
     from phalanx.sim.chaos.hosts import Host
     from phalanx.sim.chaos.network import End, Message
     from phalanx.sim.chaos.world import World
@@ -73,10 +74,18 @@ class SimHead:
             group = self.control.group_table.get(message.group)
             placed = sum(map(bool, group.nodes)) if group is not None else 0
             self._world.promises.gang_begins(message.group, message.attempt, placed)
+            self._job_begins(group, message.attempt)
         if isinstance(message, _REPEATABLE):
             self._send_repeatable(end, message)
         else:
             end.post(message)
+
+    def _job_begins(self, group: Group | None, attempt: int) -> None:
+        batch = self.control.batch_if_used
+        gang = None if batch is None or group is None else batch.ledger.gangs.get(group.group)
+        record = batch.jobs.table.get(gang.job) if batch is not None and gang is not None else None
+        if record is not None and group is not None:
+            self._world.promises.jobs.gang_begins(record, group, attempt)
 
     def _send_repeatable(self, end: End, message: Any) -> None:
         trouble = self._world.trouble
@@ -88,6 +97,11 @@ class SimHead:
             self._host.later(self._rng.uniform(0.0, _LATE_S), partial(end.post, message))
             return
         end.post(message)
+
+    def drain(self, node_id: str) -> None:
+        """Somebody asks that a node begins nothing new."""
+        self.control.nodes.drain(node_id, "it is to be stopped")
+        self._round()
 
     def _tick(self) -> None:
         self.control.on_tick(self._host.clock())

@@ -10,6 +10,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from phalanx.sim.chaos.broken import Broken
+
+STORM_S, STORM = 0.1, 20_000
+"""Who does more than so much within so short a time does nothing else any more."""
 KEPT_EVENTS = 20_000
 """So many of the last events can be shown when a promise breaks."""
 
@@ -36,6 +40,8 @@ class Kernel:
         self.story: deque[Event] = deque(maxlen=KEPT_EVENTS)
         self._heap: list[tuple[float, int, Action]] = []
         self._sequence = itertools.count()
+        self._window = (0.0, 0)
+        """When the present stretch of `STORM_S` began, and the count by then."""
         self._digest = hashlib.blake2b(digest_size=8)
 
     def rng(self, name: str) -> random.Random:
@@ -56,8 +62,22 @@ class Kernel:
         while heap and heap[0][0] <= until:
             self.now, _, action = heapq.heappop(heap)
             self.count += 1
+            self._look_for_a_storm()
             action()
         self.now = until
+
+    def _look_for_a_storm(self) -> None:
+        since, count = self._window
+        if self.now - since > STORM_S:
+            self._window = (self.now, self.count)
+        elif self.count - count > STORM:
+            latest = list(self.story)[-50:]
+            busy = sorted({name for event in latest for name in (event.to, event.by) if name})
+            raise Broken(
+                f"{STORM} things happened within {self.now - since:.3g} s: {', '.join(busy)} keep "
+                "each other busy",
+                busy,
+            )
 
     def note(self, to: str, by: str, what: Any, body: bytes) -> None:
         """Remember an event. `body`: the bytes that stand for it in the digest."""

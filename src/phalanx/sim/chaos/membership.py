@@ -137,7 +137,7 @@ class SimMember:
 
     def report_soon(self) -> None:
         """What is free here has changed."""
-        self._reported_at = float("-inf")
+        self.report_now()
 
     def report_now(self) -> None:
         """The control store is about to be asked what is free."""

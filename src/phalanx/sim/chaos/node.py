@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from phalanx.engines.embedded.node.actors import NodeActors
 from phalanx.engines.embedded.node.groups import OF_GROUPS, NodeGroups
+from phalanx.engines.embedded.node.job_members import OF_MEMBERS
 from phalanx.engines.embedded.node.jobs import NodeJobs
 from phalanx.engines.embedded.node.others import OtherNodes
 from phalanx.engines.embedded.node.requests import FOR_CONTROL
@@ -32,6 +33,7 @@ from phalanx.protocol.cluster_messages import (
     PlaceActor,
     PrepareBundles,
     ProcessEnded,
+    QueueWeights,
     SetTotals,
     Via,
     View,
@@ -61,6 +63,7 @@ from phalanx.protocol.messages import (
 from phalanx.resources.instances import NodeResources
 from phalanx.resources.sets import ResourceSet
 from phalanx.scheduling.cluster_nodes import ClusterNodes
+from phalanx.sim.chaos.members import SimMembers
 from phalanx.sim.chaos.membership import SimMember
 from phalanx.sim.chaos.processes import Processes
 
@@ -100,6 +103,9 @@ class _Others(OtherNodes):
         to = node.world.host_of(prefix)
         return node.world.network.dial(node.host, node, to, node_process_id(prefix))
 
+    def _sweep(self) -> None:
+        """There are no files."""
+
 
 class _Config:
     """What the shared parts read of a node's configuration."""
@@ -113,7 +119,7 @@ class _Config:
 
 
 class _Nothing:
-    """What is not simulated: a store of large objects, the commands of jobs."""
+    """What is not simulated: a store of large objects."""
 
     def __getattr__(self, name: str) -> Any:
         return lambda *_: None
@@ -162,7 +168,7 @@ class SimNode:
         self.processes = Processes(self)
         self.actors = NodeActors(self.as_shell)
         self.groups = _Groups(self.as_shell)
-        self.members = _Nothing()
+        self.members = SimMembers(self)
         self.others = _Others(self.as_shell)
         self.bundles = BundleTable(self.resources)
         places = GroupPlaces(node_id, self.bundles)
@@ -203,6 +209,7 @@ class SimNode:
         if self.bundles.tick(now):
             self.leases.dispatch(now)
         self.groups.tick(now)
+        self.members.tick(now)
         self.groups.settle()
         self.member.tick(now)
         if not self.spilling.is_alone and self.leases.waiting:
@@ -341,6 +348,10 @@ class SimNode:
                 self.world.promises.usage.committed(self, message)
             case _ if isinstance(message, OF_GROUPS):
                 self.groups.on_control(message)
+            case _ if isinstance(message, OF_MEMBERS):
+                self.members.on_control(message)
+            case QueueWeights():
+                self.leases.shares.weights = message.weights
             case SetTotals():
                 self.leases.set_totals(message.totals, self.clock())
 
@@ -381,7 +392,8 @@ class SimNode:
         """Set a demand, and look what other nodes can do about it."""
         if fields["group"] is not None and fields["count"] > 0:
             self.groups.look_up(fields["group"][0])
-        self._must_plan = True
+        if fields["owner"][:PREFIX_BYTES] == self.prefix:  # others plan for theirs
+            self._must_plan = True
         self.leases.want(now, **fields)
 
     def local_peers(self) -> list[Any]:
@@ -396,6 +408,13 @@ class SimNode:
         return found
 
     # ---- effects of the lease machine and of spilling ----------------------------------------
+
+    def ask_zygote(self, method: str, **args: Any) -> None:
+        """Members of jobs run commands."""
+        if method == "run":
+            self.members.run(args["worker"], args["argv"])
+        else:
+            self.members.signal(args["worker"], args["signal"])
 
     def start_worker(self, worker: WorkerRecord) -> None:
         """See leases.Effects."""

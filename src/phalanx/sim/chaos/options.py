@@ -7,12 +7,13 @@ undisturbed. Source: Groce et al., "Swarm Testing", ISSTA 2012.
 from __future__ import annotations
 
 import random
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from phalanx.control.nodes import HealthLimits
 from phalanx.node.options import SpillOptions
+from phalanx.sim.chaos.kernel import Kernel
 
 _Number = TypeVar("_Number", int, float)
 
@@ -29,6 +30,7 @@ FAULTS = (
     "lose",
     "twice",
     "late",
+    "drain",
 )
 
 
@@ -72,22 +74,33 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     actors: int
     groups: int
     gangs: int
+    jobs: int
+    """Jobs of commands, by all drivers."""
     queues: tuple[dict[str, float], ...]
     """Beside the default one: the weight of each, and what it may use of CPUs at most."""
+    quotas: tuple[dict[str, Any], ...]
+    """What else is said of each queue when it is made."""
+    queue_changes: int
+    """How often a driver changes a queue's weight."""
+    has_tasks_in_queues: bool
+    """Whether ordinary tasks are charged to queues as well."""
     task_s: float
     """Mean run time of a task."""
 
 
-def draw(rng: random.Random) -> Options:
-    """The options of one seed."""
+def draw(kernel: Kernel) -> Options:
+    """The options of one seed. What was added later has a source of its own, so that the rest of
+    a seed is drawn as before."""
+    rng, later = kernel.rng("options"), kernel.rng("later options")
 
     def pick(*choices: _Number) -> _Number:
         return rng.choice(choices)
 
-    chosen = [fault for fault in FAULTS if rng.random() < 0.4]
+    chosen = [fault for fault in FAULTS[: FAULTS.index("drain")] if rng.random() < 0.4]
+    chosen += [fault for fault in FAULTS[FAULTS.index("drain") :] if later.random() < 0.2]
     period_s = pick(0.3, 0.6, 1.0)
     tasks = pick(0, 10, 30, 60)
-    return Options(
+    drawn = Options(
         nodes=tuple(_node(rng) for _ in range(pick(1, 2, 3, 4, 5, 6))),
         network=NetworkOptions(
             latency_s=rng.choice(((0.0005, 0.002), (0.001, 0.03), (0.01, 0.2))),
@@ -120,8 +133,13 @@ def draw(rng: random.Random) -> Options:
         groups=pick(0, 4, 10),
         gangs=pick(0, 0, 5, 15),
         queues=tuple(_queue(rng) for _ in range(pick(0, 1, 2))),
+        jobs=later.choice((0, 0, 4, 12)),
+        quotas=(),
+        queue_changes=later.choice((0, 0, 3)),
+        has_tasks_in_queues=later.random() < 0.5,
         task_s=pick(0.02, 0.2, 1.0) if tasks < 30 else pick(0.02, 0.2),
     )
+    return msgspec.structs.replace(drawn, quotas=tuple(_quota(later) for _ in drawn.queues))
 
 
 def _queue(rng: random.Random) -> dict[str, float]:
@@ -129,6 +147,17 @@ def _queue(rng: random.Random) -> dict[str, float]:
     if rng.random() < 0.3:
         queue["CPU"] = float(rng.choice((2, 4, 8)))
     return queue
+
+
+def _quota(rng: random.Random) -> dict[str, Any]:
+    quota: dict[str, Any] = {}
+    if rng.random() < 0.4:
+        quota["deserved"] = {"CPU": float(rng.choice((1, 2)))}
+        if rng.random() < 0.5:
+            quota["guarantee"] = {"CPU": 1.0}
+    if rng.random() < 0.15:
+        quota["reclaimable"] = False
+    return quota
 
 
 def _node(rng: random.Random) -> dict[str, float]:

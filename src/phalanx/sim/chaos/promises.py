@@ -13,7 +13,8 @@ import msgspec
 from phalanx.owner.actors import ActorClient, PendingCall
 from phalanx.owner.tasks import PendingTask
 from phalanx.protocol.messages import Call, CreateActor, Lease, Task
-from phalanx.sim.chaos.broken import Broken
+from phalanx.sim.chaos.broken import Broken, group_name
+from phalanx.sim.chaos.job_promises import JobPromises
 from phalanx.sim.chaos.usage import Usage
 from phalanx.sim.chaos.worker import Work
 
@@ -61,6 +62,7 @@ class Promises:
     def __init__(self, world: World) -> None:
         self._world = world
         self.usage = Usage(world)
+        self.jobs = JobPromises(world)
         self.kept: dict[Key, Promise] = {}
         self._running: dict[bytes, Key] = {}
         self._ended_under: dict[bytes, Key] = {}
@@ -132,7 +134,8 @@ class Promises:
         elif kind in ("gang failed", "TaskPlacementGroupRemoved"):
             is_true = promise.group in self._world.removed_groups
         elif kind == "TaskUnschedulableError":
-            is_true = promise.node in self._world.dead_nodes
+            world = self._world
+            is_true = promise.node in world.dead_nodes or promise.node in world.drained_nodes
         if not is_true:
             raise Broken(
                 f"{promise.what} of {driver.name} failed as {kind} in attempt {task.attempt + 1} "
@@ -145,7 +148,7 @@ class Promises:
     def gang_promised(self, group: bytes, least: int, tasks: list[Key]) -> None:
         """A driver has asked for a gang."""
         self.gangs[group] = GangPromise(least=least, tasks=tasks)
-        self._count("gangs")
+        self.count("gangs")
 
     def gang_begins(self, group: bytes, attempt: int, placed: int) -> None:
         """The first members of an attempt are told to begin; `placed` of the gang have places."""
@@ -156,7 +159,7 @@ class Promises:
         over = sum(bool(self.kept[key].outcome) for key in gang.tasks)
         if placed + over < gang.least:
             raise Broken(
-                f"gang {group[:12].decode().strip()} needs {gang.least} members at once and begins "
+                f"gang {group_name(group)} needs {gang.least} members at once and begins "
                 f"with {placed} placed and {over} over",
                 ["head"],
             )
@@ -181,7 +184,7 @@ class Promises:
 
     def actor_dead(self, driver: SimDriver, client: ActorClient) -> None:
         """A driver learns that its actor is dead."""
-        self._count("actors dead")
+        self.count("actors dead")
 
     def call_promised(self, driver: SimDriver, call: PendingCall) -> None:
         """A driver has called an actor."""
@@ -234,7 +237,7 @@ class Promises:
         key = self._ended_under.get(worker)
         if key is not None:
             self.kept[key].excused += 1
-            self._count("preempted")
+            self.count("preempted")
 
     def driver_ended(self, driver: SimDriver) -> None:
         """Nobody waits for what it submitted."""
@@ -248,6 +251,13 @@ class Promises:
 
     def check_all_kept(self, waited_s: float) -> None:
         """Everything submitted has ended, one way or another."""
+        jobs = self.jobs.open()
+        if jobs:
+            raise Broken(
+                f"{len(jobs)} jobs are not done {waited_s:.0f} s after the last fault: "
+                f"{'; '.join(jobs[:3])}",
+                ["head"],
+            )
         left = self.open()
         if left:
             one = left[0]
@@ -262,7 +272,7 @@ class Promises:
 
     def _promise(self, driver: SimDriver, number: int, promise: Promise) -> None:
         self.kept[driver.name, number] = promise
-        self._count("promised")
+        self.count("promised")
 
     def _started(self, worker: SimWorker, owner: bytes, number: int) -> Promise | None:
         key = (self._world.name_of(owner), number)
@@ -289,10 +299,11 @@ class Promises:
                 [driver.name, *promise.ran_on],
             )
         promise.outcome = outcome
-        self._count(outcome)
+        self.count(outcome)
         return promise
 
-    def _count(self, what: str) -> None:
+    def count(self, what: str) -> None:
+        """One more of these, for the summary."""
         self.counts[what] = self.counts.get(what, 0) + 1
 
 

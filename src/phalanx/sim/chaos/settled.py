@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from phalanx.model.lifecycle import DEAD, REMOVED
-from phalanx.sim.chaos.broken import Broken
+from phalanx.sim.chaos.broken import Broken, group_name
 
 if TYPE_CHECKING:
     from phalanx.control.group_record import Group
@@ -36,11 +36,13 @@ def leftovers(world: World) -> list[str]:
             left.append(f"group {row['placement_group_id']} is {row['state']}")
     for node in world.running_nodes():
         held = node.bundles.inventory().held
-        left += [f"{node.name} holds bundle {i} of {g.decode()}" for g, i, _, _ in held]
+        left += [f"{node.name} holds bundle {i} of {group_name(g)}" for g, i, _, _ in held]
         left += [
             f"{node.name} lends {lease.worker.worker_id.hex()} to {lease.demand.owner.hex()}"
             for lease in node.leases.leases.values()
         ]
+        names = sorted({f"{o.name} of {o.job}" for o in node.members.commands.values()})
+        left += [f"{node.name} runs {name}" for name in names]
         left += [f"{node.name} waits for {d.place}" for d in node.leases.waiting.all()]
         if node.resources.available() != node.resources.total():
             left.append(f"{node.name} has {node.resources.available()} of {node.total}")
@@ -54,7 +56,7 @@ def check_group(control: ControlShell, group: Group) -> None:
     gone = [node for node in group.nodes if not control.nodes.is_alive(node)]
     if gone:
         raise Broken(
-            f"group {group.group.decode().strip()} is said to be created, and its bundles are on "
+            f"group {group_name(group.group)} is said to be created, and its bundles are on "
             f"{', '.join(node[:12] or 'no node' for node in gone)}, which is not there",
             ["head"],
         )

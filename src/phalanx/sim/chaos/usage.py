@@ -9,7 +9,7 @@ import msgspec
 
 from phalanx.protocol.cluster_messages import CommitBundles, PrepareBundles
 from phalanx.resources.quantities import SCALE, to_units
-from phalanx.sim.chaos.broken import Broken
+from phalanx.sim.chaos.broken import Broken, group_name
 
 if TYPE_CHECKING:
     from phalanx.sim.chaos.node import SimNode
@@ -126,7 +126,7 @@ class Usage:
         ]
         if lacking:
             raise Broken(
-                f"group {message.group.decode()} begins on {node.name} while "
+                f"group {group_name(message.group)} begins on {node.name} while "
                 f"{', '.join(map(self._world.name_of_node, lacking))} never set its bundles aside",
                 [node.name, "head"],
             )
@@ -140,8 +140,8 @@ class Usage:
             for group, index, _, is_committed in other.bundles.inventory().held:
                 if is_committed and (group, index) in kept:
                     raise Broken(
-                        f"bundle {index} of group {group.decode()} is kept by {node.name} and by "
-                        f"{other.name}",
+                        f"bundle {index} of group {group_name(group)} is kept by {node.name} and "
+                        f"by {other.name}",
                         [node.name, other.name, "head"],
                     )
 

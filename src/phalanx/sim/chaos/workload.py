@@ -10,6 +10,7 @@ import msgspec
 
 from phalanx.owner.tasks import ClassKey, FunctionRecord, Template
 from phalanx.protocol.messages import Reply
+from phalanx.sim.chaos.job_program import JobProgram
 from phalanx.sim.chaos.worker import Work
 
 if TYPE_CHECKING:
@@ -26,9 +27,10 @@ class Program:
 
     def __init__(self, world: World, driver: SimDriver, rng: random.Random) -> None:
         self._world = world
-        self._driver = driver
+        self.driver = driver
         self._rng = rng
         self._options = world.options
+        self._queue_rng = world.kernel.rng(f"queues of {driver.name}")
         self._functions = [
             FunctionRecord(b"f%d" % i, f"f{i}", b"") for i in range(rng.randint(1, 4))
         ]
@@ -48,10 +50,13 @@ class Program:
         plans = [(options.tasks, self._task), (options.actors, self._actor)]
         plans += [(options.groups, self._group), (options.gangs, self._gang)]
         for number, queue in enumerate(options.queues):
-            fields = {"weight": int(queue["weight"])}
+            fields: dict[str, Any] = {"weight": int(queue["weight"]), **options.quotas[number]}
             if "CPU" in queue:
-                fields["capability"] = {"CPU": queue["CPU"]}  # type: ignore[assignment]
-            self._driver.tell("batch.create_queue", name=f"q{number}", fields=fields)
+                fields["capability"] = {"CPU": queue["CPU"]}
+            self.driver.tell("batch.create_queue", name=f"q{number}", fields=fields)
+        for _ in range(options.queue_changes if options.queues else 0):
+            self._later(self._queue_rng.uniform(0.0, left_s), self._change_queue)
+        JobProgram(self._world, self.driver, self._queue_names(), self._later).plan(left_s)
         for count, what in plans:
             for _ in range(-(-count // share)):
                 self._later(rng.uniform(0.0, left_s), what)
@@ -61,15 +66,15 @@ class Program:
 
         def alive() -> None:
             self._planned -= 1
-            if self._driver.is_alive and not self.is_over:
-                self._world.guard(self._driver.host, action)
+            if self.driver.is_alive and not self.is_over:
+                self._world.guard(self.driver.host, action)
 
-        self._driver.host.later(delay_s, alive)
+        self.driver.host.later(delay_s, alive)
 
     @property
     def is_idle(self) -> bool:
         """Whether it will ask for nothing more."""
-        return not self._driver.is_alive or not self._planned
+        return not self.driver.is_alive or not self._planned
 
     def _resources(self) -> tuple[tuple[str, float], ...]:
         """Something that the largest node can hold when it is empty."""
@@ -85,6 +90,14 @@ class Program:
         ends = self._rng.choices(("returns", "raises", "dies"), (0.85, 0.1, 0.05))[0]
         return Work(min(self._rng.expovariate(1.0 / mean_s), 8.0 * mean_s), ends)
 
+    def _queue_names(self) -> list[str]:
+        return ["default", *(f"q{number}" for number in range(len(self._options.queues)))]
+
+    def _change_queue(self) -> None:
+        name = self._queue_rng.choice(self._queue_names()[1:])
+        fields = {"weight": self._queue_rng.choice((1, 3, 9))}
+        self.driver.tell("batch.update_queue", name=name, fields=fields)
+
     # ---- tasks -------------------------------------------------------------------------------
 
     def _task(self) -> None:
@@ -94,7 +107,7 @@ class Program:
         if draw < 0.2:
             strategy = {"name": "SPREAD"}
         elif draw < 0.3:
-            view = self._driver.node.spilling
+            view = self.driver.node.spilling
             nodes = [n for n in self._world.living_nodes() if not view.why_closed(n.config.node_id)]
             soft = rng.random() < 0.5
             strategy = {"node_id": rng.choice(nodes).config.node_id, "soft": soft} if nodes else {}
@@ -106,13 +119,16 @@ class Program:
     ) -> None:
         rng = self._rng
         function = rng.choice(self._functions)
+        queue = ""
+        if self._options.has_tasks_in_queues:
+            queue = self._queue_rng.choice(("", *self._queue_names()))
         template = Template(
             function=function,
             key=ClassKey(
                 resources=resources,
                 environment=b"",
                 strategy=msgspec.json.encode(strategy) if strategy else b"",
-                queue="",
+                queue=queue,
                 priority=rng.choice((0, 0, 0, 5)),
                 single=False,
             ),
@@ -129,13 +145,13 @@ class Program:
             work = self._work(self._options.task_s)
             if template.max_retries < 0 and work.ends != "returns":
                 work = Work(work.seconds)  # else it would be tried for ever
-            self._driver.tasks.submit(template, work)
-        self._driver.tasks.machine.pump_dirty()
+            self.driver.tasks.submit(template, work)
+        self.driver.tasks.machine.pump_dirty()
 
     # ---- actors ------------------------------------------------------------------------------
 
     def _actor(self) -> None:
-        rng, driver = self._rng, self._driver
+        rng, driver = self._rng, self.driver
         number = next(driver.sequence)
         resources = dict(self._resources())
         client = driver.calls.create(
@@ -160,19 +176,19 @@ class Program:
 
     def _call(self, client: ActorClient) -> None:
         work = self._work(self._options.task_s)
-        self._driver.calls.submit(client, work, self._rng.choice((0, 0, 2)))
+        self.driver.calls.submit(client, work, self._rng.choice((0, 0, 2)))
 
     def _end_actor(self, client: ActorClient) -> None:
         """Kill it once its calls have ended, so that none is lost by intent."""
         if client.pending:
             self._later(0.5, partial(self._end_actor, client))
             return
-        self._driver.tell("kill_actor", actor=client.actor, no_restart=True)
+        self.driver.tell("kill_actor", actor=client.actor, no_restart=True)
 
     # ---- groups ------------------------------------------------------------------------------
 
     def _group(self) -> None:
-        rng, driver = self._rng, self._driver
+        rng, driver = self._rng, self.driver
         group = f"{driver.name}{next(driver.sequence):04}g".encode().ljust(18, b" ")
         strategy = rng.choice(("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"))
         bundles = [dict(self._resources()) or {"CPU": 1.0} for _ in range(rng.randint(1, 3))]
@@ -205,13 +221,13 @@ class Program:
         if group in self.groups:
             self.groups.remove(group)
             self._world.removed_groups.add(group)
-            self._driver.ask("remove_group", lambda _: None, group=group)
+            self.driver.ask("remove_group", lambda _: None, group=group)
 
     # ---- gangs -------------------------------------------------------------------------------
 
     def _gang(self) -> None:
         """A gang in a queue; refused where the cluster, as it is now, could never hold it."""
-        rng, driver = self._rng, self._driver
+        rng, driver = self._rng, self.driver
         needs = dict(self._resources()) or {"CPU": 1.0}
         members = min(rng.randint(2, 4), _hold(self._options.nodes, needs))
         least = rng.choice((members, members, rng.randint(1, members)))
@@ -221,13 +237,12 @@ class Program:
             if reply.error is None:
                 self._start_gang(group, members, least, needs)
 
-        queues = ["default", *(f"q{number}" for number in range(len(self._options.queues)))]
         driver.ask(
             "batch.create_gang",
             created,
             group=group,
             name="gang",
-            queue=rng.choice(queues),
+            queue=rng.choice(self._queue_names()),
             priority=rng.choice((0, 0, 5)),
             needs=[needs] * members,
             least=least,
@@ -254,7 +269,7 @@ class Program:
                 Template(function=function, key=key, name="member", returns=1, max_retries=retries)
             )
             works.append(self._work(self._options.task_s))
-        self._driver.tasks.gangs.start(group, templates, works, least)
+        self.driver.tasks.gangs.start(group, templates, works, least)
 
     # ---- the end -----------------------------------------------------------------------------
 
@@ -262,7 +277,7 @@ class Program:
         """All outcomes are there: give everything back."""
         self.is_over = True
         for client in self._actors:
-            self._driver.tell("kill_actor", actor=client.actor, no_restart=True)
+            self.driver.tell("kill_actor", actor=client.actor, no_restart=True)
         for group in list(self.groups):
             self._end_group(group)
 

@@ -38,7 +38,7 @@ class World:
         self.seed = seed
         self.kernel = Kernel(str(seed))
         self._rng = self.kernel.rng("world")
-        self.options = options or draw(self.kernel.rng("options"))
+        self.options = options or draw(self.kernel)
         self.trouble = frozenset(self.options.faults)
         self.network = Network(self.kernel, self.options.network)
         self.network.guard = self.guard
@@ -50,6 +50,8 @@ class World:
         self.removed_groups: set[bytes] = set()
         self.dead_nodes: set[str] = set()
         """Ids of nodes that are gone, or that the head has given up."""
+        self.drained_nodes: set[str] = set()
+        """Ids of nodes that were told to begin nothing new."""
         self.had_faults = False
         self._missing: list[dict[str, float]] = []
         """What machines that crashed had."""
@@ -73,31 +75,37 @@ class World:
         self.faults.heal()
         self._run_until(self._is_all_ended, PROGRESS_S)
         self.promises.check_all_kept(kernel.now - options.chaos_s)
+        self.promises.jobs.check_ends()
         for program in self.programs:
             program.end()
-        self._run_until(lambda: self._is_given_back(settled.actors_left), SETTLE_S)
+        self._run_until(lambda: not settled.actors_left(self), SETTLE_S)
         for driver in self.drivers:
             if driver.is_alive:
                 self.guard(driver.host, driver.leave)
-        self._run_until(lambda: self._is_given_back(settled.leftovers), SETTLE_S)
+        self._run_until(lambda: not settled.leftovers(self), SETTLE_S)
         settled.check(self)
 
-    def _is_given_back(self, left: Callable[[World], list[str]]) -> bool:
-        """Whether nothing is left. Detached actors outlive their drivers, and the head may hear of
-        one after the driver is gone: somebody ends those that there are."""
+    def _end_detached(self) -> None:
+        """Detached actors outlive their drivers, and the head may hear of one after the driver is
+        gone: somebody ends those whose programs will not."""
         head = self._head
-        if head is not None:
-            for record in head.control.actor_table.all():
-                if record.detached:
-                    head.control.actor_table.kill(record.actor, no_restart=True)
-        return not left(self)
+        if head is None:
+            return
+        at_work = [p.driver for p in self.programs if p.driver.is_alive and not p.is_over]
+        working = {driver.process_id for driver in at_work}
+        for record in head.control.actor_table.all():
+            if record.detached and record.owner not in working and record.state != DEAD:
+                head.control.actor_table.kill(record.actor, no_restart=True)
 
     def _is_all_ended(self) -> bool:
-        return not self.promises.open() and all(program.is_idle for program in self.programs)
+        if self.promises.open() or self.promises.jobs.open():
+            return False
+        return all(program.is_idle for program in self.programs)
 
     def _run_until(self, is_met: Callable[[], bool], limit_s: float) -> None:
         until = self.kernel.now + limit_s
         while self.kernel.now < until and not is_met():
+            self.guard(self.head_host, self._end_detached)
             self.kernel.run(self.kernel.now + _STEP_S)
 
     def guard(self, host: Host, action: Action) -> None:
@@ -211,6 +219,7 @@ class World:
             if driver.node is node and driver.is_alive:
                 driver.is_alive = False
                 self.promises.driver_ended(driver)
+        self.promises.jobs.node_gone(node)
         for worker in list(node.processes.workers.values()):
             worker.is_alive = False
             self.promises.worker_ended(worker)

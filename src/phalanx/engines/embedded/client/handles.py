@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABCMeta
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -122,8 +123,11 @@ class ActorMethod:
         )
 
 
-class ActorHandle(Generic[T]):
-    """A handle of a living actor: `handle.method.remote(...)`. May be passed around."""
+class ActorHandle(Generic[T], metaclass=ABCMeta):
+    """A handle of a living actor: `handle.method.remote(...)`. May be passed around.
+
+    Abstract for the same reason as ObjectRef.
+    """
 
     _client: ActorClient
     _shape: ActorShape

@@ -58,6 +58,8 @@ class HeadProcess:
         self._gateway = GatewayChannel(gateway)
         self._loop = NodeLoop(self, listen(config.session.socket_of(b"control")), self._gateway)
         self._nodes: dict[bytes, Connection] = {}
+        self._is_quiet = False
+        """Whether nothing was said since the last tick."""
         storage = _open(config.store)
         self._control = ControlShell(
             self._send, Books(storage, storage_name(config.store)), config.limits
@@ -86,6 +88,7 @@ class HeadProcess:
 
     def on_message(self, connection: Connection, message: Any) -> None:
         """See Handler."""
+        self._is_quiet = False
         if connection is self._gateway:
             self._from_gateway(message)
         elif connection.tag == "node":
@@ -146,6 +149,9 @@ class HeadProcess:
     def on_tick(self, now: float) -> None:
         """See Handler."""
         self._control.on_tick(now)
+        if self._is_quiet:
+            self._control.warming.step()
+        self._is_quiet = True
 
     def on_round(self) -> None:
         """See Handler."""

@@ -24,6 +24,7 @@ from phalanx.engines.embedded.head.events import EventGathering
 from phalanx.engines.embedded.head.groups import GroupShell
 from phalanx.engines.embedded.head.jobs import JobShell
 from phalanx.engines.embedded.head.requests import ControlRequests
+from phalanx.engines.embedded.head.warming import Warming
 from phalanx.errors import StaleNodeError
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.node.bundle_table import Inventory
@@ -97,6 +98,8 @@ class ControlShell:
         self.events = EventGathering(self)
         self.batch_if_used: BatchShell | None = None
         self.requests = ControlRequests(self)
+        self.warming = Warming()
+        """For who knows when there is nothing else to do."""
         self._connected: dict[bytes, None] = {}
         self._must_place = self._must_look_again = False
         self.books.restore(self, self.clock())
@@ -277,11 +280,11 @@ class ControlShell:
         self.send_raw(prefix, Answer(0, {"epoch": record.epoch, "version": version}))
         self.send_raw(prefix, View(rows, is_whole=True))
         self.jobs.node_joined(prefix)
-        if self.batch_if_used is not None:
-            self.batch_if_used.node_joined(prefix)
         self.actors.node_joined(record, args["actors"])
         bundles = msgspec.convert(args["bundles"], Inventory)
         self.group_table.inventory(record.node_id, bundles.held, bundles.ended, now)
+        if self.batch_if_used is not None:
+            self.batch_if_used.node_joined(record)
 
     def _report(self, prefix: bytes, message: NodeReport, now: float) -> None:
         record = self.nodes.of_prefix(prefix)

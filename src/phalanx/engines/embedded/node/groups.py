@@ -136,8 +136,9 @@ class NodeGroups:
     def settle(self) -> None:
         """Something has ended: bundles that waited for it may be free now."""
         settled = self._shell.bundles.settle()
+        if settled:
+            self._shell.report_soon()  # first: else their room would seem to be taken by others
         for group, attempt in settled:
             self._shell.control.tell(BundlesGone(group, attempt))
         if settled:
-            self._shell.report_soon()
             self._shell.leases.dispatch(self._shell.clock())

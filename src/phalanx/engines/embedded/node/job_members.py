@@ -35,6 +35,8 @@ KILLED = 137
 """The exit code of a command that is ended by SIGKILL, as shells give it."""
 TIMED_OUT = 124
 """The exit code of a member that ran longer than it may, as `timeout` gives it."""
+REMEMBERED = 10_000
+"""Of how many members that have ended here it is known."""
 MARK = b"member"
 """Ids of their processes begin so; those of workers begin with the node's prefix."""
 
@@ -63,6 +65,9 @@ class NodeMembers:
         self._shell = shell
         self._members: dict[tuple[bytes, int], _Member] = {}
         self._of_process: dict[bytes, _Member] = {}
+        self._over: dict[tuple[bytes, int], int] = {}
+        """The last attempt of each member that ended here, or never began: it does not begin again,
+        though the control store may say so once more before it has heard of that."""
         self._memory = MemoryWatch()
 
     def directory(self, job: str) -> str:
@@ -90,25 +95,21 @@ class NodeMembers:
         if known is not None and known.order.attempt >= order.attempt:
             self._tell(known)
             return
+        if order.attempt <= self._over.get(key, 0):
+            return
         pool = next(self._shell.bundles.pools(key), None)
         if pool is None:
             return  # it is being taken away again: who does that knows
         held = None if known is not None else pool.acquire(pool.resources)
         if held is None:
-            self._shell.control.tell(
-                MemberNews(
-                    order.group, order.index, order.attempt, NOT_STARTED, "its place is taken"
-                )
-            )
+            self._never_began(key, order.attempt, "its place is taken")
             return
         try:
             log = self._make_files(order)
         except OSError as error:
             pool.release(held)
-            reason = f"its files could not be made: {error.strerror}"
-            self._shell.control.tell(
-                MemberNews(order.group, order.index, order.attempt, NOT_STARTED, reason)
-            )
+            why = f"its files could not be made: {error.strerror}"
+            self._never_began(key, order.attempt, why)
             self._shell.groups.settle()
             return
         member = _Member(order=order, pool=pool, held=held, log=log, waiting=list(order.before))
@@ -117,6 +118,16 @@ class NodeMembers:
         self._members[key] = member
         self._go_on(member)
         self._tell(member)
+
+    def _never_began(self, key: tuple[bytes, int], attempt: int, reason: str) -> None:
+        self._is_over(key, attempt)
+        self._shell.control.tell(MemberNews(*key, attempt, NOT_STARTED, reason))
+
+    def _is_over(self, key: tuple[bytes, int], attempt: int) -> None:
+        self._over.pop(key, None)
+        self._over[key] = attempt
+        if len(self._over) > REMEMBERED:
+            del self._over[next(iter(self._over))]
 
     def _make_files(self, order: StartMember) -> str:
         directory = self.directory(order.job)
@@ -130,10 +141,13 @@ class NodeMembers:
         return os.path.join(directory, f"{order.name}.{order.attempt}.log")
 
     def end(self, message: EndMember) -> None:
-        """End a member: it may take its grace for that."""
-        member = self._members.get((message.group, message.index))
+        """End a member: it may take its grace for that. One that was never heard of is over."""
+        key = (message.group, message.index)
+        member = self._members.get(key)
         if member is not None and member.order.attempt == message.attempt:
             self._end(member, member.order.grace_s)
+        elif member is None and message.attempt > self._over.get(key, 0):
+            self._never_began(key, message.attempt, "it was ended before it began")
 
     def warn_in(self, pools: Sequence[BundlePool]) -> None:
         """These bundles are taken away after a grace."""
@@ -178,8 +192,12 @@ class NodeMembers:
         for command in commands:
             self._run(member, command)
 
+    def _new_process(self) -> bytes:
+        """An id for a command's process that no other has."""
+        return MARK + secrets.token_bytes(10)
+
     def _run(self, member: _Member, command: Command) -> None:
-        process = MARK + secrets.token_bytes(10)
+        process = self._new_process()
         member.running.add(process)
         self._of_process[process] = member
         directory = self.directory(member.order.job)
@@ -240,6 +258,7 @@ class NodeMembers:
     def _ended(self, member: _Member) -> None:
         order = member.order
         del self._members[order.group, order.index]
+        self._is_over((order.group, order.index), order.attempt)
         member.pool.release(member.held)
         if not member.is_evicted:
             self._shell.control.tell(

@@ -161,8 +161,11 @@ class OtherNodes:
         for peer in self._shell.local_peers():
             peer.post(message)
         self._shell.store.node_gone(message.prefix)
-        # If all its processes were killed at once, nobody of its own has deleted its files. Beside
-        # the loop, as they may be large.
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """If all processes of a node were killed at once, nobody of its own has deleted its files.
+        Beside the loop, as they may be large."""
         root = os.path.dirname(self._shell.session.directory)
         threading.Thread(target=sessions.sweep, args=(root,), daemon=True).start()
 

@@ -285,7 +285,9 @@ class NodeShell:
             case ReadersTold():
                 self.store.readers_told(message.prefix, peer)
             case Dropped():
-                if not self.others.pass_on(prefix_of_name(message.name), peer, message):
+                if self.others.pass_on(prefix_of_name(message.name), peer, message):
+                    self.store.copy_dropped(message.name)
+                else:
                     self.store.dropped(message.name, message.size, peer)
             case Prefetch():
                 self.store.prefetch(message)
@@ -383,7 +385,8 @@ class NodeShell:
         """Set a demand, and look what other nodes can do about it. What is left of it."""
         if fields["group"] is not None and fields["count"] > 0:
             self.groups.look_up(fields["group"][0])
-        self._must_plan = True
+        if fields["owner"][:PREFIX_BYTES] == self.prefix:  # others plan for theirs
+            self._must_plan = True
         return self.leases.want(now, **fields)
 
     def local_peers(self) -> list[Connection]:

@@ -160,6 +160,7 @@ class Brain:
         if self._defect is not None:
             return
         self._control.on_tick(now)
+        self._questions.tick(now)
         if self._questions.are_waiting and now >= self._ready_at:
             self._questions.begin()
         if now >= self._sweep_at:

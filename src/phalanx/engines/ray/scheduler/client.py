@@ -83,6 +83,8 @@ class SchedulerClient:
         result: Future[Any] = Future()
 
         def done(future: Future[Any]) -> None:
+            if not result.set_running_or_notify_cancel():
+                return
             try:
                 result.set_result(_value(future.result()))
             except (ActorDiedError, ActorUnavailableError) as error:

@@ -5,6 +5,8 @@ The same parts as the embedded node's, in a shell without tasks and actors, for 
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,26 +25,78 @@ from phalanx.node.bundles import BundlePool
 from phalanx.node.group_places import GroupPlaces
 from phalanx.protocol.cluster_messages import EventsTold, NodeReport, TellEvents, ViewRow
 from phalanx.protocol.messages import Request
-from phalanx.resources.instances import NodeResources
+from phalanx.resources.instances import Allocation, NodeResources
 from phalanx.resources.topology import Topology
 
+LEAVES_WITHIN_S = 5.0
+"""A worker whose member has ended is gone by then, or is ended."""
 
-class NoLeases:
-    """Tasks and actors of this node: Ray's, of which nothing is known here."""
+
+class RayTasks:
+    """Workers of Ray that run members of gangs of tasks; of other tasks nothing is known here."""
 
     is_draining = False
 
-    def __init__(self, groups: GroupPlaces) -> None:
+    def __init__(self, groups: GroupPlaces, bundles: BundleTable) -> None:
         self.groups = groups
+        self._bundles = bundles
+        self._members: dict[int, tuple[BundlePool, Allocation]] = {}
+        """The place of each process, and what it holds there."""
+        self._leaving: dict[int, float] = {}
+        """Processes whose members have ended, and when they are ended if they have not by then."""
+
+    def adopt(self, place: tuple[bytes, int], pid: int) -> None:
+        """A process runs in a bundle from now on; one that has none any more is ended."""
+        self._reap()
+        pool = next(self._bundles.pools(place), None)
+        held = None if pool is None else pool.acquire(pool.resources)
+        if pool is None or held is None:
+            _signal(pid, signal.SIGKILL)
+            return
+        self._members[pid] = (pool, held)
+
+    def left(self, pid: int) -> None:
+        """The member in this process has ended; Ray ends the process."""
+        if pid in self._members:
+            self._leaving[pid] = time.monotonic() + LEAVES_WITHIN_S
 
     def dispatch(self, now: float) -> None:
         """Nobody waits for bundles here."""
 
     def warn_in(self, pools: Sequence[BundlePool]) -> None:
-        """Ray's placement group ends what runs in it."""
+        """Ask what runs in these bundles to end."""
+        self._signal_in(pools, signal.SIGTERM)
 
     def end_in(self, pools: Sequence[BundlePool], reason: str) -> None:
-        """Ray's placement group ends what runs in it."""
+        """End what runs in these bundles."""
+        self._signal_in(pools, signal.SIGKILL)
+
+    def tick(self, now: float) -> None:
+        """Processes may have ended."""
+        for pid, until in self._leaving.items():
+            if now >= until:
+                _signal(pid, signal.SIGKILL)
+        self._reap()
+
+    def _reap(self) -> None:
+        for pid in [pid for pid in self._members if not _signal(pid, 0)]:
+            self._leaving.pop(pid, None)
+            pool, held = self._members.pop(pid)
+            pool.release(held)
+
+    def _signal_in(self, pools: Sequence[BundlePool], number: int) -> None:
+        for pid, (own, _) in self._members.items():
+            if pid not in self._leaving and any(own is pool for pool in pools):
+                _signal(pid, number)
+
+
+def _signal(pid: int, number: int) -> bool:
+    """Send a signal, 0 for none; False when the process is gone."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 class RayNodeShell:
@@ -64,7 +118,7 @@ class RayNodeShell:
         self.children = start_children(self.session)
         self.resources = NodeResources(totals, topology=_wiring(totals, options.topology))
         self.bundles = BundleTable(self.resources)
-        self.leases = NoLeases(GroupPlaces(node_id, self.bundles))
+        self.leases = RayTasks(GroupPlaces(node_id, self.bundles), self.bundles)
         self.control = RemoteControl()
         self.groups = NodeGroups(self)
         self.members = NodeMembers(self)
@@ -103,6 +157,7 @@ class RayNodeShell:
         self.bundles.tick(now)
         self.groups.tick(now)
         self.members.tick(now)
+        self.leases.tick(now)
         self.groups.settle()
         self.children.flush()
 

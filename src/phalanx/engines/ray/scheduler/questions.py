@@ -6,7 +6,9 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+from phalanx.engines.embedded.head.batch.gangs import WORDS
 from phalanx.engines.ray.scheduler.control import CLIENTS, RayControl
+from phalanx.engines.ray.scheduler.gates import Gates
 from phalanx.engines.ray.scheduler.ray_groups import RayGroups
 from phalanx.engines.ray.scheduler.reservation import Reservations
 from phalanx.protocol.cluster_messages import Answer, Ask
@@ -29,6 +31,7 @@ class Questions:
         self._reservations = reservations
         self._groups = groups
         self._reserve_s = reserve_s
+        self._gates = Gates(control)
         self._tokens = itertools.count(1)
         self._answers: dict[int, Answered] = {}
         self._waiting: list[Callable[[], None]] | None = []
@@ -53,6 +56,12 @@ class Questions:
             if method == "places":
                 answered((self._places(**args), None))
                 return
+            if method == "member_state":
+                answered((self._member_state(**args), None))
+                return
+            if method.startswith("gate."):
+                self._gates.answer(origin, method, args, answered)
+                return
             if method == "batch.explain":
                 answered = self._with_refusals(args["name"], answered)
         except (TypeError, KeyError) as error:
@@ -61,6 +70,10 @@ class Questions:
         token = next(self._tokens)
         self._answers[token] = answered
         self._control.requests.answer(CLIENTS, Ask(token, origin, method, args))
+
+    def tick(self, now: float) -> None:
+        """Time has passed."""
+        self._gates.tick(now)
 
     def answered(self, answer: Answer) -> None:
         """The control store has answered."""
@@ -83,9 +96,14 @@ class Questions:
 
         return more
 
+    def _member_state(self, group: bytes, index: int) -> str:
+        """Of a member of a gang, as listings call it; empty when there is no such gang."""
+        gang = self._control.batch.ledger.gangs.get(group)
+        return "" if gang is None else WORDS[gang.states[index]]
+
     def _places(self, group: bytes) -> dict[int, dict[str, Any]]:
         """Where each member of a gang is that has its place: Ray's placement group and the bundle
-        in it (-1: it asks for nothing), its node, and what it is told of its gang."""
+        in it (-1: it asks for nothing), its node, what it is told of its gang, and its state."""
         batch = self._control.batch
         gang = batch.ledger.gangs.get(group)
         if gang is None:
@@ -97,6 +115,7 @@ class Questions:
                 "bundle": at,
                 "node": nodes[index],
                 "view": views[index],
+                "state": WORDS[gang.states[index]],
             }
             for index, (attempt, at) in sorted(self._reservations.places(group).items())
             if index in views

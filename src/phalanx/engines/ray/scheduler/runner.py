@@ -69,6 +69,14 @@ class Runner:
         """Messages of the scheduler."""
         self._loop.call(lambda: self._received(epoch, body))
 
+    def adopt(self, group: bytes, index: int, pid: int) -> None:
+        """A process of Ray's runs as a member of a gang of tasks on this node."""
+        self._loop.call(lambda: self._shell.leases.adopt((group, index), pid))
+
+    def left(self, pid: int) -> None:
+        """A member has ended, and its process is about to."""
+        self._loop.call(lambda: self._shell.leases.left(pid))
+
     def pid(self) -> int:
         """Of the Runner's process."""
         return os.getpid()

@@ -76,3 +76,25 @@ def check_size(
         f"{what} needs {len(needs)} members at once and could never have more than {most} here: "
         f"{why}."
     )
+
+
+def check_sum(
+    what: str,
+    queue: str,
+    needs: Sequence[Mapping[str, float]],
+    limits: Mapping[str, float],
+    nodes: Sequence[Mapping[str, float]],
+) -> None:
+    """Raise GangInfeasibleError when `needs`, different ones, are more in all than these nodes
+    have, or than the queue may use: then no way to place them side by side will be found."""
+    for name in sorted({name for need in needs for name in need}):
+        asked = sum(need.get(name, 0.0) for need in needs)
+        has = sum(node.get(name, 0.0) for node in nodes)
+        most = limits.get(name, has)
+        if asked <= min(has, most):
+            continue
+        where = f"the cluster has {has:g}" if asked > has else f"queue {queue} may use {most:g}"
+        raise GangInfeasibleError(
+            f"{what} needs {len(needs)} members at once, which ask for {asked:g} {name} in all: "
+            f"{where}."
+        )

@@ -5,6 +5,7 @@ Cycles run when something changed and something waits, and take no more than a p
 
 from __future__ import annotations
 
+import functools
 import traceback
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
@@ -61,6 +62,12 @@ AFTER_DEFECT_S = 1.0
 NEVER = float("inf")
 
 
+@functools.cache
+def configuration() -> Configuration:
+    """The scheduler's rules."""
+    return parse_volcano(CONFIGURATION, known_plugins())
+
+
 class Cycles:
     """Runs the scheduler; `apply` does what it decides."""
 
@@ -75,7 +82,7 @@ class Cycles:
         self._queues = queues
         self._domains = domains
         self._apply = apply
-        self._config: Configuration = parse_volcano(CONFIGURATION, known_plugins())
+        self._config = configuration()
         self.ledger = Ledger(shell, self._config, self.truth)
         self._next = NEVER
         self._not_before = self._no_eviction_before = 0.0

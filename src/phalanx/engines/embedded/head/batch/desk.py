@@ -11,7 +11,7 @@ from phalanx.batch.specs import QueueSpec
 from phalanx.control.jobs import crons
 from phalanx.control.jobs import events as ev
 from phalanx.control.jobs.resizing import resized
-from phalanx.engines.embedded.head.batch.admission import check_size
+from phalanx.engines.embedded.head.batch.admission import check_size, check_sum
 from phalanx.engines.embedded.head.batch.asking import Asking
 from phalanx.engines.embedded.head.batch.domains import Domains
 from phalanx.engines.embedded.head.batch.families import Crons, Flows, Priorities
@@ -70,6 +70,7 @@ class Desk:
     def tick(self) -> None:
         """Time has passed."""
         self._jobs.tick()
+        self.flows.tick(self._shell.clock())
         self.crons.tick()
 
     # ---- making ------------------------------------------------------------------------------
@@ -130,6 +131,11 @@ class Desk:
             if not needs or not least:
                 continue
             check_size(f"job {spec.name}", spec.queue, [needs] * least, limits, domains)
+        begun = [group for group in spec.groups if group.depends_on is None]
+        if spec.min_available >= sum(group.min_available for group in begun):
+            together = [g.template.needs for g in begun for _ in range(g.min_available)]
+            nodes = [record.totals for record in self._shell.nodes.living()]
+            check_sum(f"job {spec.name}", spec.queue, together, limits, nodes)
 
     # ---- commands ----------------------------------------------------------------------------
 

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 from phalanx.control.jobs import crons, flows
 from phalanx.control.jobs import events as ev
 from phalanx.engines.embedded.head.batch.jobs import Jobs
+from phalanx.engines.embedded.head.batch.probing import Probing, Watch
 from phalanx.errors import PhalanxError
 from phalanx.manifests.patching import job_name, step_job
+from phalanx.model.jobs import states as st
 from phalanx.model.jobs.families import CronRecord, FlowRecord
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.spec import JobSpec, PriorityClass, Probe, Step
@@ -63,6 +65,7 @@ class Flows:
         self.templates: dict[str, JobSpec] = {}
         self._steps: dict[str, tuple[str, str]] = {}
         """(flow, step) of each job that is a flow's."""
+        self._probing = Probing(self._addresses_of, self._passed)
 
     def put_template(self, spec: JobSpec) -> None:
         """A template is new or has changed."""
@@ -122,7 +125,26 @@ class Flows:
             self._handle(refused)
 
     def watch(self, flow: FlowRecord, step: Step, number: int, probe: Probe) -> None:
-        """See FlowEffects: ports are not asked; the step begins once its targets have completed."""
+        """See FlowEffects."""
+        self._probing.add(Watch(flow.spec.uid, step.name, number), probe)
+
+    def _addresses_of(self, watch: Watch, probe: Probe) -> list[str] | None:
+        flow = self.table.get(watch.flow)
+        if flow is None or flow.state not in (st.PENDING, st.RUNNING):
+            return None
+        if flow.steps[watch.step].state:
+            return None  # it was made without the probe, as its targets have completed
+        targets = next(s.targets for s in flow.spec.steps if s.name == watch.step)
+        jobs = [f"{flow.spec.namespace}/{job_name(flow.spec, target)}" for target in targets]
+        return [address for job in jobs for address in self._jobs.addresses(job, probe.group)]
+
+    def _passed(self, watch: Watch) -> None:
+        passed = flows.ProbePassed(flow=watch.flow, step=watch.step, probe=watch.number)
+        self._handle(passed)
+
+    def tick(self, now: float) -> None:
+        """Time has passed, by the monotonic clock."""
+        self._probing.tick(now)
 
     def delete_jobs(self, flow: FlowRecord, steps: list[str]) -> None:
         """See FlowEffects."""

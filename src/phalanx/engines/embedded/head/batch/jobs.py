@@ -271,6 +271,20 @@ class Jobs:
         if gang.group in self._ledger.gangs:
             self._placing.end(gang, indexes)
 
+    def node_joined(self, node_id: str) -> None:
+        """A node is there again: what it was told of members may not have come there."""
+        for gang in list(self._gangs.values()):
+            job, nodes = self.table.get(gang.job), self._ledger.nodes_of(gang)
+            for index in gang.among(HELD):
+                attempt = gang.attempts[index]
+                member = job.member(*gang.members[index]) if job is not None else None
+                if nodes[index] != node_id or member is None or member.attempt != attempt:
+                    continue
+                if job is not None and member.state in (st.PENDING, st.RUNNING):
+                    self._start(job, [gang.members[index]])
+                elif member.state == st.TERMINATING:
+                    self._shell.send_node(node_id, EndMember(gang.group, index, attempt))
+
     # ---- news --------------------------------------------------------------------------------
 
     def arrived(self, gang: Gang, members: list[int]) -> None:
@@ -287,15 +301,14 @@ class Jobs:
         job = self.table.get(gang.job)
         for index in members:
             group, number = gang.members[index]
+            attempt = gang.attempts[index]
             member = job.member(group, number) if job else None
-            if member is None or member.attempt == gang.attempts[index]:
+            if member is None or member.attempt == attempt or member.state != st.PENDING:
                 gang.states[index] = ABSENT  # until its job asks for it again
+                # Its next attempt may have been meant for this place, and never began there.
+                attempt = member.attempt if member is not None else attempt
             if job is not None:
-                self.later(
-                    ev.MemberLost(
-                        job=job.uid, group=group, index=number, attempt=gang.attempts[index]
-                    )
-                )
+                self.later(ev.MemberLost(job=job.uid, group=group, index=number, attempt=attempt))
         self._ledger.columns.forget()
         self._todo.append(lambda: self._close_if_over(gang))
         self.work_off()
@@ -341,6 +354,15 @@ class Jobs:
         """The files that the output of a job's members is in."""
         row = self._rows.get(uid)
         return {} if row is None else row.logs
+
+    def addresses(self, uid: str, group: str) -> list[str]:
+        """Where members of a group of a job ("": of any) run, each place once."""
+        job = self.table.get(uid)
+        if job is None:
+            return []
+        members = job.groups.get(group, []) if group else job.members
+        nodes = dict.fromkeys(m.node for m in members if m.state == st.RUNNING)
+        return list(dict.fromkeys(self._placing.address_of(node) for node in nodes))
 
     def gang_of(self, uid: str) -> Gang | None:
         """The gang of a job, while it has one."""

@@ -24,6 +24,7 @@ from phalanx.engines.embedded.head.batch.queues import Queues
 from phalanx.protocol.cluster_messages import Ask, MemberNews, QueueWeights
 
 if TYPE_CHECKING:
+    from phalanx.control.nodes import NodeRecord
     from phalanx.engines.embedded.head.shell import ControlShell
 
 
@@ -172,11 +173,12 @@ class BatchShell:
     def _domains_changed(self) -> None:
         self.cycles.nodes_changed()
 
-    def node_joined(self, prefix: bytes) -> None:
+    def node_joined(self, record: NodeRecord) -> None:
         """A node is there, for the first time or again."""
         weights = self.queues.weights()
         if weights:
-            self._shell.send(prefix, QueueWeights(weights))
+            self._shell.send(record.prefix, QueueWeights(weights))
+        self.jobs.node_joined(record.node_id)
 
     def _counts(self, queue: str) -> tuple[dict[str, int], int]:
         return self.ledger.counts(queue)

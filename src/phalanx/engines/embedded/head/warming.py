@@ -1,0 +1,48 @@
+"""Reading in the code that the first gang or job needs, before anybody asks for one.
+
+All of it takes a quarter of a second, which a start is not to wait for, and no job either. So it is
+read while there is nothing else to do, in parts that keep nobody waiting for long.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+PARTS = (
+    "phalanx.batch.specs",
+    "phalanx.batch.cluster",
+    "phalanx.batch.session",
+    "phalanx.batch.cycle",
+    "phalanx.batch.kept",
+    "phalanx.batch.inquiry",
+    "phalanx.batch.actions.preempt",
+    "phalanx.batch.actions.reclaim",
+    "phalanx.batch.actions.allocate",
+    "phalanx.batch.actions.backfill",
+    "phalanx.manifests.pods",
+    "phalanx.control.jobs.machine",
+    "phalanx.control.jobs.environment",
+    "phalanx.control.jobs.crons",
+    "phalanx.engines.embedded.head.batch.cycles",
+    "phalanx.engines.embedded.head.batch.jobs",
+    "phalanx.engines.embedded.head.batch.desk",
+    "phalanx.engines.embedded.head.batch.shell",
+)
+
+
+class Warming:
+    """The parts that are left."""
+
+    def __init__(self) -> None:
+        self._left = list(PARTS)
+
+    def step(self) -> bool:
+        """Read the next part in; False when all are there."""
+        if not self._left:
+            return False
+        import_module(self._left.pop(0))
+        if not self._left:
+            from phalanx.engines.embedded.head.batch.cycles import configuration
+
+            configuration()  # with the plugins that it names
+        return True

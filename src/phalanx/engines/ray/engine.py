@@ -1,0 +1,280 @@
+"""The Ray engine: a driver's or worker's connection to a Ray cluster.
+
+References, generators and handles are Ray's own, and ordinary calls go straight to Ray; what is
+asked of queues, gangs and jobs goes to the scheduler's actor.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import ray
+import ray.actor
+from ray.util import list_named_actors
+
+from phalanx.engines.definitions import ActorDefinition, FunctionDefinition
+from phalanx.engines.interface import Answer, Call
+from phalanx.engines.ray import gang_member, groups
+from phalanx.engines.ray.context import RayContext
+from phalanx.engines.ray.functions import NativeDefinitions
+from phalanx.engines.ray.gang_hub import GangHub
+from phalanx.engines.ray.gatekeeper import Gatekeeper
+from phalanx.engines.ray.scheduler.client import SchedulerClient
+from phalanx.engines.ray.strategies import native_group
+from phalanx.model.jobs.spec import DEFAULT_QUEUE
+from phalanx.model.options import DEFAULT_RETRIES, required_resources
+
+GANG = b"gang"
+"""Groups of gangs begin so; placement groups that programs make have ids of Ray's."""
+GROUP_BYTES = 18
+MOST_MEMBERS = 100_000
+"""So many members of gangs may wait and run at once in one program."""
+
+
+class RayEngine:
+    """See Engine."""
+
+    ref_type: type = ray.ObjectRef
+    generator_type: type = ray.ObjectRefGenerator
+    handle_type: type = ray.actor.ActorHandle
+
+    def __init__(
+        self, facts: Mapping[str, Any], queue: str, priority: int, ends_ray: bool = False
+    ) -> None:
+        """`facts`: as Ray's init tells them. `ends_ray`: whether the connection to Ray was made
+        here and ends with the engine."""
+        self.is_worker = bool(ray.get_runtime_context().worker.mode == ray.WORKER_MODE)
+        self.namespace: str = ray.get_runtime_context().namespace
+        self.queue = queue
+        self.priority = priority
+        self.default_env: dict[str, Any] = dict(ray.get_runtime_context().runtime_env)
+        self._facts = dict(facts)
+        self._ends_ray = ends_ray
+        self._definitions = NativeDefinitions()
+        self._scheduler: SchedulerClient | None = None
+        self._gatekeeper: Gatekeeper | None = None
+        self._hub: Any = None
+        self._gang_of: dict[Any, bytes] = {}
+        self.origin = os.urandom(16)
+        """Names this process to the scheduler."""
+        self._methods: dict[str, Callable[..., Any]] = {
+            "nodes": ray.nodes,
+            "cluster_resources": ray.cluster_resources,
+            "available_resources": ray.available_resources,
+            "list_named_actors": _named_actors,
+            "remove_group": _remove_group,
+            "named_group": groups.named,
+            "group_table": groups.table,
+        }
+
+    # ---- up and down -------------------------------------------------------------------------
+
+    @property
+    def is_alive(self) -> bool:
+        """See Engine."""
+        return bool(ray.is_initialized())
+
+    def stop(self) -> None:
+        """See Engine: a connection that the program made itself stays."""
+        if self._ends_ray:
+            ray.shutdown()
+
+    def facts(self) -> dict[str, Any]:
+        """See Engine."""
+        return self._facts
+
+    # ---- objects -----------------------------------------------------------------------------
+
+    def get(self, refs: Any, timeout_s: float | None) -> Any:
+        """See Engine."""
+        return ray.get(refs, timeout=timeout_s)
+
+    def put(self, value: Any) -> Any:
+        """See Engine."""
+        return ray.put(value)
+
+    def wait(
+        self, refs: Sequence[Any], count: int, timeout_s: float | None, fetch: bool
+    ) -> tuple[list[Any], list[Any]]:
+        """See Engine."""
+        found: tuple[list[Any], list[Any]] = ray.wait(
+            list(refs), num_returns=count, timeout=timeout_s, fetch_local=fetch
+        )
+        return found
+
+    def cancel(self, ref: Any, force: bool, recursive: bool) -> None:
+        """See Engine."""
+        ray.cancel(ref, force=force, recursive=recursive)
+
+    # ---- tasks and actors --------------------------------------------------------------------
+
+    def bind_function(self, definition: FunctionDefinition, options: Mapping[str, Any]) -> Call:
+        """See Engine."""
+        queue = options.get("queue") or self.queue
+        chosen = options.get("priority")
+        priority = self.priority if chosen is None else chosen
+        if priority or queue not in ("", DEFAULT_QUEUE):
+            return self._gated(definition, options, queue or DEFAULT_QUEUE, priority)
+        remote = self._definitions.function(definition, options).remote
+        return lambda args, kwargs: remote(*args, **kwargs)
+
+    def _gated(
+        self, definition: FunctionDefinition, options: Mapping[str, Any], queue: str, priority: int
+    ) -> Call:
+        """A function whose tasks wait for their queue's turn."""
+        if self._gatekeeper is None:
+            self._gatekeeper = Gatekeeper(self.scheduler, self.origin)
+        gatekeeper = self._gatekeeper
+        remote = self._definitions.gated(definition, options).remote
+        needs = required_resources(options, default_cpus=1)
+
+        def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            return gatekeeper.submit(
+                queue, priority, needs, lambda gate: remote(gate, *args, **kwargs)
+            )
+
+        return call
+
+    def create_actor(
+        self,
+        definition: ActorDefinition,
+        options: Mapping[str, Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        """See Engine."""
+        return self._definitions.actor_class(definition, options).remote(*args, **kwargs)
+
+    def get_actor(self, name: str, namespace: str | None) -> Any:
+        """See Engine."""
+        return ray.get_actor(name, namespace)
+
+    def kill(self, actor: Any, no_restart: bool) -> None:
+        """See Engine."""
+        ray.kill(actor, no_restart=no_restart)
+
+    def exit_actor(self) -> None:
+        """See Engine."""
+        ray.actor.exit_actor()
+
+    # ---- groups and gangs --------------------------------------------------------------------
+
+    def create_group(
+        self,
+        bundles: list[dict[str, float]],
+        strategy: str,
+        name: str,
+        detached: bool,
+        selectors: list[dict[str, str]],
+        soft_target: str | None,
+    ) -> tuple[bytes, Answer]:
+        """See Engine."""
+        return groups.create(bundles, strategy, name, detached, selectors, soft_target)
+
+    def new_group(self) -> bytes:
+        """See Engine."""
+        return GANG + os.urandom(GROUP_BYTES - len(GANG))
+
+    def group_ready(self, group: bytes) -> Any:
+        """See Engine: a task in a removed group would wait for ever."""
+        return native_group(group).ready()
+
+    def start_gang(
+        self,
+        definition: FunctionDefinition,
+        options: Mapping[str, Any],
+        group: bytes,
+        members: int,
+        least: int,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> list[Any]:
+        """See Engine."""
+        if self._hub is None:
+            hub = ray.remote(GangHub).options(num_cpus=0, max_concurrency=MOST_MEMBERS)
+            self._hub = hub.remote(self.origin)
+        returns = options.get("num_returns") or 1
+        retries = options.get("max_retries")
+        function, chosen = self._definitions.member(definition, options)
+        asked = (function, chosen, DEFAULT_RETRIES if retries is None else retries, args, kwargs)
+        call = [ray.put(asked)]
+        start = self._hub.member.options(num_returns=returns)
+        refs = [start.remote(group, index, members, least, call) for index in range(members)]
+        for ref in refs:
+            self._gang_of[_first_of(ref).task_id()] = group
+        return refs
+
+    def gang_actors(
+        self,
+        definition: ActorDefinition,
+        options: Mapping[str, Any],
+        group: bytes,
+        members: int,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> list[Any]:
+        """See Engine."""
+        raise NotImplementedError(
+            "Gangs of actors are not there on Ray: make a gang of tasks, or submit a job."
+        )
+
+    def gang_of(self, ref: Any) -> bytes | None:
+        """See Engine."""
+        return self._gang_of.get(ref.task_id())
+
+    # ---- the cluster -------------------------------------------------------------------------
+
+    def request(self, method: str, **args: Any) -> Any:
+        """See Engine: Ray's own questions to Ray, those of queues, gangs and jobs to the
+        scheduler."""
+        own = self._methods.get(method)
+        if own is not None:
+            return own(**args)
+        return self.scheduler.ask(method, origin=self.origin, **args)
+
+    def soon(self, method: str, **args: Any) -> Answer:
+        """See Engine."""
+        if method == "wait_group":
+            if args["group"].startswith(GANG):
+                return groups.Later(self.scheduler.ask_later(method, origin=self.origin, **args))
+            return groups.Created(args["group"])
+        return groups.Known(self.request(method, **args))
+
+    @property
+    def scheduler(self) -> SchedulerClient:
+        """The cluster's scheduler, which is started when somebody first asks."""
+        if self._scheduler is None:
+            self._scheduler = SchedulerClient.connect()
+        return self._scheduler
+
+    def runtime_context(self) -> RayContext:
+        """See Engine."""
+        return RayContext(self)
+
+    def gpu_ids(self) -> list[Any]:
+        """See Engine."""
+        view = gang_member.view
+        return list(ray.get_gpu_ids()) if view is None else list(view.devices)
+
+    def timeline(self) -> list[dict[str, Any]]:
+        """See Engine."""
+        return list(ray.timeline())
+
+    def cluster_events(self) -> list[dict[str, Any]]:
+        """See Engine: Ray keeps its own."""
+        return []
+
+
+def _first_of(result: Any) -> Any:
+    return result[0] if isinstance(result, list) else result
+
+
+def _named_actors(namespace: str | None) -> list[tuple[str, str]]:
+    found = [(row["namespace"], row["name"]) for row in list_named_actors(all_namespaces=True)]
+    return [one for one in found if namespace in (None, one[0])]
+
+
+def _remove_group(group: bytes) -> None:
+    ray.util.remove_placement_group(native_group(group))

@@ -1,0 +1,87 @@
+"""Functions and classes as Ray is given them: as they are, so that Ray can do all it does."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import ray
+
+from phalanx.engines.definitions import ActorDefinition, FunctionDefinition
+from phalanx.engines.ray.gang_member import in_gang
+from phalanx.engines.ray.gatekeeper import behind_gate
+from phalanx.engines.ray.strategies import native_options
+from phalanx.engines.ray.time_limit import limited
+
+
+class NativeDefinitions:
+    """What Ray has made of functions and classes, which it exports once for each connection."""
+
+    def __init__(self) -> None:
+        self._functions: WeakKeyDictionary[FunctionDefinition, dict[Any, Any]] = WeakKeyDictionary()
+        self._classes: WeakKeyDictionary[ActorDefinition, dict[Any, Any]] = WeakKeyDictionary()
+
+    def function(self, definition: FunctionDefinition, options: Mapping[str, Any]) -> Any:
+        """Ray's remote function with these options."""
+        return self._function(definition, options, False)
+
+    def gated(self, definition: FunctionDefinition, options: Mapping[str, Any]) -> Any:
+        """The same, which takes what its gate says as its first argument."""
+        return self._function(definition, options, True)
+
+    def member(
+        self, definition: FunctionDefinition, options: Mapping[str, Any]
+    ) -> tuple[Any, dict[str, Any]]:
+        """Ray's remote function of a gang's members, and options of their tasks.
+
+        Their places are given by the gang, and so are their devices: Ray is not asked for any. The
+        worker ends with its member.
+        """
+        chosen = native_options(options)
+        chosen |= {"num_gpus": 0, "max_retries": 0}
+        chosen.pop("max_calls", None)
+        return ray.remote(max_calls=1)(in_gang(definition.function)), chosen
+
+    def _function(
+        self, definition: FunctionDefinition, options: Mapping[str, Any], is_gated: bool
+    ) -> Any:
+        timeout_s = options.get("timeout_s")
+        chosen = native_options(options)
+        max_calls = chosen.pop("max_calls", None)  # Ray reads it when the function is made remote
+        known = self._functions.setdefault(definition, {})
+        native = known.get((is_gated, timeout_s, max_calls))
+        if native is None:
+            function = definition.function
+            if timeout_s is not None:
+                function = limited(function, timeout_s)
+            if is_gated:
+                function = behind_gate(function)
+            native = (
+                ray.remote(function)
+                if max_calls is None
+                else ray.remote(max_calls=max_calls)(function)
+            )
+            known[is_gated, timeout_s, max_calls] = native
+        return native.options(**chosen) if chosen else native
+
+    def actor_class(self, definition: ActorDefinition, options: Mapping[str, Any]) -> Any:
+        """Ray's actor class with these options."""
+        chosen = native_options(options)
+        groups = chosen.pop("concurrency_groups", None) or {}
+        known = self._classes.setdefault(definition, {})
+        native = known.get(tuple(sorted(groups.items())))
+        if native is None:
+            native = known[tuple(sorted(groups.items()))] = _actor_class(definition, groups)
+        return native.options(**chosen) if chosen else native
+
+
+def _actor_class(definition: ActorDefinition, groups: Mapping[str, int]) -> Any:
+    """Ray reads the options of methods, and concurrency groups, when the class is made remote."""
+    for _, function in inspect.getmembers(definition.cls, inspect.isfunction):
+        if own := getattr(function, "__phalanx_method__", None):
+            ray.method(**own)(function)
+    if groups:
+        return ray.remote(concurrency_groups=dict(groups))(definition.cls)
+    return ray.remote(definition.cls)

@@ -1,0 +1,44 @@
+"""Inside a member of a gang of tasks: what it is told, and how it is ended."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import ray
+
+from phalanx.engines.ray.scheduler.options import NAMESPACE, RUNNER
+from phalanx.model.jobs.gang_view import GangView
+
+view: GangView | None = None
+"""The gang that this process is a member of. A worker runs one member, and ends with it."""
+
+
+def in_gang(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` as a member runs it: with the gang's environment, and its own devices alone."""
+
+    def run(told: bytes, group: bytes, index: int, *args: Any, **kwargs: Any) -> Any:
+        runner = enter(told, group, index)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            runner.left.remote(os.getpid())
+
+    run.__name__, run.__qualname__ = function.__name__, function.__qualname__
+    run.__module__, run.__doc__ = function.__module__, function.__doc__
+    return run
+
+
+def enter(told: bytes, group: bytes, index: int) -> Any:
+    """Be a member from now on. The node's Runner warns and ends this process when its place is
+    taken away: its handle."""
+    global view
+    view = msgspec.msgpack.decode(told, type=GangView)
+    os.environ.update(view.env)
+    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, view.devices))
+    name = RUNNER + ray.get_runtime_context().get_node_id()
+    runner: Any = ray.get_actor(name, namespace=NAMESPACE)
+    ray.get(runner.adopt.remote(group, index, os.getpid()))
+    return runner

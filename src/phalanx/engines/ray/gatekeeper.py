@@ -1,0 +1,232 @@
+"""A process's side of the gates: equal tasks that come together share one.
+
+Each task takes its gate's answer as a hidden argument, so Ray holds it back in this process, and
+its reference, its cancelling and its errors are Ray's own. A thread tells the scheduler how many
+tasks a batch has, and how many of them have ended.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import ray
+
+from phalanx.engines.embedded.client.requests import remote_error
+from phalanx.engines.ray.scheduler.client import SchedulerClient
+
+GROWS_S = 0.002
+"""So long a batch waits for more tasks."""
+LOOK_S = 0.005
+TELL_S = 1.0
+"""At least so often the scheduler hears that this process lives."""
+SIZES_KEPT_S = 1.0
+SHORT_S, LONG_S = 0.05, 0.2
+"""Batches that are over sooner are made larger, and those that take longer smaller again."""
+MOST_TIMES = 64
+
+_Kind = tuple[str, int, tuple[tuple[str, float], ...]]
+
+
+class _Batch:
+    def __init__(self, kind: _Kind, ticket: bytes, gate: Any, most: int) -> None:
+        self.kind = kind
+        self.ticket = ticket
+        self.gate = gate
+        self.most = most
+        self.since = time.monotonic()
+        self.size = 0
+        self.is_closed = False
+        self.is_sized = False
+        self.is_open = False
+        self.opened = 0.0
+        self.unseen = 0
+        """Tasks without a result: nobody sees their end, so they count until they may begin."""
+        self.refs: list[Any] = []
+        """Of the tasks that have not ended, as far as is known."""
+
+
+class Gatekeeper:
+    """Forms batches, and tells of them. `submit` may be called from any thread."""
+
+    def __init__(self, scheduler: SchedulerClient, origin: bytes) -> None:
+        self._scheduler = scheduler
+        self._origin = origin
+        self._lock = threading.Lock()
+        self._growing: dict[_Kind, _Batch] = {}
+        self._batches: list[_Batch] = []
+        self._sizes: dict[_Kind, tuple[float, int]] = {}
+        self._times: dict[_Kind, int] = {}
+        self._wakes = threading.Event()
+        threading.Thread(target=self._run, name="phalanx-gates", daemon=True).start()
+
+    def submit(
+        self,
+        queue: str,
+        priority: int,
+        needs: Mapping[str, float],
+        start: Callable[[Any], Any],
+    ) -> Any:
+        """Start a task behind a gate of its queue; what `start(gate)` returns."""
+        kind = (queue, priority, tuple(sorted(needs.items())))
+        with self._lock:
+            batch = self._growing.get(kind)
+            if batch is None:
+                batch = self._growing[kind] = self._open(kind)
+                self._batches.append(batch)
+            batch.size += 1
+            if batch.size >= batch.most:
+                batch.is_closed = True
+                del self._growing[kind]
+            try:
+                result = start(batch.gate)
+            except BaseException:
+                batch.size -= 1
+                raise
+            seen = _first(result)
+            if seen is None:
+                batch.unseen += 1
+            else:
+                batch.refs.append(seen)
+        self._wakes.set()
+        return result
+
+    def _open(self, kind: _Kind) -> _Batch:
+        queue, priority, needs = kind
+        ticket = os.urandom(12)
+        asked = {"ticket": ticket, "queue": queue, "priority": priority, "needs": dict(needs)}
+        gate = self._scheduler.actor.ask.remote(self._origin, "gate.pass", asked)
+        return _Batch(kind, ticket, gate, self._size(kind))
+
+    def _size(self, kind: _Kind) -> int:
+        """As many tasks as run side by side, or more of very short ones."""
+        known = self._sizes.get(kind)
+        if known is None or time.monotonic() > known[0] + SIZES_KEPT_S:
+            size = self._scheduler.ask(
+                "gate.batch", origin=self._origin, queue=kind[0], needs=dict(kind[2])
+            )
+            known = self._sizes[kind] = (time.monotonic(), size)
+        return int(known[1] * self._times.get(kind, 1))
+
+    def _ended(self, batch: _Batch) -> None:
+        """A whole batch has ended: how long that took says how large the next ones are."""
+        took = time.monotonic() - batch.opened
+        times = self._times.get(batch.kind, 1)
+        if took < SHORT_S and batch.size >= batch.most:
+            self._times[batch.kind] = min(times * 2, MOST_TIMES)
+        elif took > LONG_S:
+            self._times[batch.kind] = max(times // 2, 1)
+
+    def _run(self) -> None:
+        told_at = 0.0
+        while True:
+            self._wakes.wait(None if not self._batches else LOOK_S)
+            self._wakes.clear()
+            try:
+                sized, done = self._news()
+                now = time.monotonic()
+                if now > told_at + TELL_S:
+                    told_at = now
+                    self._tell(*self._all(), done)  # the scheduler may be another one by now
+                elif sized or done:
+                    self._tell(sized, [], done)
+            except Exception:
+                if not ray.is_initialized():
+                    return  # the program has left Ray: its tasks have ended with that
+                time.sleep(LOOK_S)
+
+    def _news(self) -> tuple[dict[bytes, int], dict[bytes, int]]:
+        """(sizes of batches that grow no more, how many tasks of each have ended since)."""
+        now = time.monotonic()
+        sized, done = {}, {}
+        with self._lock:
+            for kind, batch in list(self._growing.items()):
+                if now > batch.since + GROWS_S:
+                    batch.is_closed = True
+                    del self._growing[kind]
+            batches = [batch for batch in self._batches if batch.is_closed]
+        for batch in batches:
+            if not batch.is_sized:
+                batch.is_sized = True
+                sized[batch.ticket] = batch.size
+            count = _take_ended(batch)
+            if count:
+                done[batch.ticket] = count
+        over = {batch for batch in batches if not (batch.refs or batch.unseen)}
+        for batch in over:
+            self._ended(batch)
+        if over:
+            with self._lock:
+                self._batches = [batch for batch in self._batches if batch not in over]
+        return sized, done
+
+    def _all(self) -> tuple[dict[bytes, int], list[Any]]:
+        """(sizes of what waits, what runs) as a scheduler that knows nothing needs them."""
+        with self._lock:
+            batches = [batch for batch in self._batches if batch.is_sized]
+        sized = {batch.ticket: batch.size for batch in batches if not batch.is_open}
+        running = [
+            (b.ticket, b.kind[0], b.kind[1], dict(b.kind[2]), len(b.refs) + b.unseen)
+            for b in batches
+            if b.is_open
+        ]
+        return sized, running
+
+    def _tell(self, sized: dict[bytes, int], running: list[Any], done: dict[bytes, int]) -> None:
+        self._scheduler.ask(
+            "gate.told", origin=self._origin, sized=sized, done=done, running=running
+        )
+
+
+def _take_ended(batch: _Batch) -> int:
+    """How many tasks have ended since this was last asked."""
+    if not batch.is_open:
+        batch.is_open = bool(ray.wait([batch.gate], timeout=0, fetch_local=False)[0])
+        batch.opened = time.monotonic()
+    ended = []
+    if batch.refs:
+        ended, batch.refs = ray.wait(
+            batch.refs, num_returns=len(batch.refs), timeout=0, fetch_local=False
+        )
+    count = len(ended)
+    if batch.is_open:
+        count, batch.unseen = count + batch.unseen, 0
+    return count
+
+
+def _first(result: Any) -> Any:
+    """A reference that is there when the task has ended."""
+    if isinstance(result, list):
+        return result[0]
+    return result.completed() if isinstance(result, ray.ObjectRefGenerator) else result
+
+
+def behind_gate(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` with what its gate says as its first argument; an error said there is raised.
+
+    Not by functools.wraps: Ray reads the signature of what it wraps.
+    """
+    if inspect.isgeneratorfunction(function):
+
+        def run(gate: Any, *args: Any, **kwargs: Any) -> Any:
+            _pass(gate)
+            yield from function(*args, **kwargs)
+
+    else:
+
+        def run(gate: Any, *args: Any, **kwargs: Any) -> Any:
+            _pass(gate)
+            return function(*args, **kwargs)
+
+    run.__name__, run.__qualname__ = function.__name__, function.__qualname__
+    run.__module__, run.__doc__ = function.__module__, function.__doc__
+    return run
+
+
+def _pass(gate: tuple[Any, tuple[str, str] | None]) -> None:
+    if gate[1] is not None:
+        raise remote_error(*gate[1])

@@ -1,0 +1,82 @@
+"""Placement groups that programs make: Ray's own, under our handles."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Any
+
+from ray.util.placement_group import get_placement_group, placement_group, placement_group_table
+
+from phalanx.engines.ray.strategies import native_group
+from phalanx.errors import GetTimeoutError
+
+
+class Known:
+    """An answer that is there."""
+
+    def __init__(self, value: Any = None) -> None:
+        self._value = value
+
+    def result(self, timeout_s: float | None = None) -> Any:
+        """See Answer."""
+        return self._value
+
+
+class Later:
+    """An answer of the scheduler."""
+
+    def __init__(self, future: Future[Any]) -> None:
+        self._future = future
+
+    def result(self, timeout_s: float | None = None) -> Any:
+        """See Answer."""
+        try:
+            return self._future.result(timeout_s)
+        except TimeoutError:
+            if self._future.done():
+                raise
+            raise GetTimeoutError(f"the scheduler did not answer in {timeout_s} s") from None
+
+
+class Created:
+    """Whether a group is created."""
+
+    def __init__(self, group: bytes) -> None:
+        self._group = native_group(group)
+
+    def result(self, timeout_s: float | None = None) -> bool:
+        """See Answer: False when the time is up, as Ray says it."""
+        created: bool = self._group.wait(1e9 if timeout_s is None else timeout_s)
+        return created
+
+
+def create(
+    bundles: list[dict[str, float]],
+    strategy: str,
+    name: str,
+    detached: bool,
+    selectors: list[dict[str, str]],
+    soft_target: str | None,
+) -> tuple[bytes, Known]:
+    """See Engine.create_group."""
+    made = placement_group(
+        bundles,
+        strategy=strategy,
+        name=name,
+        lifetime="detached" if detached else None,
+        _soft_target_node_id=soft_target,
+        bundle_label_selector=selectors or None,
+    )
+    return made.id.binary(), Known()
+
+
+def named(name: str) -> dict[str, Any]:
+    """Id and bundles of a living group. Raises ValueError when there is none."""
+    found = get_placement_group(name)
+    return {"group": found.id.binary(), "bundles": found.bundle_specs}
+
+
+def table() -> list[dict[str, Any]]:
+    """A row a group."""
+    rows = placement_group_table()
+    return list(rows.values())

@@ -1,0 +1,47 @@
+"""Ray's references, handles and errors count as Phalanx's.
+
+Types are registered with ours, so that `isinstance` knows them. Of errors, each class is made a
+subclass of its namesake here: so `except phalanx.exceptions.X` catches what Ray raises wherever it
+does: in `get`, in `await`, in the callback of a future, in a task that reads another's result. An
+`except` clause asks for true subclasses, so registering would not do; and wrapping in `get` would
+miss the other places. Ray's own programs see no difference: their classes only have one base more.
+"""
+
+from __future__ import annotations
+
+import ray
+import ray.actor
+from ray import exceptions as theirs
+
+from phalanx import exceptions as ours
+from phalanx.engines.embedded.client.handles import ActorHandle
+from phalanx.model import ids
+from phalanx.objects.reference import ObjectRef
+from phalanx.objects.streams import DynamicObjectRefGenerator, ObjectRefGenerator
+
+_METHODS = {"__init__", "__str__", "__repr__", "__reduce__", "as_instanceof_cause"}
+
+
+def join_hierarchies() -> None:
+    """Make `isinstance` and `except` with our names know what is Ray's. May be called again."""
+    if issubclass(theirs.RayError, ours.RayError):
+        return
+    ObjectRef.register(ray.ObjectRef)
+    ObjectRefGenerator.register(ray.ObjectRefGenerator)
+    DynamicObjectRefGenerator.register(ray._raylet.DynamicObjectRefGenerator)
+    ActorHandle.register(ray.actor.ActorHandle)
+    for own in ids.BaseID.__subclasses__():
+        own.register(getattr(ray, own.__name__))
+    theirs.RayError.__bases__ = (ours.RayError,)
+    for name in ours.__all__:
+        mine, other = getattr(ours, name), getattr(theirs, name, None)
+        if other is None or other is theirs.RayError:
+            continue
+        for method in set(vars(mine)) & _METHODS - set(vars(other)):
+            setattr(other, method, getattr(other, method))  # Ray's goes on to behave as Ray's
+        rays = tuple(base for base in other.__bases__ if base.__module__ != "builtins")
+        built_in = tuple(base for base in other.__bases__ if base.__module__ == "builtins")
+        if other.__bases__[0] in built_in:
+            other.__bases__ = (mine, *rays)  # `mine` brings the built-in class first, too
+        else:
+            other.__bases__ = (*rays, mine, *built_in)

@@ -1,0 +1,74 @@
+"""Options of tasks and actors in Ray's words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import ray
+from ray.util import scheduling_strategies as theirs
+from ray.util.placement_group import PlacementGroup
+
+from phalanx.model.options import required_resources
+
+OURS = frozenset(
+    {
+        "queue",
+        "priority",
+        "timeout_s",
+        "placement_group",
+        "placement_group_bundle_index",
+        "placement_group_capture_child_tasks",
+    }
+)
+"""Options that are not passed on as they are."""
+
+
+def native_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What Ray is told. Raises ValueError for a strategy that cannot hold the work."""
+    found = {key: value for key, value in options.items() if key not in OURS}
+    strategy = options.get("scheduling_strategy")
+    group = options.get("placement_group")
+    if group is not None and group != "default":
+        strategy = group.as_strategy(
+            options.get("placement_group_bundle_index", -1),
+            options.get("placement_group_capture_child_tasks"),
+        )
+    if strategy is not None:
+        found["scheduling_strategy"] = native_strategy(
+            strategy, required_resources(options, default_cpus=1)
+        )
+    return found
+
+
+def native_strategy(strategy: Any, resources: Mapping[str, float]) -> Any:
+    """A scheduling strategy of ours as Ray's."""
+    if isinstance(strategy, str):
+        return strategy
+    if hasattr(strategy, "hard"):
+        hard, soft = (_conditions(part) for part in (strategy.hard, strategy.soft))
+        return theirs.NodeLabelSchedulingStrategy(hard, soft=soft)
+    wire = strategy.to_wire(resources)
+    if "group" in wire:
+        return theirs.PlacementGroupSchedulingStrategy(
+            native_group(bytes.fromhex(wire["group"])), wire["bundle"], wire["capture"]
+        )
+    if "node_id" in wire:
+        return theirs.NodeAffinitySchedulingStrategy(
+            wire["node_id"],
+            wire["soft"],
+            _spill_on_unavailable=wire["spill_on_unavailable"],
+            _fail_on_unavailable=wire["fail_on_unavailable"],
+        )
+    return "DEFAULT"
+
+
+def native_group(group: bytes) -> PlacementGroup:
+    """A placement group by its id."""
+    return PlacementGroup(ray.PlacementGroupID(group))
+
+
+def _conditions(conditions: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: getattr(theirs, type(one).__name__)(*one.values) for key, one in conditions.items()
+    }

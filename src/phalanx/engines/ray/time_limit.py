@@ -1,0 +1,39 @@
+"""A limit on how long a task may run, which Ray does not have."""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+from phalanx.errors import TaskTimeoutError
+
+GRACE_S = 5.0
+"""So long after the error was raised in it, a task that goes on ends with its process."""
+
+
+def limited(function: Callable[..., Any], timeout_s: float) -> Callable[..., Any]:
+    """`function`, ended with TaskTimeoutError after `timeout_s` seconds.
+
+    The worker's alarm raises the error in the main thread, where Ray runs tasks: also out of a
+    sleep or a read. What catches it and goes on ends with its process.
+    """
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        def too_long(number: int, frame: Any) -> None:
+            signal.signal(signal.SIGALRM, lambda *_: os._exit(1))
+            signal.setitimer(signal.ITIMER_REAL, GRACE_S)
+            raise TaskTimeoutError(f"{function.__name__} ran longer than {timeout_s:g} s.")
+
+        before = signal.signal(signal.SIGALRM, too_long)
+        signal.setitimer(signal.ITIMER_REAL, timeout_s)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+
+    return run

@@ -1,0 +1,129 @@
+"""What simulated drivers do with jobs: submit, stop, resume, cancel and delete them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from phalanx.model.jobs import states as st
+from phalanx.model.jobs.spec import DependsOn, JobSpec, Policy, Process, TaskGroup, Template
+from phalanx.protocol.messages import Reply
+from phalanx.sim.chaos.members import WORK
+
+if TYPE_CHECKING:
+    from phalanx.sim.chaos.driver import SimDriver
+    from phalanx.sim.chaos.world import World
+
+Later = Callable[[float, Callable[[], None]], None]
+
+_POLICIES: tuple[tuple[Policy, ...], ...] = (
+    (),
+    (Policy(action=st.RESTART_JOB, events=(st.POD_FAILED,)),),
+    (Policy(action=st.RESTART_TASK, events=(st.POD_FAILED,)),),
+    (Policy(action=st.RESTART_POD, events=(st.POD_FAILED,)),),
+    (Policy(action=st.TERMINATE_JOB, events=(st.POD_FAILED,)),),
+    (Policy(action=st.ABORT_JOB, events=(st.POD_FAILED,)),),
+    (Policy(action=st.COMPLETE_JOB, events=(st.TASK_COMPLETED,)),),
+    (Policy(action=st.RESTART_JOB, events=(st.POD_EVICTED, st.POD_FAILED)),),
+    (Policy(action=st.RESTART_JOB, events=(st.POD_FAILED,), timeout_s=0.5),),
+)
+
+
+class JobProgram:
+    """The jobs of one driver, drawn from the seed. They do not end with it."""
+
+    def __init__(self, world: World, driver: SimDriver, queues: list[str], later: Later) -> None:
+        self._world = world
+        self._driver = driver
+        self._queues = queues
+        self._later = later
+        self._rng: random.Random = world.kernel.rng(f"jobs of {driver.name}")
+
+    def plan(self, left_s: float) -> None:
+        """Submit some jobs within so long."""
+        options = self._world.options
+        for number in range(-(-options.jobs // options.drivers)):
+            self._later(self._rng.uniform(0.0, left_s), partial(self._submit, number))
+
+    def _submit(self, number: int) -> None:
+        rng = self._rng
+        spec = self._spec(f"{self._driver.name}-{number}")
+        draw = rng.random()
+        if not _fits(spec, self._world.options.nodes):
+            return  # while a machine is not missed yet the cluster looks larger
+
+        def answered(reply: Reply) -> None:
+            if reply.error is not None:
+                return  # too large for the cluster as it is now
+            self._world.promises.jobs.taken(spec)
+            if draw < 0.15:
+                self._command("suspend", spec)
+                self._later(rng.uniform(0.5, 3.0), partial(self._command, "resume", spec))
+            elif draw < 0.25:
+                self._later(rng.uniform(0.0, 2.0), partial(self._command, "cancel", spec))
+            elif draw < 0.35:
+                self._later(rng.uniform(0.0, 2.0), partial(self._delete, spec))
+
+        self._driver.ask("batch.apply", answered, objects=[("Job", msgspec.msgpack.encode(spec))])
+
+    def _command(self, action: str, spec: JobSpec) -> None:
+        self._driver.tell("batch.command", name=spec.uid, action=action)
+
+    def _delete(self, spec: JobSpec) -> None:
+        self._world.promises.jobs.deleted(spec.uid)
+        self._driver.tell("batch.delete", name=spec.uid)
+
+    def _spec(self, name: str) -> JobSpec:
+        rng = self._rng
+        groups = [self._group("a", None)]
+        if rng.random() < 0.4:
+            after = DependsOn(names=("a",)) if rng.random() < 0.5 else None
+            groups.append(self._group("b", after))
+        return JobSpec(
+            name=name,
+            queue=rng.choice(self._queues),
+            groups=tuple(groups),
+            min_available=sum(group.min_available for group in groups),
+            policies=rng.choice(_POLICIES),
+            max_retry=rng.choice((1, 3)),
+            priority=rng.choice((0, 0, 5)),
+        )
+
+    def _group(self, name: str, after: DependsOn | None) -> TaskGroup:
+        rng, world = self._rng, self._world
+        node: dict[str, float] = rng.choice(world.options.nodes)
+        needs: dict[str, Any] = {"CPU": rng.choice([0.5, 1.0, node["CPU"]])}
+        if "GPU" in node and rng.random() < 0.4:
+            needs["GPU"] = 1.0
+        replicas = rng.randint(1, 3)
+        work = (WORK, f"{world.options.task_s}", f"{rng.choice((0.0, 0.1, 0.5))}")
+        template = Template(
+            processes=(Process(command=work, requests=tuple(sorted(needs.items()))),),
+            restart=rng.choice(("Never", "Never", "OnFailure")),
+            grace_s=rng.choice((0.0, 0.1, 1.0)),
+        )
+        return TaskGroup(
+            name=name,
+            replicas=replicas,
+            min_available=rng.choice((replicas, rng.randint(1, replicas))),
+            template=template,
+            max_retry=rng.choice((1, 3)),
+            depends_on=after,
+        )
+
+
+def _fits(spec: JobSpec, nodes: Sequence[dict[str, float]]) -> bool:
+    """Whether the minimums of all groups find room side by side when nothing else is there."""
+    left = [dict(node) for node in nodes]
+    needs = [g.template.needs for g in spec.groups for _ in range(g.min_available)]
+    for need in sorted(needs, key=lambda n: (-n.get("GPU", 0.0), -n["CPU"])):
+        there = [n for n in left if all(n.get(k, 0.0) >= v for k, v in need.items())]
+        if not there:
+            return False
+        for name, amount in need.items():
+            there[0][name] -= amount
+    return True

@@ -1,0 +1,149 @@
+"""What was promised of jobs, and what their simulated commands did."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from phalanx.model.jobs import states as st
+from phalanx.model.jobs.records import JobRecord
+from phalanx.model.jobs.spec import JobSpec
+from phalanx.protocol.cluster_messages import StartMember
+from phalanx.sim.chaos.broken import Broken
+
+if TYPE_CHECKING:
+    from phalanx.control.group_record import Group
+    from phalanx.sim.chaos.node import SimNode
+    from phalanx.sim.chaos.world import World
+
+AT_REST = st.FINISHED | {st.ABORTED}
+"""A job in these states needs nothing more, unless somebody resumes it."""
+
+
+class _Run(msgspec.Struct, kw_only=True):
+    """A member's commands on one node."""
+
+    node: SimNode
+    attempt: int
+    commands: int = 0
+
+
+class JobPromises:
+    """Jobs that the control store took, by their names."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._taken: dict[str, JobSpec] = {}
+        self._deleted: set[str] = set()
+        self._runs: dict[tuple[str, str], list[_Run]] = {}
+        self._attempts: set[tuple[str, str, bytes, int]] = set()
+        """(job, member, gang, attempt) of all that ever began."""
+        self._begun: set[tuple[bytes, int]] = set()
+        """(group, attempt) of which members were told to begin."""
+        self._succeeded: dict[str, set[str]] = {}
+        """Members of each job of which a command came to its end."""
+
+    def taken(self, spec: JobSpec) -> None:
+        """The control store has said that it has this job."""
+        self._taken[spec.uid] = spec
+        self._world.promises.count("jobs")
+
+    def deleted(self, uid: str) -> None:
+        """Somebody wants it forgotten."""
+        self._deleted.add(uid)
+
+    # ---- commands ----------------------------------------------------------------------------
+
+    def started(self, node: SimNode, order: StartMember) -> None:
+        """A command of a member begins: no other attempt of that member runs, but on a node that
+        was given up and does not know it."""
+        runs = self._runs.setdefault((order.job, order.name), [])
+        for run in runs:
+            is_given_up = run.node.config.node_id in self._world.dead_nodes
+            if (run.node is not node or run.attempt != order.attempt) and not is_given_up:
+                raise Broken(
+                    f"member {order.name} of {order.job} begins its attempt {order.attempt} on "
+                    f"{node.name} while its attempt {run.attempt} runs on {run.node.name}",
+                    [node.name, run.node.name, "head"],
+                )
+        mine = next((r for r in runs if r.node is node and r.attempt == order.attempt), None)
+        if mine is None:
+            attempt = (order.job, order.name, order.group, order.attempt)
+            if attempt in self._attempts:
+                raise Broken(
+                    f"attempt {order.attempt} of member {order.name} of {order.job} begins again, "
+                    f"on {node.name}",
+                    [node.name, "head"],
+                )
+            self._attempts.add(attempt)
+            mine = _Run(node=node, attempt=order.attempt)
+            runs.append(mine)
+            self._world.promises.count("member starts")
+        mine.commands += 1
+
+    def ended(self, node: SimNode, order: StartMember, code: int) -> None:
+        """A command of a member has ended."""
+        runs = self._runs.get((order.job, order.name), [])
+        for run in [r for r in runs if r.node is node and r.attempt == order.attempt]:
+            run.commands -= 1
+            if not run.commands:
+                runs.remove(run)
+        if not code:
+            self._succeeded.setdefault(order.job, set()).add(order.name)
+
+    def node_gone(self, node: SimNode) -> None:
+        """A node's process has ended, and all commands with it."""
+        for key, runs in self._runs.items():
+            self._runs[key] = [run for run in runs if run.node is not node]
+
+    # ---- what the head says ------------------------------------------------------------------
+
+    def gang_begins(self, record: JobRecord, group: Group, attempt: int) -> None:
+        """Members of a job are told to begin: with those that are over there are enough."""
+        if (group.group, attempt) in self._begun:
+            return  # a node that dies between two of these takes members that had their places
+        self._begun.add((group.group, attempt))
+        over = record.count(st.SUCCEEDED, st.FAILED)
+        placed = sum(map(bool, group.nodes))
+        waits = sum(
+            g.min_available
+            for g in record.spec.groups
+            if record.count(st.WAITING, group=g.name) == g.replicas
+        )
+        least = record.spec.min_available - waits
+        if placed + over < least:
+            raise Broken(
+                f"job {record.uid} needs {least} members at once and begins with {placed} placed "
+                f"and {over} over",
+                ["head"],
+            )
+
+    def open(self) -> list[str]:
+        """Jobs that have still something to do, or that nobody knows any more, in words."""
+        head = self._world.head
+        batch = None if head is None else head.control.batch_if_used
+        if batch is None:
+            return sorted(self._taken.keys() - self._deleted)
+        known = {job.uid: job for job in batch.jobs.table.all()}
+        left = [f"{uid} is {job.state}" for uid, job in known.items() if job.state not in AT_REST]
+        lost = sorted(self._taken.keys() - known.keys() - self._deleted)
+        return left + [f"{uid} is not known any more" for uid in lost]
+
+    def check_ends(self) -> None:
+        """Who is said to be completed has as many members that were."""
+        head = self._world.head
+        batch = None if head is None else head.control.batch_if_used
+        for job in batch.jobs.table.all() if batch is not None else ():
+            done = len(self._succeeded.get(job.uid, ()))
+            by_policy = any(p.action == st.COMPLETE_JOB for p in job.spec.policies)
+            if job.state == st.COMPLETED and not by_policy and done < job.spec.min_available:
+                raise Broken(
+                    f"{job.uid} is said to be completed, needs {job.spec.min_available} members "
+                    f"for that, and {done} ever came to their end",
+                    ["head"],
+                )
+            if job.retries > max(job.spec.max_retry, 1):
+                raise Broken(
+                    f"{job.uid} was restarted {job.retries} times of {job.spec.max_retry}", ["head"]
+                )

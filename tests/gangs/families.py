@@ -1,0 +1,38 @@
+"""Manifests of flows and of what they are made from, and how they are."""
+
+from __future__ import annotations
+
+import phalanx
+from phalanx.api.session import engine_or_start
+
+
+def template(name, *command):
+    container = {
+        "name": "c",
+        "command": list(map(str, command)),
+        "resources": {"requests": {"cpu": "500m"}},
+    }
+    return {
+        "apiVersion": "flow.volcano.sh/v1alpha1",
+        "kind": "JobTemplate",
+        "metadata": {"name": name},
+        "spec": {"tasks": [{"name": "main", "template": {"spec": {"containers": [container]}}}]},
+    }
+
+
+def flow(*steps):
+    return {
+        "apiVersion": "flow.volcano.sh/v1alpha1",
+        "kind": "JobFlow",
+        "metadata": {"name": "flow"},
+        "spec": {"jobRetainPolicy": "retain", "flows": list(steps)},
+    }
+
+
+def states():
+    return {row["name"]: row["state"] for row in phalanx.jobs()}
+
+
+def state_of(what):
+    [row] = engine_or_start().request(f"batch.{what}")
+    return row["state"]

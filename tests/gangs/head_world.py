@@ -1,0 +1,107 @@
+"""The control store by itself, with one node that does at once what it is told."""
+
+from __future__ import annotations
+
+from phalanx.engines.embedded.head.shell import ControlShell
+from phalanx.protocol.cluster_messages import (
+    Ask,
+    BundlesGone,
+    CommitBundles,
+    Committed,
+    GiveBackBundles,
+    NodeReport,
+    PrepareBundles,
+    Prepared,
+    StartMember,
+    ViewRow,
+)
+
+PREFIX = bytes(6)
+ROUNDS = 60
+"""So many rounds are long enough for anything to come to rest."""
+
+
+class World:
+    """A head with one node, which does at once what it is told. The test moves the clock."""
+
+    def __init__(self, cpus):
+        self.now = 100.0
+        self.total = {"CPU": float(cpus)}
+        self.held = {}
+        self.preempted = []
+        self.orders = []
+        """Everything that the node was told and does not do by itself."""
+        self.box = []
+        self.shell = ControlShell(
+            lambda prefix, message: self.box.append(message),
+            is_alone=True,
+            clock=lambda: self.now,
+            wall=lambda: self.now,
+        )
+        row = ViewRow("n0", PREFIX, "", 0, "ALIVE", self.total, dict(self.total), labels={})
+        self.shell.join_alone(row)
+        self.report()
+
+    def ask(self, method, **fields):
+        self.shell.batch.answer(Ask(0, bytes(16), f"batch.{method}", fields), print)
+
+    def queue(self, name, weight=1, **quotas):
+        self.ask("create_queue", name=name, fields={"weight": weight, **quotas})
+
+    def gang(self, name, queue, members, cpus, priority=0):
+        self.ask(
+            "create_gang",
+            group=name.encode().ljust(18),
+            name=name,
+            queue=queue,
+            needs=[{"CPU": float(cpus)}] * members,
+            least=members,
+            priority=priority,
+        )
+
+    def report(self):
+        free = self.total["CPU"] - sum(self.held.values())
+        self.shell.on_message(PREFIX, NodeReport(available={"CPU": free}))
+
+    def rounds(self, count=ROUNDS):
+        for _ in range(count):
+            self.now += 1.0
+            self.shell.on_round(self.now)
+            while self.box:
+                self.node_does(self.box.pop(0))
+            self.report()
+
+    def node_does(self, message):
+        group = getattr(message, "group", b"")
+        match message:
+            case PrepareBundles():
+                for index, bundle in message.bundles.items():
+                    self.held[group, index] = bundle["CPU"]
+                devices = {index: {} for index in message.bundles}
+                answer = Prepared(group, message.attempt, True, devices, [])
+            case CommitBundles():
+                answer = Committed(group, message.attempt, True)
+            case GiveBackBundles():
+                for index in message.indexes:
+                    self.held.pop((group, index), None)
+                self.preempted += [group.decode(errors="replace").strip()] * message.warn
+                answer = BundlesGone(group, message.attempt)
+            case _:
+                self.orders.append(message)
+                return
+        self.shell.on_message(PREFIX, answer)
+
+    def rejoins(self):
+        """The connection to the node broke, and it is there again with all that it held."""
+        record = self.shell.nodes.of_prefix(PREFIX)
+        self.shell.batch.node_joined(record)
+        self.rounds(1)
+
+    def hear(self, message):
+        self.shell.on_message(PREFIX, message)
+
+    def started(self):
+        return [message for message in self.orders if isinstance(message, StartMember)]
+
+    def running(self):
+        return sorted({group.decode().strip() for group, _ in self.held if group.isascii()})

@@ -1,0 +1,67 @@
+"""News of a job's members that cross orders of the control store."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
+from phalanx.protocol.cluster_messages import EndMember, GiveBackBundles, MemberNews
+
+from .head_world import World
+
+
+def test_a_member_that_fails_while_it_is_evicted_starts_again_elsewhere():
+    world = World(cpus=2)
+    process = Process(command=("true",), requests=(("CPU", 2.0),))
+    template = Template(processes=(process,), restart="OnFailure", grace_s=1.0)
+    spec = JobSpec(name="job", groups=(TaskGroup(name="a", template=template),))
+    world.ask("apply", objects=[("Job", msgspec.msgpack.encode(spec))])
+    world.rounds(5)
+    [order] = world.started()
+    world.hear(MemberNews(order.group, order.index, order.attempt, log="a"))
+    world.gang("urgent", "default", members=1, cpus=2, priority=5)
+    while not any(isinstance(message, GiveBackBundles) for message in world.box):
+        world.now += 1.0
+        world.shell.on_round(world.now)
+    world.hear(MemberNews(order.group, order.index, order.attempt, 1, "exit code 1", "a"))
+    world.rounds(5)
+    assert world.running() == ["urgent"]
+    world.ask("end_members", group=b"urgent".ljust(18), indexes=[0])
+    world.rounds(5)
+    assert [o.attempt > order.attempt for o in world.started()] == [False, True]
+
+
+@pytest.fixture
+def started():
+    """A world with a job of one member, and the order to start it."""
+    world = World(cpus=2)
+    process = Process(command=("true",), requests=(("CPU", 2.0),))
+    spec = JobSpec(
+        name="job", groups=(TaskGroup(name="a", template=Template(processes=(process,))),)
+    )
+    world.ask("apply", objects=[("Job", msgspec.msgpack.encode(spec))])
+    world.rounds(5)
+    [order] = world.started()
+    return world, order
+
+
+def test_an_order_to_start_is_given_again_to_a_node_that_was_away(started):
+    world, order = started
+    world.rejoins()
+    assert [o.attempt for o in world.started()] == [order.attempt] * 2
+    world.hear(MemberNews(order.group, order.index, order.attempt, 0, "", "a"))
+    world.rejoins()
+    assert len(world.started()) == 2, "it has ended"
+
+
+def test_an_order_to_end_is_given_again_to_a_node_that_was_away(started):
+    world, order = started
+    world.hear(MemberNews(order.group, order.index, order.attempt, log="a"))
+    world.ask("command", name="job", action="cancel")
+    world.rounds(1)
+    world.rejoins()
+    ends = [m for m in world.orders if isinstance(m, EndMember)]
+    assert [(m.group, m.index, m.attempt) for m in ends] == [
+        (order.group, order.index, order.attempt)
+    ] * 2
