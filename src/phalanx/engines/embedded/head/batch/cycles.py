@@ -17,7 +17,7 @@ from phalanx.batch.plan import Plan
 from phalanx.batch.registry import known_plugins
 from phalanx.batch.specs import Amounts, QueueSpec, Shape, Snapshot, TaskSpec
 from phalanx.engines.embedded.head.batch.domains import Domains
-from phalanx.engines.embedded.head.batch.gangs import HOLDING, Gang
+from phalanx.engines.embedded.head.batch.gangs import HELD, HOLDING, LEAVING, PLACING, WAITING, Gang
 from phalanx.engines.embedded.head.batch.ledger import Ledger
 from phalanx.engines.embedded.head.batch.queues import Queues
 from phalanx.engines.embedded.head.batch.world import node_specs, taken_by_others
@@ -77,8 +77,12 @@ class Cycles:
         queues: Queues,
         domains: Domains,
         apply: Callable[[Plan], None],
+        stranded: Callable[[Gang], None],
     ) -> None:
+        """`stranded` is told, after each cycle that finds it so, of a gang of which some members
+        run that are too few, and the others find no room."""
         self._shell = shell
+        self._stranded = stranded
         self._queues = queues
         self._domains = domains
         self._apply = apply
@@ -157,12 +161,26 @@ class Cycles:
         evicts = may_evict and now >= self._no_eviction_before
         plan = self.ledger.columns.decide(self._shell.wall(), self._taken(), evicts=evicts)
         self._apply(plan)
+        if evicts or not may_evict:  # else room may be made for them yet
+            self._look_for_stranded(waiting, plan, now)
         if evicts:
             done = self._shell.clock()
             pause_s = max(LEAST_EVICTION_PAUSE_S, EVICTION_PAUSE * (done - now))
             self._no_eviction_before = done + pause_s
         elif may_evict:
             self._next = min(self._next, self._no_eviction_before)
+
+    def _look_for_stranded(self, waiting: Iterable[Gang], plan: Plan, now: float) -> None:
+        """Tell of gangs of which too few run, while the cycle found no room for the others."""
+        for gang in waiting:
+            held = gang.among(HELD)
+            is_settled = not gang.among(PLACING, LEAVING) and gang.retry_at <= now
+            if not held or not gang.waits or not is_settled:
+                continue
+            if any(task in plan.pipelined for task in gang.tasks(gang.among(WAITING))):
+                continue  # somebody goes for them
+            if len(held) < self.ledger.scheduled.podgroup(gang).min_member:
+                self._stranded(gang)
 
     def _may_evict(self, waiting: Iterable[Gang]) -> bool:
         """Whether somebody who waits might have a right to what somebody holds."""
