@@ -256,6 +256,22 @@ def test_a_preempted_gang_is_warned_and_runs_again(program, get, queues, tmp_pat
     assert notes.read_text().count("s") == 6
 
 
+def test_a_member_that_crashes_is_replaced_in_its_place(program, get, tmp_path):
+    path = tmp_path / "ranks"
+
+    @program.remote(num_cpus=0.5, num_gpus=1, max_retries=1)
+    def crashes():
+        gang = phalanx.get_runtime_context().gang
+        with open(path, "a") as file:
+            file.write(str(gang.rank))
+        if gang.rank == 1 and path.read_text().count("1") < 2:
+            os._exit(3)
+        return gang.rank
+
+    assert get(list(crashes.gang(2).remote())) == [0, 1]
+    assert sorted(path.read_text()) == ["0", "1", "1"]
+
+
 def test_a_gang_that_could_never_fit_is_refused(program):
     @program.remote(num_gpus=4)
     def member():

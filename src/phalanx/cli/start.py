@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from phalanx.cli.cluster_view import SHORT
-from phalanx.cli.reach import FAILED, NOT_ALLOWED, USAGE, fail
+from phalanx.cli.reach import FAILED, NOT_ALLOWED, RAY, USAGE, fail
+from phalanx.cli.start_on_ray import start_on_ray, stop_on_ray
 from phalanx.cli.table import amount, size
 
 if TYPE_CHECKING:
@@ -43,7 +44,11 @@ def start(
         bool, typer.Option("--head", help="Start a cluster: its head, and a node here.")
     ] = False,
     address: Annotated[
-        str | None, typer.Option(help="Start a node here that joins the head at HOST:PORT.")
+        str | None,
+        typer.Option(
+            help="Start a node here that joins the head at HOST:PORT, or (ray:auto) the scheduler "
+            "on a Ray cluster."
+        ),
     ] = None,
     host: Annotated[
         str, typer.Option(help="This machine's address under which others reach it.")
@@ -80,6 +85,9 @@ def start(
     spill_threshold: Annotated[
         int, typer.Option(min=0, help="So many may wait here before other nodes are asked.")
     ] = 0,
+    gpu_resource: Annotated[
+        str, typer.Option(help="On Ray: what the devices are called that gangs get.")
+    ] = "GPU",
     token_file: Annotated[
         str, typer.Option(help="The cluster's token (PHALANX_TOKEN_FILE, ~/.phalanx/token).")
     ] = "",
@@ -90,6 +98,10 @@ def start(
     """Start a cluster (--head) or join one (--address). Exit 2: wrong usage, 4: wrong token."""
     if head == (address is not None):
         fail("Say either --head, to start a cluster, or --address HOST:PORT, to join one.", USAGE)
+    if address is not None and address.startswith(RAY):
+        with _told():
+            start_on_ray(address, store or [], gpu_resource, topology)
+        return
     if address is not None and (store or limit):
         fail("--store and --limit belong to the head.", USAGE)
     _check_host(host)
@@ -117,8 +129,17 @@ def start(
 
 def stop(
     force: Annotated[bool, typer.Option("--force", help="Kill at once, in no order.")] = False,
+    address: Annotated[
+        str | None, typer.Option(help="Of a Ray cluster (ray:auto): end the scheduler there.")
+    ] = None,
 ) -> None:
-    """End this user's heads and nodes on this machine."""
+    """End this user's heads and nodes on this machine, or the scheduler on a Ray cluster."""
+    if address is not None:
+        if not address.startswith(RAY):
+            fail("--address names a Ray cluster here: ray:auto or ray:HOST:PORT.", USAGE)
+        with _told():
+            stop_on_ray(address)
+        return
     from phalanx.engines.embedded.daemons import stop_all
     from phalanx.storage.errors import StorageInUseError
     from phalanx.storage.sqlite import delete

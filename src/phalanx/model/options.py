@@ -13,6 +13,8 @@ from typing import Any
 import msgspec
 
 LEAST_SHARE = 0.0001
+DEFAULT_RETRIES = 3
+"""Of a task that says nothing of `max_retries`."""
 Check = Callable[[Any], str | None]
 """Returns what is allowed when the value is not, or None when it is fine."""
 

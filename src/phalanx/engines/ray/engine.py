@@ -24,7 +24,7 @@ from phalanx.engines.ray.gatekeeper import Gatekeeper
 from phalanx.engines.ray.scheduler.client import SchedulerClient
 from phalanx.engines.ray.strategies import native_group
 from phalanx.model.jobs.spec import DEFAULT_QUEUE
-from phalanx.model.options import required_resources
+from phalanx.model.options import DEFAULT_RETRIES, required_resources
 
 GANG = b"gang"
 """Groups of gangs begin so; placement groups that programs make have ids of Ray's."""
@@ -196,7 +196,10 @@ class RayEngine:
             hub = ray.remote(GangHub).options(num_cpus=0, max_concurrency=MOST_MEMBERS)
             self._hub = hub.remote(self.origin)
         returns = options.get("num_returns") or 1
-        call = [ray.put((*self._definitions.member(definition, options), args, kwargs))]
+        retries = options.get("max_retries")
+        function, chosen = self._definitions.member(definition, options)
+        asked = (function, chosen, DEFAULT_RETRIES if retries is None else retries, args, kwargs)
+        call = [ray.put(asked)]
         start = self._hub.member.options(num_returns=returns)
         refs = [start.remote(group, index, members, least, call) for index in range(members)]
         for ref in refs:

@@ -54,7 +54,8 @@ class GangHub:
     async def member(
         self, group: bytes, index: int, members: int, least: int, call: list[Any]
     ) -> Any:
-        """A member's result; `call`: a reference to (function of Ray, options, args, kwargs)."""
+        """A member's result; `call`: a reference to (function of Ray, options, retries, args,
+        kwargs)."""
         if self._tells is None:
             self._tells = asyncio.create_task(self._tell_of_life())
         gang = self._gangs.get(group)
@@ -82,7 +83,7 @@ class GangHub:
             )
 
     async def _run(self, group: bytes, index: int, call: Any) -> Any:
-        function, options, args, kwargs = await call
+        function, options, retries, args, kwargs = await call
         returns = options.get("num_returns") or 1
         while True:
             place = await self._place(group, index)
@@ -98,8 +99,11 @@ class GangHub:
                 ray.cancel(refs if returns == 1 else refs[0], force=True)
                 raise
             except _BROKEN as error:
-                if not await self._is_taken(group, index, isinstance(error, NodeDiedError)):
+                if await self._is_taken(group, index, isinstance(error, NodeDiedError)):
+                    continue
+                if not retries or not isinstance(error, WorkerCrashedError):
                     raise
+                retries -= 1  # with the same rank in the same place
 
     async def _place(self, group: bytes, index: int) -> dict[str, Any]:
         """Where the member is to run, once it has a place."""

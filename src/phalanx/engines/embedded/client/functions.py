@@ -16,7 +16,7 @@ from phalanx.engines.embedded.client.strategies import (
     environment_of,
     strategy_of,
 )
-from phalanx.model.options import required_resources
+from phalanx.model.options import DEFAULT_RETRIES, required_resources
 from phalanx.model.signatures import count_of
 from phalanx.objects.serialization import blame, dumps_definition
 from phalanx.objects.streams import ObjectRefGenerator, Stream
@@ -25,8 +25,6 @@ from phalanx.worker.context import current
 
 if TYPE_CHECKING:
     from phalanx.engines.embedded.engine import EmbeddedEngine
-
-DEFAULT_RETRIES = 3
 
 
 class BoundFunction:

@@ -47,6 +47,7 @@ class RayTasks:
 
     def adopt(self, place: tuple[bytes, int], pid: int) -> None:
         """A process runs in a bundle from now on; one that has none any more is ended."""
+        self._reap()
         pool = next(self._bundles.pools(place), None)
         held = None if pool is None else pool.acquire(pool.resources)
         if pool is None or held is None:
@@ -75,6 +76,9 @@ class RayTasks:
         for pid, until in self._leaving.items():
             if now >= until:
                 _signal(pid, signal.SIGKILL)
+        self._reap()
+
+    def _reap(self) -> None:
         for pid in [pid for pid in self._members if not _signal(pid, 0)]:
             self._leaving.pop(pid, None)
             pool, held = self._members.pop(pid)

@@ -6,8 +6,20 @@ import logging
 from typing import Any
 
 import ray
+from ray.util.placement_group import (
+    PlacementGroup,
+    placement_group_table,
+    remove_placement_group,
+)
 
 from phalanx.engines.ray.scheduler.client import SchedulerClient
+from phalanx.engines.ray.scheduler.options import (
+    GROUP,
+    NAMESPACE,
+    RUNNER,
+    SCHEDULER,
+    SchedulerOptions,
+)
 
 STARTS = ("batch.apply", "batch.create_queue")
 """Questions that start a scheduler where there is none."""
@@ -21,12 +33,46 @@ def ask_cluster(address: str, method: str, timeout_s: float, **args: Any) -> Any
     Connects this process to Ray with the first question. Raises ConnectionError when there is no
     such cluster or no scheduler on it, GetTimeoutError, and the error that is answered.
     """
-    if not ray.is_initialized():
-        where = address if address.startswith("ray://") else address.removeprefix("ray:")
-        try:
-            ray.init(where or "auto", log_to_driver=False, logging_level=logging.ERROR)
-        except Exception as error:
-            raise ConnectionError(f"The Ray cluster at {address} is not reached: {error}") from None
+    _connect(address)
     starts = method in STARTS
     client = SchedulerClient.connect(start=starts)
     return client.ask(method, timeout_s=timeout_s + START_S * starts, **args)
+
+
+def start_scheduler(address: str, options: SchedulerOptions) -> bool:
+    """Start the scheduler of a Ray cluster with these options; False when one runs already, whose
+    options stay as they are. Raises ConnectionError, and what keeps it from starting."""
+    _connect(address)
+    try:
+        SchedulerClient.connect(start=False)
+    except ConnectionError:
+        SchedulerClient.connect(options).ask("batch.queues", timeout_s=START_S)
+        return True
+    return False
+
+
+def stop_scheduler(address: str) -> int:
+    """End the scheduler of a Ray cluster, its Runners and all that they run, and give back what
+    gangs hold; how many actors that were. Raises ConnectionError."""
+    _connect(address)
+    found = [
+        row["name"]
+        for row in ray.util.list_named_actors(all_namespaces=True)
+        if row["namespace"] == NAMESPACE and row["name"].startswith((SCHEDULER, RUNNER))
+    ]
+    for name in sorted(found, reverse=True):  # the scheduler first: it would start Runners again
+        ray.kill(ray.get_actor(name, namespace=NAMESPACE))
+    for group, row in placement_group_table().items():
+        if row["name"].startswith(GROUP) and row["state"] != "REMOVED":
+            remove_placement_group(PlacementGroup(ray.PlacementGroupID.from_hex(group)))
+    return len(found)
+
+
+def _connect(address: str) -> None:
+    if ray.is_initialized():
+        return
+    where = address if address.startswith("ray://") else address.removeprefix("ray:")
+    try:
+        ray.init(where or "auto", log_to_driver=False, logging_level=logging.ERROR)
+    except Exception as error:
+        raise ConnectionError(f"The Ray cluster at {address} is not reached: {error}") from None
