@@ -36,6 +36,7 @@ from phalanx.node.workers import WorkerPool, WorkerRecord
 from phalanx.objects.names import prefix_of_name
 from phalanx.policies.averages import Average
 from phalanx.protocol.cluster_messages import (
+    ClaimRoom,
     EndActor,
     EnvironmentKnown,
     EventsTold,
@@ -45,6 +46,7 @@ from phalanx.protocol.cluster_messages import (
     NodeDied,
     PlaceActor,
     Prefetch,
+    PrepareBundles,
     ProcessEnded,
     QueueWeights,
     SetTotals,
@@ -325,7 +327,11 @@ class NodeShell:
             case JobEnded():
                 self.jobs.ended(message.job, set(message.keep))
                 self.store.owner_gone(message.driver, message.files)
+            case ClaimRoom():
+                self.leases.claim(message, time.monotonic())
             case _ if isinstance(message, OF_GROUPS):
+                if isinstance(message, PrepareBundles):
+                    self.leases.claims.end(message.group)  # what was kept for it is for this
                 self.groups.on_control(message)
             case _ if isinstance(message, OF_MEMBERS):
                 self.members.on_control(message)

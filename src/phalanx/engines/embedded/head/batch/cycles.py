@@ -16,6 +16,7 @@ from phalanx.batch.config import Configuration, parse_volcano
 from phalanx.batch.plan import Plan
 from phalanx.batch.registry import known_plugins
 from phalanx.batch.specs import Amounts, QueueSpec, Shape, Snapshot, TaskSpec
+from phalanx.engines.embedded.head.batch.claims import LOOK_EVERY_S, Claims, gentle
 from phalanx.engines.embedded.head.batch.domains import Domains
 from phalanx.engines.embedded.head.batch.gangs import HELD, HOLDING, LEAVING, PLACING, WAITING, Gang
 from phalanx.engines.embedded.head.batch.ledger import Ledger
@@ -88,6 +89,7 @@ class Cycles:
         self._apply = apply
         self._config = configuration()
         self.ledger = Ledger(shell, self._config, self.truth)
+        self._claims = Claims(shell.send_node, self.ledger.member_of)
         self._next = NEVER
         self._not_before = self._no_eviction_before = 0.0
         self._busy: frozenset[str] = frozenset()
@@ -145,6 +147,8 @@ class Cycles:
         if len(waiting) > len(resting):
             self._wake_rested(waiting, now)
             self._run(waiting, now)
+        elif not waiting:
+            self._claims.drop()
         took_s = self._shell.clock() - now
         self._not_before = now + took_s + max(LEAST_PAUSE_S, PAUSE * took_s)
 
@@ -161,6 +165,11 @@ class Cycles:
         evicts = may_evict and now >= self._no_eviction_before
         plan = self.ledger.columns.decide(self._shell.wall(), self._taken(), evicts=evicts)
         self._apply(plan)
+        yields = {
+            r.node_id: self._shell.nodes.yields(r.node_id) for r in self._shell.nodes.living()
+        }
+        if self._claims.look(now, lambda: gentle(self.truth()), self._taken(), yields):
+            self._next = min(self._next, now + LOOK_EVERY_S)
         if evicts or not may_evict:  # else room may be made for them yet
             self._look_for_stranded(waiting, plan, now)
         if evicts:
