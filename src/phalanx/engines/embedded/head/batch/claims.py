@@ -20,9 +20,10 @@ from phalanx.manifests.quantities import batch_amounts
 from phalanx.protocol.cluster_messages import ClaimRoom
 from phalanx.resources.sets import EMPTY, ResourceSet
 
-LOOK_EVERY_S = 0.25
-KEPT_S = 2.0
-"""A node keeps room for so long, unless it is told again."""
+LOOK_EVERY_S, PAUSE = 0.25, 10.0
+"""Between two looks lies at least the first, and so many times what the last one took."""
+KEPT = 4.0
+"""A node keeps room for so many times the pause, unless it is told again."""
 
 Send = Callable[[str, ClaimRoom], None]
 
@@ -30,29 +31,39 @@ Send = Callable[[str, ClaimRoom], None]
 class Claims:
     """What nodes are asked to keep. `send` to a node by its id."""
 
-    def __init__(self, send: Send, member_of: Mapping[str, tuple[Gang, int]]) -> None:
+    def __init__(
+        self,
+        send: Send,
+        member_of: Mapping[str, tuple[Gang, int]],
+        clock: Callable[[], float],
+    ) -> None:
         self._send = send
         self._member_of = member_of
+        self._clock = clock
         self._next = 0.0
+        self._pause_s = LOOK_EVERY_S
         self._told: set[tuple[bytes, str]] = set()
         """(gang, node) of all that nodes were asked to keep the last time."""
 
     def look(
         self,
-        now: float,
         truth: Callable[[], Snapshot],
         taken: Mapping[str, Amounts],
         yields: Mapping[str, Mapping[str, float]],
     ) -> bool:
         """Ask nodes to keep what gangs would get that wait. `taken`: what work outside of gangs
-        takes of each node; `yields`: what of that ordinary tasks hold. Whether to look again in
-        `LOOK_EVERY_S`."""
+        takes of each node; `yields`: what of that ordinary tasks hold. Whether to look again
+        within `LOOK_EVERY_S`."""
         if not any(yields.values()):
             self._tell({})
             return False
-        if now >= self._next:
-            self._next = now + LOOK_EVERY_S
-            self._tell(self._choose(truth(), taken, yields))
+        begun = self._clock()
+        if begun >= self._next:
+            wanted = self._choose(truth(), taken, yields)
+            done = self._clock()
+            self._pause_s = max(LOOK_EVERY_S, PAUSE * (done - begun))
+            self._next = done + self._pause_s
+            self._tell(wanted)
         return bool(self._told)
 
     def drop(self) -> None:
@@ -83,7 +94,8 @@ class Claims:
         for group, node in sorted(self._told - wanted.keys()):
             self._send(node, ClaimRoom(group, {}))
         for (group, node), (gang, needs) in wanted.items():
-            claim = ClaimRoom(group, needs.to_mapping(), gang.queue, gang.priority, KEPT_S)
+            kept_s = KEPT * self._pause_s
+            claim = ClaimRoom(group, needs.to_mapping(), gang.queue, gang.priority, kept_s)
             self._send(node, claim)
         self._told = set(wanted)
 

@@ -89,7 +89,7 @@ class Cycles:
         self._apply = apply
         self._config = configuration()
         self.ledger = Ledger(shell, self._config, self.truth)
-        self._claims = Claims(shell.send_node, self.ledger.member_of)
+        self._claims = Claims(shell.send_node, self.ledger.member_of, shell.clock)
         self._next = NEVER
         self._not_before = self._no_eviction_before = 0.0
         self._busy: frozenset[str] = frozenset()
@@ -168,7 +168,7 @@ class Cycles:
         yields = {
             r.node_id: self._shell.nodes.yields(r.node_id) for r in self._shell.nodes.living()
         }
-        if self._claims.look(now, lambda: gentle(self.truth()), self._taken(), yields):
+        if self._claims.look(lambda: gentle(self.truth()), self._taken(), yields):
             self._next = min(self._next, now + LOOK_EVERY_S)
         if evicts or not may_evict:  # else room may be made for them yet
             self._look_for_stranded(waiting, plan, now)
