@@ -15,6 +15,7 @@ from phalanx.engines.embedded.node import store as node_store
 from phalanx.engines.embedded.node.store import NodeStore
 from phalanx.errors import ObjectStoreFullError, OutOfDiskError
 from phalanx.objects.directory import CHUNK_BYTES, StoreLedger
+from phalanx.objects.names import spare_file
 from phalanx.protocol.gateway_messages import Pulled
 from phalanx.protocol.messages import Spilled
 
@@ -269,9 +270,15 @@ def pulling(store):
     """The store in a cluster: name -> whether its copy goes to disk, of transfers under way."""
     under_way = {}
     shell = store._shell
-    shell.member = SimpleNamespace(
-        pull=lambda name, size, nodes, on_disk: under_way.update({name: on_disk})
-    )
+
+    def pull(name, size, nodes, on_disk, spare):
+        under_way[name] = on_disk
+        if spare:  # as the gateway does
+            shared = store._shell.session.shared
+            os.rename(os.path.join(shared, spare_file(spare)), os.path.join(shared, name))
+
+    shell.let_go = []
+    shell.member = SimpleNamespace(pull=pull, let_go=shell.let_go.append)
     shell.others = SimpleNamespace(send=lambda prefix, message: None)
     shell.happened = SimpleNamespace(record=lambda kind, **row: None)
     return under_way
@@ -318,3 +325,47 @@ def test_a_copy_that_memory_cannot_hold_goes_to_disk(store, pulling, session):
     assert store.ledger.used_bytes == 0
     store.copy_dropped(name)
     assert os.listdir(session.spill) == []
+
+
+def come_and_go(store, pulling, name, size):
+    store.pull(name, size, lambda failure: None)
+    arrive(store, pulling, name, size)
+    store.copy_dropped(name)
+
+
+def test_the_file_of_a_copy_that_went_is_kept_for_the_next(store, pulling, session):
+    come_and_go(store, pulling, f"{ELSEWHERE}-1", MIB)
+    first = os.path.join(session.shared, spare_file(f"{ELSEWHERE}-1"))
+    inode = os.stat(first).st_ino
+    assert (store.ledger.used_bytes, store.has(f"{ELSEWHERE}-1")) == (MIB, False)
+    name = f"{ELSEWHERE}-2"
+    store.pull(name, MIB, lambda failure: None)
+    assert os.stat(os.path.join(session.shared, name)).st_ino == inode
+    assert (store.ledger.used_bytes, store._shell.let_go) == (MIB, [])
+    arrive(store, pulling, name, MIB)
+    assert (store.ledger.used_bytes, os.listdir(session.shared)) == (MIB, [name])
+
+
+def test_spare_files_go_first_when_memory_is_needed(store, pulling, session):
+    come_and_go(store, pulling, f"{ELSEWHERE}-1", MIB)
+    assert store.ledger.used_bytes == MIB
+    store.reserve(b"a", 10 * MIB)
+    assert (store.ledger.used_bytes, os.listdir(session.shared)) == (10 * MIB, [])
+    assert store._shell.let_go == [f"{ELSEWHERE}-1"]
+
+
+def test_a_copy_that_is_too_small_to_keep_goes_at_once(store, pulling, session):
+    come_and_go(store, pulling, f"{ELSEWHERE}-1", MIB - 1)
+    assert (store.ledger.used_bytes, os.listdir(session.shared)) == (0, [])
+    assert store._shell.let_go == [f"{ELSEWHERE}-1"]
+
+
+def test_a_spare_file_goes_when_the_copy_it_was_taken_for_lies_on_disk(store, pulling, session):
+    store.pull(f"{ELSEWHERE}-1", MIB, lambda failure: None)
+    arrive(store, pulling, f"{ELSEWHERE}-1", MIB)
+    store.reserve(b"a", 9 * MIB)
+    store.copy_dropped(f"{ELSEWHERE}-1")
+    store.ledger.promise(b"a", MIB)  # what is promised leaves no room
+    store.pull(f"{ELSEWHERE}-2", MIB, lambda failure: None)
+    assert pulling == {f"{ELSEWHERE}-2": True}
+    assert (store.ledger.used_bytes, os.listdir(session.shared)) == (10 * MIB, [])

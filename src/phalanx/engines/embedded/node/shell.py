@@ -287,7 +287,9 @@ class NodeShell:
             case ReadersTold():
                 self.store.readers_told(message.prefix, peer)
             case Dropped():
-                if not self.others.pass_on(prefix_of_name(message.name), peer, message):
+                if self.others.pass_on(prefix_of_name(message.name), peer, message):
+                    self.store.copy_dropped(message.name)
+                else:
                     self.store.dropped(message.name, message.size, peer)
             case Prefetch():
                 self.store.prefetch(message)

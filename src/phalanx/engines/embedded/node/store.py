@@ -14,8 +14,9 @@ from phalanx.errors import ObjectStoreFullError, OutOfDiskError
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.objects.directory import StoreLedger
 from phalanx.objects.last_readers import LastReaders
-from phalanx.objects.names import is_name, prefix_of_name
+from phalanx.objects.names import is_name, prefix_of_name, spare_file
 from phalanx.objects.pulling import Done, PullQueue
+from phalanx.objects.spares import Spares
 from phalanx.observe.cluster_events import ArgumentPresent, PullEnded, PullStarted
 from phalanx.protocol.cluster_messages import CopyMade, Prefetch
 from phalanx.protocol.gateway_messages import Pulled
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 _COPIES = b"copies"
 """The writer of copies, as the ledger knows it."""
+_SPARES = b"spares"
+"""Who keeps the files of copies that are gone, as the ledger knows it."""
 _PULL_SHARE = 0.7
 """Of the store's capacity, for what is on its way here (Ray pins as much for arguments)."""
 
@@ -46,6 +49,8 @@ class NodeStore:
         self._holders: dict[str, set[bytes]] = {}
         """Nodes that have copies of this node's objects."""
         self._last_readers = LastReaders()
+        self.spares = Spares(self.ledger.capacity_bytes)
+        """Files of copies that are gone, in memory, for the next."""
         self.pulls = PullQueue(int(_PULL_SHARE * self.ledger.capacity_bytes), self._start_pull)
 
     def reserve(self, process: bytes, wanted_bytes: int) -> int:
@@ -58,6 +63,10 @@ class NodeStore:
 
     def _make_room(self, wanted_bytes: int) -> None:
         missing = self.ledger.missing(wanted_bytes)
+        if missing:
+            for spare in self.spares.free(missing):
+                self._discard_spare(spare)
+            missing = self.ledger.missing(wanted_bytes)
         if missing:
             self._spill(missing)
             missing = self.ledger.missing(wanted_bytes)
@@ -159,18 +168,37 @@ class NodeStore:
             self.pulls.want(name, size, done)
 
     def _start_pull(self, name: str, size: int) -> None:
+        spare = self._take_spare(size)
         try:
             self._make_room(size)
             self.ledger.promise(_COPIES, size)
             self._promised[name] = size
-        except ObjectStoreFullError:
-            pass  # as what is written here: more than memory holds lies on disk at once
+        except ObjectStoreFullError:  # as what is written here: it lies on disk at once
+            spare = self._discard_spare(spare)
         except OutOfDiskError as error:
+            self._discard_spare(spare)
             self.pulls.ended(name, str(error))
             return
         source = prefix_of_name(name)
         self._shell.happened.record(PullStarted, object=name, bytes=size, source=source.hex())
-        self._shell.member.pull(name, size, [source], name not in self._promised)
+        self._shell.member.pull(name, size, [source], name not in self._promised, spare)
+
+    def _take_spare(self, size: int) -> str:
+        spare = self.spares.take(size)
+        self._count_spares()
+        return spare
+
+    def _count_spares(self) -> None:
+        """Spare files count as used, as far as they do not become objects."""
+        self.ledger.withdraw(_SPARES, self.ledger.capacity_bytes)
+        self.ledger.promise(_SPARES, self.spares.total_bytes)
+
+    def _discard_spare(self, spare: str) -> str:
+        if spare:
+            self._count_spares()
+            self._shell.member.let_go(spare)
+            self._unlink(spare_file(spare))
+        return ""
 
     def pulled(self, message: Pulled) -> None:
         """A transfer has ended."""
@@ -208,8 +236,24 @@ class NodeStore:
         if name in self._copies:
             self._copies.discard(name)
             self._last_readers.dropped(name)
+            size = self.ledger.size_of(name)
             self.ledger.dropped(name, 0, _COPIES)
-            self._unlink(name)
+            path = os.path.join(self._shell.session.shared, name)
+            if not (os.path.exists(path) and self._keep_spare(name, size)):
+                self._shell.member.let_go(name)
+                self._unlink(name)
+
+    def _keep_spare(self, name: str, size: int) -> bool:
+        gone = self.spares.put(name, size)
+        is_kept = name not in gone
+        if is_kept:
+            shared = self._shell.session.shared
+            os.rename(os.path.join(shared, name), os.path.join(shared, spare_file(name)))
+        for other in gone:
+            if other != name:
+                self._discard_spare(other)
+        self._count_spares()
+        return is_kept
 
     def _tell_holders(self, name: str) -> None:
         for holder in self._holders.pop(name, ()):
