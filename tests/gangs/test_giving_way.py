@@ -21,6 +21,7 @@ TASKS = 400
 @pytest.fixture(scope="module")
 def machine():
     phalanx.init(num_cpus=CPUS)
+    phalanx.get(list(member.gang(1).remote()))  # what gangs need is read in before
     yield phalanx
     phalanx.shutdown()
 
