@@ -172,6 +172,8 @@ class Cycles:
             self._next = min(self._next, now + LOOK_EVERY_S)
         if evicts or not may_evict:  # else room may be made for them yet
             self._look_for_stranded(waiting, plan, now)
+        if plan.binds and self.ledger.line.is_holding_back:
+            self.soon()  # those behind may find room as well
         if evicts:
             done = self._shell.clock()
             pause_s = max(LEAST_EVICTION_PAUSE_S, EVICTION_PAUSE * (done - now))
