@@ -19,6 +19,7 @@ from phalanx.errors import (
     OutOfDiskError,
 )
 from phalanx.objects import shared_memory
+from phalanx.objects.names import spare_file
 from phalanx.objects.reference import make_ref
 from phalanx.objects.shared_memory import _KEEP_FILES, SharedStore
 
@@ -287,3 +288,24 @@ def test_news_of_spilling_wait_for_a_writer_at_work(node):
         assert [extent.name for extent in node.store._kept] == [name]
     node.store.collect()
     assert node.store._kept == []
+
+
+def test_a_copy_that_loses_its_name_while_it_is_opened_is_not_read(tmp_path, monkeypatch):
+    """It may be written over from then on; one that has its name after it was mapped is not."""
+    node = Node(tmp_path)
+    name = f"{'0b' * 16}-1"
+    path = os.path.join(node.shared, name)
+    with open(path, "wb") as file:
+        file.write(bytes(MIB))
+    node.store.open(name).close()
+    really_open = os.open
+
+    def open_late(wanted, *flags):
+        fd = really_open(wanted, *flags)
+        if wanted == path:
+            os.rename(path, os.path.join(node.shared, spare_file(name)))
+        return fd
+
+    monkeypatch.setattr(shared_memory.os, "open", open_late)
+    with pytest.raises(ObjectLostError):
+        node.store.open(name)

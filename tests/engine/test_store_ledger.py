@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 from types import SimpleNamespace
 
 import pytest
@@ -11,10 +12,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from phalanx.engines.embedded import session as sessions
-from phalanx.engines.embedded.node import store as node_store
+from phalanx.engines.embedded.node.room import ThreadCopier, _copy_one
 from phalanx.engines.embedded.node.store import NodeStore
 from phalanx.errors import ObjectStoreFullError, OutOfDiskError
 from phalanx.objects.directory import CHUNK_BYTES, StoreLedger
+from phalanx.objects.names import spare_file
 from phalanx.protocol.gateway_messages import Pulled
 from phalanx.protocol.messages import Spilled
 
@@ -155,15 +157,53 @@ def writer():
     return Writer()
 
 
+class Disk:
+    """Copies at once, unless it `is_slow`: then when it is told to `finish`."""
+
+    def __init__(self):
+        self.is_slow = False
+        self.failure = None
+        self.begun = []
+
+    def start(self, files, copied):
+        self.begun.append((files, copied))
+        if not self.is_slow:
+            self.finish()
+
+    def finish(self):
+        files, copied = self.begun.pop(0)
+        copied([self.failure or _copy_one(source, target) for source, target in files])
+
+
 @pytest.fixture
-def store(session, writer):
+def disk():
+    return Disk()
+
+
+@pytest.fixture
+def store(session, writer, disk):
     config = SimpleNamespace(object_store_bytes=10 * MIB)
     shell = SimpleNamespace(config=config, session=session, peers={b"a": writer}, prefix=b"a")
-    return NodeStore(shell)
+    return NodeStore(shell, disk)
+
+
+def reserve(store, process, size):
+    """What a writer is given at once, or raises."""
+    ((credit, error),) = reserve_soon(store, process, size)
+    if error is not None:
+        raise error
+    return credit
+
+
+def reserve_soon(store, process, size):
+    """The answers of the store; there is one in the end."""
+    answers = []
+    store.reserve(process, size, lambda credit, error: answers.append((credit, error)))
+    return answers
 
 
 def write(store, session, name, size=4 * MIB, process=b"a"):
-    store.reserve(process, size)
+    reserve(store, process, size)
     with open(os.path.join(session.shared, name), "wb") as file:
         file.write(name.encode() * (size // len(name)))
     store.sealed(name, size, process)
@@ -182,42 +222,103 @@ def test_what_does_not_fit_goes_to_disk_and_its_writer_is_told(store, session, w
 
 def test_what_is_larger_than_the_store_is_refused(store):
     with pytest.raises(ObjectStoreFullError, match=f"{11 * MIB} bytes does not fit"):
-        store.reserve(b"a", 11 * MIB)
+        reserve(store, b"a", 11 * MIB)
 
 
-def test_a_full_disk_says_so_and_keeps_the_object(store, session, monkeypatch):
+def test_a_full_disk_says_so_and_keeps_the_object(store, session, disk):
     write(store, session, "a-1", 8 * MIB)
-
-    def full(source, target):
-        with open(target, "wb"):
-            raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(node_store.shutil, "copyfile", full)
+    disk.failure = OSError(28, "No space left on device")
     with pytest.raises(OutOfDiskError, match="No space left"):
-        store.reserve(b"a", 8 * MIB)
+        reserve(store, b"a", 8 * MIB)
     assert (os.listdir(session.shared), os.listdir(session.spill)) == (["a-1"], [])
+
+
+def test_who_waits_for_the_disk_is_served_in_line_while_objects_come_and_go(store, session, disk):
+    write(store, session, "a-1", 4 * MIB)
+    write(store, session, "a-2", 4 * MIB)
+    disk.is_slow = True
+    first = reserve_soon(store, b"b", 4 * MIB)
+    second = reserve_soon(store, b"c", MIB)
+    assert (first, second) == ([], [])
+    store.dropped("a-2", 0, b"a")
+    store.sealed("b-0", 0, b"b")
+    assert (first, second) == ([], []), "it is first in line that was told to wait"
+    disk.finish()
+    assert [error for _, error in first + second] == [None, None]
+    assert os.listdir(session.spill) == ["a-1"]
+    assert disk.begun == []
+
+
+def test_an_object_that_goes_while_it_is_copied_leaves_nothing_on_disk(store, session, disk):
+    write(store, session, "a-1", 8 * MIB)
+    disk.is_slow = True
+    answers = reserve_soon(store, b"b", 8 * MIB)
+    store.dropped("a-1", 0, b"a")
+    disk.finish()
+    assert answers == [(8 * MIB, None)]
+    assert os.listdir(session.spill) == []
+
+
+def test_who_ends_while_it_waits_gets_nothing_and_nobody_waits_for_it(store, session, disk):
+    write(store, session, "a-1", 8 * MIB)
+    disk.is_slow = True
+    dead = reserve_soon(store, b"b", 8 * MIB)
+    alive = reserve_soon(store, b"c", MIB)
+    store.process_gone(b"b")
+    assert alive == []
+    disk.finish()
+    assert (dead, [error for _, error in alive]) == ([], [None])
+    assert store.ledger.used_bytes == alive[0][0]
+
+
+def test_a_disk_that_fails_fails_one_and_is_tried_again_for_the_next(store, session, disk):
+    write(store, session, "a-1", 8 * MIB)
+    disk.is_slow = True
+    first = reserve_soon(store, b"b", 8 * MIB)
+    second = reserve_soon(store, b"c", 8 * MIB)
+    disk.failure = OSError(28, "No space left on device")
+    disk.finish()
+    assert isinstance(first[0][1], OutOfDiskError)
+    assert second == []
+    disk.failure = None
+    disk.finish()
+    assert second == [(8 * MIB, None)]
+
+
+def test_files_are_copied_beside_the_loop(tmp_path):
+    """The thread's answers come when the loop reads its pipe."""
+    watched = {}
+    copier = ThreadCopier(SimpleNamespace(call_when_readable=watched.__setitem__))
+    (tmp_path / "there").write_bytes(b"x" * MIB)
+    answers = []
+    for _ in range(2):
+        files = [(str(tmp_path / "there"), str(tmp_path / "copy")), ("/nowhere", "/nowhere")]
+        copier.start(files, answers.append)
+        ((readable, tell),) = watched.items()
+        assert select.select([readable], [], [], 60)[0]
+        tell()
+    assert [[type(failure) for failure in one] for one in answers] == [
+        [type(None), FileNotFoundError]
+    ] * 2
+    assert (tmp_path / "copy").read_bytes() == b"x" * MIB
+    for fd in (copier._readable, copier._wake):
+        os.close(fd)
 
 
 def test_an_object_dropped_before_the_node_hears_of_it_is_not_counted(store, session):
     """The owner's word and the writer's come over different sockets, in any order."""
-    store.reserve(b"a", MIB)
+    reserve(store, b"a", MIB)
     store.dropped("a-1", 0, b"owner")
     store.sealed("a-1", MIB, b"a")
     assert store.ledger.shared_bytes == 0
 
 
-def test_an_object_that_is_recycled_while_it_is_copied_leaves_nothing_on_disk(
-    store, session, monkeypatch
-):
+def test_an_object_that_is_recycled_while_it_is_copied_leaves_nothing_on_disk(store, session, disk):
     write(store, session, "a-1", 8 * MIB)
-    copy = node_store.shutil.copyfile
-
-    def copy_slowly(source, target):
-        copy(source, target)
-        os.rename(source, os.path.join(session.shared, "a-2"))
-
-    monkeypatch.setattr(node_store.shutil, "copyfile", copy_slowly)
-    store.reserve(b"b", 4 * MIB)
+    disk.is_slow = True
+    reserve_soon(store, b"b", 4 * MIB)
+    os.rename(os.path.join(session.shared, "a-1"), os.path.join(session.shared, "a-2"))
+    disk.finish()
     store.dropped("a-1", 8 * MIB, b"a")
     store.sealed("a-2", 8 * MIB, b"a")
     assert os.listdir(session.spill) == []
@@ -269,9 +370,15 @@ def pulling(store):
     """The store in a cluster: name -> whether its copy goes to disk, of transfers under way."""
     under_way = {}
     shell = store._shell
-    shell.member = SimpleNamespace(
-        pull=lambda name, size, nodes, on_disk: under_way.update({name: on_disk})
-    )
+
+    def pull(name, size, nodes, on_disk, spare):
+        under_way[name] = on_disk
+        if spare:  # as the gateway does
+            shared = store._shell.session.shared
+            os.rename(os.path.join(shared, spare_file(spare)), os.path.join(shared, name))
+
+    shell.let_go = []
+    shell.member = SimpleNamespace(pull=pull, let_go=shell.let_go.append)
     shell.others = SimpleNamespace(send=lambda prefix, message: None)
     shell.happened = SimpleNamespace(record=lambda kind, **row: None)
     return under_way
@@ -318,3 +425,47 @@ def test_a_copy_that_memory_cannot_hold_goes_to_disk(store, pulling, session):
     assert store.ledger.used_bytes == 0
     store.copy_dropped(name)
     assert os.listdir(session.spill) == []
+
+
+def come_and_go(store, pulling, name, size):
+    store.pull(name, size, lambda failure: None)
+    arrive(store, pulling, name, size)
+    store.copy_dropped(name)
+
+
+def test_the_file_of_a_copy_that_went_is_kept_for_the_next(store, pulling, session):
+    come_and_go(store, pulling, f"{ELSEWHERE}-1", MIB)
+    first = os.path.join(session.shared, spare_file(f"{ELSEWHERE}-1"))
+    inode = os.stat(first).st_ino
+    assert (store.ledger.used_bytes, store.has(f"{ELSEWHERE}-1")) == (MIB, False)
+    name = f"{ELSEWHERE}-2"
+    store.pull(name, MIB, lambda failure: None)
+    assert os.stat(os.path.join(session.shared, name)).st_ino == inode
+    assert (store.ledger.used_bytes, store._shell.let_go) == (MIB, [])
+    arrive(store, pulling, name, MIB)
+    assert (store.ledger.used_bytes, os.listdir(session.shared)) == (MIB, [name])
+
+
+def test_spare_files_go_first_when_memory_is_needed(store, pulling, session):
+    come_and_go(store, pulling, f"{ELSEWHERE}-1", MIB)
+    assert store.ledger.used_bytes == MIB
+    reserve(store, b"a", 10 * MIB)
+    assert (store.ledger.used_bytes, os.listdir(session.shared)) == (10 * MIB, [])
+    assert store._shell.let_go == [f"{ELSEWHERE}-1"]
+
+
+def test_a_copy_that_is_too_small_to_keep_goes_at_once(store, pulling, session):
+    come_and_go(store, pulling, f"{ELSEWHERE}-1", MIB - 1)
+    assert (store.ledger.used_bytes, os.listdir(session.shared)) == (0, [])
+    assert store._shell.let_go == [f"{ELSEWHERE}-1"]
+
+
+def test_a_spare_file_goes_when_the_copy_it_was_taken_for_lies_on_disk(store, pulling, session):
+    store.pull(f"{ELSEWHERE}-1", MIB, lambda failure: None)
+    arrive(store, pulling, f"{ELSEWHERE}-1", MIB)
+    reserve(store, b"a", 9 * MIB)
+    store.copy_dropped(f"{ELSEWHERE}-1")
+    store.ledger.promise(b"a", MIB)  # what is promised leaves no room
+    store.pull(f"{ELSEWHERE}-2", MIB, lambda failure: None)
+    assert pulling == {f"{ELSEWHERE}-2": True}
+    assert (store.ledger.used_bytes, os.listdir(session.shared)) == (10 * MIB, [])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
+import mmap
 import os
 import secrets
 import signal
@@ -15,7 +17,8 @@ from hypothesis import strategies as st
 from phalanx.engines.embedded.gateway.chunks import CHUNK_BYTES, decode_get, encode_get
 from phalanx.engines.embedded.gateway.object_files import is_object_name
 from phalanx.errors import ProtocolError
-from phalanx.protocol.gateway_messages import CancelPull, Pull, Pulled
+from phalanx.objects.names import spare_file
+from phalanx.protocol.gateway_messages import CancelPull, LetGo, Pull, Pulled
 
 _counts = itertools.count(1)
 
@@ -68,6 +71,70 @@ def test_every_size_arrives_whole(start):
         for node in (here, there):
             os.unlink(os.path.join(node.session.shared, name))
     assert parts(here) == []
+
+
+def lose(node, name):
+    """The copy is gone from the node, which keeps its file for the next; its inode."""
+    shared = node.session.shared
+    os.rename(os.path.join(shared, name), spare := os.path.join(shared, spare_file(name)))
+    return os.stat(spare).st_ino
+
+
+def pull_over(node, name, size, source, spare):
+    node.channel.send(Pull(name, size, [source.prefix.hex()], spare=spare))
+    result = node.wait_for(Pulled)
+    assert (result.name, result.ok, result.reason) == (name, True, "")
+
+
+@pytest.mark.parametrize("size", [2 * CHUNK_BYTES, 2 * CHUNK_BYTES - 5, CHUNK_BYTES, 1 << 20])
+def test_a_copy_that_nobody_has_is_written_over(start, size):
+    here, there = start()
+    old, _ = put(there, 2 * CHUNK_BYTES)
+    assert pull(here, old, 2 * CHUNK_BYTES, there).ok
+    inode = lose(here, old)
+    for _ in range(2):  # its file, and then what came into it
+        name, digest = put(there, size)
+        pull_over(here, name, size, there, old)
+        assert digest_of(here, name) == digest
+        assert os.stat(os.path.join(here.session.shared, name)).st_ino == inode
+        assert lose(here, name) == inode
+        old = name
+
+
+@pytest.mark.parametrize("how", ["open", "mapped", "unknown", "larger"])
+def test_a_copy_that_somebody_reads_or_that_does_not_serve_goes_instead(start, how):
+    here, there = start()
+    old, digest = put(there, CHUNK_BYTES)
+    assert pull(here, old, CHUNK_BYTES, there).ok
+    size = CHUNK_BYTES + (how == "larger")
+    with contextlib.ExitStack() as stack:
+        if how in ("open", "mapped"):
+            file = stack.enter_context(open(os.path.join(here.session.shared, old), "rb"))
+            view = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+            if how == "mapped":
+                file.close()
+        elif how == "unknown":
+            here.channel.send(LetGo(old))
+        inode = lose(here, old)
+        name, fresh = put(there, size)
+        pull_over(here, name, size, there, old)
+        assert digest_of(here, name) == fresh
+        assert os.stat(os.path.join(here.session.shared, name)).st_ino != inode
+        if how in ("open", "mapped"):
+            assert hashlib.blake2b(view).digest() == digest
+    assert not os.path.exists(os.path.join(here.session.shared, spare_file(old)))
+
+
+def test_a_spare_copy_is_deleted_where_it_is_not_needed(start):
+    here, there = start()
+    old, _ = put(there, CHUNK_BYTES)
+    assert pull(here, old, CHUNK_BYTES, there).ok
+    lose(here, old)
+    name, digest = put(here, 10)  # it is here already
+    pull_over(here, name, 10, there, old)
+    with open(os.path.join(here.session.shared, name), "rb") as file:
+        assert hashlib.blake2b(file.read()).digest() == digest
+    assert not os.path.exists(os.path.join(here.session.shared, spare_file(old)))
 
 
 def test_a_spilled_object_comes_from_disk_and_one_that_is_here_from_nowhere(start):

@@ -78,6 +78,14 @@ class StoreLedger:
         if credit_bytes:
             self._credit[process] = self._credit.get(process, 0) + credit_bytes
 
+    def holds(self, name: str) -> bool:
+        """Whether the object is in memory."""
+        return name in self._shared
+
+    def size_of(self, name: str) -> int:
+        """Bytes of memory that the object takes."""
+        return self._shared.get(name, (0, b""))[0]
+
     def used(self, name: str) -> None:
         """Somebody has read the object: others are spilled before it."""
         if name in self._shared:

@@ -18,3 +18,9 @@ def prefix_of_name(name: str) -> bytes:
         return bytes.fromhex(name[: 2 * PREFIX_BYTES])
     except ValueError:
         return b""
+
+
+def spare_file(name: str) -> str:
+    """What the file of an object that is gone is called while it waits to be written over. No
+    reader looks for it."""
+    return f"{name}.spare"

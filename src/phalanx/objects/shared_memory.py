@@ -22,7 +22,7 @@ import msgspec
 
 from phalanx.errors import LocalNodeDiedError, ObjectLostError, ObjectStoreFullError, OutOfDiskError
 from phalanx.objects.copying import copy
-from phalanx.objects.names import is_name
+from phalanx.objects.names import is_name, prefix_of_name
 from phalanx.protocol.messages import SHARED, Value
 
 _ALIGN = 64
@@ -149,10 +149,24 @@ class SharedStore:
             except FileNotFoundError:
                 continue
             try:
-                return mmap.mmap(fd, 0, prot=mmap.PROT_READ)
+                mapping = mmap.mmap(fd, 0, prot=mmap.PROT_READ)
+                if self._is_still(name, directory, fd):
+                    return mapping
             finally:
                 os.close(fd)
         raise ObjectLostError("", f"The object's memory ({name}) is gone from this node.")
+
+    def _is_still(self, name: str, directory: str, fd: int) -> bool:
+        """Whether a file that was opened has its name still. A copy of another node's object that
+        lost it while it was opened may be written over; one that has it now is not, for as long
+        as it is mapped here."""
+        if prefix_of_name(name) == prefix_of_name(self._prefix):
+            return True
+        try:
+            there = os.stat(os.path.join(directory, name))
+        except FileNotFoundError:
+            return False
+        return there.st_ino == os.fstat(fd).st_ino
 
     def parts(self, mapping: mmap.mmap) -> tuple[memoryview, list[memoryview]]:
         """(pickle, buffers) of a mapped object, as views of its pages."""
@@ -193,7 +207,8 @@ class SharedStore:
             if extent is not None and reusable and not seen and not viewed:
                 self._keep(extent)
                 continue
-            self._unlink(name)
+            if prefix_of_name(name) == prefix_of_name(self._prefix):
+                self._unlink(name)  # else what lies here is a copy, which is the node's to delete
             if extent is not None:
                 extent.map = None
             self._returned(name, 0)

@@ -26,17 +26,25 @@ class AddressBook(msgspec.Struct, array_like=True, tag=0):
 class Pull(msgspec.Struct, array_like=True, tag=1):
     """Fetch an object's file of `size` bytes from the first of these nodes that gives it.
 
-    `on_disk`: not into shared memory, but to where spilled objects lie.
+    `on_disk`: not into shared memory, but to where spilled objects lie. `spare`: an object that is
+    gone, whose file `spare_file` names; it may be written over, and is deleted otherwise.
     """
 
     name: str
     size: int
     nodes: list[str]
     on_disk: bool = False
+    spare: str = ""
 
 
 class CancelPull(msgspec.Struct, array_like=True, tag=2):
     """Nobody waits for this object any more. Answered by `Pulled`, which says that it ended."""
+
+    name: str
+
+
+class LetGo(msgspec.Struct, array_like=True, tag=3):
+    """A copy that was pulled is gone from this node."""
 
     name: str
 
@@ -82,7 +90,7 @@ class AuthFailed(msgspec.Struct, array_like=True, tag=13):
     count: int
 
 
-GatewayMessage = AddressBook | Pull | CancelPull | Listening | Unable | Pulled | AuthFailed
+GatewayMessage = AddressBook | Pull | CancelPull | LetGo | Listening | Unable | Pulled | AuthFailed
 
 _decoder = msgspec.msgpack.Decoder(list[GatewayMessage])
 

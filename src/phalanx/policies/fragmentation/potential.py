@@ -84,5 +84,8 @@ class Potential:
 
 def _repeated(left: Ints) -> Flags:
     """(T, G): True where a GPU further to the left in the row has as much left."""
-    same = left[:, :, None] == left[:, None, :]
-    return np.asarray(np.tril(same, -1).any(axis=2), dtype=np.bool_)
+    order = left.argsort(axis=1, kind="stable")
+    ranked = np.take_along_axis(left, order, axis=1)
+    out = np.zeros(left.shape, dtype=np.bool_)
+    np.put_along_axis(out, order[:, 1:], ranked[:, 1:] == ranked[:, :-1], axis=1)
+    return out

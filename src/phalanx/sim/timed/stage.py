@@ -88,7 +88,9 @@ class Stage:
         return job.overhead_s if self._rules.overhead == "start" else 0.0
 
     def decide(self, now: float) -> Plan:
-        """One cycle of the session; the plan is carried out on the stage."""
+        """One cycle of the session; the plan is carried out on the stage. Nobody asks a simulated
+        cycle why the rest waits or where its time went: it neither explains nor times its parts,
+        and the loop times it as a whole."""
         snapshot = msgspec.structs.replace(self._snapshot, now=now)
         plan = run_cycle(snapshot, shells=self._shells, cluster=self.cluster, explains=False)
         self.cluster.settle(plan, now)

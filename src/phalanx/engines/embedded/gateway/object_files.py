@@ -7,8 +7,10 @@ import errno
 import mmap
 import os
 import re
+from typing import NamedTuple
 
 from phalanx.engines.embedded.session import Session
+from phalanx.objects.names import spare_file
 
 _NAME = re.compile(r"[0-9a-f]{32}-[0-9]{1,20}")
 NAME_BYTES = 53
@@ -20,6 +22,19 @@ _CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 def is_object_name(name: str) -> bool:
     """Whether this is a writer's process id in hex, a dash and its count, and nothing else."""
     return _NAME.fullmatch(name) is not None
+
+
+class Begun(NamedTuple):
+    """A file that is being filled: `size` bytes of it, from the beginning of the mapping."""
+
+    fd: int
+    mapping: mmap.mmap
+    size: int
+
+    def close(self) -> None:
+        """Let go of its memory; the file stays."""
+        self.mapping.close()
+        os.close(self.fd)
 
 
 class ObjectFiles:
@@ -53,7 +68,7 @@ class ObjectFiles:
             return False
         return True
 
-    def begin(self, name: str, size: int, on_disk: bool = False) -> mmap.mmap | None:
+    def begin(self, name: str, size: int, on_disk: bool = False) -> Begun | None:
         """A new file of `size` bytes that is not an object yet, mapped; None when it has none.
 
         Its memory is there when this returns; OSError (ENOSPC) when there is not so much.
@@ -67,14 +82,24 @@ class ObjectFiles:
         fd = os.open(name + _PART, _CREATE, 0o600, dir_fd=place)
         try:
             if not size:
+                os.close(fd)
                 return None
             os.posix_fallocate(fd, 0, size)
-            return mmap.mmap(fd, size)
+            return Begun(fd, mmap.mmap(fd, size), size)
         except OSError:
+            os.close(fd)
             self.discard(name, on_disk)
             raise
-        finally:
-            os.close(fd)
+
+    def begin_over(self, spare: str, name: str) -> None:
+        """The file of an object that is gone is that of a new one that is not there yet."""
+        source, target = spare_file(spare), name + _PART
+        os.rename(source, target, src_dir_fd=self._shared, dst_dir_fd=self._shared)
+
+    def discard_spare(self, spare: str) -> None:
+        """Delete the file of an object that is gone."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(spare_file(spare), dir_fd=self._shared)
 
     def seal(self, name: str, on_disk: bool = False) -> None:
         """What was begun is the object now."""

@@ -35,6 +35,7 @@ from phalanx.protocol.gateway_messages import (
     AddressBook,
     AuthFailed,
     CancelPull,
+    LetGo,
     Listening,
     Pull,
     Pulled,
@@ -66,6 +67,7 @@ def _harden(channel_socket: socket.socket) -> None:
     """Keep the token in this process: no core file, no debugger, no sockets of the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGIO, signal.SIG_IGN)  # said of a lease that somebody else breaks
     os.umask(0o077)
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
@@ -185,6 +187,8 @@ class Gateway:
             self._pulling.pull(message)
         elif isinstance(message, CancelPull):
             self._pulling.cancel(message.name)
+        elif isinstance(message, LetGo):
+            self._pulling.let_go(message.name)
 
     def _pulled(self, result: Pulled) -> None:
         self._loop.call_soon_threadsafe(self._channel.send, result)

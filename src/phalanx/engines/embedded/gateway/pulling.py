@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import mmap
 import os
 import socket
 import threading
@@ -15,7 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from phalanx.engines.embedded.gateway.chunks import CHUNK_BYTES, STALL_S, GoneError, fetch
 from phalanx.engines.embedded.gateway.kept import PER_NODE, KeptConnections
-from phalanx.engines.embedded.gateway.object_files import ObjectFiles, is_object_name
+from phalanx.engines.embedded.gateway.object_files import Begun, ObjectFiles, is_object_name
+from phalanx.engines.embedded.gateway.warm_files import WarmFiles
 from phalanx.errors import AuthenticationError, ProtocolError
 from phalanx.protocol.gateway_messages import Pull, Pulled
 
@@ -31,6 +31,7 @@ class _Transfer:
         self.name = pull.name
         self.size = pull.size
         self.on_disk = pull.on_disk
+        self.spare = pull.spare
         self.began = time.monotonic()
         self.nodes = deque(dict.fromkeys(bytes.fromhex(node) for node in pull.nodes))
         self.untaken = 0
@@ -42,7 +43,7 @@ class _Transfer:
         self.is_unreached = False
         """Whether the last node that did not give it could only not be reached."""
         self.threads = 0
-        self.mapping: mmap.mmap | None = None
+        self.begun: Begun | None = None
         self.view: memoryview | None = None
         self.sockets: set[socket.socket] = set()
         self.lock = threading.Lock()
@@ -82,6 +83,7 @@ class Pulling:
         self, files: ObjectFiles, kept: KeptConnections, report: Callable[[Pulled], None]
     ) -> None:
         self._files = files
+        self._warm = WarmFiles(files)
         self._kept = kept
         self._report = report
         self._threads = ThreadPoolExecutor(_THREADS, "pull")
@@ -98,16 +100,23 @@ class Pulling:
                     for node in map(bytes.fromhex, command.nodes):
                         if node not in running.nodes:
                             running.nodes.append(node)
+                self._discard_spare(command.spare)
                 return
             if not refusal and len(self._transfers) >= _WAITING:
                 refusal = f"{_WAITING} transfers are on their way to this node, its limit"
             if not refusal:
                 transfer = self._transfers[command.name] = _Transfer(command)
         if refusal:
+            if is_object_name(command.spare):
+                self._discard_spare(command.spare)
             self._report(Pulled(command.name, False, refusal, 0, 0.0))
             return
         transfer.threads = 1
         self._threads.submit(self._begin, transfer)
+
+    def let_go(self, name: str) -> None:
+        """An object that was pulled is gone from this node."""
+        self._warm.let_go(name)
 
     def cancel(self, name: str) -> None:
         """Let a transfer fail; nothing when it has ended."""
@@ -117,6 +126,8 @@ class Pulling:
             transfer.fail("nobody waits for it any more")
 
     def _refusal(self, command: Pull) -> str:
+        if command.spare and not is_object_name(command.spare):
+            return f"{command.spare[:80]!r} is no name of an object's file"
         if not is_object_name(command.name):
             return f"{command.name[:80]!r} is no name of an object's file"
         if not command.nodes:
@@ -128,20 +139,31 @@ class Pulling:
     def _begin(self, transfer: _Transfer) -> None:
         try:
             if self._files.has(transfer.name):
+                self._discard_spare(transfer.spare)
                 self._end(transfer, was_begun=False)
                 return
-            transfer.mapping = self._files.begin(transfer.name, transfer.size, transfer.on_disk)
+            transfer.begun = self._file_for(transfer)
         except OSError as error:
             transfer.fail(_no_room(transfer, error))
             self._end(transfer, was_begun=False)
             return
-        if transfer.mapping is not None:
-            transfer.view = memoryview(transfer.mapping)
+        if transfer.begun is not None:
+            transfer.view = memoryview(transfer.begun.mapping)[: transfer.size]
         helpers = max(0, min(PER_NODE, -(-transfer.size // CHUNK_BYTES)) - 1)
         transfer.threads += helpers
         for _ in range(helpers):
             self._threads.submit(self._work, transfer)
         self._work(transfer)
+
+    def _file_for(self, transfer: _Transfer) -> Begun | None:
+        name, size, spare = transfer.name, transfer.size, transfer.spare
+        begun = self._warm.reuse(spare, name, size) if spare else None
+        return begun or self._files.begin(name, size, transfer.on_disk)
+
+    def _discard_spare(self, spare: str) -> None:
+        if spare:
+            self._warm.let_go(spare)
+            self._files.discard_spare(spare)
 
     def _work(self, transfer: _Transfer) -> None:
         try:
@@ -195,9 +217,8 @@ class Pulling:
                 part.release()
 
     def _end(self, transfer: _Transfer, was_begun: bool = True) -> None:
-        if transfer.view is not None and transfer.mapping is not None:
+        if transfer.view is not None:
             transfer.view.release()
-            transfer.mapping.close()
         reason, size = transfer.failure, 0
         if was_begun and reason:
             self._files.discard(transfer.name, transfer.on_disk)
@@ -207,6 +228,11 @@ class Pulling:
                 self._files.seal(transfer.name, transfer.on_disk)
             except OSError as error:
                 reason = f"the session's directory of objects is gone: {error.strerror}"
+        if transfer.begun is not None:
+            if reason or transfer.on_disk:
+                transfer.begun.close()
+            else:
+                self._warm.hold(transfer.name, transfer.begun)
         with self._lock:
             del self._transfers[transfer.name]
         seconds = time.monotonic() - transfer.began

@@ -25,7 +25,7 @@ from phalanx.engines.embedded.session import started_at
 from phalanx.model.ids import CONTROL, PREFIX_BYTES, node_process_id
 from phalanx.node.spilling import Spilling
 from phalanx.protocol.cluster_messages import Acked, Answer, Ask, NodeReport, View, ViewRow
-from phalanx.protocol.gateway_messages import AddressBook, Listening, Pull, Pulled, Unable
+from phalanx.protocol.gateway_messages import AddressBook, LetGo, Listening, Pull, Pulled, Unable
 from phalanx.protocol.handshake import Status
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
 from phalanx.scheduling.cluster_nodes import ClusterNodes
@@ -105,11 +105,18 @@ class Member:
             # At once: whoever learns of the node next may ask the gate for it.
             self._gateway.send(AddressBook(book))  # type: ignore[arg-type]
 
-    def pull(self, name: str, size: int, nodes: list[bytes], on_disk: bool) -> None:
+    def pull(
+        self, name: str, size: int, nodes: list[bytes], on_disk: bool, spare: str = ""
+    ) -> None:
         """See Membership."""
         assert self._gateway is not None
-        command = Pull(name, size, [n.hex() for n in nodes], on_disk)
+        command = Pull(name, size, [n.hex() for n in nodes], on_disk, spare)
         self._gateway.post(command)  # type: ignore[arg-type]
+
+    def let_go(self, name: str) -> None:
+        """See Membership."""
+        assert self._gateway is not None
+        self._gateway.post(LetGo(name))  # type: ignore[arg-type]
 
     def is_control(self, connection: Connection) -> bool:
         """See Membership."""

@@ -97,9 +97,15 @@ class Membership(Protocol):
         """Where other nodes' gateways listen."""
         ...
 
-    def pull(self, name: str, size: int, nodes: list[bytes], on_disk: bool) -> None:
+    def pull(
+        self, name: str, size: int, nodes: list[bytes], on_disk: bool, spare: str = ""
+    ) -> None:
         """Have an object of another node copied here, into shared memory or `on_disk`;
-        `NodeStore.pulled` follows."""
+        `NodeStore.pulled` follows. The file of the copy `spare` that is gone may be used."""
+        ...
+
+    def let_go(self, name: str) -> None:
+        """A copy of another node's object is gone from here."""
         ...
 
 
@@ -128,7 +134,7 @@ def report_of(shell: NodeShell) -> NodeReport:
     available = shell.resources.available()
     if "object_store_memory" in available:
         ledger = shell.store.ledger
-        free = ledger.capacity_bytes - ledger.used_bytes
+        free = ledger.capacity_bytes - ledger.used_bytes + shell.store.spares.total_bytes
         available["object_store_memory"] = float(max(free, 0))
     return NodeReport(
         available=available,
@@ -283,6 +289,11 @@ class Alone:
     def know_addresses(self, rows: Iterable[ViewRow]) -> None:
         """There are no other nodes."""
 
-    def pull(self, name: str, size: int, nodes: list[bytes], on_disk: bool) -> None:
+    def pull(
+        self, name: str, size: int, nodes: list[bytes], on_disk: bool, spare: str = ""
+    ) -> None:
         """There are no other nodes."""
         self._shell.store.pulled(Pulled(name, False, "there is no other node", 0, 0.0))
+
+    def let_go(self, name: str) -> None:
+        """There are no copies."""

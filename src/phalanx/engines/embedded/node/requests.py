@@ -113,8 +113,13 @@ class NodeRequests:
         self._shell.jobs.register(connection, token, args)
         return LATER
 
-    def _reserve(self, connection: Any, token: int, wanted: int) -> int:
-        return self._shell.store.reserve(connection.peer, wanted)
+    def _reserve(self, connection: Any, token: int, wanted: int) -> _Later:
+        def answer(credit: int, error: Exception | None) -> None:
+            told = (type(error).__name__, str(error)) if error is not None else None
+            connection.post(Reply(token, credit, told))
+
+        self._shell.store.reserve(connection.peer, wanted, answer)
+        return LATER
 
     def _environment(self, connection: Any, token: int, key: bytes, env: Any) -> None:
         self._shell.jobs.environment(key, env)

@@ -4,18 +4,18 @@ copies of other nodes' objects."""
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
-import shutil
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
-from phalanx.errors import ObjectStoreFullError, OutOfDiskError
+from phalanx.engines.embedded.node.room import Copier, Room, ThreadCopier
+from phalanx.errors import ObjectStoreFullError
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.objects.directory import StoreLedger
 from phalanx.objects.last_readers import LastReaders
-from phalanx.objects.names import is_name, prefix_of_name
+from phalanx.objects.names import is_name, prefix_of_name, spare_file
 from phalanx.objects.pulling import Done, PullQueue
+from phalanx.objects.spares import Spares
 from phalanx.observe.cluster_events import ArgumentPresent, PullEnded, PullStarted
 from phalanx.protocol.cluster_messages import CopyMade, Prefetch
 from phalanx.protocol.gateway_messages import Pulled
@@ -25,8 +25,11 @@ if TYPE_CHECKING:
     from phalanx.engines.embedded.node.shell import NodeShell
 
 
+Answer = Callable[[int, Exception | None], None]
 _COPIES = b"copies"
 """The writer of copies, as the ledger knows it."""
+_SPARES = b"spares"
+"""Who keeps the files of copies that are gone, as the ledger knows it."""
 _PULL_SHARE = 0.7
 """Of the store's capacity, for what is on its way here (Ray pins as much for arguments)."""
 
@@ -34,7 +37,8 @@ _PULL_SHARE = 0.7
 class NodeStore:
     """Runs what the ledger decides."""
 
-    def __init__(self, shell: NodeShell) -> None:
+    def __init__(self, shell: NodeShell, copier: Copier | None = None) -> None:
+        """`copier` None: threads beside the node's loop."""
         self._shell = shell
         self.ledger = StoreLedger(shell.config.object_store_bytes)
         self._unsettled: dict[bytes, set[bytes]] = {}
@@ -46,57 +50,39 @@ class NodeStore:
         self._holders: dict[str, set[bytes]] = {}
         """Nodes that have copies of this node's objects."""
         self._last_readers = LastReaders()
+        self.spares = Spares(self.ledger.capacity_bytes)
+        """Files of copies that are gone, in memory, for the next."""
+        copier = copier or ThreadCopier(shell.loop)
+        self._room = Room(self.ledger, shell.session, self, copier)
         self.pulls = PullQueue(int(_PULL_SHARE * self.ledger.capacity_bytes), self._start_pull)
 
-    def reserve(self, process: bytes, wanted_bytes: int) -> int:
-        """Credit for a writer, after spilling what must go.
+    def reserve(self, process: bytes, wanted_bytes: int, answer: Answer) -> None:
+        """Credit for a writer, after spilling what must go: `answer(bytes, None)`, or with an
+        ObjectStoreFullError or OutOfDiskError."""
 
-        Raises ObjectStoreFullError or OutOfDiskError.
-        """
-        self._make_room(wanted_bytes)
-        return self.ledger.grant(process, wanted_bytes)
+        def there_is_room(error: Exception | None) -> None:
+            credit = self.ledger.grant(process, wanted_bytes) if error is None else 0
+            answer(credit, error)
 
-    def _make_room(self, wanted_bytes: int) -> None:
-        missing = self.ledger.missing(wanted_bytes)
-        if missing:
-            self._spill(missing)
-            missing = self.ledger.missing(wanted_bytes)
-        if missing:
-            raise ObjectStoreFullError(
-                f"an object of {wanted_bytes} bytes does not fit: the store has "
-                f"{self.ledger.capacity_bytes} bytes, {self.ledger.used_bytes} in use, and nothing "
-                "more can be spilled. Free references or raise object_store_memory."
-            )
+        self._room.ask(process, wanted_bytes, there_is_room)
 
-    def _spill(self, needed_bytes: int) -> None:
-        session = self._shell.session
-        for name, _, writer in self.ledger.victims(needed_bytes):
-            source = os.path.join(session.shared, name)
-            if name in self._copies:
-                self.copy_dropped(name)  # its node has it still
-                continue
-            target = os.path.join(session.spill, name)
-            try:
-                shutil.copyfile(source, target + ".part")
-            except FileNotFoundError:
-                self.ledger.lost(name)
-                continue
-            except OSError as error:
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(target + ".part")
-                if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-                    raise OutOfDiskError(
-                        f"objects spill to {session.spill}, and that disk is full "
-                        f"({error.strerror}). Free space there or use fewer large objects."
-                    ) from None
-                raise
-            os.rename(target + ".part", target)
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(source)
-            self.ledger.spilled(name)
-            peer = self._shell.peers.get(writer)
-            if peer is not None:
-                peer.post(Spilled([name]))
+    def evict_copy(self, name: str) -> bool:
+        """See Evicts."""
+        if name not in self._copies:
+            return False
+        self.copy_dropped(name, may_keep=False)  # its node has it still
+        return True
+
+    def free_spares(self, needed_bytes: int) -> None:
+        """See Evicts."""
+        for spare in self.spares.free(needed_bytes):
+            self._discard_spare(spare)
+
+    def spilled(self, name: str, writer: bytes) -> None:
+        """See Evicts."""
+        peer = self._shell.peers.get(writer)
+        if peer is not None:
+            peer.post(Spilled([name]))
 
     def sealed(self, name: str, size: int, process: bytes) -> None:
         """`process` wrote an object. Its owner, another process, may have dropped it already."""
@@ -159,18 +145,42 @@ class NodeStore:
             self.pulls.want(name, size, done)
 
     def _start_pull(self, name: str, size: int) -> None:
-        try:
-            self._make_room(size)
-            self.ledger.promise(_COPIES, size)
-            self._promised[name] = size
-        except ObjectStoreFullError:
-            pass  # as what is written here: more than memory holds lies on disk at once
-        except OutOfDiskError as error:
-            self.pulls.ended(name, str(error))
-            return
+        spare = self._take_spare(size)
+
+        def there_is_room(error: Exception | None) -> None:
+            if error is None:
+                self.ledger.promise(_COPIES, size)
+                self._promised[name] = size
+            else:
+                self._discard_spare(spare)
+            if error is None or isinstance(error, ObjectStoreFullError):
+                # As what is written here: more than memory holds lies on disk at once.
+                self._begin_pull(name, size, spare if error is None else "")
+            else:
+                self.pulls.ended(name, str(error))
+
+        self._room.ask(_COPIES, size, there_is_room)
+
+    def _begin_pull(self, name: str, size: int, spare: str) -> None:
         source = prefix_of_name(name)
         self._shell.happened.record(PullStarted, object=name, bytes=size, source=source.hex())
-        self._shell.member.pull(name, size, [source], name not in self._promised)
+        self._shell.member.pull(name, size, [source], name not in self._promised, spare)
+
+    def _take_spare(self, size: int) -> str:
+        spare = self.spares.take(size)
+        self._count_spares()
+        return spare
+
+    def _count_spares(self) -> None:
+        """Spare files count as used, as far as they do not become objects."""
+        self.ledger.withdraw(_SPARES, self.ledger.capacity_bytes)
+        self.ledger.promise(_SPARES, self.spares.total_bytes)
+
+    def _discard_spare(self, spare: str) -> None:
+        if spare:
+            self._count_spares()
+            self._shell.member.let_go(spare)
+            self._unlink(spare_file(spare))
 
     def pulled(self, message: Pulled) -> None:
         """A transfer has ended."""
@@ -203,13 +213,29 @@ class NodeStore:
         else:
             self._shell.others.send(holder, Dropped(name, 0))
 
-    def copy_dropped(self, name: str) -> None:
-        """A copy here is of no use any more."""
+    def copy_dropped(self, name: str, may_keep: bool = True) -> None:
+        """A copy here is of no use any more; its file may be for another."""
         if name in self._copies:
             self._copies.discard(name)
             self._last_readers.dropped(name)
+            size = self.ledger.size_of(name)
             self.ledger.dropped(name, 0, _COPIES)
-            self._unlink(name)
+            path = os.path.join(self._shell.session.shared, name)
+            if not (may_keep and os.path.exists(path) and self._keep_spare(name, size)):
+                self._shell.member.let_go(name)
+                self._unlink(name)
+
+    def _keep_spare(self, name: str, size: int) -> bool:
+        gone = self.spares.put(name, size)
+        is_kept = name not in gone
+        if is_kept:
+            shared = self._shell.session.shared
+            os.rename(os.path.join(shared, name), os.path.join(shared, spare_file(name)))
+        for other in gone:
+            if other != name:
+                self._discard_spare(other)
+        self._count_spares()
+        return is_kept
 
     def _tell_holders(self, name: str) -> None:
         for holder in self._holders.pop(name, ()):
@@ -241,6 +267,7 @@ class NodeStore:
     def process_gone(self, process: bytes) -> None:
         """A process ended."""
         self.ledger.process_gone(process)
+        self._room.process_gone(process)
         self._drop_copies(self._last_readers.process_gone(process))
         for worker in list(self._unsettled):
             self.settled(worker, process)

@@ -157,6 +157,8 @@ class Cycles:
         evicts = may_evict and now >= self._no_eviction_before
         plan = self.ledger.columns.decide(self._shell.wall(), self._taken(), evicts=evicts)
         self._apply(plan)
+        if plan.binds and self.ledger.line.is_holding_back:
+            self.soon()  # those behind may find room as well
         if evicts:
             done = self._shell.clock()
             pause_s = max(LEAST_EVICTION_PAUSE_S, EVICTION_PAUSE * (done - now))

@@ -339,6 +339,9 @@ class Jobs:
             self._know_log(gang.job, f"{group}-{number}", (node_id, message.log))
         if message.code is None:
             self.handle(ev.MemberRan(**about, node=node_id))
+            job = self.table.get(gang.job)
+            if job is not None and any(group.depends_on for group in job.spec.groups):
+                self._ledger.columns.forget()  # who waited for it counts in the gang now
             return
         self.handle(ev.MemberExited(**about, exit_code=message.code, reason=message.reason))
         started_again = gang.attempts[message.index] != message.attempt

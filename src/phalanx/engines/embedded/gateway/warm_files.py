@@ -1,0 +1,79 @@
+"""Files that this gateway has filled, held open and mapped: the next object may be written over one
+that is of no use any more, into pages that are there and mapped.
+
+Nobody may have such a file open or mapped: the kernel says so when it is asked for a lease on it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+from collections import OrderedDict
+
+from phalanx.engines.embedded.gateway.object_files import Begun, ObjectFiles
+from phalanx.objects.spares import LEAST_BYTES, MOST_BYTES, MOST_FILES
+
+
+class WarmFiles:
+    """Those filled last, by the names of their objects. Used from several threads."""
+
+    def __init__(self, files: ObjectFiles) -> None:
+        self._files = files
+        self._held: OrderedDict[str, Begun] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def hold(self, name: str, begun: Begun) -> None:
+        """The object is there; its file may be written over once it is of no use."""
+        if not LEAST_BYTES <= begun.size <= MOST_BYTES:
+            begun.close()
+            return
+        with self._lock:
+            self._close(name)
+            self._held[name] = begun
+            self._bytes += begun.size
+            while len(self._held) > 2 * MOST_FILES or self._bytes > MOST_BYTES:
+                self._close(next(iter(self._held)))
+
+    def let_go(self, name: str) -> None:
+        """The object is gone: its memory is to be free."""
+        with self._lock:
+            self._close(name)
+
+    def reuse(self, spare: str, name: str, size: int) -> Begun | None:
+        """Begin object `name` in the file of one that is gone. None, and that file is gone, when it
+        is not held any more or somebody still reads it."""
+        with self._lock:
+            begun = self._held.pop(spare, None)
+            if begun is not None:
+                self._bytes -= begun.size
+        if begun is None or begun.size < size or not _is_unread(begun.fd):
+            self._files.discard_spare(spare)
+            if begun is not None:
+                begun.close()
+            return None
+        try:
+            self._files.begin_over(spare, name)
+            os.ftruncate(begun.fd, size)
+        except OSError:
+            begun.close()
+            return None
+        return Begun(begun.fd, begun.mapping, size)
+
+    def _close(self, name: str) -> None:
+        begun = self._held.pop(name, None)
+        if begun is not None:
+            self._bytes -= begun.size
+            begun.close()
+
+
+def _is_unread(fd: int) -> bool:
+    """Whether this is the only open file of its inode, mappings included. Whoever opened it before
+    it lost its name is counted; nobody can since."""
+    try:
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+    except OSError:
+        return False
+    fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    return True
