@@ -10,6 +10,8 @@ import pytest
 from tests.control.jobs.shell import J, Shell, job_spec
 
 from phalanx.control.jobs import events as ev
+from phalanx.control.jobs.gang import podgroup_of
+from phalanx.control.jobs.judging import gang_minimum
 from phalanx.manifests.reading import read_checked
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import KEEP_TRANSITIONS, JobCommandError, JobRecord, new_job
@@ -254,6 +256,19 @@ def test_a_task_is_asked_for_when_those_before_it_have_their_minimum():
     assert shell.asked == ["a-0", "a-1", "b-0"]
     assert shell.play("run a-1").asked[3:] == ["any-0"]
     assert shell.play("run b-0").asked[4:] == ["all-0"]
+
+
+def test_who_waited_for_others_counts_in_the_gang_only_while_they_are_there():
+    """Else the gang could be too large for a queue that held each part of it by itself."""
+    shell = Shell("tasks: [{name: a, replicas: 2}, {name: b, replicas: 3, dependsOn: {name: [a]}}]")
+    assert gang_minimum(shell.job) == 2
+    shell.play("run a-0 run a-1")
+    assert gang_minimum(shell.job) == 5
+    shell.play("lose a-0 lose a-1")
+    assert gang_minimum(shell.job) == 2
+    assert podgroup_of(shell.job).min_task_member == (("a", 2),)
+    shell.play("run a-0 run a-1 run b-0 lose a-0")
+    assert gang_minimum(shell.job) == 5, "part of it runs"
 
 
 # ---- size, end, memory ---------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from phalanx.batch.specs import PodGroupSpec, SubgroupPolicy, TaskSpec
-from phalanx.control.jobs.judging import gang_minimum
+from phalanx.control.jobs.judging import gang_minimum, waits_for_others
 from phalanx.manifests.shapes import GROUP_LABEL, PARTITION_LABEL, shape_of
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord, MemberRecord
@@ -24,8 +24,8 @@ def podgroup_of(job: JobRecord, priority: int = 0, phase: str = "Pending") -> Po
     minimums = []
     for group in job.spec.groups:
         ended = job.count(st.SUCCEEDED, st.FAILED, group=group.name)
-        waits = job.count(st.WAITING, group=group.name) == len(job.groups[group.name])
-        minimums.append((group.name, 0 if waits else max(group.min_available - ended, 0)))
+        least = 0 if waits_for_others(job, group) else max(group.min_available - ended, 0)
+        minimums.append((group.name, least))
     ended = job.count(st.SUCCEEDED, st.FAILED)
     return PodGroupSpec(
         name=job.spec.name,

@@ -6,6 +6,7 @@ from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord, MemberRecord
 from phalanx.model.jobs.spec import Policy, TaskGroup
 
+_BEGUN = (st.RUNNING, st.TERMINATING, st.SUCCEEDED, st.FAILED)
 LIVE = (st.PENDING, st.RUNNING, st.TERMINATING)
 FREE_OF_CHARGE = frozenset({st.POD_EVICTED, st.UNKNOWN_EVENT, st.JOB_UPDATED, st.COMMAND_ISSUED})
 """Causes that are not the job's fault: a restart for them takes none of its retries."""
@@ -50,15 +51,18 @@ def _has_minimum(job: JobRecord, name: str) -> bool:
 def gang_minimum(job: JobRecord) -> int:
     """How many members must run together now. Groups that still wait for others do not count:
     a gang that needed them could never start what they wait for."""
-    begun = [g for g in job.spec.groups if not _all_wait(job, g.name)]
+    begun = [g for g in job.spec.groups if not waits_for_others(job, g)]
     if len(begun) == len(job.spec.groups):
         return job.spec.min_available
     return min(job.spec.min_available, sum(g.min_available for g in begun))
 
 
-def _all_wait(job: JobRecord, group: str) -> bool:
-    waiting = job.count(st.WAITING, group=group)
-    return waiting > 0 and waiting == len(job.groups[group])
+def waits_for_others(job: JobRecord, group: TaskGroup) -> bool:
+    """Whether all its members wait; or what they waited for is lost again, before any has begun."""
+    waiting = job.count(st.WAITING, group=group.name)
+    if waiting > 0 and waiting == len(job.groups[group.name]):
+        return True
+    return not is_released(job, group) and not job.count(*_BEGUN, group=group.name)
 
 
 def find_policy(job: JobRecord, group: str, event: str, code: int | None = None) -> Policy | None:

@@ -11,6 +11,7 @@ import argparse
 import secrets
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from phalanx.sim.chaos.run import Result, try_seed
@@ -18,12 +19,13 @@ from phalanx.sim.chaos.run import Result, try_seed
 LARGEST_SEED = 2**31
 
 
-def main() -> int:
-    """Explore, and say each seed that failed."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Explore, and say each seed that failed. The seed that runs when the time is over is the
+    last."""
     parser = argparse.ArgumentParser(prog="explore", description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0, help="how long (60)")
     parser.add_argument("--found", type=Path, help="a file that failing seeds are added to")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     start = secrets.randbelow(LARGEST_SEED)
     until = time.monotonic() + options.seconds
     failed: list[Result] = []

@@ -99,6 +99,16 @@ class Faults:
             self._tell(pair[0], f"loses its connections to {pair[1].name}")
             self._world.network.cut(*pair)
 
+    def _sever(self) -> None:
+        """One connection between living processes of two machines breaks; all others stay."""
+        ends = self._world.network.between_machines()
+        if ends:
+            end = self._rng.choice(ends)
+            near, far = end.process, end.other.process
+            if near is not None and far is not None:
+                self._tell(end.host, f"loses the connection of {near.name} to {far.name}")
+            self._world.network.sever(end)
+
     def _freeze(self) -> None:
         """A machine stands still for a while."""
         host = self._world.head_host if self._rng.random() < 0.3 else self._one()

@@ -106,12 +106,8 @@ class JobPromises:
         self._begun.add((group.group, attempt))
         over = record.count(st.SUCCEEDED, st.FAILED)
         placed = sum(map(bool, group.nodes))
-        waits = sum(
-            g.min_available
-            for g in record.spec.groups
-            if record.count(st.WAITING, group=g.name) == g.replicas
-        )
-        least = record.spec.min_available - waits
+        later = sum(g.min_available for g in record.spec.groups if g.depends_on is not None)
+        least = record.spec.min_available - later
         if placed + over < least:
             raise Broken(
                 f"job {record.uid} needs {least} members at once and begins with {placed} placed "

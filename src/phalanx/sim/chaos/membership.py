@@ -111,6 +111,9 @@ class SimMember:
         if self._node.leases.waiting and now - self._viewed_at >= AT_MOST_EVERY_S:
             self._ask_view(now)
 
+    def round(self) -> None:
+        """All messages are handled."""
+
     @property
     def is_blind(self) -> bool:
         """Whether nothing is heard of other nodes, as there is no head."""

@@ -234,12 +234,34 @@ class Network:
     def cut(self, one: Host, other: Host) -> None:
         """Connections between these break; of what was on its way some is lost."""
         for end in self._between(one, other):
-            keep = self._rng.randint(0, len(end.queue))
-            while len(end.queue) > keep:
-                end.queue.pop()
-            end.queue.append((self._kernel.now, None))
-            end.next_at = self._kernel.now
-            self._pump_later(end, self._rng.uniform(0.0, self._options.notice_s))
+            self._break(end)
+
+    def _break(self, end: End) -> None:
+        """Its other side hears that it is gone, after part of what was on its way."""
+        keep = self._rng.randint(0, len(end.queue))
+        while len(end.queue) > keep:
+            end.queue.pop()
+        end.queue.append((self._kernel.now, None))
+        end.next_at = self._kernel.now
+        self._pump_later(end, self._rng.uniform(0.0, self._options.notice_s))
+
+    def between_machines(self) -> list[End]:
+        """One end of each established connection between two machines."""
+        return [
+            end
+            for end in self._ends.values()
+            if end.number < end.other.number
+            and end.host is not end.other.host
+            and end.is_open
+            and end.other.is_open
+            and end.process is not None
+            and end.other.process is not None
+        ]
+
+    def sever(self, end: End) -> None:
+        """One connection breaks; of what was on its way some is lost, each way."""
+        for one in (end, end.other):
+            self._break(one)
 
     def host_down(self, host: Host, is_noticed: bool) -> None:
         """A machine is gone. Noticed at once, as when processes end, or only by its silence."""
@@ -249,17 +271,9 @@ class Network:
             far = end.other
             self._finish(end)
             if is_noticed:
-                self.send_end_after_crash(end)
+                self._break(end)
             elif far.host is not host:
                 self._give_up_later(far)
-
-    def send_end_after_crash(self, end: End) -> None:
-        """The other side hears that this end is gone, after part of what was on its way."""
-        keep = self._rng.randint(0, len(end.queue))
-        while len(end.queue) > keep:
-            end.queue.pop()
-        end.queue.append((self._kernel.now, None))
-        self._pump_later(end, self._rng.uniform(0.0, self._options.notice_s))
 
     def _give_up_later(self, end: End) -> None:
         wait = self._rng.uniform(0.1, 1.0) * self._options.give_up_s

@@ -31,7 +31,11 @@ FAULTS = (
     "twice",
     "late",
     "drain",
+    "sever",
 )
+
+LATER_FAULTS = ("drain", "sever")
+"""Each has a source of its own: another one leaves the rest of a seed as it was."""
 
 
 class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,8 +100,8 @@ def draw(kernel: Kernel) -> Options:
     def pick(*choices: _Number) -> _Number:
         return rng.choice(choices)
 
-    chosen = [fault for fault in FAULTS[: FAULTS.index("drain")] if rng.random() < 0.4]
-    chosen += [fault for fault in FAULTS[FAULTS.index("drain") :] if later.random() < 0.2]
+    chosen = [fault for fault in FAULTS if fault not in LATER_FAULTS and rng.random() < 0.4]
+    chosen += [fault for fault in LATER_FAULTS if kernel.rng(f"fault {fault}").random() < 0.2]
     period_s = pick(0.3, 0.6, 1.0)
     tasks = pick(0, 10, 30, 60)
     drawn = Options(

@@ -313,6 +313,12 @@ class Jobs:
         self._todo.append(lambda: self._close_if_over(gang))
         self.work_off()
 
+    def stranded(self, gang: Gang) -> None:
+        """Some members run, too few, and the others find no room: its podgroup is Unknown."""
+        self._ledger.keep(gang)
+        if self.table.get(gang.job) is not None:
+            self.handle(ev.Stranded(job=gang.job))
+
     def _close_if_over(self, gang: Gang) -> None:
         if gang.is_over and gang.group in self._ledger.gangs:
             self._over(gang, range(len(gang.states)))
@@ -339,6 +345,9 @@ class Jobs:
             self._know_log(gang.job, f"{group}-{number}", (node_id, message.log))
         if message.code is None:
             self.handle(ev.MemberRan(**about, node=node_id))
+            job = self.table.get(gang.job)
+            if job is not None and any(group.depends_on for group in job.spec.groups):
+                self._ledger.columns.forget()  # who waited for it counts in the gang now
             return
         self.handle(ev.MemberExited(**about, exit_code=message.code, reason=message.reason))
         started_again = gang.attempts[message.index] != message.attempt
