@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phalanx.resources.ports import Ports, common_ports, parse_port_labels, pick_ports
+from phalanx.resources.ports import Ports, common_ports, parse_port_labels, pick_ports, pick_unused
 
 RANGES = st.lists(
     st.tuples(st.integers(0, 60), st.integers(0, 12)).map(lambda pair: (pair[0], sum(pair))),
@@ -76,6 +76,16 @@ def test_picked_ports_are_free_and_as_many_as_asked(
         assert picked is not None
         assert len(picked) == count
         assert picked <= usable
+
+
+@given(st.sets(st.integers(0, 80)), st.integers(0, 30), st.integers(0, 70), st.integers(0, 99))
+def test_unused_ports_are_picked_as_out_of_free_ones(
+    used: set[int], count: int, first: int, seed: int
+) -> None:
+    free = Ports.of((port, port) for port in range(first, 81) if port not in used)
+    expected = pick_ports(free, count, first, random.Random(seed))
+    picked = pick_unused(first, 80, count, used, random.Random(seed))
+    assert picked == (None if expected is None else list(expected))
 
 
 def test_picked_ports_come_in_one_run_where_they_can() -> None:

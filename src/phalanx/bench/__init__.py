@@ -14,6 +14,7 @@ GROUPS = (
     "store",
     "transfer",
     "gangs",
+    "ray-engine",
     "simulator",
     "day",
     "all",

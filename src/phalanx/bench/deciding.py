@@ -24,11 +24,14 @@ MODULES = {
     "transfer": "phalanx.bench.transfer",
     "store": "phalanx.bench.store",
     "gangs": "phalanx.bench.gangs",
+    "ray-engine": "phalanx.bench.ray_engine",
     "simulator": "phalanx.sim.benchmark",
     "day": "phalanx.sim.timed.benchmark",
 }
 LONG = ("day",)
 """Run only where they are named."""
+NEEDS = {"ray-engine": "ray"}
+"""What must be installed for a group."""
 
 Figures = dict[str, Any]
 
@@ -39,7 +42,7 @@ def decision_groups(group: str) -> list[str]:
         name
         for name, module in MODULES.items()
         if (group == name or (group == "all" and name not in LONG))
-        and importlib.util.find_spec(module) is not None
+        and importlib.util.find_spec(NEEDS.get(name, module)) is not None
     ]
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Protocol
 
 LAST_PORT = 65_535
@@ -70,14 +70,20 @@ class Ports:
         )
 
     def __sub__(self, other: Ports) -> Ports:
-        left = list(self.ranges)
-        for low, high in other.ranges:
-            left = [
-                part
-                for a, b in left
-                for part in ((a, min(b, low - 1)), (max(a, high + 1), b))
-                if part[0] <= part[1]
-            ]
+        left: list[Range] = []
+        cuts = iter((*other.ranges, (LAST_PORT + 2, LAST_PORT + 2)))
+        low, high = next(cuts)
+        for first, last in self.ranges:
+            while first <= last:
+                if high < first:
+                    low, high = next(cuts)
+                elif low > last:
+                    left.append((first, last))
+                    break
+                else:
+                    if first < low:
+                        left.append((first, low - 1))
+                    first = high + 1
         return Ports(tuple(left))
 
     def from_port(self, first: int) -> Ports:
@@ -115,6 +121,29 @@ def pick_ports(free: Ports, count: int, first: int, rng: RandomSource) -> Ports 
             return picked
         offset //= 2
     return usable.lowest(count)
+
+
+def pick_unused(
+    first: int, last: int, count: int, used: Container[int], rng: RandomSource
+) -> list[int] | None:
+    """What `pick_ports` picks out of all ports from `first` to `last` that are not `used`.
+
+    Its time grows with `count` and with the used ports that are met on the way, not with all.
+    """
+    highest = next((port for port in range(last, first - 1, -1) if port not in used), None)
+    if highest is None:
+        return None if count else []
+    if not count:
+        return []
+    offset = 1 + rng.randrange(highest)
+    while True:
+        free = (port for port in range(first + offset, highest + 1) if port not in used)
+        picked = list(islice(free, count))
+        if len(picked) == count:
+            return picked
+        if not offset:
+            return None
+        offset //= 2
 
 
 def common_ports(nodes: Iterable[Ports]) -> Ports:

@@ -53,6 +53,11 @@ class Line:
         """The queues that have any."""
         return frozenset(name for name, count in self._by_queue.items() if count)
 
+    @property
+    def is_holding_back(self) -> bool:
+        """Whether some are not shown yet."""
+        return bool(self._behind)
+
     def next(self) -> Iterator[Gang]:
         """Those that are to be seen from now on."""
         if not self._behind:

@@ -23,11 +23,10 @@ from phalanx.engines.embedded.head.batch.gangs import (
 )
 from phalanx.model.jobs.gang_view import GangMember, GangView
 from phalanx.model.jobs.spec import JobSpec, TaskGroup, Template
-from phalanx.resources.ports import Ports, RandomSource, pick_ports
+from phalanx.resources.ports import RandomSource, pick_unused
 
 FIRST_PORT, LAST_PORT = 20_000, 32_000
 """Below the ports that systems hand out to clients (from 32,768 on Linux)."""
-_ALL = Ports.of([(FIRST_PORT, LAST_PORT)])
 KEEP_BUSY = 1_000
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -46,14 +45,15 @@ class Rendezvous:
     def choose_ports(self, gang: Gang) -> None:
         """Give the gang ports that no other gang has."""
         self.free_ports(gang)
-        used = [*self._taken, *self._busy]
-        free = _ALL - Ports.of((port, port) for port in used)
-        picked = pick_ports(free, gang.port_count, FIRST_PORT, self._rng)
+        picked = pick_unused(FIRST_PORT, LAST_PORT, gang.port_count, self, self._rng)
         if picked is None:
             self._busy.clear()
-            picked = Ports()
-        gang.ports = list(picked)
+        gang.ports = picked or []
         self._taken.update(gang.ports)
+
+    def __contains__(self, port: object) -> bool:
+        """Whether somebody has this port."""
+        return port in self._taken or port in self._busy
 
     def keep_ports(self, gang: Gang) -> None:
         """A gang that was known before has these."""

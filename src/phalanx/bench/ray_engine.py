@@ -1,0 +1,177 @@
+"""The scheduler on a Ray cluster of a head and four raylets on this machine: `run(clock)`.
+
+Gangs here are bundles alone: nothing runs in them, so that what is measured is deciding and
+reserving. `worst ms` is that of all repetitions, and `cpu s` what the scheduler's process has used.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import statistics
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from phalanx.api.jobs import Job
+
+Clock = Callable[[], float]
+Row = dict[str, Any]
+
+NODES, CPUS = 4, 4
+GANGS = 1_000
+JOBS = 1_000
+MEMBERS = 8
+REPEATED = 20
+PATIENCE_S = 300.0
+STORE_BYTES = 80 << 20
+SMALL = {"CPU": 0.01}
+
+
+def run(clock: Clock, gangs: int = GANGS, jobs: int = JOBS, repeated: int = REPEATED) -> list[Row]:
+    """Four rows: queued gangs a second, one gang on all nodes, and two of a killed scheduler."""
+    with _cluster() as client:
+        rows = [_one_gang(clock, client, repeated), _many_gangs(clock, client, gangs)]
+        return [*rows, *_recovery(clock, client, jobs)]
+
+
+@contextmanager
+def _cluster() -> Iterator[Any]:
+    import ray
+    from ray.cluster_utils import Cluster
+
+    from phalanx.engines.ray.scheduler.client import SchedulerClient
+
+    directory = tempfile.mkdtemp(prefix="phx-", dir="/tmp")
+    os.environ |= {"RAY_AUTH_MODE": "disabled", "RAY_TMPDIR": directory}
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    size = {"num_gpus": 0, "object_store_memory": STORE_BYTES}
+    cluster = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, **size}
+    )
+    try:
+        for _ in range(NODES):
+            cluster.add_node(num_cpus=CPUS, **size)
+        ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
+        client = SchedulerClient.connect()
+        client.ask("status", timeout_s=PATIENCE_S)
+        yield client
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _create(client: Any, needs: list[dict[str, float]]) -> bytes:
+    group = os.urandom(18)
+    _create_later(client, group, needs).result(PATIENCE_S)
+    return group
+
+
+def _create_later(client: Any, group: bytes, needs: list[dict[str, float]]) -> Any:
+    return client.ask_later(
+        "batch.create_gang",
+        group=group,
+        name="gang",
+        queue="default",
+        priority=0,
+        least=len(needs),
+        needs=needs,
+    )
+
+
+def _end(client: Any, group: bytes, members: int) -> None:
+    client.ask("batch.end_members", group=group, indexes=list(range(members)))
+
+
+def _wait_for_none(client: Any) -> None:
+    while client.ask("batch.gangs", timeout_s=PATIENCE_S):
+        pass
+
+
+def _one_gang(clock: Clock, client: Any, repeated: int) -> Row:
+    """From the call that makes a gang to the moment at which Ray holds its placement group."""
+    took = []
+    for _ in range(repeated):
+        begun = clock()
+        group = _create(client, [{"CPU": CPUS / 2}] * MEMBERS)
+        client.ask("wait_group", group=group, timeout_s=PATIENCE_S)
+        took.append(clock() - begun)
+        _end(client, group, MEMBERS)
+        _wait_for_none(client)
+    return {
+        "what": f"a gang of {MEMBERS} on {NODES} nodes, asked for to reserved",
+        "per s": 1 / statistics.median(took),
+        "ms": 1000 * statistics.median(took),
+        "worst ms": 1000 * max(took),
+    }
+
+
+def _many_gangs(clock: Clock, client: Any, count: int) -> Row:
+    """All wait for one that holds every node; from its end to their last reservation."""
+    blocker = _create(client, [{"CPU": float(CPUS)}] * NODES)
+    client.ask("wait_group", group=blocker, timeout_s=PATIENCE_S)
+    groups = [os.urandom(18) for _ in range(count)]
+    for asked in [_create_later(client, group, [SMALL]) for group in groups]:
+        asked.result(PATIENCE_S)
+    waiting = [client.ask_later("wait_group", group=group) for group in groups]
+    first = next(iter(waiting))
+    _end(client, blocker, NODES)
+    first.result(PATIENCE_S)
+    begun, used = clock(), _cpu_s(client)
+    for one in waiting:
+        one.result(PATIENCE_S)
+    took_s, used = clock() - begun, _cpu_s(client) - used
+    for group in groups:
+        _end(client, group, 1)
+    _wait_for_none(client)
+    return {
+        "what": f"{count:,} queued gangs of 1, first reservation to last",
+        "per s": count / took_s,
+        "ms": 1000 * took_s / count,
+        "cpu s": used,
+    }
+
+
+def _recovery(clock: Clock, client: Any, count: int) -> list[Row]:
+    """SIGKILL to the scheduler's process while jobs wait behind a gang that holds every node."""
+    import ray
+
+    blocker = _create(client, [{"CPU": float(CPUS)}] * NODES)
+    client.ask("wait_group", group=blocker, timeout_s=PATIENCE_S)
+    specs = [Job("true", name=f"job-{number}") for number in range(count)]
+    asked = [
+        client.ask_later("batch.apply", objects=[("Job", msgspec.msgpack.encode(spec))])
+        for spec in specs
+    ]
+    for one in asked:
+        one.result(PATIENCE_S)
+    os.kill(ray.get(client.actor.pid.remote()), signal.SIGKILL)
+    begun = clock()
+    assert len(client.ask("batch.gangs", timeout_s=PATIENCE_S)) == count + 1
+    answers_s, used = clock() - begun, _cpu_s(client)
+    while any(row["reason"] for row in client.ask("status", timeout_s=PATIENCE_S)["nodes"]):
+        pass
+    whole_s = clock() - begun
+    _end(client, blocker, NODES)
+    return [
+        {
+            "what": f"killed with {count:,} jobs known, to its first answer",
+            "ms": 1000 * answers_s,
+            "cpu s": used,
+        },
+        {"what": "... to all nodes' Runners back", "ms": 1000 * whole_s},
+    ]
+
+
+def _cpu_s(client: Any) -> float:
+    """Processor seconds of the scheduler's process."""
+    import psutil
+    import ray
+
+    times = psutil.Process(ray.get(client.actor.pid.remote())).cpu_times()
+    return float(times.user + times.system)
