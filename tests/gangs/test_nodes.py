@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+import pytest
+
 import phalanx
 from phalanx.cluster_utils import ClusterNode
 
@@ -87,6 +89,39 @@ def test_a_job_that_loses_a_node_starts_again_elsewhere_at_no_cost(new_cluster, 
     told = job.describe()
     assert told["retries"] == 0
     assert {member["node"] for member in told["members"]} == {fresh.node_id}
+
+
+@pytest.mark.parametrize("policies", [(), ({"event": "Unknown", "action": "TerminateJob"},)])
+def test_a_job_of_which_some_run_and_the_others_find_no_room_is_unknown(
+    new_cluster, room, policies
+):
+    nodes = ({"num_cpus": 0}, {"num_cpus": 1}, {"num_cpus": 1})
+    cluster = new_cluster(*nodes, limits={"reconnect_s": 0.3})
+    manifest = template("half", "sh", "-c", hold(room, "$PHALANX_TASK_INDEX-$PHALANX_ATTEMPT"))
+    manifest |= {"kind": "Job", "apiVersion": "batch.volcano.sh/v1alpha1"}
+    [task] = manifest["spec"]["tasks"]
+    task["replicas"] = 2
+    task["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": 1}}
+    manifest["spec"]["policies"] = list(policies)
+    job = phalanx.submit(manifest)
+    await_true(lambda: len(room.words()) == 2)
+    cluster.remove_node(cluster.list_all_nodes()[-1], allow_graceful=False)
+    if policies:
+        assert job.wait(PATIENCE_S) == "Terminated"
+        assert "the gang cannot be placed whole" in job.describe()["reason"]
+        return
+
+    def phases():
+        [row] = [queue for queue in phalanx.queues() if queue["name"] == "default"]
+        return row["running"], row["unknown"]
+
+    await_true(lambda: phases() == (0, 1))
+    assert job.state == "Pending"
+    cluster.add_node(num_cpus=1)
+    await_true(lambda: phases() == (1, 0))
+    await_true(lambda: len(room.words()) == 3)
+    room.say("go")
+    assert job.wait(PATIENCE_S) == "Completed"
 
 
 def test_jobs_outlive_the_head(new_cluster, room, tmp_path_factory):

@@ -241,6 +241,11 @@ class NodeDirectory:
         """Every node, in the order of joining."""
         return list(self._records.values())
 
+    def yields(self, node_id: str) -> dict[str, float]:
+        """What ordinary tasks hold of a node, by its last report."""
+        report = self._reports.get(node_id)
+        return {} if report is None else report.yields
+
     def living(self) -> list[NodeRecord]:
         """Every node that is not dead, draining ones included."""
         return [record for record in self._records.values() if record.state != DEAD]

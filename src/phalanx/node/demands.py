@@ -41,6 +41,8 @@ class Demand(msgspec.Struct, kw_only=True, eq=False):
     """Whether another node was asked for it."""
     is_withdrawn: bool = False
     """Whether an actor whose worker starts is not to be made here any more."""
+    is_claim: bool = False
+    """Whether it is room that is kept for a gang: nothing is started for it."""
     can_run_here: bool = True
     """Whether this node, empty, could run it."""
 

@@ -14,6 +14,7 @@ import msgspec
 
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.bundles import BundlePool
+from phalanx.node.claims import Claims
 from phalanx.node.demands import Demand, Demands
 from phalanx.node.group_places import GroupPlaces
 from phalanx.node.queue_shares import QueueShares
@@ -21,9 +22,10 @@ from phalanx.node.surroundings import Effects, Elsewhere, Nobody
 from phalanx.node.workers import WorkerPool, WorkerRecord
 from phalanx.policies.averages import Average
 from phalanx.policies.labels import condition
+from phalanx.protocol.cluster_messages import ClaimRoom
 from phalanx.protocol.messages import OVER
 from phalanx.resources.instances import Allocation, NodeResources
-from phalanx.resources.sets import ResourceSet
+from phalanx.resources.sets import EMPTY, ResourceSet
 
 LEAST_HOLD_S = 0.01
 LONGEST_HOLD_S = 0.5
@@ -83,6 +85,7 @@ class LeaseMachine:
         self.leases: dict[int, Lease] = {}
         self._held: dict[tuple[bytes, int], int] = {}
         self.shares = QueueShares()
+        self.claims = Claims()
         self._starts_held_until = 0.0
         self._count = 0
         self._is_dispatching = False
@@ -146,7 +149,13 @@ class LeaseMachine:
             self._is_dispatching = False
 
     def _dispatch(self, now: float) -> None:
+        kept = EMPTY
         for demand in self._in_order():
+            if demand.is_claim:
+                kept = kept + demand.place
+                if not self._has_free(kept, soon=True):
+                    self._make_due(demand, now)
+                continue
             refusal = self._refusal(demand) or _impatience(demand, now)
             if refusal is not None:
                 reason, error = refusal
@@ -159,7 +168,7 @@ class LeaseMachine:
             demand.warned = False
             if not demand.can_run_here:
                 continue  # other nodes are asked
-            while demand.count > 0 and demand.here != 0 and self._place(demand, now):
+            while demand.count > 0 and demand.here != 0 and self._place(demand, now, kept):
                 demand.count -= 1
                 demand.here -= demand.here > 0
             if demand.count <= 0:
@@ -168,7 +177,7 @@ class LeaseMachine:
                 self._make_due(demand, now)
 
     def _in_order(self) -> list[Demand]:
-        held, demands = self._held, self.waiting.all()
+        held, demands = self._held, [*self.waiting.all(), *self.claims.all()]
         shares = dict.fromkeys((d.queue for d in demands), 0.0)
         if len(shares) > 1:
             total = self.resources.total_units()
@@ -228,9 +237,20 @@ class LeaseMachine:
         else:
             yield from self.groups.pools(demand.group)
 
-    def _place(self, demand: Demand, now: float) -> bool:
+    def _has_free(self, amounts: ResourceSet, soon: bool = False) -> bool:
+        """Whether so much is free; `soon`: or will be when the leases that are due come back."""
+        free = ResourceSet.from_mapping(self.resources.available())
+        if soon:
+            due = (x.demand.hold for x in self.leases.values() if x.is_due and _gives_way(x))
+            free = sum(due, free)
+        return amounts.is_subset(free)
+
+    def _place(self, demand: Demand, now: float, kept: ResourceSet) -> bool:
+        """Start one more of it, unless that took of what is `kept` for others."""
         for pool in self._pools(demand):
             if not pool.can_now(demand.place):
+                continue
+            if kept and demand.group is None and not self._has_free(kept + demand.place):
                 continue
             may_start = self.workers.may_start and now >= self._starts_held_until
             if not may_start and not self.workers.has_idle(demand.job, demand.environment):
@@ -294,6 +314,16 @@ class LeaseMachine:
         if best is not None:
             best[1].is_due = True
             self._effects.due(best[1])
+
+    def claim(self, message: ClaimRoom, now: float) -> None:
+        """Keep room for a gang, or no longer."""
+        self.claims.set(message, now)
+        self.dispatch(now)
+
+    def yields(self) -> ResourceSet:
+        """What ordinary tasks hold outside of bundles."""
+        holds = (x.demand.hold for x in self.leases.values() if _gives_way(x))
+        return sum(holds, EMPTY)
 
     # ---- leases ------------------------------------------------------------------------------
 
@@ -424,8 +454,14 @@ class LeaseMachine:
         """End workers that idle for long; look again at what waits."""
         for worker in self.workers.surplus(now):
             self._effects.stop_worker(worker, "idle", False)
-        if self.waiting:
+        expired = self.claims.tick(now)
+        if self.waiting or self.claims.all() or expired:
             self.dispatch(now)
+
+
+def _gives_way(lease: Lease) -> bool:
+    """Whether its worker is free for others after the task that it runs."""
+    return not lease.demand.actor and lease.demand.group is None and not lease.is_blocked
 
 
 def _impatience(demand: Demand, now: float) -> tuple[str, str] | None:

@@ -45,6 +45,7 @@ class NodeReport(msgspec.Struct, array_like=True, tag=73):
     Amounts by resource, `devices` the units of 1/10000 left on each numbered device; `queued`:
     (resources, workers wanted) for each class that waits. `run_s` is the mean run time in seconds
     and `bandwidth` bytes a second, exponential averages both. `total` only when it changed.
+    `yields`: what ordinary tasks hold, whose workers give way to others after the task that runs.
     """
 
     available: dict[str, float]
@@ -54,6 +55,7 @@ class NodeReport(msgspec.Struct, array_like=True, tag=73):
     run_s: float = 0.0
     bandwidth: float = 0.0
     total: dict[str, float] | None = None
+    yields: dict[str, float] = {}
 
 
 class ViewRow(msgspec.Struct, array_like=True):
@@ -386,6 +388,17 @@ class QueueWeights(msgspec.Struct, array_like=True, tag=107):
     weights: dict[str, float]
 
 
+class ClaimRoom(msgspec.Struct, array_like=True, tag=108):
+    """Control to node: keep so much free for a gang that waits, for `seconds`, as far as it comes
+    before the tasks that want it; nothing: no longer."""
+
+    group: bytes
+    needs: dict[str, float]
+    queue: str = ""
+    priority: int = 0
+    seconds: float = 0.0
+
+
 ClusterMessage = (
     Via
     | Ask
@@ -425,4 +438,5 @@ ClusterMessage = (
     | ReadLog
     | LogRead
     | QueueWeights
+    | ClaimRoom
 )

@@ -62,7 +62,13 @@ class Gatekeeper:
         self._sizes: dict[_Kind, tuple[float, int]] = {}
         self._times: dict[_Kind, int] = {}
         self._wakes = threading.Event()
+        self._is_stopping = False
         threading.Thread(target=self._run, name="phalanx-gates", daemon=True).start()
+
+    def stop(self) -> None:
+        """Tell nothing more."""
+        self._is_stopping = True
+        self._wakes.set()
 
     def submit(
         self,
@@ -123,7 +129,7 @@ class Gatekeeper:
 
     def _run(self) -> None:
         told_at = 0.0
-        while True:
+        while not self._is_stopping:
             self._wakes.wait(None if not self._batches else LOOK_S)
             self._wakes.clear()
             try:

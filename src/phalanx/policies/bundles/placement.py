@@ -103,10 +103,9 @@ class _Choice:
         """A node of its own for each bundle while there are any, then the used ones again."""
         rooms: list[Room] = []
         for bundle in self.order:
-            row = self._emptiest(bundle)
-            if row is not None:
-                rooms.append(self._use(row))
-                self._put(bundle, rooms[-1])
+            own = self._on_emptiest(bundle)
+            if own is not None:
+                rooms.append(own)
                 continue
             resources = self._asked.bundles[bundle]
             ranked = sorted(
@@ -129,10 +128,8 @@ class _Choice:
             )
         among = self._unused.copy()
         for bundle in self.order:
-            row = self._emptiest(bundle)
-            if row is None:
+            if self._on_emptiest(bundle) is None:
                 return self._matched(among, bundle)
-            self._put(bundle, self._use(row))
         return self._done_by_name()
 
     def _matched(self, among: Flags, failed: int) -> BundleOutcome:
@@ -175,6 +172,20 @@ class _Choice:
         rows = np.flatnonzero(self.known(bundle).available & self._unused)
         scores = self._scores(self._asked.bundles[bundle], rows, emptiest=True)
         return int(rows[scores.argmin()]) if rows.size else None
+
+    def _on_emptiest(self, bundle: int) -> Room | None:
+        """Put it on the emptiest unused node that takes it: one that is overdrawn in sum may have
+        a device that is free, and takes nothing all the same."""
+        full: list[int] = []
+        own = None
+        while own is None and (row := self._emptiest(bundle)) is not None:
+            room = self._use(row)
+            if self._put(bundle, room):
+                own = room
+            else:
+                full.append(row)
+        self._unused[full] = True
+        return own
 
     def _takes_most(self, left: list[int]) -> int | None:
         """The node that takes most of the bundles left; of these the one that is filled best."""

@@ -144,6 +144,7 @@ def report_of(shell: NodeShell) -> NodeReport:
         run_s=shell.leases.run_s.value,
         bandwidth=shell.bandwidth.value,
         total=shell.resources.total(),
+        yields=shell.leases.yields().to_mapping(),
     )
 
 

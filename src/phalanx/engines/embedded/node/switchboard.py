@@ -13,6 +13,7 @@ from phalanx.engines.embedded.node.groups import OF_GROUPS
 from phalanx.engines.embedded.node.job_members import OF_MEMBERS
 from phalanx.model.ids import PREFIX_BYTES, node_prefix
 from phalanx.protocol.cluster_messages import (
+    ClaimRoom,
     EndActor,
     EnvironmentKnown,
     EventsTold,
@@ -20,6 +21,7 @@ from phalanx.protocol.cluster_messages import (
     JobKnown,
     NodeDied,
     PlaceActor,
+    PrepareBundles,
     ProcessEnded,
     QueueWeights,
     SetTotals,
@@ -238,7 +240,11 @@ class Switchboard:
             case JobEnded():
                 self.jobs.ended(message.job, set(message.keep))
                 self.store.owner_gone(message.driver, message.files)
+            case ClaimRoom():
+                self.leases.claim(message, self.clock())
             case _ if isinstance(message, OF_GROUPS):
+                if isinstance(message, PrepareBundles):
+                    self.leases.claims.end(message.group)  # what was kept for it is for this
                 self.groups.on_control(message)
             case _ if isinstance(message, OF_MEMBERS):
                 self.members.on_control(message)

@@ -16,8 +16,9 @@ from phalanx.batch.config import Configuration, parse_volcano
 from phalanx.batch.plan import Plan
 from phalanx.batch.registry import known_plugins
 from phalanx.batch.specs import Amounts, QueueSpec, Shape, Snapshot, TaskSpec
+from phalanx.engines.embedded.head.batch.claims import LOOK_EVERY_S, Claims, gentle
 from phalanx.engines.embedded.head.batch.domains import Domains
-from phalanx.engines.embedded.head.batch.gangs import HOLDING, Gang
+from phalanx.engines.embedded.head.batch.gangs import HELD, HOLDING, LEAVING, PLACING, WAITING, Gang
 from phalanx.engines.embedded.head.batch.ledger import Ledger
 from phalanx.engines.embedded.head.batch.queues import Queues
 from phalanx.engines.embedded.head.batch.world import node_specs, taken_by_others
@@ -50,7 +51,8 @@ tiers:
 stands in conformance's tier: the first tier that names victims decides."""
 LEAST_PAUSE_S = 0.001
 PAUSE = 2.0
-"""Between two cycles lies at least so many times what the last one took."""
+"""Between two cycles lies at least so many times what the last one took, as others work in the same
+thread; where none do, a shell sets less."""
 LEAST_EVICTION_PAUSE_S, EVICTION_PAUSE = 0.05, 10.0
 """The same between two cycles that may take places away."""
 REPORTS_PAUSE_S = 0.02
@@ -77,13 +79,19 @@ class Cycles:
         queues: Queues,
         domains: Domains,
         apply: Callable[[Plan], None],
+        stranded: Callable[[Gang], None],
     ) -> None:
+        """`stranded` is told, after each cycle that finds it so, of a gang of which some members
+        run that are too few, and the others find no room."""
         self._shell = shell
+        self._stranded = stranded
         self._queues = queues
         self._domains = domains
         self._apply = apply
         self._config = configuration()
         self.ledger = Ledger(shell, self._config, self.truth)
+        self.pause = PAUSE
+        self._claims = Claims(shell.send_node, self.ledger.member_of, shell.clock)
         self._next = NEVER
         self._not_before = self._no_eviction_before = 0.0
         self._busy: frozenset[str] = frozenset()
@@ -141,8 +149,10 @@ class Cycles:
         if len(waiting) > len(resting):
             self._wake_rested(waiting, now)
             self._run(waiting, now)
+        elif not waiting:
+            self._claims.drop()
         took_s = self._shell.clock() - now
-        self._not_before = now + took_s + max(LEAST_PAUSE_S, PAUSE * took_s)
+        self._not_before = now + took_s + max(LEAST_PAUSE_S, self.pause * took_s)
 
     def _admit(self) -> None:
         """Look at those gangs from now on whose turn it is."""
@@ -157,6 +167,13 @@ class Cycles:
         evicts = may_evict and now >= self._no_eviction_before
         plan = self.ledger.columns.decide(self._shell.wall(), self._taken(), evicts=evicts)
         self._apply(plan)
+        yields = {
+            r.node_id: self._shell.nodes.yields(r.node_id) for r in self._shell.nodes.living()
+        }
+        if self._claims.look(lambda: gentle(self.truth()), self._taken(), yields):
+            self._next = min(self._next, now + LOOK_EVERY_S)
+        if evicts or not may_evict:  # else room may be made for them yet
+            self._look_for_stranded(waiting, plan, now)
         if plan.binds and self.ledger.line.is_holding_back:
             self.soon()  # those behind may find room as well
         if evicts:
@@ -165,6 +182,18 @@ class Cycles:
             self._no_eviction_before = done + pause_s
         elif may_evict:
             self._next = min(self._next, self._no_eviction_before)
+
+    def _look_for_stranded(self, waiting: Iterable[Gang], plan: Plan, now: float) -> None:
+        """Tell of gangs of which too few run, while the cycle found no room for the others."""
+        for gang in waiting:
+            held = gang.among(HELD)
+            is_settled = not gang.among(PLACING, LEAVING) and gang.retry_at <= now
+            if not held or not gang.waits or not is_settled:
+                continue
+            if any(task in plan.pipelined for task in gang.tasks(gang.among(WAITING))):
+                continue  # somebody goes for them
+            if len(held) < self.ledger.scheduled.podgroup(gang).min_member:
+                self._stranded(gang)
 
     def _may_evict(self, waiting: Iterable[Gang]) -> bool:
         """Whether somebody who waits might have a right to what somebody holds."""

@@ -54,6 +54,8 @@ class Gang(msgspec.Struct, kw_only=True, eq=False):
     devices: dict[int, dict[str, list[int]]] = {}
     started: float | None = None
     """When its minimum last began to run."""
+    is_stranded: bool = False
+    """Some members run, fewer than it needs, and the others find no room."""
     is_promised: bool = False
     """Evictions made room for it that it does not have yet."""
     preempted: int = 0
@@ -108,5 +110,7 @@ class Gang(msgspec.Struct, kw_only=True, eq=False):
         """In Volcano's words for podgroups."""
         if self.is_over:
             return "completed"
+        if self.is_stranded:
+            return "unknown"
         here = sum(state in (HELD, ENDING, DONE) for state in self.states)
         return "running" if here >= max(self.least, 1) else "pending"

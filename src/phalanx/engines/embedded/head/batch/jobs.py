@@ -313,6 +313,12 @@ class Jobs:
         self._todo.append(lambda: self._close_if_over(gang))
         self.work_off()
 
+    def stranded(self, gang: Gang) -> None:
+        """Some members run, too few, and the others find no room: its podgroup is Unknown."""
+        self._ledger.keep(gang)
+        if self.table.get(gang.job) is not None:
+            self.handle(ev.Stranded(job=gang.job))
+
     def _close_if_over(self, gang: Gang) -> None:
         if gang.is_over and gang.group in self._ledger.gangs:
             self._over(gang, range(len(gang.states)))

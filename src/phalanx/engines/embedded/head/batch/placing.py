@@ -292,6 +292,7 @@ class Placing:
         gang.set(arrived, HELD)
         gang.was_on |= {i: group.nodes[i] for i in arrived}
         if arrived:
+            gang.is_stranded = False
             self._promise(gang, False)
             gang.backoff_s = 0.0
             gang.started = self._shell.wall()

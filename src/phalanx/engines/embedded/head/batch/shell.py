@@ -36,7 +36,7 @@ class BatchShell:
         self._told_weights: dict[str, float] = {}
         self.queues = Queues(shell.books, self._queues_changed, self._counts, shell.wall)
         self.domains = Domains(shell.books, self._domains_changed)
-        self.cycles = Cycles(shell, self.queues, self.domains, self._apply)
+        self.cycles = Cycles(shell, self.queues, self.domains, self._apply, self._stranded)
         self.ledger = self.cycles.ledger
         self.placing = Placing(shell, self.ledger, self.cycles.soon, self)
         self.priorities = Priorities(shell.books)
@@ -182,6 +182,11 @@ class BatchShell:
 
     def _counts(self, queue: str) -> tuple[dict[str, int], int]:
         return self.ledger.counts(queue)
+
+    def _stranded(self, gang: Gang) -> None:
+        if gang.job and not gang.is_stranded:
+            gang.is_stranded = True
+            self.jobs.stranded(gang)
 
     def _apply(self, plan: Plan) -> None:
         self.placing.apply(plan)

@@ -1,0 +1,56 @@
+"""Room that a node keeps for gangs which the control store is about to place there."""
+
+from __future__ import annotations
+
+from phalanx.node.demands import Demand
+from phalanx.protocol.cluster_messages import ClaimRoom
+from phalanx.resources.sets import ResourceSet
+
+AHEAD = -(1 << 62)
+"""Of those who hold as little, gangs come first: tasks have a turn again with every task's end."""
+
+
+class Claims:
+    """Claims of gangs; each ends when it is taken back, met, or not made again in time."""
+
+    def __init__(self) -> None:
+        self._claims: dict[bytes, tuple[float, Demand]] = {}
+        """By gang: until when, and what stands in the node's line for it."""
+        self._order = 0
+
+    def all(self) -> list[Demand]:
+        """What stands in line, oldest first."""
+        return [demand for _, demand in self._claims.values()]
+
+    def set(self, message: ClaimRoom, now: float) -> None:
+        """A gang wants so much kept; nothing: no longer."""
+        if not message.needs:
+            self.end(message.group)
+            return
+        needs = ResourceSet.from_mapping(message.needs)
+        before = self._claims.get(message.group)
+        self._order += before is None
+        demand = Demand(
+            owner=message.group,
+            scheduling_class=-1,
+            place=needs,
+            hold=needs,
+            count=1,
+            order=AHEAD + self._order if before is None else before[1].order,
+            priority=message.priority,
+            queue=message.queue,
+            since=now,
+            is_claim=True,
+        )
+        self._claims[message.group] = (now + message.seconds, demand)
+
+    def end(self, group: bytes) -> None:
+        """The gang needs no room to be kept any more."""
+        self._claims.pop(group, None)
+
+    def tick(self, now: float) -> bool:
+        """Forget claims that were not made again; whether there were any."""
+        late = [group for group, (until, _) in self._claims.items() if now >= until]
+        for group in late:
+            del self._claims[group]
+        return bool(late)
