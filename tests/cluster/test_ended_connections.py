@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import socket
 import threading
 
@@ -13,6 +14,7 @@ import phalanx
 from phalanx import errors
 from phalanx.cluster_utils import Cluster
 from phalanx.engines.embedded.engine import current
+from phalanx.model.ids import PROCESS_ID_BYTES
 
 PATIENCE_S = 120
 
@@ -87,12 +89,16 @@ class Both:
 
 def cut_all():
     """End this process's connections to processes of other nodes; how many there were."""
-    runtime = current().runtime
-    away = [c for c in runtime.connections() if c.peer and len(c.peer) == 16]
-    away = [c for c in away if not runtime.is_here(c.peer) and not c.is_dialling]
-    for connection in away:
+    ends = away(current().runtime)
+    for connection in ends:
         connection.sock.shutdown(socket.SHUT_RDWR)
-    return len(away)
+    return len(ends)
+
+
+def away(runtime):
+    """Its connections to processes of other nodes."""
+    known = [c for c in runtime.connections() if len(c.peer) == PROCESS_ID_BYTES]
+    return [c for c in known if not runtime.is_here(c.peer) and not c.is_dialling]
 
 
 def on(name):
@@ -148,6 +154,26 @@ def test_an_owner_keeps_what_borrowers_hold_while_the_way_to_them_is_gone(
     assert get(keeper.read.options(max_task_retries=-1).remote()) == [value]
     get(keeper.drop.remote())
     wait_until(lambda: lent() == before)
+
+
+def test_an_end_that_only_one_side_has_seen_is_told_to_the_other(cluster, wait_until):
+    """As when the other is never told: its end of the connection stays open."""
+    keeper = on("b")
+    before = lent()
+    get(keeper.keep.remote([phalanx.put(1)]))
+    (ref,) = get(keeper.put.remote(7))
+    runtime = current().runtime
+    kept = []
+    for connection in away(runtime):
+        kept.append(os.dup(connection.fileno))
+        runtime.drop(connection)
+    assert get(ref) == 7
+    assert get(keeper.read.options(max_task_retries=-1).remote()) == [1]
+    assert lent() == before + 1
+    get(keeper.drop.remote())
+    wait_until(lambda: lent() == before)
+    for fd in kept:
+        os.close(fd)
 
 
 def test_what_is_on_its_way_is_asked_for_again(cluster):

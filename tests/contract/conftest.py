@@ -30,6 +30,8 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     mark = "phalanx_only(reason): differs from Ray on purpose"
     config.addinivalue_line("markers", mark)
+    mark = "one_raylet(reason): Ray itself does otherwise on a cluster of several"
+    config.addinivalue_line("markers", mark)
 
 
 def pytest_generate_tests(metafunc):
@@ -61,6 +63,8 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.filterwarnings("ignore"))
             if mark := item.get_closest_marker("phalanx_only"):
                 item.add_marker(pytest.mark.skip(reason=mark.args[0]))
+        if is_on_ray and (mark := item.get_closest_marker("one_raylet")):
+            item.add_marker(pytest.mark.skip(reason=mark.args[0]))
 
 
 @pytest.fixture(scope="package")

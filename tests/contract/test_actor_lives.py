@@ -137,6 +137,7 @@ def test_a_cut_off_call_is_not_retried_by_default(get, mortal, errors, tally):
     assert tally.count("crashed") == 1
 
 
+@pytest.mark.one_raylet("Ray counts a call that meets the restarting actor as a try there")
 def test_a_method_sets_its_own_retries(ray, get, tally):
     @ray.remote(max_restarts=1)
     class Flaky:

@@ -66,6 +66,16 @@ def test_queues_get_time_by_their_weights():
     assert 190 <= of_a <= 210
 
 
+def test_many_gates_that_open_at_once_are_shared_by_weight():
+    table = a_table(cpus=6, a=Share(weight=2), b=Share(weight=1))
+    for number in range(20):
+        table.ask(a_batch(b"a%d" % number, "a"))
+        table.ask(a_batch(b"b%d" % number, "b"))
+    opened = table.open_due()
+    assert sum(ticket.startswith(b"a") for ticket in opened) == 8
+    assert sum(ticket.startswith(b"b") for ticket in opened) == 4
+
+
 def test_a_queue_that_was_idle_does_not_catch_up():
     table = a_table(cpus=0.5)
     for number in range(200):

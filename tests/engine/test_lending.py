@@ -75,6 +75,14 @@ def test_farewells_of_strangers_do_nothing():
         ("lend cut tell:1 cut", ["a"]),
         ("lend cut tell:1 cut tell:1 return:1", []),
         ("lend cut lend cut tell:0", []),
+        ("lend cut tell:1 tell:1 return:1", []),  # both sides dialled, and it told on both ways
+        ("lend cut tell:1 tell:0", []),
+        ("lend lend cut tell:2 return:1 tell:1", ["a"]),
+        ("lend lend cut tell:2 return:1 tell:1 return:1", []),
+        ("lend cut tell:1 lend tell:1 return:1", ["a"]),  # what is on its way to it counts beside
+        ("lend cut tell:1 lend tell:1 return:2", []),
+        ("lend cut tell:1 return:1 lend tell:0", ["a"]),
+        ("lend cut tell:1 cut tell:1 tell:1 return:1", []),
         ("lend cut return:1", ["a"]),  # it says first what it holds
         ("lend cut die", []),
         ("lend cut lend die", []),

@@ -294,13 +294,89 @@ def test_a_gang_is_cancelled_while_it_runs(program, get):
             get(ref)
 
 
-def test_gangs_of_actors_are_refused_with_what_to_do_instead(program):
-    @program.remote
+def test_a_gang_of_actors_starts_as_a_whole(program, get):
+    @program.remote(num_cpus=0.5, num_gpus=2)
     class Trainer:
-        pass
+        def __init__(self, name):
+            self.name, self.steps = name, []
+            self.gang = phalanx.get_runtime_context().gang
 
-    with pytest.raises(NotImplementedError, match="a gang of tasks, or submit a job"):
-        Trainer.gang(2).remote()
+        def where(self):
+            return self.gang.rank, self.gang.world_size, ray.get_runtime_context().get_node_id()
+
+        def devices(self):
+            return os.environ["CUDA_VISIBLE_DEVICES"]
+
+        def step(self, number):
+            self.steps.append(number)
+            return self.steps
+
+        @program.method(num_returns=2)
+        def two(self, value):
+            return self.name, value
+
+        def fails(self):
+            raise KeyError("a step")
+
+    @program.remote
+    def uses(trainer):
+        return phalanx.get(trainer.step.remote(99))
+
+    crew = Trainer.gang(4).remote("crew")
+    assert crew.wait_started(PATIENCE_S)
+    told = get([one.where.remote() for one in crew])
+    assert [rank for rank, _, _ in told] == [0, 1, 2, 3]
+    shown = get([one.devices.remote() for one in crew])
+    assert len({(node, d) for (_, _, node), d in zip(told, shown, strict=True)}) == 4
+    refs = [crew[0].step.remote(number) for number in range(20)]
+    assert get(refs)[-1] == list(range(20))
+    assert get(crew[1].two.remote(program.put("a value"))) == ["crew", "a value"]
+    assert get(uses.remote(crew[2])) == [99]
+    with pytest.raises(KeyError):
+        get(crew[3].fails.remote())
+    with pytest.raises(TypeError):
+        crew[3].step.remote()
+    with pytest.raises(AttributeError):
+        crew[3].nothing
+    assert isinstance(crew[0], program.ActorHandle)
+    program.kill(crew[0])
+    with pytest.raises(ours.RayActorError):
+        get(crew[0].where.remote())
+    assert get(crew[1].step.remote(1)) == [1]
+
+
+def test_an_actor_of_a_gang_that_cannot_be_made_says_why(program, get):
+    @program.remote(num_cpus=0.5)
+    class Broken:
+        def __init__(self):
+            raise ValueError("no such model")
+
+        def step(self):
+            return None
+
+    crew = Broken.gang(2).remote()
+    with pytest.raises(ours.RayActorError, match="no such model"):
+        get(crew[1].step.remote())
+
+
+def test_an_actor_of_a_gang_restarts_in_its_place(program, get):
+    @program.remote(num_cpus=0.5, num_gpus=1, max_restarts=1)
+    class Mortal:
+        def rank(self):
+            return phalanx.get_runtime_context().gang.rank, os.environ["CUDA_VISIBLE_DEVICES"]
+
+        def crash(self):
+            os._exit(3)
+
+    crew = Mortal.gang(2).remote()
+    before = get(crew[1].rank.remote())
+    with pytest.raises(ours.RayActorError):
+        get(crew[1].crash.remote())
+    assert get(crew[1].rank.remote()) == before
+    with pytest.raises(ours.RayActorError):
+        get(crew[1].crash.remote())
+    with pytest.raises(ours.RayActorError):
+        get(crew[1].rank.remote())
 
 
 def test_commands_run_as_jobs(program, tmp_path):

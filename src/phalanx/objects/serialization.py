@@ -139,11 +139,25 @@ def register_serializer(
         return (_apply, (deserializer, serializer(value)))
 
     _custom[cls] = reduce
+    for tell in on_serializer:
+        tell(cls, reduce)
 
 
 def deregister_serializer(cls: type) -> None:
     """Undo register_serializer; nothing happens when there was none."""
-    _custom.pop(cls, None)
+    if _custom.pop(cls, None) is not None:
+        for tell in on_serializer:
+            tell(cls, None)
+
+
+on_serializer: list[Callable[[type, Callable[[Any], Any] | None], None]] = []
+"""Told what a class travels as from now on, None for what it is: for engines that pickle
+themselves."""
+
+
+def custom_reducers() -> dict[type, Callable[[Any], Any]]:
+    """What the classes with a serializer of their own travel as."""
+    return dict(_custom)
 
 
 def _apply(function: Callable[[Any], Any], argument: Any) -> Any:

@@ -27,6 +27,9 @@ class Lending:
         self._counts: dict[int, dict[bytes, int]] = {}
         self._uncertain: dict[bytes, dict[int, ObjectRef[Any]]] = {}
         """What borrowers held when the connection to them ended, until they say what is left."""
+        self._told: dict[bytes, dict[int, int]] = {}
+        """What is left of the registrations of each borrower that it told of last. It may tell
+        twice: two processes may dial each other at once."""
 
     def add(self, number: int, borrower: bytes, count: int = 1) -> bool:
         """`borrower` holds object `number`. False when the object is gone already."""
@@ -43,6 +46,9 @@ class Lending:
         counts = self._counts.get(number)
         if counts is None:
             return
+        told = self._told.get(borrower)
+        if told is not None and number in told:
+            told[number] = max(told[number] - count, 0)
         left = counts.get(borrower, 0) - count
         if left > 0:
             counts[borrower] = left
@@ -54,20 +60,31 @@ class Lending:
 
     def way_ended(self, borrower: bytes) -> bool:
         """The connection to a process ended, which may live. Whether it may hold anything."""
+        self._told.pop(borrower, None)
         for number in self._counted(borrower):
             self._uncertain.setdefault(borrower, {})[number] = self._kept[number]
             self.remove(number, borrower, self._counts[number][borrower])
         return borrower in self._uncertain
 
+    def unsure(self) -> list[bytes]:
+        """The borrowers that have not said yet what is left of what they held."""
+        return list(self._uncertain)
+
     def told(self, borrower: bytes, counts: Iterable[tuple[int, int]]) -> None:
         """All that a borrower holds since the connection to it ended: (object, registrations)."""
-        for number, count in counts:
-            self.add(number, borrower, count)
+        before = self._told.pop(borrower, {})
+        told = {n: count for n, count in counts if self.add(n, borrower, count)}
+        for number, count in before.items():
+            if count:
+                self.remove(number, borrower, count)
         self._uncertain.pop(borrower, None)
+        if told:
+            self._told[borrower] = told
 
     def process_gone(self, borrower: bytes) -> None:
         """A process ended: it holds nothing any more."""
         self._uncertain.pop(borrower, None)
+        self._told.pop(borrower, None)
         for number in self._counted(borrower):
             self.remove(number, borrower, self._counts[number][borrower])
 

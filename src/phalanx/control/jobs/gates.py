@@ -30,12 +30,14 @@ class Batch(msgspec.Struct, kw_only=True, eq=False):
     """0 until its owner has said how many there are: it may still grow, and waits."""
     done: int = 0
     is_open: bool = False
+    opened: float = 0.0
 
 
 AHEAD = 2.0
 """So many times what the cluster has may be let through."""
-SOON_S = 0.1
-"""What a queue holds counts as if it held it for so long already."""
+FIRST_HOLD_S = 0.1
+NEW_PART = 0.2
+"""How long a batch holds what it was given: an exponential average, which begins so."""
 
 
 class Share(msgspec.Struct, frozen=True):
@@ -57,6 +59,7 @@ class GateTable:
         self._had: dict[str, float] = {}
         """Seconds of the whole cluster, divided by the weight, that each queue has had."""
         self._now = 0.0
+        self._hold_s = FIRST_HOLD_S
         self.capacity: Mapping[str, float] = {}
         """What the cluster has for ordinary tasks, by resource."""
         self.shares: Mapping[str, Share] = {}
@@ -108,6 +111,8 @@ class GateTable:
         if batch.is_open:
             self._charge(batch, -count)
         if batch.done >= batch.size:
+            if batch.opened:
+                self._hold_s += NEW_PART * (self._now - batch.opened - self._hold_s)
             self._forget(batch)
 
     def owner_gone(self, owner: bytes) -> None:
@@ -135,7 +140,7 @@ class GateTable:
             if not batch.size or not self._has_room(batch):
                 del heads[kind]
                 continue
-            batch.is_open = True
+            batch.is_open, batch.opened = True, self._now
             self._charge(batch, batch.size - batch.done)
             opened.append(batch.ticket)
             waiting = self._waiting[kind]
@@ -148,7 +153,8 @@ class GateTable:
 
     def _turn(self, batch: Batch) -> tuple[float, float, int]:
         queue = batch.queue
-        had = self._had.get(queue, 0.0) + self._share(queue) * SOON_S
+        # What it holds now counts as had already: many gates may open at one time.
+        had = self._had.get(queue, 0.0) + self._share(queue) * self._hold_s
         return -batch.priority, had, self._arrivals[batch.ticket]
 
     def _share(self, queue: str) -> float:

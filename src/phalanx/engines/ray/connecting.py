@@ -12,6 +12,7 @@ from ray.experimental import internal_kv
 from phalanx.engines.ray.engine import RayEngine
 from phalanx.engines.ray.hierarchies import join_hierarchies
 from phalanx.engines.ray.preflight import check_reachable
+from phalanx.engines.ray.serializers import share_serializers
 
 NAMESPACE = b"phalanx"
 """Of keys in Ray's internal table."""
@@ -45,6 +46,7 @@ def connect(asked: Connection) -> RayEngine:
             **asked.options,
         )
         facts = dict(getattr(context, "address_info", {}))
+    share_serializers()
     engine = RayEngine(facts, asked.queue, asked.priority, begins)
     told = {"queue": asked.queue, "priority": asked.priority}
     internal_kv._internal_kv_put(_key(), json.dumps(told).encode(), namespace=NAMESPACE)
@@ -59,6 +61,7 @@ def attach() -> RayEngine | None:
     if told is None:
         return None
     join_hierarchies()
+    share_serializers()
     job = json.loads(told)
     return RayEngine({}, job["queue"], job["priority"])
 

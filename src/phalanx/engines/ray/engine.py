@@ -6,6 +6,7 @@ asked of queues, gangs and jobs goes to the scheduler's actor.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -15,20 +16,24 @@ import ray.actor
 from ray.util import list_named_actors
 
 from phalanx.engines.definitions import ActorDefinition, FunctionDefinition
+from phalanx.engines.embedded.client.handles import ActorHandle
 from phalanx.engines.interface import Answer, Call
 from phalanx.engines.ray import gang_member, groups
 from phalanx.engines.ray.context import RayContext
 from phalanx.engines.ray.functions import NativeDefinitions
+from phalanx.engines.ray.gang_actor import GangActor, dismiss, first_handle
 from phalanx.engines.ray.gang_hub import GangHub
 from phalanx.engines.ray.gatekeeper import Gatekeeper
 from phalanx.engines.ray.scheduler.client import SchedulerClient
 from phalanx.engines.ray.strategies import native_group
+from phalanx.errors import PhalanxError
 from phalanx.model.jobs.spec import DEFAULT_QUEUE
 from phalanx.model.options import DEFAULT_RETRIES, required_resources
 
 GANG = b"gang"
 """Groups of gangs begin so; placement groups that programs make have ids of Ray's."""
 GROUP_BYTES = 18
+LEAVE_S = 2.0
 MOST_MEMBERS = 100_000
 """So many members of gangs may wait and run at once in one program."""
 
@@ -38,7 +43,7 @@ class RayEngine:
 
     ref_type: type = ray.ObjectRef
     generator_type: type = ray.ObjectRefGenerator
-    handle_type: type = ray.actor.ActorHandle
+    handle_type: type = ActorHandle
 
     def __init__(
         self, facts: Mapping[str, Any], queue: str, priority: int, ends_ray: bool = False
@@ -78,6 +83,15 @@ class RayEngine:
 
     def stop(self) -> None:
         """See Engine: a connection that the program made itself stays."""
+        if not ray.is_initialized():
+            return
+        if self._hub is not None:
+            ray.kill(self._hub)
+        if self._hub is not None or self._gatekeeper is not None:
+            with contextlib.suppress(PhalanxError):  # else it goes when nothing more is heard
+                self.scheduler.ask("gate.leave", origin=self.origin, timeout_s=LEAVE_S)
+        if self._gatekeeper is not None:
+            self._gatekeeper.stop()
         if self._ends_ray:
             ray.shutdown()
 
@@ -153,7 +167,10 @@ class RayEngine:
 
     def kill(self, actor: Any, no_restart: bool) -> None:
         """See Engine."""
-        ray.kill(actor, no_restart=no_restart)
+        if isinstance(actor, GangActor):
+            dismiss(self._hub, *actor._key)
+        else:
+            ray.kill(actor, no_restart=no_restart)
 
     def exit_actor(self) -> None:
         """See Engine."""
@@ -192,15 +209,12 @@ class RayEngine:
         kwargs: dict[str, Any],
     ) -> list[Any]:
         """See Engine."""
-        if self._hub is None:
-            hub = ray.remote(GangHub).options(num_cpus=0, max_concurrency=MOST_MEMBERS)
-            self._hub = hub.remote(self.origin)
         returns = options.get("num_returns") or 1
         retries = options.get("max_retries")
         function, chosen = self._definitions.member(definition, options)
         asked = (function, chosen, DEFAULT_RETRIES if retries is None else retries, args, kwargs)
         call = [ray.put(asked)]
-        start = self._hub.member.options(num_returns=returns)
+        start = self._hub_of_gangs().member.options(num_returns=returns)
         refs = [start.remote(group, index, members, least, call) for index in range(members)]
         for ref in refs:
             self._gang_of[_first_of(ref).task_id()] = group
@@ -216,9 +230,18 @@ class RayEngine:
         kwargs: dict[str, Any],
     ) -> list[Any]:
         """See Engine."""
-        raise NotImplementedError(
-            "Gangs of actors are not there on Ray: make a gang of tasks, or submit a job."
-        )
+        hub = self._hub_of_gangs()
+        cls, chosen = self._definitions.crew_member(definition, options)
+        restarts = options.get("max_restarts") or 0
+        hub.hire.remote(group, members, [ray.put((cls, chosen, restarts, args, kwargs))])
+        return [first_handle(hub, group, index, definition.methods) for index in range(members)]
+
+    def _hub_of_gangs(self) -> Any:
+        """The actor by way of which members of gangs are started."""
+        if self._hub is None:
+            hub = ray.remote(GangHub).options(num_cpus=0, max_concurrency=MOST_MEMBERS)
+            self._hub = hub.remote(self.origin)
+        return self._hub
 
     def gang_of(self, ref: Any) -> bytes | None:
         """See Engine."""

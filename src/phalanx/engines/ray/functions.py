@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import ray
 
 from phalanx.engines.definitions import ActorDefinition, FunctionDefinition
-from phalanx.engines.ray.gang_member import in_gang
+from phalanx.engines.ray.gang_member import class_in_gang, in_gang
 from phalanx.engines.ray.gatekeeper import behind_gate
 from phalanx.engines.ray.strategies import native_options
 from phalanx.engines.ray.time_limit import limited
@@ -43,6 +43,17 @@ class NativeDefinitions:
         chosen |= {"num_gpus": 0, "max_retries": 0}
         chosen.pop("max_calls", None)
         return ray.remote(max_calls=1)(in_gang(definition.function)), chosen
+
+    def crew_member(
+        self, definition: ActorDefinition, options: Mapping[str, Any]
+    ) -> tuple[Any, dict[str, Any]]:
+        """Ray's class of a gang's actors, and options of each; see `member`."""
+        chosen = native_options(options)
+        groups = chosen.pop("concurrency_groups", None) or {}
+        chosen |= {"num_gpus": 0, "max_restarts": 0, "max_task_retries": 0}
+        if "num_cpus" not in chosen:
+            chosen["num_cpus"] = 1
+        return _actor_class(definition, groups, class_in_gang(definition.cls)), chosen
 
     def _function(
         self, definition: FunctionDefinition, options: Mapping[str, Any], is_gated: bool
@@ -77,11 +88,12 @@ class NativeDefinitions:
         return native.options(**chosen) if chosen else native
 
 
-def _actor_class(definition: ActorDefinition, groups: Mapping[str, int]) -> Any:
+def _actor_class(
+    definition: ActorDefinition, groups: Mapping[str, int], cls: type | None = None
+) -> Any:
     """Ray reads the options of methods, and concurrency groups, when the class is made remote."""
     for _, function in inspect.getmembers(definition.cls, inspect.isfunction):
         if own := getattr(function, "__phalanx_method__", None):
             ray.method(**own)(function)
-    if groups:
-        return ray.remote(concurrency_groups=dict(groups))(definition.cls)
-    return ray.remote(definition.cls)
+    cls = definition.cls if cls is None else cls
+    return ray.remote(concurrency_groups=dict(groups))(cls) if groups else ray.remote(cls)

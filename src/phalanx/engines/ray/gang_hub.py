@@ -1,4 +1,4 @@
-"""A program's gangs of tasks: an actor that starts members when they have their places.
+"""A program's gangs: an actor that starts members when they have their places.
 
 A member's reference has to be there before anybody knows where it will run, and Ray wants to know
 that when a task is submitted. So references are of calls to this actor: each waits for the gang's
@@ -13,15 +13,11 @@ from typing import Any
 
 import ray
 from ray.exceptions import NodeDiedError, RaySystemError, WorkerCrashedError
-from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from phalanx.engines.ray.scheduler.client import SchedulerClient
-from phalanx.engines.ray.strategies import native_group
+from phalanx.engines.ray.gang_crew import Crew, Turn
+from phalanx.engines.ray.gang_places import GangPlaces, inside
 from phalanx.errors import TaskPlacementGroupRemoved
 
-LOOK_AGAIN_S = 0.1
-TELL_S = 1.0
-"""So often the scheduler hears that the program lives."""
 _BROKEN = (WorkerCrashedError, NodeDiedError, TaskPlacementGroupRemoved, RaySystemError)
 """What a member's task ends with when its process is taken from it."""
 
@@ -46,9 +42,9 @@ class GangHub:
     """The actor. `origin` names the program to the scheduler."""
 
     def __init__(self, origin: bytes) -> None:
-        self._origin = origin
-        self._scheduler = SchedulerClient.connect()
+        self._places = GangPlaces(origin)
         self._gangs: dict[bytes, _Gang] = {}
+        self._crews: dict[bytes, asyncio.Future[Crew]] = {}
         self._tells: asyncio.Task[None] | None = None
 
     async def member(
@@ -56,8 +52,7 @@ class GangHub:
     ) -> Any:
         """A member's result; `call`: a reference to (function of Ray, options, retries, args,
         kwargs)."""
-        if self._tells is None:
-            self._tells = asyncio.create_task(self._tell_of_life())
+        self._live()
         gang = self._gangs.get(group)
         if gang is None:
             gang = self._gangs[group] = _Gang(members, least)
@@ -78,19 +73,48 @@ class GangHub:
             gang.left -= 1
             if not gang.left:
                 del self._gangs[group]
-            self._scheduler.ask_later(
-                "batch.end_members", origin=self._origin, group=group, indexes=[index]
-            )
+            self._places.end(group, index)
+
+    async def hire(self, group: bytes, members: int, call: list[Any]) -> None:
+        """Make a gang of actors; `call`: a reference to (class of Ray, options, restarts, args,
+        kwargs)."""
+        self._live()
+        self._crew(group).set_result(Crew(self._places, group, members, call[0]))
+
+    def _crew(self, group: bytes) -> asyncio.Future[Crew]:
+        """A gang of actors, once it is known: calls may arrive before it."""
+        crew = self._crews.get(group)
+        if crew is None:
+            crew = self._crews[group] = asyncio.get_running_loop().create_future()
+        return crew
+
+    async def call(
+        self,
+        group: bytes,
+        index: int,
+        turn: Turn,
+        method: str,
+        options: dict[str, Any],
+        inputs: list[Any],
+    ) -> Any:
+        """What a method of an actor of a gang returns; `inputs`: (args, kwargs)."""
+        crew = await self._crew(group)
+        return await crew.call(index, turn, method, options, *inputs)
+
+    async def dismiss(self, group: bytes, index: int) -> None:
+        """An actor of a gang is killed, or nobody has its handle any more."""
+        (await self._crew(group)).dismiss(index)
+
+    def _live(self) -> None:
+        if self._tells is None:
+            self._tells = asyncio.create_task(self._places.tell_of_life())
 
     async def _run(self, group: bytes, index: int, call: Any) -> Any:
         function, options, retries, args, kwargs = await call
         returns = options.get("num_returns") or 1
         while True:
-            place = await self._place(group, index)
-            strategy = PlacementGroupSchedulingStrategy(
-                native_group(bytes.fromhex(place["placement_group"])), place["bundle"]
-            )
-            refs = function.options(**options, scheduling_strategy=strategy).remote(
+            place = await self._places.of(group, index)
+            refs = function.options(**options, scheduling_strategy=inside(place)).remote(
                 place["view"], group, index, *args, **kwargs
             )
             try:
@@ -99,41 +123,8 @@ class GangHub:
                 ray.cancel(refs if returns == 1 else refs[0], force=True)
                 raise
             except _BROKEN as error:
-                if await self._is_taken(group, index, isinstance(error, NodeDiedError)):
+                if await self._places.is_taken(group, index, isinstance(error, NodeDiedError)):
                     continue
                 if not retries or not isinstance(error, WorkerCrashedError):
                     raise
                 retries -= 1  # with the same rank in the same place
-
-    async def _place(self, group: bytes, index: int) -> dict[str, Any]:
-        """Where the member is to run, once it has a place."""
-        while True:
-            if not await self._ask("wait_group", group=group):
-                raise TaskPlacementGroupRemoved("The task was not started: its gang was removed.")
-            place: dict[str, Any] = (await self._ask("places", group=group)).get(index, {})
-            if place.get("state") == "running":
-                return place
-            await asyncio.sleep(LOOK_AGAIN_S)
-
-    async def _is_taken(self, group: bytes, index: int, node_died: bool) -> bool:
-        """Whether the member lost its place, and waits for another; else it is its own failure.
-
-        Of a dead node the scheduler learns only when it has been silent for long enough.
-        """
-        while True:
-            state = (await self._ask("member_state", group=group, index=index)) or ""
-            if state != "running":
-                return state in ("pending", "starting", "leaving")
-            if not node_died:
-                return False
-            await asyncio.sleep(LOOK_AGAIN_S)
-
-    async def _ask(self, method: str, **args: Any) -> Any:
-        return await asyncio.wrap_future(
-            self._scheduler.ask_later(method, origin=self._origin, **args)
-        )
-
-    async def _tell_of_life(self) -> None:
-        while True:
-            await self._ask("gate.told", sized={}, done={}, running=[])
-            await asyncio.sleep(TELL_S)

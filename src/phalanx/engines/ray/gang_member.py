@@ -1,4 +1,4 @@
-"""Inside a member of a gang of tasks: what it is told, and how it is ended."""
+"""Inside a member of a gang: what it is told, and how it is ended."""
 
 from __future__ import annotations
 
@@ -29,6 +29,19 @@ def in_gang(function: Callable[..., Any]) -> Callable[..., Any]:
     run.__name__, run.__qualname__ = function.__name__, function.__qualname__
     run.__module__, run.__doc__ = function.__module__, function.__doc__
     return run
+
+
+def class_in_gang(cls: type) -> type:
+    """`cls` as a gang makes it: its constructor is told of the gang first."""
+
+    class Member(cls):  # type: ignore[misc]
+        def __init__(self, told: bytes, group: bytes, index: int, *args: Any, **kwargs: Any):
+            enter(told, group, index)
+            super().__init__(*args, **kwargs)
+
+    Member.__name__, Member.__qualname__ = cls.__name__, cls.__qualname__
+    Member.__module__, Member.__doc__ = cls.__module__, cls.__doc__
+    return Member
 
 
 def enter(told: bytes, group: bytes, index: int) -> Any:

@@ -33,6 +33,9 @@ class Ways:
         """Processes to which a connection ended, and that may hold something of ours or we of
         theirs: what we hold is said first on the next."""
         self._dead_nodes: set[bytes] = set()
+        self._unsure: frozenset[bytes] = frozenset()
+        """Borrowers that had not said what they hold at the last look."""
+        self._look_at = 0.0
 
     def __len__(self) -> int:
         """How many processes are dialled again."""
@@ -134,3 +137,19 @@ class Ways:
     def tick(self, now: float) -> None:
         """Time has passed."""
         self._redialling.tick(now)
+        if now >= self._look_at:
+            self._look_at = now + BORROWER_DIALS_S
+            self._ask_again(now)
+
+    def _ask_again(self, now: float) -> None:
+        """Of borrowers that still have not said what they hold, as where both sides dialled and one
+        of the two ways ended before it was said."""
+        unsure = frozenset(self._runtime.values.lending.unsure())
+        for process in sorted(unsure & self._unsure):
+            connection = self._runtime.known_peer(process)
+            if connection is None:
+                self._ended.add(process)
+                self._redialling.ended(process, now)
+            elif not connection.is_dialling:
+                self._runtime.post(connection, self._again())
+        self._unsure = unsure

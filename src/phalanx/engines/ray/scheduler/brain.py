@@ -114,7 +114,9 @@ class Brain:
         # What is restored tells nobody: until Runners join, there is nobody to tell.
         self._control = RayControl(self, Books(storage, storage_name(options.store)), limits)
         self._control.address = "ray"
-        self._runners = Runners(self._control, options, self._naming, self._fleet.start_runner)
+        self._runners = Runners(
+            self._control, options, self._naming, self._fleet.start_runner, self._loop.call
+        )
         self._questions = Questions(
             self._control, self._reservations, self._groups, options.reserve_s
         )

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from phalanx.control.nodes import HealthLimits, NodeRecord
 from phalanx.engines.embedded.head.books import Books
 from phalanx.engines.embedded.head.shell import ControlShell
 from phalanx.protocol.cluster_messages import Answer, NodeReport
 
+if TYPE_CHECKING:
+    from phalanx.engines.embedded.head.batch.shell import BatchShell
+
+PAUSE = 0.2
+"""Between two cycles lies so many times what the last one took: words are heard then."""
 CLIENTS = b""
 """Stands for the node of those who ask, and who are no nodes."""
 
@@ -40,6 +45,13 @@ class RayControl(ControlShell):
     def __init__(self, gate: Gate, books: Books, limits: HealthLimits) -> None:
         self._gate = gate
         super().__init__(gate.send, books, limits)
+
+    @property
+    def batch(self) -> BatchShell:
+        """Queues and gangs; the scheduler's thread has nothing else to do."""
+        if self.batch_if_used is None:
+            super().batch.cycles.pause = PAUSE
+        return super().batch
 
     def on_message(self, prefix: bytes, message: Any) -> None:
         """A node says something; what of it concerns Ray is dealt with on its way."""

@@ -47,6 +47,9 @@ class Gates:
                 case "gate.told":
                     self._told(origin, **args)
                     answered((None, None))
+                case "gate.leave":
+                    self._gone(origin, now)
+                    answered((None, None))
                 case _:
                     raise ValueError(f"gates know no request {method!r}")
         except (PhalanxError, ValueError, TypeError) as error:
@@ -57,18 +60,29 @@ class Gates:
         """Time has passed."""
         self._table.advance(now)
         for owner in [one for one, heard in self._heard.items() if now > heard + SILENT_S]:
-            del self._heard[owner]
-            self._table.owner_gone(owner)
-            self._control.process_ended(owner, True, now)
+            self._gone(owner, now)
         if self._shut:
             self._open(now)
+
+    def _gone(self, owner: bytes, now: float) -> None:
+        """A program has ended: its tasks and its gangs go."""
+        del self._heard[owner]
+        self._table.owner_gone(owner)
+        self._control.process_ended(owner, True, now)
 
     def _pass(self, owner: bytes, args: dict[str, Any], answered: Answered) -> None:
         ticket: bytes = args["ticket"]
         queue, needs = args["queue"], args["needs"]
         self._control.batch.queues.admit(queue)
         self._table.ask(
-            Batch(ticket=ticket, owner=owner, queue=queue, priority=args["priority"], needs=needs)
+            Batch(
+                ticket=ticket,
+                owner=owner,
+                queue=queue,
+                priority=args["priority"],
+                needs=needs,
+                size=args["size"],
+            )
         )
         self._shut.setdefault(ticket, []).append(answered)
 

@@ -23,6 +23,8 @@ from phalanx.engines.ray.scheduler.options import NAMESPACE, SCHEDULER, Schedule
 from phalanx.protocol.cluster_messages import Acked, Answer, Ask
 from phalanx.protocol.frames import decode_body, encode_body
 
+JOINS_WITHIN_S = 60.0
+
 
 class RunnerSetup(msgspec.Struct, frozen=True, kw_only=True):
     """What a Runner is started with."""
@@ -61,7 +63,8 @@ class Runner:
         self._scheduler_epoch = 0
         self._node_epoch = 0
         self._report_at = 0.0
-        self._may_run_until = time.monotonic() + 2 * self._options.ttl_s
+        # Before it has joined it runs nothing: it may take its time where the machine is busy.
+        self._may_run_until = time.monotonic() + JOINS_WITHIN_S
         self._loop.start(self._begin)
         threading.Thread(target=self._watch, name="phalanx-lease", daemon=True).start()
 
@@ -144,7 +147,7 @@ class Runner:
             self._find_scheduler()
             return
         if is_joined:
-            self._may_run_until = max(self._may_run_until, sent + self._options.ttl_s)
+            self._may_run_until = sent + self._options.ttl_s
         else:
             self._apart()
 

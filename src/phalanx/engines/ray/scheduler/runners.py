@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -36,11 +37,14 @@ class Runners:
         options: SchedulerOptions,
         naming: Naming,
         start: Callable[[RunnerSetup], None],
+        call: Callable[[Callable[[], None]], None],
     ) -> None:
+        """`start` a Runner; `call` does something in this thread, from any other."""
         self._control = control
         self._options = options
         self._naming = naming
         self._start = start
+        self._call = call
         self._handles: dict[bytes, Any] = {}
         self._outbox: dict[bytes, list[Any]] = {}
         self._living: dict[str, RayNode] = {}
@@ -62,7 +66,19 @@ class Runners:
         for prefix, messages in outbox.items():
             runner = self._handles.get(prefix)
             if runner is not None:
-                runner.receive.remote(epoch, encode_body(messages))
+                sent = runner.receive.remote(epoch, encode_body(messages)).future()
+                sent.add_done_callback(partial(self._sent, prefix, runner))
+
+    def _sent(self, prefix: bytes, runner: Any, sent: Any) -> None:
+        """What was sent has arrived, or is lost; in a thread of Ray's."""
+        if sent.exception() is not None:
+            self._call(lambda: self._lost(prefix, runner))
+
+    def _lost(self, prefix: bytes, runner: Any) -> None:
+        """A Runner was not reached: one that lives joins again, and is told anew."""
+        if self._handles.get(prefix) is runner:
+            del self._handles[prefix]
+            self._control.on_lost(prefix)
 
     def may_speak(self, prefix: bytes, handle: Any) -> bool:
         """A Runner calls; `handle` is there when it joins. False when Ray has given its node up:

@@ -51,7 +51,8 @@ tiers:
 stands in conformance's tier: the first tier that names victims decides."""
 LEAST_PAUSE_S = 0.001
 PAUSE = 2.0
-"""Between two cycles lies at least so many times what the last one took."""
+"""Between two cycles lies at least so many times what the last one took, as others work in the same
+thread; where none do, a shell sets less."""
 LEAST_EVICTION_PAUSE_S, EVICTION_PAUSE = 0.05, 10.0
 """The same between two cycles that may take places away."""
 REPORTS_PAUSE_S = 0.02
@@ -89,6 +90,7 @@ class Cycles:
         self._apply = apply
         self._config = configuration()
         self.ledger = Ledger(shell, self._config, self.truth)
+        self.pause = PAUSE
         self._claims = Claims(shell.send_node, self.ledger.member_of, shell.clock)
         self._next = NEVER
         self._not_before = self._no_eviction_before = 0.0
@@ -150,7 +152,7 @@ class Cycles:
         elif not waiting:
             self._claims.drop()
         took_s = self._shell.clock() - now
-        self._not_before = now + took_s + max(LEAST_PAUSE_S, PAUSE * took_s)
+        self._not_before = now + took_s + max(LEAST_PAUSE_S, self.pause * took_s)
 
     def _admit(self) -> None:
         """Look at those gangs from now on whose turn it is."""

@@ -1,0 +1,98 @@
+"""Handles of the actors of gangs: calls go by way of the program's hub, which knows where to."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import weakref
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import ray
+
+from phalanx.model.options import check_method_options
+from phalanx.model.signatures import MethodShape
+
+
+class GangActor:
+    """One actor of a gang. May be passed around; the actor ends with the program's own handle."""
+
+    _key: tuple[bytes, int]
+    _hub: Any
+    _methods: Mapping[str, MethodShape]
+    _turns: tuple[bytes, Iterator[int]]
+    """Numbers the calls of this handle, so that they begin in order."""
+
+    def __init__(
+        self, hub: Any, group: bytes, index: int, methods: Mapping[str, MethodShape]
+    ) -> None:
+        self.__dict__["_key"] = (group, index)
+        self.__dict__["_hub"] = hub
+        self.__dict__["_methods"] = methods
+        self.__dict__["_turns"] = (os.urandom(8), itertools.count())
+
+    def __getattr__(self, name: str) -> GangMethod:
+        shape = self._methods.get(name)
+        if shape is None:
+            raise AttributeError(f"The actor of the gang has no method {name!r}.")
+        return GangMethod(self, name, shape)
+
+    def __dir__(self) -> list[str]:
+        return list(self._methods)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GangActor) and other._key == self._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __reduce__(self) -> Any:
+        return GangActor, (self._hub, *self._key, self._methods)
+
+
+def first_handle(
+    hub: Any, group: bytes, index: int, methods: Mapping[str, MethodShape]
+) -> GangActor:
+    """The handle that the program has of an actor: when it goes, so does the actor."""
+    handle = GangActor(hub, group, index, methods)
+    weakref.finalize(handle, dismiss, hub, group, index).atexit = False
+    return handle
+
+
+def dismiss(hub: Any, group: bytes, index: int) -> None:
+    """End an actor of a gang for good."""
+    if ray.is_initialized():
+        hub.dismiss.remote(group, index)
+
+
+class GangMethod:
+    """One method of an actor of a gang."""
+
+    def __init__(
+        self,
+        actor: GangActor,
+        name: str,
+        shape: MethodShape,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._actor = actor
+        self._name = name
+        self._shape = shape
+        self._options = dict(options or {})
+
+    def options(self, **options: Any) -> GangMethod:
+        """The same method with other options."""
+        check_method_options(options)
+        return GangMethod(self._actor, self._name, self._shape, options)
+
+    def remote(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the method; a reference, or a list of them."""
+        self._shape.arity.check(self._name, args, kwargs)
+        returns = self._options.get("num_returns") or self._shape.returns
+        if not isinstance(returns, int) or returns < 1:
+            raise NotImplementedError("The actors of a gang return no streams on Ray.")
+        group, index = self._actor._key
+        call = self._actor._hub.call.options(num_returns=returns)
+        caller, numbers = self._actor._turns
+        turn = (caller, next(numbers))
+        return call.remote(group, index, turn, self._name, self._options, [args, kwargs])

@@ -1,0 +1,148 @@
+"""A gang of actors: each made in its place, and made again where the gang is placed anew."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import ray
+from ray.exceptions import RayActorError, RayError
+
+from phalanx.engines.ray.gang_places import LOOK_AGAIN_S, GangPlaces, inside
+from phalanx.errors import ActorDiedError
+
+Turn = tuple[bytes, int]
+"""Who calls, and the how-manieth of its calls to this actor that is."""
+
+
+class _Turns:
+    """Calls begin in the order in which each caller made them, in whichever they arrive: Ray keeps
+    no order among the calls of an actor whose methods are coroutines."""
+
+    def __init__(self) -> None:
+        self._next: dict[bytes, int] = {}
+        self._early: dict[Turn, asyncio.Future[None]] = {}
+        self._passed: set[Turn] = set()
+
+    async def mine(self, turn: Turn) -> None:
+        """Wait until the calls before this one have begun."""
+        if turn[1] != self._next.get(turn[0], 0):
+            waits = self._early[turn] = asyncio.get_running_loop().create_future()
+            await waits
+
+    def passed(self, turn: Turn) -> None:
+        """The call has begun, or never will."""
+        self._passed.add(turn)
+        caller = turn[0]
+        while (one := (caller, self._next.get(caller, 0))) in self._passed:
+            self._passed.remove(one)
+            self._next[caller] = one[1] + 1
+        due = self._early.pop((caller, self._next.get(caller, 0)), None)
+        if due is not None and not due.done():
+            due.set_result(None)
+
+
+class _Seat:
+    """One member: its actor while it has one."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.turns = _Turns()
+        self.settled = asyncio.Event()
+        """There is an actor, or there will never be one."""
+        self.handle: Any = None
+        self.failure: BaseException | None = None
+
+    def lost(self, handle: Any) -> None:
+        """That actor is dead."""
+        if self.handle is handle:
+            self.handle = None
+            self.settled.clear()
+
+
+class Crew:
+    """The actors of one gang. Must be made in the loop in which it is used."""
+
+    def __init__(self, places: GangPlaces, group: bytes, members: int, call: Any) -> None:
+        self._places = places
+        self._group = group
+        self._call = call
+        self._seats = {index: _Seat(index) for index in range(members)}
+        self._restarts: dict[int, int] = {}
+        self._tasks = {
+            index: asyncio.create_task(self._occupy(seat)) for index, seat in self._seats.items()
+        }
+
+    async def call(
+        self,
+        index: int,
+        turn: Turn,
+        method: str,
+        options: dict[str, Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        """What a method returns. Raises ActorDiedError when the actor will never be there."""
+        seat = self._seats.get(index)
+        if seat is None:
+            raise ActorDiedError("The actor was killed, or nobody had its handle.")
+        try:
+            await seat.turns.mine(turn)
+            while seat.handle is None and seat.failure is None:
+                await seat.settled.wait()
+            if seat.failure is not None:
+                raise seat.failure
+            handle = seat.handle
+            refs = getattr(handle, method).options(**options).remote(*args, **kwargs)
+        finally:
+            seat.turns.passed(turn)
+        try:
+            return await (asyncio.gather(*refs) if isinstance(refs, list) else refs)
+        except RayActorError:
+            seat.lost(handle)  # calls that come after this error wait for what comes next
+            raise
+
+    def dismiss(self, index: int) -> None:
+        """End an actor for good."""
+        seat = self._seats.pop(index, None)
+        if seat is not None:
+            self._tasks.pop(index).cancel()
+            seat.failure = ActorDiedError("The actor was killed.")
+            seat.settled.set()
+            if seat.handle is not None:
+                ray.kill(seat.handle)
+            self._places.end(self._group, index)
+
+    async def _occupy(self, seat: _Seat) -> None:
+        """Keep an actor in the seat for as long as the gang gives it a place."""
+        try:
+            cls, options, restarts, args, kwargs = await self._call
+            while True:
+                place = await self._places.of(self._group, seat.index)
+                handle = cls.options(**options, scheduling_strategy=inside(place)).remote(
+                    place["view"], self._group, seat.index, *args, **kwargs
+                )
+                error = await self._serve(seat, handle)
+                if await self._places.is_taken(self._group, seat.index, node_died=False):
+                    continue
+                if not restarts or not isinstance(error, RayActorError):
+                    raise error
+                restarts -= 1
+        except RayError as error:
+            seat.failure = error
+            seat.settled.set()
+            self._places.end(self._group, seat.index)
+
+    async def _serve(self, seat: _Seat, handle: Any) -> BaseException:
+        """Why the actor ended, when it has."""
+        try:
+            await handle.__ray_ready__.remote()
+            seat.handle = handle
+            seat.settled.set()
+            while True:
+                await handle.__ray_ready__.remote()
+                await asyncio.sleep(LOOK_AGAIN_S)
+        except RayError as error:
+            seat.lost(handle)
+            ended: BaseException = error
+            return ended

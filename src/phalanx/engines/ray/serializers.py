@@ -1,0 +1,26 @@
+"""Serializers that programs register with us hold for Ray's pickles, too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ray import cloudpickle
+
+from phalanx.objects import serialization
+
+
+def share_serializers() -> None:
+    """Tell Ray's pickler of those there are, and of those to come. May be called again."""
+    for cls, reduce in serialization.custom_reducers().items():
+        _tell(cls, reduce)
+    if _tell not in serialization.on_serializer:
+        serialization.on_serializer.append(_tell)
+
+
+def _tell(cls: type, reduce: Callable[[Any], Any] | None) -> None:
+    table = cloudpickle.CloudPickler.dispatch
+    if reduce is None:
+        table.pop(cls, None)
+    else:
+        table[cls] = reduce

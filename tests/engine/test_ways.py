@@ -1,0 +1,171 @@
+"""Who dials again when a connection has ended, what is said first, and who is asked again."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from phalanx.engines.embedded.client.ways import Ways
+from phalanx.objects.reference import make_ref
+from phalanx.owner.borrowing import Lending
+from phalanx.owner.redialling import BORROWER_DIALS_S
+from phalanx.protocol.handshake import Status
+from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
+
+ME, OTHER = b"nodeaa" + b"m" * 10, b"nodebb" + b"o" * 10
+
+
+class End:
+    """One end of a connection to the other process."""
+
+    def __init__(self, is_dialling=False, status=0):
+        self.peer = OTHER
+        self.is_dialling, self.refusal_status, self.refusal = is_dialling, status, "why"
+        self.posted = []
+
+    def post(self, message):
+        self.posted.append(message)
+
+    def unsent(self):
+        return []
+
+
+class Process:
+    """A runtime that says "anew" where it would say what it holds."""
+
+    def __init__(self):
+        self.process_id, self.kind, self.closed = ME, "driver", False
+        self.dials, self.gone, self.dropped = 0, [], []
+        self.wants = False
+        self.now_peer = None
+        self.lending = Lending()
+        self.ref = make_ref(ME, 1)
+        self.lending.exported[1] = self.ref
+        self.values = SimpleNamespace(
+            lending=self.lending,
+            wants_of=lambda process: self.wants,
+            process_gone=lambda process, why="": self.gone.append(process),
+            say_anew=lambda connection: connection.post("anew"),
+        )
+        self.reactor = SimpleNamespace(tick_soon=lambda: None)
+        self.ways = Ways(self)
+
+    def known_peer(self, process):
+        return self.now_peer
+
+    def is_here(self, process):
+        return process[:6] == ME[:6]
+
+    def peer(self, process):
+        self.dials += 1
+
+    def post(self, connection, message):
+        connection.post(message)
+
+    def mark_dirty(self, connection):
+        pass
+
+    def adopt_peer(self, connection):
+        self.now_peer = self.now_peer or connection
+        return self.now_peer is connection
+
+    def drop(self, connection):
+        self.dropped.append(connection)
+        self.now_peer = None
+        self.ways.ended(connection)
+
+
+def hello(again):
+    return Hello(PROTOCOL_VERSION, OTHER, "worker", 0, again)
+
+
+@pytest.fixture
+def process():
+    return Process()
+
+
+@pytest.mark.parametrize(
+    ("lent", "wants", "end", "what"),
+    [
+        (True, False, End(), "dials late"),
+        (False, True, End(), "dials soon"),
+        (True, True, End(), "dials soon"),
+        (False, False, End(), "nothing"),
+        (True, False, End(True, Status.UNREACHABLE), "dials soon"),
+        (True, True, End(True, Status.NO_PROCESS), "gone"),
+    ],
+)
+def test_who_has_something_to_lose_dials_again(process, lent, wants, end, what, monkeypatch):
+    monkeypatch.setattr("phalanx.engines.embedded.client.ways.time.monotonic", lambda: 0.0)
+    process.wants = wants
+    if lent:
+        process.lending.add(1, OTHER)
+    process.ways.ended(end)
+    process.ways.tick(BORROWER_DIALS_S / 2)
+    assert bool(process.dials) == (what == "dials soon")
+    process.ways.tick(BORROWER_DIALS_S)
+    assert bool(process.dials) == what.startswith("dials")
+    assert process.gone == ([OTHER] if what == "gone" else [])
+
+
+def test_the_next_connection_begins_with_what_is_held_and_only_that_one(process):
+    process.wants = True
+    process.ways.ended(End())
+    assert process.ways.hello(OTHER).again
+    first, second = End(), End()
+    process.ways.begin(first)
+    process.ways.begin(second)
+    assert (first.posted, second.posted) == (["anew"], [])
+    assert not process.ways.hello(OTHER).again
+
+
+def test_who_says_that_the_connection_had_ended_is_believed(process):
+    before, after = End(), End()
+    process.now_peer = before
+    process.lending.add(1, OTHER)
+    process.ways.introduced(after, hello(again=True))
+    assert (process.dropped, process.now_peer) == ([before], after)
+    assert after.posted == ["anew"]
+    assert process.lending.unsure() == [OTHER]
+
+
+def test_a_connection_that_is_being_made_stays_when_the_other_side_is_quicker(process):
+    process.now_peer = ours = End(is_dialling=True)
+    process.ways.introduced(End(), hello(again=True))
+    assert (process.dropped, process.now_peer, ours.posted) == ([], ours, [])
+
+
+def test_who_asks_over_the_connection_that_there_is_hears_what_is_held(process):
+    process.now_peer = end = End()
+    process.ways.introduced(end, hello(again=True))
+    assert (process.dropped, end.posted) == ([], ["anew"])
+
+
+def test_a_borrower_that_forgot_the_connection_before_is_asked(process):
+    process.lending.add(1, OTHER)
+    process.ways.ended(End())
+    end = End()
+    process.ways.introduced(end, hello(again=False))
+    assert [m for m in end.posted if isinstance(m, Hello)] == [process.ways._again()]
+
+
+def test_a_borrower_that_says_nothing_is_asked_again_until_it_does(process):
+    process.lending.add(1, OTHER)
+    process.lending.way_ended(OTHER)
+    process.now_peer = end = End()
+    for look in range(1, 4):
+        process.ways.tick(look * BORROWER_DIALS_S)
+        assert len(end.posted) == look - 1, "the first look gives it time"
+    process.lending.told(OTHER, [])
+    process.ways.tick(4 * BORROWER_DIALS_S)
+    assert len(end.posted) == 2
+
+
+def test_a_borrower_that_says_nothing_and_is_not_connected_is_dialled(process):
+    process.lending.add(1, OTHER)
+    process.lending.way_ended(OTHER)
+    for look in range(1, 4):
+        process.ways.tick(look * BORROWER_DIALS_S)
+    assert process.dials == 1
+    assert process.ways.hello(OTHER).again
