@@ -21,6 +21,7 @@ from phalanx.engines.embedded.head.batch.gangs import (
     ENDING,
     HELD,
     LEAVING,
+    PLACING,
     WAITING,
     Gang,
 )
@@ -177,12 +178,15 @@ class Jobs:
         new = sorted(wanted - set(gang.members))
         if new:
             self._grow(job, gang, new)
+        coming = self._ledger.on_the_way(gang)
         for index, key in enumerate(gang.members):
             state = gang.states[index]
             if key not in wanted:
                 continue
             if state in (ABSENT, DONE):
                 gang.states[index] = WAITING
+            elif state == ENDING and index in coming:
+                gang.states[index] = PLACING
             elif state == ENDING:
                 gang.states[index] = LEAVING  # and comes back when its old place is free
             elif state == HELD and self._is_restoring:

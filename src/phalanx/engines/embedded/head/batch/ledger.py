@@ -72,6 +72,13 @@ class Ledger:
                     nodes[index] = node
         return nodes
 
+    def on_the_way(self, gang: Gang) -> set[int]:
+        """The members whose nodes are being asked now."""
+        group = self._shell.group_table.get(gang.group)
+        if group is None or group.attempt is None:
+            return set()
+        return {index for bundles in group.attempt.bundles.values() for index in bundles}
+
     def held(self) -> dict[str, ResourceSet]:
         """What gangs hold of each node."""
         held: dict[str, ResourceSet] = {}

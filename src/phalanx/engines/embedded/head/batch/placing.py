@@ -297,13 +297,7 @@ class Placing:
             gang.backoff_s = 0.0
             gang.started = self._shell.wall()
         if lost:
-            gang.set(lost, WAITING)
-            self._ledger.columns.withdraw(gang.tasks(lost))
-            held = gang.among(HELD)
-            if held and len(held) + len(gang.among(DONE, ENDING)) < gang.least:
-                gang.set(held, LEAVING)  # what is left of it could not go on
-                self._ledger.columns.forget()
-            self._soon()
+            self._lose(gang, lost)
         self._record(gang, group, arrived, lost)
         late, gang.evict_late = gang.evict_late, []
         if late:
@@ -317,6 +311,16 @@ class Placing:
             self.let_go(gang)
             self._ledger.keep(gang)
 
+    def _lose(self, gang: Gang, lost: list[int]) -> None:
+        """The places of these are gone with their nodes: they wait again."""
+        gang.set(lost, WAITING)
+        self._ledger.columns.withdraw(gang.tasks(lost))
+        held = gang.among(HELD)
+        if held and len(held) + len(gang.among(DONE, ENDING)) < gang.least:
+            gang.set(held, LEAVING)  # what is left of it could not go on
+            self._ledger.columns.forget()
+        self._soon()
+
     def _record(self, gang: Gang, group: Group, arrived: list[int], lost: list[int]) -> None:
         self._recorder.freed(gang, lost, "lost")
         here = {index: group.nodes[index] for index in arrived if gang.states[index] == HELD}
@@ -328,14 +332,22 @@ class Placing:
     def group_refused(self, group: Group) -> None:
         """A gang could not be placed where it was to go."""
         gang = self._ledger.gangs.get(group.group)
-        if gang is not None:
-            gang.evict_late.clear()
-            self._not_placed(gang, gang.among(PLACING))
-            gang.set([i for i in gang.among(ENDING) if not group.nodes[i]], DONE)
-            if gang.is_over:
-                self._shell.group_table.remove(gang.group, self._shell.clock())
-            else:
-                self.let_go(gang)
+        if gang is None:
+            return
+        gang.evict_late.clear()
+        self._not_placed(gang, gang.among(PLACING))
+        gang.set([i for i in gang.among(ENDING) if not group.nodes[i]], DONE)
+        lost = [i for i in gang.among(HELD) if not group.nodes[i]]
+        if lost:  # with the node that could not take the others, say
+            self._lose(gang, lost)
+            self._recorder.freed(gang, lost, "lost")
+            self._listener.lost(gang, lost)
+        if gang.group not in self._ledger.gangs:
+            return  # who was told has ended it
+        if gang.is_over:
+            self._shell.group_table.remove(gang.group, self._shell.clock())
+        else:
+            self.let_go(gang)
 
     def group_freed(self, group: bytes) -> None:
         """All that the gang was told to give back is free."""
@@ -344,8 +356,9 @@ class Placing:
             return
         known = self._shell.group_table.get(group)
         nodes = known.nodes if known is not None else [""] * len(gang.states)
-        ended = [i for i in gang.among(ENDING) if not nodes[i]]
-        left = [i for i in gang.among(LEAVING) if not nodes[i]]
+        coming = self._ledger.on_the_way(gang)  # they have no place yet that could be free
+        ended = [i for i in gang.among(ENDING) if not nodes[i] and i not in coming]
+        left = [i for i in gang.among(LEAVING) if not nodes[i] and i not in coming]
         self._ledger.columns.end(gang.tasks(ended))
         self._ledger.columns.released(gang.tasks(left))
         gang.set(ended, DONE)

@@ -21,6 +21,7 @@ from phalanx.engines.embedded.head.batch.jobs import Jobs
 from phalanx.engines.embedded.head.batch.logs import Logs
 from phalanx.engines.embedded.head.batch.placing import Placing
 from phalanx.engines.embedded.head.batch.queues import Queues
+from phalanx.model.lifecycle import REMOVED
 from phalanx.protocol.cluster_messages import Ask, MemberNews, QueueWeights
 
 if TYPE_CHECKING:
@@ -161,7 +162,18 @@ class BatchShell:
             self.placing.restore(gang)
             if gang.job and gang.group in self.ledger.gangs:
                 self.jobs.know_gang(gang)
+        self._forget_half_made()
         self.jobs.restore()
+
+    def _forget_half_made(self) -> None:
+        """The group of a job's gang may have been written, and the gang not: it gets another."""
+        table = self._shell.group_table
+        for row in table.table():
+            group = table.get(bytes.fromhex(row["placement_group_id"]))
+            if group is None or not group.is_pinned or group.state == REMOVED:
+                continue
+            if not group.creator and group.group not in self.ledger.gangs:
+                table.remove(group.group, self._shell.clock())
 
     def _queues_changed(self, anew: bool) -> None:
         self.cycles.queues_changed(anew)
