@@ -248,6 +248,22 @@ queue q parent=p
 gang g q min=2
 task t g 2c 1G x2
 
+case queue-quota g queue p may hold 5 of cpu, and would hold 6
+node n 9c 9G
+queue root
+queue p parent=root cap=5c,9G
+queue q parent=p
+gang g q min=4
+task t g 2c 1G x4
+
+case gang-not-whole g 2 of 4 tasks would find room
+node n 9c 9G
+queue root
+queue p parent=root cap=5c,9G
+queue q parent=p
+gang g q min=4
+task t g 2c 1G x4
+
 case queue-not-leaf g queue p has queues below it
 node n 9c 9G
 queue root

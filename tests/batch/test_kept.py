@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from phalanx.batch import jobs as j
+from phalanx.batch import kept as module
 from phalanx.batch.cluster import Cluster
 from phalanx.batch.config import parse_volcano
 from phalanx.batch.cycle import run_cycle
@@ -99,6 +101,14 @@ SMALL = st.integers(0, 2)
 STEP = st.tuples(st.integers(0, 4), st.integers(1, 4), SMALL, SMALL, st.sampled_from("ab"))
 
 
+@pytest.fixture(scope="module", params=[0, 64], ids=["forgets at once", "seldom forgets"])
+def spare(request: pytest.FixtureRequest) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_SPARE", request.param)
+        yield
+
+
+@pytest.mark.usefixtures("spare")
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 4), st.lists(st.lists(STEP, max_size=3), min_size=1, max_size=6), st.data())
 def test_stays_as_read(nodes: int, steps: list[Any], data: st.DataObject) -> None:

@@ -56,5 +56,5 @@ def test_rays_store_keeps_what_is_applied(phx: Phalanx) -> None:
     again = Storage([KvShard(values)])
     assert again.epoch == storage.epoch + 1
     assert dict(again.load("jobs")) == {k: v for (_, k), v in rows.items() if k != b"7"}
-    for key in values.keys(b""):
-        values.delete(key)
+    values.delete_all(b"")
+    assert not values.keys(b"")

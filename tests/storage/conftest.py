@@ -46,8 +46,9 @@ class KeyValues:
     def keys(self, prefix: bytes) -> list[bytes]:
         return [key for key in self.rows if key.startswith(prefix)]
 
-    def delete(self, key: bytes) -> None:
-        self.rows.pop(key, None)
+    def delete_all(self, prefix: bytes) -> None:
+        for key in self.keys(prefix):
+            del self.rows[key]
 
 
 class Place:

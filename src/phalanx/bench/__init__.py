@@ -15,6 +15,7 @@ GROUPS = (
     "transfer",
     "gangs",
     "ray-engine",
+    "ray-calls",
     "simulator",
     "day",
     "all",

@@ -25,12 +25,13 @@ MODULES = {
     "store": "phalanx.bench.store",
     "gangs": "phalanx.bench.gangs",
     "ray-engine": "phalanx.bench.ray_engine",
+    "ray-calls": "phalanx.bench.ray_calls",
     "simulator": "phalanx.sim.benchmark",
     "day": "phalanx.sim.timed.benchmark",
 }
 LONG = ("day",)
 """Run only where they are named."""
-NEEDS = {"ray-engine": "ray"}
+NEEDS = {"ray-engine": "ray", "ray-calls": "ray"}
 """What must be installed for a group."""
 
 Figures = dict[str, Any]

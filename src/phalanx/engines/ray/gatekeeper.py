@@ -82,8 +82,9 @@ class Gatekeeper:
         with self._lock:
             batch = self._growing.get(kind)
             if batch is None:
-                batch = self._growing[kind] = self._open(kind)
+                batch = self._open(kind)
                 self._batches.append(batch)
+                self._growing[kind] = batch
             batch.size += 1
             if batch.size >= batch.most:
                 batch.is_closed = True
@@ -102,11 +103,17 @@ class Gatekeeper:
         return result
 
     def _open(self, kind: _Kind) -> _Batch:
+        """A new batch. Where no other of its kind waits, it is of a single task, and the gate
+        knows that at once: who calls one by one does not wait for company."""
         queue, priority, needs = kind
+        is_alone = not any(_is_shut(one) for one in reversed(self._batches) if one.kind == kind)
         ticket = os.urandom(12)
         asked = {"ticket": ticket, "queue": queue, "priority": priority, "needs": dict(needs)}
+        asked["size"] = 1 if is_alone else 0
         gate = self._scheduler.actor.ask.remote(self._origin, "gate.pass", asked)
-        return _Batch(kind, ticket, gate, self._size(kind))
+        batch = _Batch(kind, ticket, gate, 1 if is_alone else self._size(kind))
+        batch.is_sized = is_alone
+        return batch
 
     def _size(self, kind: _Kind) -> int:
         """As many tasks as run side by side, or more of very short ones."""
@@ -188,18 +195,22 @@ class Gatekeeper:
         )
 
 
+def _is_shut(batch: _Batch) -> bool:
+    if not batch.is_open and ray.wait([batch.gate], timeout=0, fetch_local=False)[0]:
+        batch.is_open, batch.opened = True, time.monotonic()
+    return not batch.is_open
+
+
 def _take_ended(batch: _Batch) -> int:
     """How many tasks have ended since this was last asked."""
-    if not batch.is_open:
-        batch.is_open = bool(ray.wait([batch.gate], timeout=0, fetch_local=False)[0])
-        batch.opened = time.monotonic()
+    is_shut = _is_shut(batch)
     ended = []
     if batch.refs:
         ended, batch.refs = ray.wait(
             batch.refs, num_returns=len(batch.refs), timeout=0, fetch_local=False
         )
     count = len(ended)
-    if batch.is_open:
+    if not is_shut:
         count, batch.unseen = count + batch.unseen, 0
     return count
 

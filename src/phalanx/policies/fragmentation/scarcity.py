@@ -1,8 +1,8 @@
 """Place pods where they take least from what is scarce for the pods that will come.
 
 Ours. Like FGD it follows a gradient, but of another potential. For each shape m seen so far let c_m
-be its share of the pods with GPUs, and d_m the same weighed by the square root of what a pod asks
-for. i_m(n) is what lies idle on node n on GPUs on which m fits, 0 where n cannot host m; u_m(n) is
+be its share of the pods with GPUs, and d_m the same weighed by what a pod asks for, to the power
+0.4. i_m(n) is what lies idle on node n on GPUs on which m fits, 0 where n cannot host m; u_m(n) is
 the same, but no more than the node's cores can feed. U_m is the sum of u_m over the nodes. A node
 is worth
 
@@ -34,6 +34,8 @@ from phalanx.policies.fragmentation.published import FirstFit, best_of, lowest_f
 from phalanx.policies.fragmentation.shape import WHOLE, Shape
 
 POWER = 0.7
+DEMAND_POWER = 0.4
+"""How much more a pod that asks for more counts."""
 REFERENCE_MILLI = 4 * WHOLE
 """Where f has slope 1."""
 COMMON_PART = 0.5
@@ -104,7 +106,7 @@ class _Usable:
     def __init__(self, mix: Mix) -> None:
         asked = mix.num * mix.milli
         self._common: Floats = COMMON_PART * mix.share
-        self._demand: Floats = mix.share * np.sqrt(asked)
+        self._demand: Floats = mix.share * asked**DEMAND_POWER
         self._weight = self._demand
         self._milli_per_core = asked / np.maximum(mix.cpu, 1)
 

@@ -113,6 +113,10 @@ class Executor(Protocol):
         """The reader of a result holds the references in it by itself now."""
         ...
 
+    def tick(self, now: float) -> None:
+        """Time has passed."""
+        ...
+
     def inputs_from(self, prefix: bytes) -> list[str]:
         """Files of a node's processes that work which has not begun will read."""
         ...
@@ -378,6 +382,8 @@ class Runtime:
             is_busy = self.tasks.tick(now)
             self.calls.tick(now)
             self.ways.tick(now)
+            if self.executor is not None:
+                self.executor.tick(now)
             runs = self.tasks.journal.drain_runs() if self.kind == "worker" else []
         if runs:
             self.post(self.node, Events([tuple(run) for run in runs]))

@@ -198,6 +198,10 @@ class WorkerExecutor:
             self.actor.drain()
         self._wake()
 
+    def tick(self, now: float) -> None:
+        """Time has passed."""
+        self.values.tick(now)
+
     def inputs_from(self, prefix: bytes) -> list[str]:
         """See Executor."""
         work: list[Task | Call] = [task for _, task in list(self._queue)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from phalanx.engines.embedded.client.calls import Creation, runtime_wait
@@ -10,6 +12,7 @@ from phalanx.errors import ObjectReconstructionFailedError, PhalanxError, TaskEr
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.objects.names import prefix_of_name
 from phalanx.objects.serialization import NONE_PICKLE, blame, deserialize
+from phalanx.owner.redialling import GIVE_UP_S
 from phalanx.protocol.cluster_messages import Prefetch
 from phalanx.protocol.messages import SHARED, Payload, Value
 from phalanx.worker.context import TaskContext
@@ -33,6 +36,9 @@ class TaskValues:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._handoffs: dict[tuple[bytes, int], Any] = {}
+        self._cut_off: deque[tuple[float, tuple[bytes, int]]] = deque()
+        """What is kept for readers to which the way ended, and until when: they may live, and be
+        about to register with the owners of the references in it."""
 
     def prefetch(self, inputs: list[Payload]) -> None:
         """Have the large arguments of other nodes on their way here before they are read."""
@@ -162,9 +168,18 @@ class TaskValues:
             del self._handoffs[(peer, number)]
 
     def peer_lost(self, peer: bytes) -> None:
-        """A reader is gone: nothing is kept for it."""
+        """A reader is gone, or cannot be reached for now: nothing is kept for it, now or soon."""
+        is_gone = self._runtime.is_here(peer)
         for key in [k for k in self._handoffs if k[0] == peer]:
-            del self._handoffs[key]
+            if is_gone:
+                del self._handoffs[key]
+            else:
+                self._cut_off.append((time.monotonic() + GIVE_UP_S, key))
+
+    def tick(self, now: float) -> None:
+        """Time has passed."""
+        while self._cut_off and now >= self._cut_off[0][0]:
+            self._handoffs.pop(self._cut_off.popleft()[1], None)
 
     def settle_borrows(self, context: TaskContext, connection: Connection) -> None:
         """Register for references of the arguments that are still held here, before the caller

@@ -75,7 +75,14 @@ class Gates:
         queue, needs = args["queue"], args["needs"]
         self._control.batch.queues.admit(queue)
         self._table.ask(
-            Batch(ticket=ticket, owner=owner, queue=queue, priority=args["priority"], needs=needs)
+            Batch(
+                ticket=ticket,
+                owner=owner,
+                queue=queue,
+                priority=args["priority"],
+                needs=needs,
+                size=args["size"],
+            )
         )
         self._shut.setdefault(ticket, []).append(answered)
 

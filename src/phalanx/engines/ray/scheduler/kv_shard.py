@@ -16,8 +16,10 @@ from phalanx.storage.errors import StorageUnreachableError
 from phalanx.storage.memory import stale
 from phalanx.storage.shard import Batch, Head
 
-LEAST_LOG_BYTES = 1 << 20
-"""A log is folded into a new image when it is longer than this and than the tables."""
+LEAST_LOG_BYTES = 1 << 16
+LOG_PART = 4
+"""A log is folded into a new image when it is longer than this and than such a part of the tables:
+whoever reads it asks for entry after entry."""
 _LOAD_TRIES = 5
 
 Tables = dict[str, dict[bytes, bytes]]
@@ -42,8 +44,8 @@ class KeyValues(Protocol):
         """All keys that begin so."""
         ...
 
-    def delete(self, key: bytes) -> None:
-        """Delete a value, if there is one."""
+    def delete_all(self, prefix: bytes) -> None:
+        """Delete every value whose key begins so."""
         ...
 
 
@@ -118,7 +120,7 @@ class KvShard:
             if value is not None:
                 rows[key] = value
                 self._table_bytes += len(value)
-        if self._log_bytes > max(LEAST_LOG_BYTES, self._table_bytes):
+        if self._log_bytes > max(LEAST_LOG_BYTES, self._table_bytes // LOG_PART):
             self._fold()
 
     def close(self) -> None:
@@ -155,18 +157,16 @@ class KvShard:
         self._log_bytes = 0
 
     def _fold(self) -> None:
-        covered = self._numbers(_entry_key(self._epoch, 0)[:-_DIGITS])
         self._write_image()
-        for number in covered:
-            self._call(self._values.delete, _entry_key(self._epoch, number))
+        self._call(self._values.delete_all, _log_key(self._epoch))
 
     def _sweep(self) -> None:
         """Delete what earlier epochs have left, but not their numbers: they tell late writers."""
-        mine = b"%0*d" % (_DIGITS, self._epoch)
         for kind in (b"image/", b"log/"):
-            for key in self._call(self._values.keys, kind):
-                if key[len(kind) : len(kind) + _DIGITS] < mine:
-                    self._call(self._values.delete, key)
+            keys = self._call(self._values.keys, kind)
+            for epoch in {int(key[len(kind) : len(kind) + _DIGITS]) for key in keys}:
+                if epoch < self._epoch:
+                    self._call(self._values.delete_all, kind + _digits(epoch))
 
     def _numbers(self, prefix: bytes) -> list[int]:
         return sorted(int(key[len(prefix) :]) for key in self._call(self._values.keys, prefix))
@@ -193,16 +193,24 @@ class KvShard:
 _DIGITS = 12
 
 
+def _digits(number: int) -> bytes:
+    return b"%0*d" % (_DIGITS, number)
+
+
 def _epoch_key(epoch: int) -> bytes:
-    return b"epoch/%0*d" % (_DIGITS, epoch)
+    return b"epoch/" + _digits(epoch)
 
 
 def _image_key(epoch: int) -> bytes:
-    return b"image/%0*d" % (_DIGITS, epoch)
+    return b"image/" + _digits(epoch)
+
+
+def _log_key(epoch: int) -> bytes:
+    return b"log/" + _digits(epoch) + b"/"
 
 
 def _entry_key(epoch: int, number: int) -> bytes:
-    return b"log/%0*d/%0*d" % (_DIGITS, epoch, _DIGITS, number)
+    return _log_key(epoch) + _digits(number)
 
 
 def _size(tables: Tables) -> int:

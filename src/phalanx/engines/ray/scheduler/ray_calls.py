@@ -43,11 +43,11 @@ class InternalKv:
 
         return list(_internal_kv_list(prefix, namespace=self._namespace))
 
-    def delete(self, key: bytes) -> None:
-        """Delete a value, if there is one."""
+    def delete_all(self, prefix: bytes) -> None:
+        """Delete every value whose key begins so."""
         from ray.experimental.internal_kv import _internal_kv_del
 
-        _internal_kv_del(key, namespace=self._namespace)
+        _internal_kv_del(prefix, del_by_prefix=True, namespace=self._namespace)
 
 
 def available_by_node() -> dict[str, dict[str, float]]:
