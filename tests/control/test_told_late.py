@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.control.groups_world import World
 
 from phalanx.control.actors import ActorRecord
 from phalanx.engines.embedded.head.shell import ControlShell
-from phalanx.model.lifecycle import ALIVE
+from phalanx.model.lifecycle import ALIVE, CREATED
 from phalanx.owner.actors import ActorClient
 from phalanx.owner.reaching import ASK_AGAIN_S, Reaching
 from phalanx.policies.bundles.room import Room
@@ -33,6 +34,45 @@ def test_an_answer_to_one_release_is_none_to_the_next():
     world.heal(3)
     assert world.held(committed=False) == {}
     assert world.was_freed == [b"g"]
+
+
+def pinned_world():
+    """A pinned group that has its first bundle on n1, and is asking n2 for the second."""
+    world = World()
+    world.add("n1", CPU=1)
+    world.add("n2", CPU=1)
+    world.create("g", {"CPU": 1}, {"CPU": 1}, is_pinned=True)
+    assert world.groups.place(b"g", {0: "n1"}, world.now)
+    world.run()
+    assert world.groups.place(b"g", {1: "n2"}, world.now)
+    return world
+
+
+def test_bundles_on_their_way_are_given_up_when_those_they_were_to_join_are_lost():
+    world = pinned_world()
+    world.kill("n1")
+    assert world.told[-2:] == [("g", "refused"), ("g", CREATED)]
+    assert world.where("g") == " "
+    world.heal(3)
+    assert world.held(committed=False) == {}
+    assert world.groups.place(b"g", {1: "n2"}, world.now)
+    world.run()
+    assert world.held(committed=True) == {(b"g", 1): ["n2"]}
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_pinned_group_that_was_refused_more_tells_what_it_loses(restarts):
+    world = pinned_world()
+    if restarts:
+        world.restart_head()
+    else:
+        world.nodes["n2"].bundles.prepare(b"other", 1, {0: amounts({"CPU": 1})}, world.now)
+        world.run()
+        assert ("g", "refused") in world.told
+    assert world.state("g") == CREATED
+    world.told.clear()
+    world.kill("n1")
+    assert world.told == [("g", CREATED)]
 
 
 def test_what_others_overdrew_leaves_the_rest_of_a_node():

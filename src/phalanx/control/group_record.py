@@ -166,6 +166,8 @@ def restored(row: GroupRow, order: int) -> Group:
     """The group that was stored as `row`."""
     fields = msgspec.structs.asdict(row)
     fields["bundles"] = [ResourceSet.from_mapping(bundle) for bundle in row.bundles]
+    if row.is_pinned and row.state == RESCHEDULING:
+        fields["state"] = CREATED  # what was on its way is not any more
     return Group(attempt_number=fields.pop("attempt"), order=order, **fields)
 
 

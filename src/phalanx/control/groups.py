@@ -424,6 +424,8 @@ class GroupTable:
         if group.is_pinned:
             self._unsettled.pop(group.group, None)
             self._effects.refused(group)
+            if group.state == RESCHEDULING and group.attempt is None:
+                self._move(group, CREATED)  # as far as it was before, and is told of losses again
 
     def _settle(self, group: Group, now: float) -> None:
         """When every node has confirmed: the group is created, or some bundles are lost again."""
@@ -449,11 +451,11 @@ class GroupTable:
             assert attempt is not None
             attempt.awaiting.discard(node_id)
             self._settle(group, now)
-        elif attempt is not None and node_id in attempt.bundles:
+        elif attempt is not None and (node_id in attempt.bundles or (group.is_pinned and indexes)):
+            # Who pinned the others to their nodes counted on what is lost, for a minimum perhaps.
             self._abandon(group, now, but=node_id)
-        elif group.is_pinned:
-            if indexes:
-                self._effects.changed(group)
+        elif group.is_pinned and indexes:
+            self._effects.changed(group)
         elif group.state == CREATED and indexes:
             self._unsettled[group.group] = group
             self._move(group, RESCHEDULING)

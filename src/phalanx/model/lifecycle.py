@@ -59,11 +59,11 @@ RESCHEDULING: Final = "RESCHEDULING"
 
 GROUP: Final[Mapping[str, frozenset[str]]] = {
     # Prepared: every bundle is reserved, and the nodes are told to keep it so. Rescheduling: some
-    # bundles lost their node.
+    # bundles lost their node, or a pinned group gets more; created again when that is refused.
     PENDING: frozenset({PREPARED, REMOVED}),
     PREPARED: frozenset({CREATED, RESCHEDULING, REMOVED}),
     CREATED: frozenset({RESCHEDULING, REMOVED}),
-    RESCHEDULING: frozenset({PREPARED, REMOVED}),
+    RESCHEDULING: frozenset({PREPARED, CREATED, REMOVED}),
     REMOVED: frozenset(),
 }
 
