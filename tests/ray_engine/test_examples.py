@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.engines.ray.preflight import check_reachable
-
 from .cluster import PATIENCE_S, eventually
 
 ROOT = Path(__file__).parents[2]
@@ -62,14 +60,3 @@ def test_programs_of_the_pages_run_on_a_cluster(phx, text, tmp_path):
     )
     assert shown.returncode == 0, shown.stderr
     assert "328350" in shown.stdout or "[0, 1, 4, 9]" in shown.stdout
-
-
-def test_a_cluster_that_is_not_there_is_named(phx):
-    with pytest.raises(ConnectionError, match=r"Nothing listens at 127.0.0.1:1 \("):
-        check_reachable("127.0.0.1:1")
-
-
-@pytest.mark.parametrize("address", ["ray:", "ray:nowhere", "ray:host:port"])
-def test_what_is_no_address_is_said(address):
-    with pytest.raises(ValueError, match="is no address of a Ray cluster"):
-        check_reachable(address.removeprefix("ray:") or "x")

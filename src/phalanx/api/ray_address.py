@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -42,8 +43,10 @@ def connect_ray(
     queue: str,
     priority: int,
     options: dict[str, Any],
+    warn: Callable[[str], None],
 ) -> Engine:
-    """Become a driver of a Ray cluster. Raises ImportError without Ray, and ConnectionError."""
+    """Become a driver of a Ray cluster. Raises ImportError without Ray, ConnectionError and
+    AuthenticationError."""
     if importlib.util.find_spec("ray") is None:
         raise ImportError("The Ray engine needs Ray, which is not here: pip install 'phalanx[ray]'")
     from phalanx.engines.ray.connecting import Connection, connect
@@ -58,5 +61,6 @@ def connect_ray(
             queue=queue,
             priority=priority,
             options={**given, **options},
-        )
+        ),
+        warn,
     )

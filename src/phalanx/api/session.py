@@ -138,6 +138,7 @@ def init(
                     queue=queue or "",
                     priority=priority,
                     options=options,
+                    warn=_print_warning,
                 ),
                 runtime_env,
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -11,7 +12,7 @@ from ray.experimental import internal_kv
 
 from phalanx.engines.ray.engine import RayEngine
 from phalanx.engines.ray.hierarchies import join_hierarchies
-from phalanx.engines.ray.preflight import check_reachable
+from phalanx.engines.ray.preflight import check_reachable, check_version, said
 from phalanx.engines.ray.serializers import share_serializers
 
 NAMESPACE = b"phalanx"
@@ -31,20 +32,23 @@ class Connection(msgspec.Struct, kw_only=True):
     """Amounts of a Ray of its own, and the options of `init` that Ray has, too."""
 
 
-def connect(asked: Connection) -> RayEngine:
-    """Use a Ray cluster, or what this process is connected to already. Raises ConnectionError."""
+def connect(asked: Connection, warn: Callable[[str], None]) -> RayEngine:
+    """Use a Ray cluster, or what this process is connected to already; `warn` says what takes its
+    time. Raises ConnectionError and AuthenticationError, and ImportError for a Ray too old."""
+    check_version()
     join_hierarchies()
     facts: dict[str, Any] = {}
     begins = not ray.is_initialized()
     if begins:
         check_reachable(asked.address)
-        context = ray.init(
-            address=asked.address,
-            namespace=asked.namespace,
-            runtime_env=asked.runtime_env,
-            log_to_driver=asked.log_to_driver,
-            **asked.options,
-        )
+        with said(asked.address, warn):
+            context = ray.init(
+                address=asked.address,
+                namespace=asked.namespace,
+                runtime_env=asked.runtime_env,
+                log_to_driver=asked.log_to_driver,
+                **asked.options,
+            )
         facts = dict(getattr(context, "address_info", {}))
     share_serializers()
     engine = RayEngine(facts, asked.queue, asked.priority, begins)

@@ -2,9 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import ray
+
+from phalanx.errors import AuthenticationError
 
 PROBE_S = 2.0
+SILENT_S = 4.0
+"""When Ray has not answered for so long, the program is told what that may mean."""
+OLDEST = (2, 49)
+"""Earlier ones have no label selectors for bundles, by which gangs are pinned to nodes."""
+_TOKEN = (
+    "whoever joins needs the cluster's token: RAY_AUTH_MODE=token with RAY_AUTH_TOKEN or "
+    "RAY_AUTH_TOKEN_PATH as its nodes have it, or RAY_AUTH_MODE=disabled where they have none"
+)
+
+
+def check_version(version: str = ray.__version__) -> None:
+    """Raise ImportError for a Ray that is too old."""
+    found = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+    if found < OLDEST:
+        raise ImportError(
+            f"Ray {version} is too old: gangs need {OLDEST[0]}.{OLDEST[1]} or newer, on all nodes."
+        )
 
 
 def check_reachable(address: str | None) -> None:
@@ -25,3 +50,35 @@ def check_reachable(address: str | None) -> None:
             f"Nothing listens at {address} ({reason}): `ray start --head` starts a Ray cluster "
             "there, and `ray status` on its machine shows whether one runs."
         ) from None
+
+
+@contextlib.contextmanager
+def said(address: str | None, warn: Callable[[str], None]) -> Iterator[None]:
+    """Raise what Ray raises while it connects as errors that say what to do; `warn` is called
+    while Ray waits without a word, as it does where the token is wrong."""
+    waits = threading.Timer(
+        SILENT_S, warn, (f"Ray at {address or 'auto'} does not answer yet; {_TOKEN}.",)
+    )
+    waits.daemon = True
+    waits.start()
+    try:
+        yield
+    except RuntimeError as error:
+        if "Version mismatch" not in str(error):
+            raise
+        raise ConnectionError(
+            f"{' '.join(str(error).split())} Ray wants the same Ray and Python on all sides: "
+            "install the cluster's here."
+        ) from None
+    except ConnectionError as error:
+        if address in (None, "auto"):
+            raise ConnectionError(
+                f"No Ray cluster was found on this machine: `ray start --head` starts one, and "
+                f"'ray:HOST:PORT' names another's. ({error})"
+            ) from None
+        raise AuthenticationError(
+            f"Something listens at {address}, and no Ray cluster took this program in: {_TOKEN}. "
+            f"({error})"
+        ) from None
+    finally:
+        waits.cancel()
