@@ -310,6 +310,7 @@ class Placing:
         if gang.group in self._ledger.gangs:  # else who was told has ended it
             self.let_go(gang)
             self._ledger.keep(gang)
+            self._give_up_leaving(gang, group)
 
     def _lose(self, gang: Gang, lost: list[int]) -> None:
         """The places of these are gone with their nodes: they wait again."""
@@ -348,6 +349,14 @@ class Placing:
             self._shell.group_table.remove(gang.group, self._shell.clock())
         else:
             self.let_go(gang)
+            self._give_up_leaving(gang, group)
+
+    def _give_up_leaving(self, gang: Gang, group: Group) -> None:
+        """Who was to leave once nothing was on its way, and lost the place with its node before:
+        no node will say that it is free."""
+        is_lost = any(not group.nodes[index] for index in gang.among(LEAVING))
+        if is_lost and gang.group not in self._shell.group_table.give_backs:
+            self.group_freed(gang.group)
 
     def group_freed(self, group: bytes) -> None:
         """All that the gang was told to give back is free."""
