@@ -94,11 +94,12 @@ class Worksheet:
 
 def needed_first(session: Session, job: Job, tasks: list[int]) -> list[int]:
     """Tasks in their order; those that the minimums of roles need before all others, and of them
-    those that the fewest nodes could hold: so neither a role's spare tasks nor one that could go
-    anywhere takes the room that another role must have."""
+    those that the fewest nodes could hold: so neither spare tasks, nor those of a role without a
+    minimum, nor one that could go anywhere take the room that another role must have."""
     listed = session.sort_tasks(tasks)
     short = job.roles_short(pipelined=True)
-    if len(job.role_min) < 2 or not short:
+    roles = {session.cluster.klass[t].shape.role for t in listed} if short else set()
+    if len(roles) < 2:
         return listed
     first: list[int] = []
     rest: list[int] = []
