@@ -84,12 +84,16 @@ def test_two_queues_of_weights_2_and_1_share_in_that_measure_while_both_are_busy
     await_true(none_left)
     rows = recorded()[before:]
     assert list(faults(rows)) == []
-    placed = [row for row in rows if row["event"] == "MembersPlaced"]
-    turns = [row["queue"] for row in placed]
-    # Until the last of either queue is placed, both wait. A gang of two that finds one free and one
-    # left over takes a queue one beyond its share; no queue comes further.
-    both_wait = min(len(turns) - turns[::-1].index(name) - 1 for name in ("two", "one"))
-    held = [(count.get("two", 0), count.get("one", 0)) for count in running(rows)][:both_wait]
+    # For as long as each queue wants more than its share beside what it holds. A gang of two that
+    # finds one free and one left over takes a queue one beyond its share; no queue comes further.
+    left = {"two": 4 * EACH, "one": 4 * EACH}
+    both_want = 0
+    for row in (row for row in rows if row["event"] == "MembersPlaced" and row["queue"] in left):
+        left[row["queue"]] -= len(row["places"])
+        if left["two"] < 4 or left["one"] < 2:
+            break
+        both_want += 1
+    held = [(count.get("two", 0), count.get("one", 0)) for count in running(rows)][:both_want]
     assert all(two <= 4 + 1 and one <= 2 + 1 for two, one in held)
     full = [two for two, one in held if two + one == GPUS]
     assert len(full) >= EACH / 4
