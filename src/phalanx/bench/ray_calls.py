@@ -30,9 +30,11 @@ def run(
     """Microseconds a task by way of calling: to submit it, with its result, and one by one."""
     with _tasks() as (ways, get):
         took: dict[str, list[list[float]]] = {way: [] for way in ways}
+        order = list(ways)
         for _ in range(rounds):
-            for way, task in ways.items():
-                took[way].append(_round(clock, task, get, at_once, one_by_one))
+            order.append(order.pop(0))  # each goes first as often as the others
+            for way in order:
+                took[way].append(_round(clock, ways[way], get, at_once, one_by_one))
     return [
         {
             "what": f"{name}: {way}",
