@@ -14,11 +14,10 @@ from tests.chaos.footprint import Footprint, eventually, is_running
 from phalanx import exceptions as errors
 
 DRIVER = """
-import json, signal, sys, time
+import json, sys, time
 import numpy
 import phalanx
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in background
 facts = dict(phalanx.init(num_cpus=2, object_store_memory=200 << 20))
 
 @phalanx.remote
