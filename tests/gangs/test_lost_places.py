@@ -1,17 +1,20 @@
-"""Nodes that die while more of a gang is on its way, at the control store by itself."""
+"""Members that are lost or end while more of their gang is to come, at the control store itself."""
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from phalanx.engines.embedded.head.batch.gangs import WORDS
 from phalanx.engines.embedded.head.shell import ControlShell
+from phalanx.model.jobs.spec import JobSpec, Policy, Process, TaskGroup, Template
 from phalanx.protocol.cluster_messages import (
     Ask,
     BundlesGone,
     CommitBundles,
     Committed,
     GiveBackBundles,
+    MemberNews,
     NodeReport,
     PrepareBundles,
     Prepared,
@@ -39,7 +42,7 @@ class World:
         prefix = name.encode().ljust(6)
         row = ViewRow(name, prefix, "", 0, "ALIVE", total, dict(total), labels={})
         self.shell.join_alone(row)
-        self.shell.on_message(prefix, NodeReport(available=total))
+        self.hear(name, NodeReport(available=total))
 
     def kill(self, name):
         self.shell.nodes.leave(name, "its process ended")
@@ -75,6 +78,9 @@ class World:
             done.append(type(message))
             self.shell.on_message(prefix, answer)
         return done
+
+    def hear(self, node, message):
+        self.shell.on_message(node.encode().ljust(6), message)
 
     def states(self):
         return [WORDS[state] for state in self.shell.batch.ledger.gangs[GROUP].states]
@@ -114,7 +120,7 @@ def test_a_member_that_was_to_leave_its_lost_node_waits_again():
     world.cycles()
     world.answer()
     more = NodeReport(available={"CPU": 1.0}, total={"CPU": 2.0})
-    world.shell.on_message(b"n1".ljust(6), more)
+    world.hear("n1", more)
     world.cycles()
     batch = world.shell.batch
     batch.placing._evict(batch.ledger.gangs[GROUP], [0])
@@ -124,3 +130,35 @@ def test_a_member_that_was_to_leave_its_lost_node_waits_again():
     world.cycles(3)
     world.answer()
     assert world.states() == ["running", "running"]
+
+
+def test_a_spare_member_does_not_join_those_that_end_to_start_again():
+    world = World()
+    world.add("n1", cpus=3.0)
+    template = Template(
+        processes=(Process(command=("true",), requests=(("CPU", 1.0),)),), restart="Never"
+    )
+    groups = (
+        TaskGroup(name="a", replicas=2, min_available=1, template=template),
+        TaskGroup(name="b", replicas=2, min_available=2, template=template),
+    )
+    policy = Policy(action="RestartTask", events=("PodFailed",))
+    spec = JobSpec(name="job", groups=groups, min_available=3, policies=(policy,))
+    objects = [("Job", msgspec.msgpack.encode(spec))]
+    world.shell.batch.answer(Ask(0, bytes(16), "batch.apply", {"objects": objects}), print)
+    world.cycles()
+    world.answer()
+    gang = world.shell.batch.jobs.gang_of("default/job")
+    assert [WORDS[s] for s in gang.states] == ["running", "pending", "running", "running"]
+    for index in (0, 2, 3):
+        world.hear("n1", MemberNews(gang.group, index, 1, log="x"))
+    world.hear("n1", MemberNews(gang.group, 2, 1, 1, "exit code 1", "x"))
+    world.add("n2")
+    world.cycles()
+    assert [WORDS[s] for s in gang.states] == ["running", "pending", "ending", "running"]
+    world.answer()
+    world.hear("n1", MemberNews(gang.group, 3, 1, 1, "ended", "x"))
+    world.answer()
+    world.cycles(3)
+    world.answer()
+    assert [WORDS[s] for s in gang.states] == ["running"] * 4

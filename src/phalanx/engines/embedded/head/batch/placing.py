@@ -25,6 +25,7 @@ from phalanx.engines.embedded.head.batch.gangs import (
 from phalanx.engines.embedded.head.batch.ledger import Ledger
 from phalanx.engines.embedded.head.batch.recorded import Recorder
 from phalanx.engines.embedded.head.batch.rendezvous import Rendezvous
+from phalanx.model.jobs import states as st
 from phalanx.model.lifecycle import CREATED, REMOVED
 from phalanx.protocol.cluster_messages import Prepared
 from phalanx.resources.sets import ResourceSet
@@ -166,11 +167,9 @@ class Placing:
             self._ledger.columns.amend(gang.uid, promised=is_promised)
 
     def _place(self, gang: Gang, choice: Mapping[int, str]) -> None:
-        if gang.among(LEAVING):  # those whom these were to join may have been evicted meanwhile
-            least = self._ledger.scheduled.podgroup(gang).min_member
-            if len(gang.among(PLACING, HELD, ENDING)) + len(choice) < least:
-                self._not_placed(gang, choice)
-                return
+        if not self._is_enough(gang, choice):
+            self._not_placed(gang, choice)
+            return
         gang.set(choice, PLACING)
         gang.put_on |= choice
         if not gang.ports:
@@ -178,6 +177,19 @@ class Placing:
         self._ledger.active[gang.group] = gang
         if not self._shell.group_table.place(gang.group, choice, self._shell.clock()):
             self._not_placed(gang, choice)  # others of it are on their way
+
+    def _is_enough(self, gang: Gang, choice: Mapping[int, str]) -> bool:
+        """Whether the gang has its minimum with these: those whom they were to join may have been
+        evicted meanwhile, or be ending so that their job starts them again."""
+        least = self._ledger.scheduled.podgroup(gang).min_member
+        record = self._ledger.scheduled.record_of(gang.job) if gang.job else None
+        if record is None:
+            return len(gang.among(PLACING, HELD, ENDING)) + len(choice) >= least
+        here = len(gang.among(PLACING))
+        for index in gang.among(HELD):
+            member = record.member(*gang.members[index])
+            here += member is not None and member.state in (st.PENDING, st.RUNNING)
+        return here + len(choice) >= least
 
     def _not_placed(self, gang: Gang, indexes: Iterable[int]) -> None:
         """There was no room, or the table was busy with the gang: these wait again."""
