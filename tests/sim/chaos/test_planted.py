@@ -6,6 +6,7 @@ import pytest
 
 from phalanx.batch.jobs import Job
 from phalanx.control.groups import GroupTable
+from phalanx.engines.embedded.head.batch.placing import Placing
 from phalanx.node.bundle_table import BundleTable
 from phalanx.owner.leases import TaskMachine
 from phalanx.resources.instances import Allocation
@@ -67,7 +68,8 @@ def one_more_try(monkeypatch):
 
 
 def no_gang_minimum(monkeypatch):
-    """The scheduler forgets the minimum of a gang, and places whom it has room for."""
+    """The scheduler forgets the minimum of a gang, and places whom it has room for; and nobody
+    looks again before it is done."""
     made = Job.__init__
 
     def forgetful(self, *told):
@@ -75,6 +77,7 @@ def no_gang_minimum(monkeypatch):
         self.min_available = min(self.min_available, 1)
 
     monkeypatch.setattr(Job, "__init__", forgetful)
+    monkeypatch.setattr(Placing, "_is_enough", lambda self, gang, choice: True)
 
 
 @pytest.mark.parametrize(
