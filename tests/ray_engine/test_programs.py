@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import threading
 import time
 
 import pytest
@@ -357,6 +358,36 @@ def test_an_actor_of_a_gang_that_cannot_be_made_says_why(program, get):
     crew = Broken.gang(2).remote()
     with pytest.raises(ours.RayActorError, match="no such model"):
         get(crew[1].step.remote())
+
+
+def test_actors_of_a_gang_that_is_cancelled_while_it_waits_answer_with_an_error(program, get):
+    @program.remote(num_cpus=0.5, num_gpus=4)
+    class Holds:
+        def step(self):
+            return "held"
+
+    first = Holds.gang(3).remote()
+    assert first.wait_started(PATIENCE_S)
+    second = Holds.gang(3).remote()
+    waits = second[0].step.remote()
+    second.cancel()
+    with pytest.raises(ours.RayError):
+        get(waits)
+    with pytest.raises(ours.RayError):
+        get(second[1].step.remote())
+    assert get(first[2].step.remote()) == "held"
+
+
+def test_a_task_that_cannot_be_started_holds_no_place(program, get, queues):
+    @program.remote(num_cpus=2)
+    def number(value):
+        return value
+
+    heavy = number.options(queue="heavy")
+    for _ in range(30):
+        with pytest.raises(TypeError):
+            heavy.remote(threading.Lock())
+    assert get([heavy.remote(value) for value in range(5)]) == list(range(5))
 
 
 def test_an_actor_of_a_gang_restarts_in_its_place(program, get):

@@ -10,7 +10,7 @@ ends are being told, and never has so much that more urgent tasks find it full.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 
 import msgspec
@@ -56,6 +56,8 @@ class GateTable:
         self._used: dict[str, dict[str, float]] = {}
         self._arrivals: dict[bytes, int] = {}
         self._count = 0
+        self._busy: Counter[str] = Counter()
+        """How many batches each queue has, of those that have any."""
         self._had: dict[str, float] = {}
         """Seconds of the whole cluster, divided by the weight, that each queue has had."""
         self._now = 0.0
@@ -74,21 +76,17 @@ class GateTable:
         """A batch has come to its gate; told again, nothing happens."""
         if batch.ticket in self._batches:
             return
-        busy = {one.queue for one in self._batches.values()}
+        busy = self._busy
         if batch.queue not in busy and busy:
             least = min(self._had.get(queue, 0.0) for queue in busy)
             self._had[batch.queue] = max(self._had.get(batch.queue, 0.0), least)
-        self._count += 1
-        self._batches[batch.ticket] = batch
-        self._arrivals[batch.ticket] = self._count
+        self._know(batch)
         self._waiting.setdefault(_kind(batch), deque()).append(batch)
 
     def restore(self, batch: Batch) -> None:
         """A batch that was let through before, of which `size` tasks are left."""
         if batch.ticket not in self._batches:
-            self._count += 1
-            self._batches[batch.ticket] = batch
-            self._arrivals[batch.ticket] = self._count
+            self._know(batch)
             batch.is_open = True
             self._charge(batch, batch.size)
 
@@ -186,8 +184,17 @@ class GateTable:
         for name, amount in batch.needs.items():
             used[name] = round(used.get(name, 0.0) + amount * tasks, 4)
 
+    def _know(self, batch: Batch) -> None:
+        self._count += 1
+        self._batches[batch.ticket] = batch
+        self._arrivals[batch.ticket] = self._count
+        self._busy[batch.queue] += 1
+
     def _forget(self, batch: Batch) -> None:
         del self._batches[batch.ticket], self._arrivals[batch.ticket]
+        self._busy[batch.queue] -= 1
+        if not self._busy[batch.queue]:
+            del self._busy[batch.queue]
         if not batch.is_open:
             waiting = self._waiting[_kind(batch)]
             waiting.remove(batch)

@@ -35,7 +35,7 @@ GANG = b"gang"
 GROUP_BYTES = 18
 LEAVE_S = 2.0
 MOST_MEMBERS = 100_000
-"""So many members of gangs may wait and run at once in one program."""
+"""So many members of gangs may wait and run at once in one program, and are remembered."""
 
 
 class RayEngine:
@@ -218,6 +218,8 @@ class RayEngine:
         refs = [start.remote(group, index, members, least, call) for index in range(members)]
         for ref in refs:
             self._gang_of[_first_of(ref).task_id()] = group
+        while len(self._gang_of) > MOST_MEMBERS:
+            del self._gang_of[next(iter(self._gang_of))]
         return refs
 
     def gang_actors(

@@ -9,7 +9,7 @@ import ray
 from ray.exceptions import RayActorError, RayError
 
 from phalanx.engines.ray.gang_places import LOOK_AGAIN_S, GangPlaces, inside
-from phalanx.errors import ActorDiedError
+from phalanx.errors import ActorDiedError, PhalanxError
 
 Turn = tuple[bytes, int]
 """Who calls, and the how-manieth of its calls to this actor that is."""
@@ -68,7 +68,6 @@ class Crew:
         self._group = group
         self._call = call
         self._seats = {index: _Seat(index) for index in range(members)}
-        self._restarts: dict[int, int] = {}
         self._tasks = {
             index: asyncio.create_task(self._occupy(seat)) for index, seat in self._seats.items()
         }
@@ -128,7 +127,7 @@ class Crew:
                 if not restarts or not isinstance(error, RayActorError):
                     raise error
                 restarts -= 1
-        except RayError as error:
+        except (RayError, PhalanxError) as error:  # also a gang that was removed while it waited
             seat.failure = error
             seat.settled.set()
             self._places.end(self._group, seat.index)

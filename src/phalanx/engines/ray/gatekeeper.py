@@ -45,7 +45,8 @@ class _Batch:
         self.is_open = False
         self.opened = 0.0
         self.unseen = 0
-        """Tasks without a result: nobody sees their end, so they count until they may begin."""
+        """Tasks without a result, or that could not be started: nobody sees their end, so they
+        count until they may begin."""
         self.refs: list[Any] = []
         """Of the tasks that have not ended, as far as is known."""
 
@@ -92,7 +93,7 @@ class Gatekeeper:
             try:
                 result = start(batch.gate)
             except BaseException:
-                batch.size -= 1
+                batch.unseen += 1  # the gate counts it, perhaps knows of it already
                 raise
             seen = _first(result)
             if seen is None:

@@ -6,6 +6,7 @@ differ in what carries messages, starts processes and keeps objects.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
 _FOR_CONTROL = (ActorReady, ActorFailed, ActorLeaving, ActorUnreferenced)
 
 
-class Switchboard:
+class Switchboard(ABC):
     """The parts are made by whoever inherits from this."""
 
     clock: Callable[[], float]
@@ -86,13 +87,13 @@ class Switchboard:
     control: Any
     _must_plan = False
 
+    @abstractmethod
     def kill(self, worker_id: bytes) -> None:
         """End a worker's process at once."""
-        raise NotImplementedError
 
+    @abstractmethod
     def warn(self, worker_id: bytes) -> None:
         """Ask a worker's process to end, by SIGTERM."""
-        raise NotImplementedError
 
     # ---- time and ends -----------------------------------------------------------------------
 
