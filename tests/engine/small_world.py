@@ -22,21 +22,23 @@ from phalanx.owner.tasks import ClassKey, FunctionRecord, Template
 from phalanx.protocol.messages import (
     FAILED,
     Cancel,
-    Claimed,
     Done,
     Failed,
     Function,
-    Granted,
     Lease,
-    LeaseDue,
-    LeaseReturned,
-    LeaseWanted,
     Recall,
-    Refused,
     Returned,
     Task,
     Unlease,
     Value,
+)
+from phalanx.protocol.node_messages import (
+    Claimed,
+    Granted,
+    LeaseDue,
+    LeaseReturned,
+    LeaseWanted,
+    Refused,
     WorkerDied,
 )
 from phalanx.resources.instances import NodeResources

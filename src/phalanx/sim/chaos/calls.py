@@ -9,7 +9,8 @@ import msgspec
 from phalanx.model.lifecycle import ALIVE, DEAD, RESTARTING
 from phalanx.owner.actors import ActorClient, PendingCall
 from phalanx.owner.reaching import Reaching
-from phalanx.protocol.messages import ActorUpdate, Call, Done, Failed, Reply
+from phalanx.protocol.messages import Call, Done, Failed
+from phalanx.protocol.node_messages import ActorUpdate, Reply
 from phalanx.sim.chaos.worker import Work
 
 if TYPE_CHECKING:

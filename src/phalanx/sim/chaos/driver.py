@@ -11,19 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from phalanx.model.ids import PREFIX_BYTES, node_process_id
 from phalanx.protocol.cluster_messages import NodeDied
-from phalanx.protocol.messages import (
-    PROTOCOL_VERSION,
+from phalanx.protocol.messages import PROTOCOL_VERSION, Done, Failed, Hello, Leaving, Returned
+from phalanx.protocol.node_messages import (
     ActorUpdate,
-    Done,
-    Failed,
     Granted,
-    Hello,
     LeaseDue,
-    Leaving,
     Refused,
     Reply,
     Request,
-    Returned,
     Stop,
     WorkerDied,
 )

@@ -11,20 +11,13 @@ import msgspec
 
 from phalanx.owner.leases import TaskMachine
 from phalanx.owner.tasks import LeasedWorker, PendingTask, SchedulingClass, Template
-from phalanx.protocol.messages import (
-    Done,
-    Failed,
-    Function,
+from phalanx.protocol.messages import Done, Failed, Function, Lease, Recall, Returned, Task, Unlease
+from phalanx.protocol.node_messages import (
     Granted,
     KillWorker,
-    Lease,
     LeaseReturned,
     LeaseWanted,
-    Recall,
     Refused,
-    Returned,
-    Task,
-    Unlease,
     WorkerDied,
 )
 from phalanx.sim.chaos.gangs import SimGangs

@@ -31,8 +31,6 @@ from phalanx.owner.reaching import Reaching
 from phalanx.protocol.messages import (
     FAILED,
     SHARED,
-    ActorUnreferenced,
-    ActorUpdate,
     Call,
     Cancel,
     Done,
@@ -41,6 +39,7 @@ from phalanx.protocol.messages import (
     Payload,
     Value,
 )
+from phalanx.protocol.node_messages import ActorUnreferenced, ActorUpdate
 
 if TYPE_CHECKING:
     from phalanx.engines.embedded.client.runtime import Runtime

@@ -38,19 +38,21 @@ from phalanx.protocol.messages import (
     Done,
     Failed,
     Function,
-    Granted,
     Item,
-    KillWorker,
     Lease,
-    LeaseReturned,
-    LeaseWanted,
     Payload,
     Recall,
-    Refused,
     Returned,
     Task,
     Unlease,
     Value,
+)
+from phalanx.protocol.node_messages import (
+    Granted,
+    KillWorker,
+    LeaseReturned,
+    LeaseWanted,
+    Refused,
     WorkerDied,
 )
 
