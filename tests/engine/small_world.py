@@ -143,7 +143,7 @@ class Owner:
             case LeaseDue():
                 tasks.machine.lease_due(message.lease)
             case WorkerDied():
-                tasks.worker_died(message)
+                tasks.workers.worker_died(message)
             case Refused():
                 tasks.refused(message)
             case Done():
@@ -154,7 +154,7 @@ class Owner:
                 tasks.returned(wire, message)
             case _:
                 assert message is END, message
-                tasks.peer_lost(wire)
+                tasks.workers.connection_ended(wire)
 
 
 class Worker:
