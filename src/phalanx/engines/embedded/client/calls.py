@@ -20,19 +20,17 @@ from phalanx.errors import (
     TaskCancelledError,
 )
 from phalanx.model.ids import INDEX_BITS, task_id_bytes
-from phalanx.model.lifecycle import ALIVE, DEAD, FINISHED, RESTARTING
+from phalanx.model.lifecycle import DEAD, FINISHED
 from phalanx.model.lifecycle import FAILED as STATE_FAILED
 from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef, make_ref
 from phalanx.objects.streams import Stream
 from phalanx.observe.task_journal import Run
+from phalanx.owner.actor_clients import ActorClients
 from phalanx.owner.actors import ActorClient, PendingCall
-from phalanx.owner.reaching import Reaching
 from phalanx.protocol.messages import (
     FAILED,
     SHARED,
-    ActorUnreferenced,
-    ActorUpdate,
     Call,
     Cancel,
     Done,
@@ -41,6 +39,7 @@ from phalanx.protocol.messages import (
     Payload,
     Value,
 )
+from phalanx.protocol.node_messages import ActorUnreferenced
 
 if TYPE_CHECKING:
     from phalanx.engines.embedded.client.runtime import Runtime
@@ -81,13 +80,9 @@ class Calls:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._clients: dict[bytes, ActorClient] = {}
+        self.clients = ActorClients(runtime, self._watch, self._dead)
         self._by_number: dict[int, PendingCall] = {}
-        self._updates: dict[bytes, ActorUpdate] = {}
-        self._reaching = Reaching(lambda actor: runtime.requests.tell("watch_actor", actor=actor))
         self.released: deque[bytes] = deque()
-        self._astray: set[bytes] = set()
-        """Actors of other nodes to which the way ended, and of which no news came yet."""
 
     # ---- making actors -----------------------------------------------------------------------
 
@@ -128,7 +123,7 @@ class Calls:
             if ref is not None:
                 ref._hold.actor = b""
             with runtime.lock:
-                self._clients.pop(actor, None)
+                self.clients.known.pop(actor, None)
                 client = self.client(answer["actor"])
             return client, None, answer
         return client, ref, answer
@@ -185,15 +180,21 @@ class Calls:
 
     def client(self, actor: bytes, watch: bool = True) -> ActorClient:
         """What this process knows of an actor; asks the node to tell it more."""
-        found = self._clients.get(actor)
+        found = self.clients.known.get(actor)
         if found is None:
             found = ActorClient(actor, self)
-            self._clients[actor] = found
+            self.clients.known[actor] = found
             if self._runtime.closed:
                 found.state, found.reason = DEAD, "The node process is gone."
             elif watch:
-                self._runtime.requests.tell("watch_actor", actor=actor)
+                self._watch(actor)
         return found
+
+    def _watch(self, actor: bytes) -> None:
+        self._runtime.requests.tell("watch_actor", actor=actor)
+
+    def _dead(self, client: ActorClient) -> None:
+        client.hold = None
 
     # ---- calling -----------------------------------------------------------------------------
 
@@ -418,82 +419,11 @@ class Calls:
         """Whether the object is to come from a call that has not finished."""
         return object_number >> INDEX_BITS in self._by_number
 
-    # ---- news of actors ----------------------------------------------------------------------
-
-    def updated(self, message: ActorUpdate) -> None:
-        """The node says where an actor is, or why it is not."""
-        client = self._clients.get(message.actor)
-        if client is None or message.incarnation < client.incarnation:
-            return
-        if message.state != ALIVE and client.connection is not None:
-            self._updates[message.actor] = message  # results may still be on their way
-            return
-        self._apply(client, message)
-
-    def _apply(self, client: ActorClient, message: ActorUpdate) -> None:
-        client.incarnation = message.incarnation
-        if message.actor in self._astray:
-            if message.state == ALIVE and message.worker == client.worker:
-                self._runtime.peer(message.worker)  # `tick` looks whether that leads anywhere
-                return
-            self._astray.discard(message.actor)
-            if message.state == ALIVE:
-                self._interrupt(client, "it was restarted")
-        client.reason = message.reason
-        client.error = message.error
-        if message.state == ALIVE:
-            self._updates.pop(client.actor, None)
-            if client.connection is not None and client.worker != message.worker:
-                self._interrupt(client, "it was restarted")  # its old process's end is not seen yet
-            client.state = ALIVE
-            client.worker = message.worker
-            client.connection = self._runtime.peer(message.worker)
-            if client.connection is not None:
-                client.pump()
-        elif message.state == RESTARTING:
-            client.state = RESTARTING
-            client.interrupted()
-        elif message.state == DEAD:
-            client.dead()
-            client.hold = None
-            self._clients.pop(client.actor, None)
-        else:
-            client.state = message.state
-
-    def peer_lost(self, connection: Connection) -> None:
-        """A connection's end: all answers of that actor are in."""
-        for client in list(self._clients.values()):
-            if client.connection is connection:
-                client.connection = None
-                update = self._updates.pop(client.actor, None)
-                if update is not None:
-                    self._apply(client, update)
-                elif client.state == ALIVE and not self._runtime.is_here(client.worker):
-                    self._astray.add(client.actor)
-
-    def tick(self, now: float) -> None:
-        """Ask what became of actors to which the way ended: they may be there still."""
-        self._reaching.tick(now, self._clients)
-        self._astray &= self._clients.keys()
-        for actor in list(self._astray):
-            client = self._clients[actor]
-            connection = self._runtime.known_peer(client.worker)
-            if connection is None:
-                self._runtime.requests.tell("watch_actor", actor=actor)
-            elif not connection.is_dialling:
-                self._astray.discard(actor)
-                self._interrupt(client, "the connection to it was lost")
-                client.state, client.connection = ALIVE, connection
-                client.pump()
-
-    def _interrupt(self, client: ActorClient, reason: str) -> None:
-        """What was under way may have run or not."""
-        client.state, client.reason = RESTARTING, reason
-        client.interrupted()
+    # ---- ends --------------------------------------------------------------------------------
 
     def node_lost(self) -> None:
         """The node's process is gone: no call will ever be answered."""
-        for client in list(self._clients.values()):
+        for client in list(self.clients.known.values()):
             client.reason = "The node process is gone."
             client.dead()
 

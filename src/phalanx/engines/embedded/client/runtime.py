@@ -35,39 +35,41 @@ from phalanx.owner.redialling import DIAL_AGAIN_S
 from phalanx.protocol.cluster_messages import Happened, NodeDied
 from phalanx.protocol.messages import (
     PROTOCOL_VERSION,
-    ActorUpdate,
     Borrow,
     CancelOwned,
-    CreateActor,
     Done,
-    Dropped,
-    Events,
     Failed,
     Fetch,
     Fetched,
-    Granted,
     Hello,
     Holds,
     Item,
+    Leaving,
+    Message,
+    Recover,
+    Returned,
+    Sync,
+    Synced,
+    Taken,
+    Unborrow,
+)
+from phalanx.protocol.node_messages import (
+    ActorUpdate,
+    CreateActor,
+    Dropped,
+    Events,
+    Granted,
     JobSetup,
     LeaseDue,
-    Leaving,
     LogLine,
-    Message,
     ReadersTold,
-    Recover,
     Refused,
     Reply,
-    Returned,
     Sealed,
     Settled,
     Spilled,
     Stop,
-    Sync,
-    Synced,
-    Taken,
     Terminate,
-    Unborrow,
     Used,
     WorkerDied,
 )
@@ -342,8 +344,8 @@ class Runtime:
         if self.is_here(peer):
             self._dead.add(peer)
         with self.lock:
-            self.tasks.peer_lost(connection)
-            self.calls.peer_lost(connection)
+            self.tasks.workers.connection_ended(connection, is_node_gone=self.closed)
+            self.calls.clients.connection_ended(connection)
             self.ways.ended(connection)
         if self.executor is not None:
             self.executor.peer_lost(peer)
@@ -380,7 +382,7 @@ class Runtime:
     def _tick(self, now: float) -> float:
         with self.lock:
             is_busy = self.tasks.tick(now)
-            self.calls.tick(now)
+            self.calls.clients.tick(now)
             self.ways.tick(now)
             if self.executor is not None:
                 self.executor.tick(now)
@@ -440,7 +442,7 @@ class Runtime:
             case Returned():
                 self.tasks.returned(connection, message)
             case Leaving():
-                self.tasks.leaving(connection)
+                self.tasks.workers.leaving(connection)
             case Granted():
                 self.tasks.granted(message, now)
             case Refused():
@@ -448,7 +450,7 @@ class Runtime:
             case LeaseDue():
                 self.tasks.machine.lease_due(message.lease)
             case WorkerDied():
-                self.tasks.worker_died(message)
+                self.tasks.workers.worker_died(message)
                 self.ways.gone(message.worker)
                 if message.worker in self._peers:
                     self._unsettled.add(message.worker)
@@ -457,7 +459,7 @@ class Runtime:
             case NodeDied():
                 self._node_died(message.prefix)
             case ActorUpdate():
-                self.calls.updated(message)
+                self.calls.clients.updated(message)
             case Fetch():
                 self.values.answer_fetch(connection, message.number)
                 self._dirty.add(connection)

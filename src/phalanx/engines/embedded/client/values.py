@@ -25,7 +25,6 @@ from phalanx.protocol.messages import (
     INLINE,
     SHARED,
     Borrow,
-    Claimed,
     Fetch,
     Fetched,
     Holds,
@@ -34,9 +33,9 @@ from phalanx.protocol.messages import (
     Sync,
     Taken,
     Unborrow,
-    Used,
     Value,
 )
+from phalanx.protocol.node_messages import Claimed, Used
 
 if TYPE_CHECKING:
     from phalanx.engines.embedded.client.runtime import Runtime

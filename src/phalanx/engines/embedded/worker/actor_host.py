@@ -18,15 +18,8 @@ from phalanx.engines.embedded.client.calls import Creation
 from phalanx.engines.embedded.client.reactor import Waiter
 from phalanx.errors import AsyncioActorExit, WorkerExit
 from phalanx.objects import failures
-from phalanx.protocol.messages import (
-    ActorFailed,
-    ActorReady,
-    Call,
-    CreateActor,
-    Done,
-    Failed,
-    Message,
-)
+from phalanx.protocol.messages import Call, Done, Failed, Message
+from phalanx.protocol.node_messages import ActorFailed, ActorReady, CreateActor
 from phalanx.worker.context import LeaseInfo, TaskContext, current
 
 if TYPE_CHECKING:
