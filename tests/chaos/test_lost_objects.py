@@ -9,7 +9,7 @@ import threading
 
 import numpy
 import pytest
-from tests.chaos.footprint import eventually
+from tests.polling import eventually
 
 import phalanx
 from phalanx import exceptions as errors

@@ -1,4 +1,4 @@
-"""This process's actors and calls: creation, handles, results, restarts as seen by a caller.
+"""This process's calls of actors: their arguments, results and failures.
 
 Every method is called with the runtime's lock held unless it says otherwise.
 """
@@ -6,10 +6,9 @@ Every method is called with the runtime's lock held unless it says otherwise.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import msgspec
-
+from phalanx.engines.embedded.client.arguments import failed_input
 from phalanx.engines.embedded.client.task_streams import begin_stream, end_stream, stream_item
 from phalanx.errors import (
     ActorDiedError,
@@ -23,20 +22,17 @@ from phalanx.model.ids import INDEX_BITS, task_id_bytes
 from phalanx.model.lifecycle import DEAD, FINISHED
 from phalanx.model.lifecycle import FAILED as STATE_FAILED
 from phalanx.objects import failures
-from phalanx.objects.reference import ObjectRef, make_ref
 from phalanx.objects.streams import Stream
 from phalanx.observe.task_journal import Run
 from phalanx.owner.actor_clients import ActorClients
 from phalanx.owner.actors import ActorClient, PendingCall
 from phalanx.protocol.messages import (
     FAILED,
-    SHARED,
     Call,
     Cancel,
     Done,
     Failed,
     Item,
-    Payload,
     Value,
 )
 from phalanx.protocol.node_messages import ActorUnreferenced
@@ -44,35 +40,6 @@ from phalanx.protocol.node_messages import ActorUnreferenced
 if TYPE_CHECKING:
     from phalanx.engines.embedded.client.runtime import Runtime
     from phalanx.engines.embedded.connection import Connection
-
-
-class Creation(msgspec.Struct, array_like=True):
-    """What a worker needs to make an actor; opaque to the node."""
-
-    class_key: bytes
-    class_pickle: bytes
-    class_name: str
-    args: Payload
-    inputs: list[Payload]
-    max_concurrency: int
-    groups: dict[str, int]
-    is_async: bool
-    out_of_order: bool
-    sources: list[tuple[bytes, int]] = []
-    """(owner, number) of the objects that the inputs are values of: a lost one is asked for."""
-
-
-class ActorHold:
-    """Hangs on the creator's reference to an actor: when it goes, so may the actor."""
-
-    __slots__ = ("actor", "released")
-
-    def __init__(self, actor: bytes, released: deque[bytes]) -> None:
-        self.actor = actor
-        self.released = released
-
-    def __del__(self) -> None:
-        self.released.append(self.actor)
 
 
 class Calls:
@@ -84,99 +51,7 @@ class Calls:
         self._by_number: dict[int, PendingCall] = {}
         self.released: deque[bytes] = deque()
 
-    # ---- making actors -----------------------------------------------------------------------
-
-    def create(
-        self,
-        creation: Creation,
-        inputs: list[ObjectRef[Any]] | None,
-        pins: list[Any] | None,
-        fields: dict[str, Any],
-    ) -> tuple[ActorClient, ObjectRef[Any] | None, dict[str, Any]]:
-        """Have an actor made. Takes the lock itself. Named ones are registered before this
-        returns; raises ActorAlreadyExistsError."""
-        runtime = self._runtime
-        actor = fields["actor"]
-        ref = None
-        if not fields.get("detached"):
-            ref = make_ref(runtime.process_id, runtime.next_number())
-            ref._value = failures.NONE
-            ref._hold = ActorHold(actor, self.released)
-        with runtime.lock:
-            client = self.client(actor, watch=False)
-            client.name = creation.class_name
-            client.out_of_order = creation.out_of_order
-            client.hold = (inputs, pins)
-            missing = [r for r in inputs or () if r._value is None]
-            if not missing and not fields.get("name"):
-                self._register(client, creation, inputs, fields)
-                return client, ref, {}
-            if missing and not fields.get("name"):
-                self._when_ready(client, creation, inputs or [], missing, fields)
-                return client, ref, {}
-        for waiting in missing:
-            runtime_wait(runtime, waiting)
-        with runtime.lock:
-            fields |= self._encode(creation, inputs)
-        answer = runtime.requests.ask("register_actor", **fields)
-        if answer["existed"]:
-            if ref is not None:
-                ref._hold.actor = b""
-            with runtime.lock:
-                self.clients.known.pop(actor, None)
-                client = self.client(answer["actor"])
-            return client, None, answer
-        return client, ref, answer
-
-    def _register(
-        self,
-        client: ActorClient,
-        creation: Creation,
-        inputs: list[ObjectRef[Any]] | None,
-        fields: dict[str, Any],
-    ) -> None:
-        for ref in inputs or ():
-            value = ref._value
-            if type(value) is Value and value.kind == FAILED:
-                client.reason = "The actor died because an argument of its constructor failed."
-                client.error = value.data
-                client.dead()
-                self._runtime.requests.tell("kill_actor", actor=client.actor, no_restart=True)
-                return
-        self._runtime.requests.tell("register_actor", **fields, **self._encode(creation, inputs))
-
-    def _encode(self, creation: Creation, inputs: list[ObjectRef[Any]] | None) -> dict[str, Any]:
-        """What the control store keeps of it: how it is made, and from which files."""
-        values = self._runtime.values
-        for ref in inputs or ():
-            values.export(ref)  # the actor may have to ask for it again
-        creation.inputs = [values.for_sending(ref) for ref in inputs or ()]
-        creation.sources = [(ref._owner, ref._number) for ref in inputs or ()]
-        large = [v for v in (creation.args, *creation.inputs) if type(v) is Value]
-        files = [value.data.decode() for value in large if value.kind == SHARED]
-        return {"creation": msgspec.msgpack.encode(creation), "files": files}
-
-    def _when_ready(
-        self,
-        client: ActorClient,
-        creation: Creation,
-        inputs: list[ObjectRef[Any]],
-        missing: list[ObjectRef[Any]],
-        fields: dict[str, Any],
-    ) -> None:
-        from phalanx.engines.embedded.client.values import Callback
-
-        self._runtime.requests.tell("announce_actor", **fields)
-        left = [len(missing)]
-
-        def ready() -> None:
-            left[0] -= 1
-            if not left[0]:
-                self._register(client, creation, inputs, fields)
-
-        for ref in missing:
-            self._runtime.values.add_waiter(ref, Callback(ready))
-            self._runtime.values.fetch(ref)
+    # ---- actors ------------------------------------------------------------------------------
 
     def client(self, actor: bytes, watch: bool = True) -> ActorClient:
         """What this process knows of an actor; asks the node to tell it more."""
@@ -234,20 +109,13 @@ class Calls:
     def _inputs_ready(self, call: PendingCall) -> None:
         if call.number not in self._by_number:
             return
-        if self._has_failed_input(call):
+        if failed_input(call.inputs) is not None:
             call.actor.withdraw(call)
             self._fail_with_input(call)
         call.actor.pump()
 
-    def _has_failed_input(self, call: PendingCall) -> Value | None:
-        for ref in call.inputs or ():
-            value = ref._value
-            if type(value) is Value and value.kind == FAILED:
-                return value
-        return None
-
     def _fail_with_input(self, call: PendingCall) -> bool:
-        value = self._has_failed_input(call)
+        value = failed_input(call.inputs)
         if value is None:
             return False
         self._complete_all(call, value)
@@ -433,17 +301,3 @@ class Calls:
             actor = self.released.popleft()
             if actor and not self._runtime.closed:
                 self._runtime.post(self._runtime.node, ActorUnreferenced(actor))
-
-
-def runtime_wait(runtime: Runtime, ref: ObjectRef[Any]) -> None:
-    """Wait for one object. Called without the lock."""
-    from phalanx.engines.embedded.client.reactor import Waiter
-
-    waiter = Waiter()
-    with runtime.lock:
-        if ref._value is not None:
-            return
-        runtime.values.add_waiter(ref, waiter)
-        runtime.values.fetch(ref)
-    runtime.flush()
-    runtime.reactor.wait(waiter)
