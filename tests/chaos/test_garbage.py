@@ -20,20 +20,22 @@ from phalanx.protocol.messages import (
     Done,
     Failed,
     Fetch,
-    Granted,
     Hello,
     Item,
+    Returned,
+    Task,
+    Value,
+)
+from phalanx.protocol.node_messages import (
+    Granted,
     KillWorker,
     LeaseDue,
     LeaseReturned,
     LeaseWanted,
     Reply,
     Request,
-    Returned,
     Stop,
-    Task,
     Terminate,
-    Value,
     WorkerDied,
 )
 

@@ -127,7 +127,7 @@ def wait_until(cluster):
 
 def lent():
     gc.collect()
-    return current().runtime.values.counts()["lent"]
+    return current().runtime.references.counts()["lent"]
 
 
 def test_a_borrowed_object_is_read_after_the_way_to_its_owner_ended(cluster):

@@ -18,7 +18,7 @@ from phalanx.node.leases import (
 )
 from phalanx.node.workers import LEAST_STARTING, WorkerPool
 from phalanx.protocol.cluster_messages import GroupKnown
-from phalanx.protocol.messages import OVER
+from phalanx.protocol.node_messages import OVER
 from phalanx.resources.instances import NodeResources
 from phalanx.resources.sets import ResourceSet
 

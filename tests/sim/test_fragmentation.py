@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from phalanx.policies.fragmentation.catalogue import POLICIES, UnknownPolicyError, maker_of
@@ -94,6 +94,7 @@ def test_growth_is_what_taking_adds(before: list[Shape], usual: list[Shape], pod
 
 @settings(max_examples=25, deadline=None)
 @given(pods=st.lists(SHAPES, min_size=1, max_size=60))
+@example(pods=[Shape(4561, 0), Shape(0, 0), Shape(172, 0, 1, 100)])
 @pytest.mark.parametrize("name", [n for n in POLICIES if n != "random"])
 def test_remembered_scores_are_the_scores(name: str, pods: list[Shape]) -> None:
     nodes = some_nodes()

@@ -22,7 +22,7 @@ from phalanx.engines.embedded.session import Session
 from phalanx.engines.interface import Engine, current, set_current
 from phalanx.errors import SystemFailureError
 from phalanx.model.options import check_task_options
-from phalanx.protocol.messages import LogLine
+from phalanx.protocol.node_messages import LogLine
 
 _lock = threading.RLock()
 _PROBE_S = 2.0

@@ -23,7 +23,7 @@ from phalanx.node.workers import WorkerPool, WorkerRecord
 from phalanx.policies.averages import Average
 from phalanx.policies.labels import condition
 from phalanx.protocol.cluster_messages import ClaimRoom
-from phalanx.protocol.messages import OVER
+from phalanx.protocol.node_messages import OVER
 from phalanx.resources.instances import Allocation, NodeResources
 from phalanx.resources.sets import EMPTY, ResourceSet
 

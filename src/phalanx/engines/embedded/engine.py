@@ -33,7 +33,8 @@ from phalanx.model.ids import PREFIX_BYTES
 from phalanx.objects.reference import ObjectRef, forget_process
 from phalanx.objects.streams import ObjectRefGenerator
 from phalanx.observe.task_journal import Run
-from phalanx.protocol.messages import CancelOwned, LogLine, Stop
+from phalanx.protocol.messages import CancelOwned
+from phalanx.protocol.node_messages import LogLine, Stop
 from phalanx.worker import context
 
 START_TIMEOUT_S = 60.0
@@ -464,7 +465,7 @@ def _introduce(node: Connection, job: JobOptions) -> dict[str, Any]:
     """Say who we are and wait for our id, before there is a reactor."""
     import select
 
-    from phalanx.protocol.messages import Reply, Request
+    from phalanx.protocol.node_messages import Reply, Request
 
     args = {
         "path": [os.path.abspath(p) if p else os.getcwd() for p in sys.path],

@@ -67,6 +67,8 @@ class ScarcityDescent(FirstFit):
     def observe(self, shape: Shape, count: int = 1) -> None:
         self._arrivals += count
         if shape.num_gpu and count:
+            if not self._seen:
+                self.generation += 1  # scores were FirstFit's as long as nothing was learned
             self._seen[replace(shape, memory_mib=0)] += count
             self._asked_milli += shape.milli * count
         if self._arrivals >= self._next_arrivals or self._asked_milli >= self._next_milli:

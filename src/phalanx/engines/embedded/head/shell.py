@@ -53,7 +53,7 @@ from phalanx.protocol.cluster_messages import (
     ViewRow,
 )
 from phalanx.protocol.frames import decode_body, encode_body
-from phalanx.protocol.messages import ActorFailed, ActorLeaving, ActorReady, ActorUnreferenced
+from phalanx.protocol.node_messages import ActorFailed, ActorLeaving, ActorReady, ActorUnreferenced
 from phalanx.resources.ports import RandomSource
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from phalanx.protocol.cluster_messages import (
     PlaceActor,
     WithdrawActor,
 )
-from phalanx.protocol.messages import CreateActor
+from phalanx.protocol.node_messages import CreateActor
 from phalanx.resources.sets import ResourceSet
 
 if TYPE_CHECKING:

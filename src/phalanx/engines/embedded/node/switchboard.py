@@ -32,7 +32,7 @@ from phalanx.protocol.cluster_messages import (
     WithdrawActor,
 )
 from phalanx.protocol.frames import decode_body, encode_body
-from phalanx.protocol.messages import (
+from phalanx.protocol.node_messages import (
     PREEMPTED,
     ActorFailed,
     ActorLeaving,

@@ -22,8 +22,15 @@ from phalanx.engines.ray.scheduler.options import SchedulerOptions
 from phalanx.engines.ray.scheduler.questions import Answered, Questions
 from phalanx.engines.ray.scheduler.ray_calls import InternalKv
 from phalanx.engines.ray.scheduler.ray_groups import RayGroups
-from phalanx.engines.ray.scheduler.reservation import Amounts, Key, Reservations, Row
+from phalanx.engines.ray.scheduler.reservation import (
+    Amounts,
+    Key,
+    Reservations,
+    Row,
+    Whole,
+)
 from phalanx.engines.ray.scheduler.runners import Runners
+from phalanx.engines.ray.scheduler.stages import Stages
 from phalanx.engines.ray.scheduler.view import Naming
 from phalanx.node.bundle_table import Inventory
 from phalanx.protocol.cluster_messages import Answer, Ask, NodeReport
@@ -53,6 +60,7 @@ class Brain:
         self._groups = RayGroups(options.reserve_s)
         self._fleet = Fleet(self._look, self._groups)
         self._reservations = Reservations(self)
+        self._stages = Stages()
         self._control: RayControl
         self._runners: Runners
         self._questions: Questions
@@ -118,7 +126,7 @@ class Brain:
             self._control, options, self._naming, self._fleet.start_runner, self._loop.call
         )
         self._questions = Questions(
-            self._control, self._reservations, self._groups, options.reserve_s
+            self._control, self._reservations, self._groups, self._stages, options.reserve_s
         )
         journal = self._control.books.journal
         assert journal is not None
@@ -264,6 +272,10 @@ class Brain:
         """See ReservationEffects."""
         self._control.take_in(prefix, message)
 
+    def whole(self, key: Key) -> Whole | None:
+        """See ReservationEffects."""
+        return self._control.whole(*key)
+
     def reserve(self, key: Key, bundles: list[tuple[bytes, Amounts]]) -> None:
         """See ReservationEffects."""
         named = [
@@ -271,10 +283,17 @@ class Brain:
         ]
 
         def done(is_there: bool) -> None:
-            machine = self._reservations
-            self._loop.call(lambda: machine.granted(key) if is_there else machine.refused(key))
+            self._loop.call(lambda: self._reserved(key, is_there))
 
+        self._stages.begin(key[0], time.monotonic())
         self._groups.reserve(key, named, done)
+
+    def _reserved(self, key: Key, is_there: bool) -> None:
+        if is_there:
+            self._stages.reserved(key[0], time.monotonic())
+            self._reservations.granted(key)
+        else:
+            self._reservations.refused(key)
 
     def withdraw(self, key: Key) -> None:
         """See ReservationEffects."""
