@@ -9,7 +9,8 @@ import struct
 
 import msgspec
 import pytest
-from tests.chaos.footprint import eventually, is_running
+from tests.chaos.footprint import is_running
+from tests.polling import eventually
 
 from phalanx.protocol.frames import encode_frame
 from phalanx.protocol.messages import (

@@ -7,7 +7,7 @@ import time
 
 import psutil
 import pytest
-from tests.chaos.footprint import eventually
+from tests.polling import eventually
 
 from phalanx import exceptions as errors
 from phalanx.api import session as api_session

@@ -42,6 +42,10 @@ from phalanx.storage.storage import Storage
 READY_WITHIN_S = 30.0
 """Questions wait at most so long for the Runners of a cluster that was not known before."""
 SWEEP_EVERY_S = 30.0
+MOST_UNDER_WAY = 2_000
+"""With so many gangs on the way to their places nothing more is decided: Ray reserves more slowly
+than they are, and nodes do not wait for ever."""
+NEVER = float("inf")
 JOB_BYTES = 4
 """The ids of processes end with those of Ray's jobs."""
 KV_NAMESPACE = b"phalanx-scheduler"
@@ -65,7 +69,7 @@ class Brain:
         self._runners: Runners
         self._questions: Questions
         self._epoch = 0
-        self._ready_at = self._sweep_at = float("inf")
+        self._ready_at = self._sweep_at = NEVER
         self._defect: tuple[str, str] | None = None
         """Why there is no control store, as its options cannot be met."""
 
@@ -180,7 +184,8 @@ class Brain:
     def _round(self) -> None:
         if self._defect is not None:
             return
-        self._loop.wake_at = self._control.on_round(time.monotonic())
+        is_due = self._reservations.under_way < MOST_UNDER_WAY
+        self._loop.wake_at = self._control.on_round(time.monotonic()) if is_due else NEVER
         try:
             self._control.books.flush()
         except StorageError as error:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 PAUSE = 0.2
 """Between two cycles lies so many times what the last one took: words are heard then."""
+MOST_AT_ONCE = 256
+"""So many equal gangs are looked at together at most."""
 CLIENTS = b""
 """Stands for the node of those who ask, and who are no nodes."""
 
@@ -53,7 +55,9 @@ class RayControl(ControlShell):
     def batch(self) -> BatchShell:
         """Queues and gangs; the scheduler's thread has nothing else to do."""
         if self.batch_if_used is None:
-            super().batch.cycles.pause = PAUSE
+            cycles = super().batch.cycles
+            cycles.pause = PAUSE
+            cycles.ledger.line.most = MOST_AT_ONCE
         return super().batch
 
     def on_message(self, prefix: bytes, message: Any) -> None:

@@ -122,6 +122,11 @@ class Reservations:
         self._refusals = {g: count for g, count in self._refusals.items() if g in groups}
 
     @property
+    def under_way(self) -> int:
+        """How many attempts have not got their places yet."""
+        return len(self._asked)
+
+    @property
     def keys(self) -> list[Key]:
         """All that Ray was asked for and that has not gone."""
         return [*self._asked, *self._held, *self._leaving]
