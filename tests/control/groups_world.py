@@ -108,6 +108,12 @@ class World:
     def prepare(self, node, group, attempt, bundles):
         self.send("node", node, "prepare", (group, attempt, bundles))
 
+    def when_written(self, action):
+        action()
+
+    def may_begin(self, group):
+        return True
+
     def commit(self, node, group, attempt):
         self.send("node", node, "commit", (group, attempt))
 

@@ -91,6 +91,15 @@ class Group(msgspec.Struct, kw_only=True, eq=False):
         """The bundles that this node keeps."""
         return [index for index, node in enumerate(self.nodes) if node == node_id]
 
+    def keeps(self, index: int, node_id: str, number: int, is_committed: bool) -> bool:
+        """Whether the node is to hold this bundle, which it has of that attempt."""
+        if self.state == REMOVED or index >= len(self.bundles):
+            return False
+        attempt = self.attempt
+        if attempt is not None and attempt.number == number:
+            return index in attempt.bundles.get(node_id, ())
+        return self.nodes[index] == node_id and is_committed
+
     def grow(self, bundles: list[ResourceSet]) -> None:
         """It is to have these bundles too."""
         self.bundles = [*self.bundles, *bundles]
@@ -162,13 +171,26 @@ class Group(msgspec.Struct, kw_only=True, eq=False):
         return "INFEASIBLE" if self.infeasible else "NO_RESOURCES"
 
 
-def restored(row: GroupRow, order: int) -> Group:
-    """The group that was stored as `row`."""
+def restored(row: GroupRow, order: int, now: float) -> Group:
+    """The group that was stored as `row`; what it is to keep is asked anew from `now` on."""
     fields = msgspec.structs.asdict(row)
     fields["bundles"] = [ResourceSet.from_mapping(bundle) for bundle in row.bundles]
     if row.is_pinned and row.state == RESCHEDULING:
         fields["state"] = CREATED  # what was on its way is not any more
-    return Group(attempt_number=fields.pop("attempt"), order=order, **fields)
+    group = Group(attempt_number=fields.pop("attempt"), order=order, **fields)
+    if group.state == PREPARED:
+        bundles: dict[str, dict[int, ResourceSet]] = {}
+        for index in group.unconfirmed:
+            bundles.setdefault(group.nodes[index], {})[index] = group.bundles[index]
+        group.attempt = Attempt(
+            number=row.attempt,
+            bundles=bundles,
+            domain=group.domain,
+            resend_at=now,
+            asked=list(bundles),
+            awaiting=set(bundles),
+        )
+    return group
 
 
 def is_first_in_line(group: Group) -> tuple[bool, int]:

@@ -11,7 +11,7 @@ behind it from being tried.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from phalanx.control.give_backs import AT_ONCE, RESEND_S, Ending, GiveBacks
@@ -33,6 +33,14 @@ class GroupEffects(Protocol):
         self, node_id: str, group: bytes, attempt: int, bundles: dict[int, ResourceSet]
     ) -> None:
         """Have the node set these bundles aside, all or none; `prepared` follows."""
+        ...
+
+    def when_written(self, action: Callable[[], None]) -> None:
+        """Do something once all that has changed so far is stored."""
+        ...
+
+    def may_begin(self, group: Group) -> bool:
+        """Whether the attempt that all nodes have prepared is to go on."""
         ...
 
     def commit(self, node_id: str, group: bytes, attempt: int) -> None:
@@ -223,9 +231,10 @@ class GroupTable:
                 group.unconfirmed.append(index)
         group.domain = attempt.domain
         attempt.awaiting = set(attempt.bundles)
-        attempt.resend_at = now + RESEND_S
+        attempt.resend_at = float("inf")
         self._move(group, PREPARED)
-        self._send(group, attempt)
+        # The next head has to go on with what nodes were told to keep.
+        self._effects.when_written(lambda: self._ask(group, attempt, now))
 
     def committed(self, node_id: str, group_id: bytes, number: int, ok: bool, now: float) -> None:
         """A node keeps its bundles of the attempt, or had given them back already."""
@@ -277,7 +286,7 @@ class GroupTable:
             group = self._groups.get(group_id)
             if group is not None:
                 group.attempt_number = max(group.attempt_number, number)
-            if group is not None and _is_of(group, node_id, index, number, is_committed):
+            if group is not None and group.keeps(index, node_id, number, is_committed):
                 kept.add((group_id, index))
             else:
                 unknown.setdefault((group_id, number), []).append(index)
@@ -299,8 +308,7 @@ class GroupTable:
         """Repeat what was not answered; try again what has waited for long enough."""
         for group in list(self._unsettled.values()):
             if group.attempt is not None and now >= group.attempt.resend_at:
-                group.attempt.resend_at = now + RESEND_S
-                self._send(group, group.attempt)
+                self._ask(group, group.attempt, now)
         self.give_backs.tick(now)
         if any(g.attempt is None and now >= g.retry_at for g in self._unsettled.values()):
             self._hopeless.clear()
@@ -315,21 +323,9 @@ class GroupTable:
             if row.state == REMOVED:
                 continue
             self._order += 1
-            group = restored(row, self._order)
+            group = restored(row, self._order, now)
             self._add(group)
-            if group.state == PREPARED:
-                bundles: dict[str, dict[int, ResourceSet]] = {}
-                for index in group.unconfirmed:
-                    bundles.setdefault(group.nodes[index], {})[index] = group.bundles[index]
-                group.attempt = Attempt(
-                    number=row.attempt,
-                    bundles=bundles,
-                    domain=group.domain,
-                    resend_at=now,
-                    asked=list(bundles),
-                    awaiting=set(bundles),
-                )
-            elif group.state == CREATED:
+            if group.state == CREATED:
                 self._unsettled.pop(group.group, None)
             self._settle(group, now)
         known = self._cluster.view.nodes.row_of
@@ -367,7 +363,7 @@ class GroupTable:
             return
         self._hopeless[request] = outcome
         group.shape = self._cluster.shape
-        group.waits_for = _told(outcome)
+        group.waits_for = (not outcome.turned_away and outcome.detail) or str(outcome)
         group.infeasible = group.waits_for if outcome.reason == "infeasible" else ""
         self._back_off(group, now, is_refused=False)
 
@@ -388,6 +384,21 @@ class GroupTable:
             awaiting=set(bundles),
         )
         self._send(group, group.attempt)
+
+    def _ask(self, group: Group, attempt: Attempt, now: float) -> None:
+        """Ask who has not answered; what is prepared goes on only while it is to begin."""
+        if group.attempt is not attempt:
+            return
+        attempt.resend_at = now + RESEND_S
+        if group.state != PREPARED or self._effects.may_begin(group):
+            self._send(group, attempt)
+            return
+        for node in [node for node in attempt.bundles if node in attempt.awaiting]:
+            for index in attempt.bundles[node]:
+                group.put(index, "")
+            self.give_backs.ask(node, group.group, attempt.number, [*attempt.bundles[node]], now)
+        attempt.awaiting.clear()
+        self._settle(group, now)
 
     def _send(self, group: Group, attempt: Attempt) -> None:
         """Ask every node of the attempt that has not answered."""
@@ -484,17 +495,3 @@ class GroupTable:
         story = f"group {group.group.hex()} ({group.name}), attempt {group.attempt_number}"
         group.state = move(GROUP, "placement group", group.state, state, story)
         self._effects.changed(group)
-
-
-def _is_of(group: Group, node_id: str, index: int, number: int, is_committed: bool) -> bool:
-    """Whether the node is to hold this bundle."""
-    if group.state == REMOVED or index >= len(group.bundles):
-        return False
-    attempt = group.attempt
-    if attempt is not None and attempt.number == number:
-        return index in attempt.bundles.get(node_id, ())
-    return group.nodes[index] == node_id and is_committed
-
-
-def _told(no: BundleRejection) -> str:
-    return str(no) if no.turned_away or not no.detail else no.detail
