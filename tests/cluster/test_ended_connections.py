@@ -13,7 +13,7 @@ import pytest
 import phalanx
 from phalanx import errors
 from phalanx.cluster_utils import Cluster
-from phalanx.engines.embedded.engine import current
+from phalanx.engines.interface import current
 from phalanx.model.ids import PROCESS_ID_BYTES
 
 PATIENCE_S = 120

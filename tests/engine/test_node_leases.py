@@ -5,11 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.engine.leasing import GONE, Node, make_group, owner
 
-from phalanx.node.leases import (
-    LEAST_HOLD_S,
-    LONGEST_HOLD_S,
-    UNAVAILABLE_AFTER_S,
-)
+from phalanx.node.leases import UNAVAILABLE_AFTER_S
+from phalanx.node.turns import LEAST_HOLD_S, LONGEST_HOLD_S
 from phalanx.protocol.node_messages import OVER
 from phalanx.resources.sets import ResourceSet
 

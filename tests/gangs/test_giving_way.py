@@ -10,7 +10,7 @@ from tests.engine.leasing import Node
 from tests.polling import eventually
 
 import phalanx
-from phalanx.node.leases import LONGEST_HOLD_S
+from phalanx.node.turns import LONGEST_HOLD_S
 from phalanx.protocol.cluster_messages import ClaimRoom
 
 from .conftest import none_left
