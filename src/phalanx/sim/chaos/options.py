@@ -6,13 +6,12 @@ undisturbed. Source: Groce et al., "Swarm Testing", ISSTA 2012.
 
 from __future__ import annotations
 
-import math
 import random
 from typing import Any, TypeVar
 
 import msgspec
 
-from phalanx.control.nodes import LEAST_SILENCE_S, HealthLimits
+from phalanx.control.nodes import HealthLimits
 from phalanx.node.options import SpillOptions
 from phalanx.sim.chaos.kernel import Kernel
 
@@ -115,7 +114,7 @@ def draw(kernel: Kernel) -> Options:
         ),
         limits=HealthLimits(
             period_s=period_s,
-            misses=max(pick(3, 5, 8), math.ceil(LEAST_SILENCE_S / period_s)),
+            misses=pick(3, 5, 8),
             joining_s=pick(1.0, 5.0),
             reconnect_s=pick(0.5, 2.0),
             restored_s=pick(2.0, 10.0),
