@@ -23,7 +23,6 @@ from phalanx.resources.sets import ResourceSet
 from phalanx.scheduling.cluster_nodes import ClusterNodes
 
 KEEP_REMOVED = 1_000
-FIRST_BACKOFF_S, BACKOFF_FACTOR, LONGEST_BACKOFF_S = 0.1, 1.5, 1.0
 
 
 class GroupEffects(Protocol):
@@ -188,9 +187,7 @@ class GroupTable:
         group = self._groups.get(group_id)
         if group is None:
             return []
-        among = range(len(group.nodes)) if index < 0 else [index]
-        confirmed = [group.nodes[i] for i in among if i not in group.unconfirmed]
-        return [node for node in dict.fromkeys(confirmed) if node]
+        return group.nodes_of(index)
 
     def refusal(self, place: tuple[bytes, int], request: ResourceSet) -> tuple[str, str] | None:
         """(reason, class of error or "" when it may wait) when tasks of this place cannot run."""
@@ -198,15 +195,7 @@ class GroupTable:
         group = self._groups.get(group_id)
         if group is None or group.state == REMOVED:
             return ("its placement group was removed", "TaskPlacementGroupRemoved")
-        if index >= len(group.bundles):
-            count = len(group.bundles)
-            return (f"its placement group has {count} bundles and no number {index}", "ValueError")
-        chosen = group.bundles if index < 0 else [group.bundles[index]]
-        if not any(request.is_subset(bundle) for bundle in chosen):
-            return (f"no bundle of the placement group holds {request.to_mapping()}", "ValueError")
-        if group.infeasible:
-            return (f"its placement group waits: {group.infeasible}", "")
-        return None
+        return group.refusal(index, request)
 
     # ---- what nodes say ----------------------------------------------------------------------
 
@@ -220,7 +209,7 @@ class GroupTable:
         if not ok:
             self._abandon(group, now, but=node_id)
             if not group.is_pinned:
-                self._back_off(group, now, is_refused=True)
+                group.back_off(now, is_refused=True)
             return
         attempt.awaiting.discard(node_id)
         if attempt.awaiting:
@@ -365,7 +354,7 @@ class GroupTable:
         group.shape = self._cluster.shape
         group.waits_for = (not outcome.turned_away and outcome.detail) or str(outcome)
         group.infeasible = group.waits_for if outcome.reason == "infeasible" else ""
-        self._back_off(group, now, is_refused=False)
+        group.back_off(now, is_refused=False)
 
     def _start(
         self, group: Group, chosen: Mapping[int, str], domain: str | None, now: float
@@ -470,12 +459,6 @@ class GroupTable:
         elif group.state == CREATED and indexes:
             self._unsettled[group.group] = group
             self._move(group, RESCHEDULING)
-
-    def _back_off(self, group: Group, now: float, is_refused: bool) -> None:
-        longer_s = min(group.backoff_s * BACKOFF_FACTOR, LONGEST_BACKOFF_S)
-        group.backoff_s = longer_s or FIRST_BACKOFF_S
-        group.retry_at = now + group.backoff_s
-        group.is_refused = is_refused
 
     # ---- books -------------------------------------------------------------------------------
 
