@@ -46,6 +46,7 @@ class World:
         self.told = []
         self.was_freed = []
         self.counts = Counter()
+        self.endings = []
         self.start_head()
 
     def start_head(self):
@@ -118,6 +119,7 @@ class World:
         self.send("node", node, "commit", (group, attempt))
 
     def give_back(self, node, group, attempt, indexes, ending):
+        self.endings.append(ending)
         self.send("node", node, "give_back", (group, attempt, indexes))
 
     def changed(self, group):

@@ -60,6 +60,13 @@ class GiveBacks:
         asked[node, attempt] = _Asked(indexes=indexes, resend_at=until, ending=ending)
         self._send(node, group, attempt, list(indexes), ending)
 
+    def is_asked(self, node: str, group: bytes, attempt: int, index: int) -> bool:
+        """Whether the node has yet to end this bundle, which it has of that attempt."""
+        return any(
+            at == node and number >= attempt and index in one.indexes
+            for (at, number), one in self._asked.get(group, {}).items()
+        )
+
     def awaited(self, node: str, group: bytes, attempt: int) -> list[int]:
         """The bundles that are free when the node answers this attempt; none if it has before."""
         asked = self._asked.get(group, {}).get((node, attempt))

@@ -267,7 +267,8 @@ class GroupTable:
         """A node joined, for the first time or again: compare what it holds with what it should.
 
         `held`: (group, bundle index, attempt, whether it is committed); `ended`: the last attempt
-        of each group that ended there. What nobody knows of goes back; what is missing is lost.
+        of each group that ended there. What nobody knows of goes back; what is missing is lost;
+        what is to be given back anyway is told again, with the grace that it has.
         """
         kept: set[tuple[bytes, int]] = set()
         unknown: dict[tuple[bytes, int], list[int]] = {}
@@ -277,7 +278,7 @@ class GroupTable:
                 group.attempt_number = max(group.attempt_number, number)
             if group is not None and group.keeps(index, node_id, number, is_committed):
                 kept.add((group_id, index))
-            else:
+            elif not self.give_backs.is_asked(node_id, group_id, number, index):
                 unknown.setdefault((group_id, number), []).append(index)
         for group_id, number in ended.items():
             group = self._groups.get(group_id)
