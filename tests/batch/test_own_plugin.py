@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.batch.lines import cases
 from tests.batch.test_tables import snapshot_of
+from tests.docs.programs import programs_in
 
 from phalanx.batch import registry
 from phalanx.batch.cycle import run_cycle
 
-DOCS = Path(__file__).parents[2] / "docs" / "batch.md"
+PAGE = "docs/batch.md"
 TABLE = """
 use allocate | gang | predicates, nodeorder, quiet
 case a quiet task goes where it is quiet
@@ -43,10 +43,7 @@ task t g 1c 1G
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A distribution with the example's module and its entry point."""
-    text = DOCS.read_text()
-    module = next(
-        m for m in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "class Quiet" in m
-    )
+    module = next(m for m, _ in programs_in(PAGE) if "class Quiet" in m)
     (tmp_path / "quiet_example.py").write_text(module)
     dist = tmp_path / "quiet_example-1.dist-info"
     dist.mkdir()

@@ -4,21 +4,10 @@ from __future__ import annotations
 
 import os
 import tempfile
-import time
 from pathlib import Path
 
 import psutil
-
-DEADLINE_S = 30
-
-
-def eventually(condition, what="the condition"):
-    """Poll until `condition()` is true; its value."""
-    deadline = time.monotonic() + DEADLINE_S
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"{what} did not come true in {DEADLINE_S} s"
-        time.sleep(0.01)
-    return found
+from tests.polling import eventually
 
 
 def is_running(pid):

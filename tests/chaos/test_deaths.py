@@ -9,7 +9,8 @@ import subprocess
 import sys
 
 import pytest
-from tests.chaos.footprint import Footprint, eventually, is_running
+from tests.chaos.footprint import Footprint, is_running
+from tests.polling import eventually
 
 from phalanx import exceptions as errors
 

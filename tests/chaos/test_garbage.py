@@ -9,7 +9,8 @@ import struct
 
 import msgspec
 import pytest
-from tests.chaos.footprint import eventually, is_running
+from tests.chaos.footprint import is_running
+from tests.polling import eventually
 
 from phalanx.protocol.frames import encode_frame
 from phalanx.protocol.messages import (
@@ -20,20 +21,22 @@ from phalanx.protocol.messages import (
     Done,
     Failed,
     Fetch,
-    Granted,
     Hello,
     Item,
+    Returned,
+    Task,
+    Value,
+)
+from phalanx.protocol.node_messages import (
+    Granted,
     KillWorker,
     LeaseDue,
     LeaseReturned,
     LeaseWanted,
     Reply,
     Request,
-    Returned,
     Stop,
-    Task,
     Terminate,
-    Value,
     WorkerDied,
 )
 

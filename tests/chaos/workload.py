@@ -14,7 +14,8 @@ import threading
 import time
 
 import numpy
-from tests.chaos.footprint import descriptors, eventually, resident_bytes
+from tests.chaos.footprint import descriptors, resident_bytes
+from tests.polling import eventually
 
 import phalanx
 

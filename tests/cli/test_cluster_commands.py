@@ -11,23 +11,15 @@ import stat
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
+from tests.polling import eventually
 from typer.testing import CliRunner
 
 from phalanx.cli.commands import app
 from phalanx.protocol.handshake import HELLO_BYTES, NONCE_BYTES, Status, challenge
 
 PATIENCE_S = 60
-
-
-def until(condition):
-    """Wait for what must come; the last value."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not (value := condition()):
-        assert time.monotonic() < deadline, "it did not come"
-    return value
 
 
 def test_from_the_start_to_the_end(machine):
@@ -179,6 +171,7 @@ def test_a_second_head_and_a_port_that_is_taken_are_refused(running, machine):
         (["start", "--head", "--limit", "patience=1"], "period_s"),
         (["start", "--head", "--limit", "misses=few"], "a number"),
         (["start", "--head", "--limit", "period_s=0"], "above 0"),
+        (["start", "--head", "--limit", "period_s=0.2"], "at least 1.5 s"),
         (["start", "--head", "--topology", "a ring"], "known are"),
         (["status", "--address", "6380"], "no address"),
         (["set-resource", "ab", "CPU"], "NAME=AMOUNT"),
@@ -226,7 +219,7 @@ def test_a_draining_node_is_shown_with_its_reason(machine):
     assert "new \\x1b[31mdisks" in shown
     assert "\x1b" not in shown
     os.kill(machine.daemons()[node].pid, signal.SIGTERM)
-    until(lambda: machine.nodes()["second"]["state"] == "DEAD")
+    eventually(lambda: machine.nodes()["second"]["state"] == "DEAD")
     gone = machine.phalanx("drain", node)
     assert gone.returncode == 3
 
@@ -235,17 +228,17 @@ def test_totals_are_set_while_a_cluster_runs(machine):
     machine.start_head()
     node = machine.nodes()["first"]["node_id"]
     machine.done("set-resource", node[:6], "FPGA=2", "CPU=0.5")
-    until(lambda: machine.nodes()["first"]["total"].get("FPGA") == 2)
+    eventually(lambda: machine.nodes()["first"]["total"].get("FPGA") == 2)
     assert machine.nodes()["first"]["total"]["CPU"] == 0.5
     machine.done("set-resource", node, "FPGA=0")
-    until(lambda: "FPGA" not in machine.nodes()["first"]["total"])
+    eventually(lambda: "FPGA" not in machine.nodes()["first"]["total"])
 
 
 def test_a_node_that_is_killed_is_shown_as_dead(machine):
     address = machine.start_head("--limit", "reconnect_s=0.1")
     node = machine.join(address, "second")
     os.killpg(machine.daemons()[node].pid, signal.SIGKILL)
-    until(lambda: machine.nodes()["second"]["state"] == "DEAD")
+    eventually(lambda: machine.nodes()["second"]["state"] == "DEAD")
     assert "1 alive, 0 draining, 1 dead" in machine.done("status")
     (line,) = [x for x in machine.done("nodes").splitlines() if x.startswith(node[:12])]
     assert "its connection ended, and it did not come back in time" in line
@@ -276,7 +269,7 @@ def test_a_head_that_was_killed_goes_on_and_one_that_was_stopped_does_not(machin
     head = machine.done("start", "--head", "--port", address.rpartition(":")[2])
     assert "it goes on" in head
     assert "runs here already" in head
-    until(lambda: machine.nodes().get("first", {}).get("state") == "ALIVE")
+    eventually(lambda: machine.nodes().get("first", {}).get("state") == "ALIVE")
     again = machine.python(MAKE, PHALANX_ADDRESS="auto")
     assert again.stdout.strip() == "[0, 1, 0, 3]", again.stderr
     assert "begins anew" in machine.done("stop")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import time
 
 import pytest
+from tests.polling import eventually
 
 import phalanx
 from phalanx import exceptions as errors
@@ -75,13 +76,14 @@ def begin(tmp_path):
 
 
 def open_when_read(pipe):
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
-        except OSError:
-            assert time.monotonic() < deadline, "the task did not begin"
-            time.sleep(0.01)
+    """The pipe's writing end, once the task reads it: before that it cannot be opened."""
+
+    def opened():
+        with contextlib.suppress(OSError):
+            return [os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)]
+        return []
+
+    return eventually(opened, "that the task begins")[0]
 
 
 def test_tasks_that_run_finish_there_and_those_that_wait_go_elsewhere(new_cluster, get, begin):

@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 
 import pytest
+from tests.polling import PATIENCE_S, eventually
 
 import phalanx
 from phalanx.cluster_utils import Cluster
 from phalanx.engines.embedded.gateway.object_files import is_object_name
 
-PATIENCE_S = 120
 DRIVER = """
 import os, sys
 import numpy as np
@@ -71,20 +70,13 @@ def objects(cluster):
     return found
 
 
-def wait_until(holds):
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def test_only_what_a_detached_actor_is_made_of_outlives_its_driver(cluster):
     argv = [sys.executable, "-c", DRIVER, cluster.address, cluster.temp_dir]
     subprocess.run(argv, check=True, timeout=PATIENCE_S)
     phalanx.init(address=cluster.address, namespace="ours", _temp_dir=cluster.temp_dir)
-    wait_until(lambda: len(set(objects(cluster))) == 2)
+    eventually(lambda: len(set(objects(cluster))) == 2)
     keeper = phalanx.get_actor("keeper")
     os.kill(phalanx.get(keeper.pid.remote(), timeout=PATIENCE_S), 9)
     assert phalanx.get(keeper.sum.remote(), timeout=PATIENCE_S) == 200_000 * 7
     phalanx.kill(keeper)
-    wait_until(lambda: not objects(cluster))
+    eventually(lambda: not objects(cluster))

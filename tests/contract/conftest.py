@@ -10,9 +10,11 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
+from tests import polling
 
 HERE = Path(__file__).parent
 ENGINES = ("phalanx", "ray")
@@ -173,14 +175,7 @@ def counter(ray):
 @pytest.fixture
 def eventually():
     """Waits until a condition holds, and fails when it never does."""
-
-    def wait_until(condition):
-        deadline = time.monotonic() + TIMEOUT_S
-        while not condition():
-            assert time.monotonic() < deadline, "the condition never held"
-            time.sleep(0.01)
-
-    return wait_until
+    return partial(polling.eventually, within_s=TIMEOUT_S)
 
 
 @pytest.fixture
@@ -231,7 +226,6 @@ def gate(tmp_path, tally, eventually):
             self.tally = tally
 
         def enter(self):
-            import time
 
             self.tally.add("entered")
             deadline = time.monotonic() + 60

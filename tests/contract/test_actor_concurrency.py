@@ -41,11 +41,15 @@ def test_max_concurrency_limits_async_calls(ray, get):
     class Counter:
         def __init__(self):
             self.now = self.most = 0
+            self.met = asyncio.Event()
 
         async def work(self):
             self.now += 1
             self.most = max(self.most, self.now)
-            await asyncio.sleep(0.01)
+            if self.now == 2:
+                self.met.set()
+            await self.met.wait()
+            await asyncio.sleep(0.01)  # time for a third to come in, if it may
             self.now -= 1
 
         async def read(self):

@@ -22,21 +22,23 @@ from phalanx.owner.tasks import ClassKey, FunctionRecord, Template
 from phalanx.protocol.messages import (
     FAILED,
     Cancel,
-    Claimed,
     Done,
     Failed,
     Function,
-    Granted,
     Lease,
-    LeaseDue,
-    LeaseReturned,
-    LeaseWanted,
     Recall,
-    Refused,
     Returned,
     Task,
     Unlease,
     Value,
+)
+from phalanx.protocol.node_messages import (
+    Claimed,
+    Granted,
+    LeaseDue,
+    LeaseReturned,
+    LeaseWanted,
+    Refused,
     WorkerDied,
 )
 from phalanx.resources.instances import NodeResources
@@ -141,7 +143,7 @@ class Owner:
             case LeaseDue():
                 tasks.machine.lease_due(message.lease)
             case WorkerDied():
-                tasks.worker_died(message)
+                tasks.workers.worker_died(message)
             case Refused():
                 tasks.refused(message)
             case Done():
@@ -152,7 +154,7 @@ class Owner:
                 tasks.returned(wire, message)
             case _:
                 assert message is END, message
-                tasks.peer_lost(wire)
+                tasks.workers.connection_ended(wire)
 
 
 class Worker:

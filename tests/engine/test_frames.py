@@ -18,11 +18,10 @@ from phalanx.protocol.messages import (
     Function,
     Hello,
     Recall,
-    Request,
-    Stop,
     Unborrow,
     Value,
 )
+from phalanx.protocol.node_messages import Request, Stop
 
 NUMBER = st.integers(0, 2**63 - 1)
 PAYLOAD = st.binary(max_size=40) | st.builds(

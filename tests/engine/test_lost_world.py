@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 from tests.engine.small_world import Owner, World, template
 
+from phalanx.engines.embedded.client.references import References
 from phalanx.engines.embedded.client.values import Values
 from phalanx.objects import failures
 from phalanx.observe.cluster_events import EventRing
@@ -38,6 +39,7 @@ class ObjectOwner(Owner):
         self.store = Files(world.files)
         self.events = EventRing()
         self.session = SimpleNamespace(shared="/nowhere")
+        self.references = References(self)
         self.values = Values(self, self.store)
 
     def begin(self, kind, inputs):

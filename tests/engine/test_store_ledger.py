@@ -18,7 +18,7 @@ from phalanx.errors import ObjectStoreFullError, OutOfDiskError
 from phalanx.objects.directory import CHUNK_BYTES, StoreLedger
 from phalanx.objects.names import spare_file
 from phalanx.protocol.gateway_messages import Pulled
-from phalanx.protocol.messages import Spilled
+from phalanx.protocol.node_messages import Spilled
 
 MIB = 1 << 20
 CAPACITY = 256 * MIB

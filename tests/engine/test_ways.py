@@ -42,11 +42,16 @@ class Process:
         self.lending = Lending()
         self.ref = make_ref(ME, 1)
         self.lending.exported[1] = self.ref
-        self.values = SimpleNamespace(
+        self.references = SimpleNamespace(
             lending=self.lending,
-            wants_of=lambda process: self.wants,
-            process_gone=lambda process, why="": self.gone.append(process),
+            holds_of=lambda process: self.wants,
+            process_gone=lambda process: None,
             say_anew=lambda connection: connection.post("anew"),
+        )
+        self.values = SimpleNamespace(
+            wants_of=lambda process: False,
+            process_gone=lambda process, why="": self.gone.append(process),
+            ask_anew=lambda connection: None,
         )
         self.reactor = SimpleNamespace(tick_soon=lambda: None)
         self.ways = Ways(self)

@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
+from tests.polling import PATIENCE_S, eventually
 
 import phalanx
 from phalanx.cluster_utils import Cluster
-
-PATIENCE_S = 120
-"""For everything that has to come: machines that run tests are slow at times."""
-
-
-def await_true(condition):
-    """Return once the condition holds; fail when it does not come true."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.01)
 
 
 class Room:
@@ -34,7 +22,7 @@ class Room:
         return (self.path / str(word)).exists()
 
     def wait(self, word):
-        await_true(lambda: self.hears(word))
+        eventually(lambda: self.hears(word))
 
     def words(self):
         return sorted(entry.name for entry in self.path.iterdir())

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 
 import pytest
+from tests.polling import eventually
 
 import phalanx
 from phalanx.errors import GangInfeasibleError
 
-from .conftest import await_true, none_left
+from .conftest import none_left
 
 
 @phalanx.remote(num_gpus=1, max_restarts=1)
@@ -37,7 +38,7 @@ def test_their_places_are_free_once_their_handles_are_gone(machine, get):
     crew = Trainer.gang(4).remote(0)
     get([actor.rank.remote() for actor in crew])
     del crew
-    await_true(none_left)
+    eventually(none_left)
 
 
 def test_an_actor_that_restarts_keeps_its_place_and_rank(machine, get):
@@ -51,7 +52,7 @@ def test_an_actor_that_restarts_keeps_its_place_and_rank(machine, get):
         except phalanx.exceptions.ActorUnavailableError:
             return False
 
-    await_true(answers)
+    eventually(answers)
 
 
 def test_actors_wait_for_each_other(machine, get):

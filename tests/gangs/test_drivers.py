@@ -12,12 +12,12 @@ from phalanx.errors import QueueUnavailableError
 from phalanx.node.queue_shares import QueueShares
 from phalanx.resources.sets import ResourceSet
 
-from .conftest import PATIENCE_S, await_true
+from .conftest import PATIENCE_S
 
 CPUS = 6
 TASKS = 300
 DRIVER = """
-import os, sys, time
+import sys, time
 import phalanx
 
 queue, priority, path, address, directory, count = sys.argv[1:]
@@ -29,9 +29,8 @@ def work(path, name):
     with open(path, "a") as file:
         file.write(name)
 
-open(f"{path}.{queue}{priority}", "w").close()
-while not os.path.exists(f"{path}.go"):
-    time.sleep(0.01)
+print("ready", flush=True)
+sys.stdin.readline()
 refs = [work.remote(path, queue[:1] or priority) for _ in range(int(count))]
 phalanx.get(refs, timeout=300)
 """
@@ -45,14 +44,21 @@ def run_drivers(cluster, path, *specs):
             [
                 *(sys.executable, "-c", DRIVER, queue, str(priority), str(path)),
                 *(cluster.address, cluster.temp_dir, str(TASKS)),
-            ]
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         for queue, priority in specs
     ]
-    for queue, priority in specs:
-        await_true(lambda: path.with_name(f"{path.name}.{queue}{priority}").exists())  # noqa: B023
-    path.with_name(f"{path.name}.go").touch()
-    assert [driver.wait(timeout=PATIENCE_S) for driver in running] == [0] * len(running)
+    for driver in running:
+        assert driver.stdout.readline() == "ready\n"
+    for driver in running:
+        driver.stdin.write("go\n")
+        driver.stdin.flush()
+    for driver in running:
+        driver.communicate(timeout=PATIENCE_S)
+        assert driver.returncode == 0
     text = path.read_text()
     letters = [queue[:1] or str(priority) for queue, priority in specs]
     assert sorted(text) == sorted("".join(letter * TASKS for letter in letters))

@@ -9,10 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.polling import eventually
 
 from cli.conftest import Machine
-
-from .conftest import await_true
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FILES = sorted((EXAMPLES / "jobs").glob("*.yaml"))
@@ -79,7 +78,7 @@ def test_the_cron_example_makes_a_job_that_completes(four_nodes, tmp_path):
     file = tmp_path / "often.yaml"
     file.write_text(often)
     assert four_nodes.done("submit", str(file)) == "CronJob often created\n"
-    await_true(lambda: listed(four_nodes, "crons")["often"]["last_success"] is not None)
+    eventually(lambda: listed(four_nodes, "crons")["often"]["last_success"] is not None)
     four_nodes.done("delete", "often")
     assert "often" not in listed(four_nodes, "crons")
 

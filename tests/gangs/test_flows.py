@@ -6,12 +6,13 @@ import socket
 import sys
 
 import pytest
+from tests.polling import eventually
 
 import phalanx
 from phalanx.engines.embedded.head.batch import probing
 from phalanx.model.jobs.spec import Probe
 
-from .conftest import await_true, none_left
+from .conftest import none_left
 from .families import flow, state_of, states, template
 
 SERVER = """
@@ -52,16 +53,16 @@ def test_a_step_begins_once_a_port_of_what_it_depends_on_answers(machine, room, 
     phalanx.submit(template("client", "touch", room.path / "done"))
     depends = {"targets": ["server"], "probe": probe}
     phalanx.submit(flow({"name": "server"}, {"name": "client", "dependsOn": depends}))
-    await_true(lambda: states().get("flow-server") == "Running")
+    eventually(lambda: states().get("flow-server") == "Running")
     if word == "ready":
         room.say("listen")
         room.wait("asked")  # and it was told that the server is not ready
     assert "flow-client" not in states()
     room.say(word)
-    await_true(lambda: state_of("flows") == "Succeed")
+    eventually(lambda: state_of("flows") == "Succeed")
     assert states() == {"flow-server": "Completed", "flow-client": "Completed"}
     phalanx.JobHandle("flow").delete()
-    await_true(lambda: none_left() and not phalanx.jobs())
+    eventually(lambda: none_left() and not phalanx.jobs())
 
 
 def test_probes_that_nobody_waits_for_are_forgotten(port):
@@ -70,7 +71,7 @@ def test_probes_that_nobody_waits_for_are_forgotten(port):
     looks = probing.Probing(lambda watch, probe: wanted.pop(0), passed.append)
     looks.add(watch, Probe(kind="tcpSocket", port=port))
     looks.tick(0.0)
-    await_true(lambda: not looks._asking.is_alive())  # nobody listens there
+    eventually(lambda: not looks._asking.is_alive())  # nobody listens there
     looks.tick(1.0)
     looks.tick(2.0)
     assert (passed, wanted) == ([], [])

@@ -6,13 +6,14 @@ import os
 import time
 
 import pytest
+from tests.engine.leasing import Node
+from tests.polling import eventually
 
 import phalanx
-from engine.test_node_leases import Node
-from phalanx.node.leases import LONGEST_HOLD_S
+from phalanx.node.turns import LONGEST_HOLD_S
 from phalanx.protocol.cluster_messages import ClaimRoom
 
-from .conftest import await_true, none_left
+from .conftest import none_left
 
 CPUS = 4
 TASKS = 400
@@ -53,7 +54,7 @@ def test_a_gang_gets_the_room_that_ordinary_tasks_hold(machine, get):
     assert get(list(gang)) == [str(rank) for rank in range(CPUS)]
     assert left(refs) > 0
     get(refs)  # and those go on
-    await_true(none_left)
+    eventually(none_left)
 
 
 def test_a_higher_priority_of_tasks_goes_before_a_gang(machine, get):
@@ -64,7 +65,7 @@ def test_a_higher_priority_of_tasks_goes_before_a_gang(machine, get):
     get(list(urgent))
     assert left(refs) > 0
     get([*refs, *gang])
-    await_true(none_left)
+    eventually(none_left)
 
 
 # ---- one node, which decides what is kept --------------------------------------------------------

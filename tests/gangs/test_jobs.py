@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.polling import eventually
 
 import phalanx
 from phalanx.errors import (
@@ -20,7 +21,7 @@ from phalanx.errors import (
 )
 from phalanx.manifests.findings import ManifestError
 
-from .conftest import PATIENCE_S, await_true, none_left
+from .conftest import PATIENCE_S, none_left
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "jobs"
 
@@ -31,8 +32,8 @@ def nothing_left(machine):
     for row in phalanx.jobs():
         with contextlib.suppress(JobNotFoundError):  # one of a flow or cron job that was deleted
             phalanx.JobHandle(row["name"], row["namespace"]).delete()
-    await_true(none_left)
-    await_true(lambda: not phalanx.jobs())
+    eventually(none_left)
+    eventually(lambda: not phalanx.jobs())
 
 
 def run(command, **options):
@@ -95,7 +96,7 @@ def test_what_a_command_leaves_running_ends_with_it(machine, tmp_path):
     job = run(f"sleep 1000 & echo $! > {tmp_path}/pid")
     assert job.wait(PATIENCE_S) == "Completed"
     pid = int((tmp_path / "pid").read_text())
-    await_true(lambda: not os.path.exists(f"/proc/{pid}"))
+    eventually(lambda: not os.path.exists(f"/proc/{pid}"))
 
 
 def test_one_member_that_fails_ends_all_and_they_start_again(machine, room):
@@ -136,7 +137,7 @@ def test_suspend_ends_the_members_and_resume_starts_them_again(machine, room):
     job.suspend()
     assert job.wait(PATIENCE_S) == "Aborted"
     assert states(job) == ["Ended", "Ended"]
-    await_true(none_left)
+    eventually(none_left)
     with pytest.raises(JobCommandError, match="Aborted"):
         job.suspend()
     room.say("go")
@@ -152,7 +153,7 @@ def test_cancel_ends_a_job_that_runs_and_one_that_waits(machine, room):
     for job in (waits, runs):
         job.cancel()
         assert job.wait(PATIENCE_S) == "Terminated"
-    await_true(none_left)
+    eventually(none_left)
 
 
 def test_who_ignores_the_request_to_end_is_killed_after_its_grace(machine, room):
@@ -206,7 +207,7 @@ def test_the_example_of_a_flow_runs_its_steps_in_order(machine):
         rows.update({row["name"]: row for row in phalanx.jobs()})
         return [row["state"] for row in rows.values()] == ["Completed", "Completed"]
 
-    await_true(has_succeeded)
+    eventually(has_succeeded)
     first, second = rows["prepare-then-train-prepare"], rows["prepare-then-train-train"]
     assert first["finished"] <= second["submitted"]
     phalanx.JobHandle("prepare-then-train").delete()
@@ -245,7 +246,7 @@ def test_a_cron_job_makes_jobs_until_it_is_suspended(machine):
     template = {"spec": cron["spec"]}
     cron["spec"] = {"schedule": "@every 1s", "jobTemplate": template}
     phalanx.submit(cron)
-    await_true(lambda: any(row["state"] == "Completed" for row in phalanx.jobs()))
+    eventually(lambda: any(row["state"] == "Completed" for row in phalanx.jobs()))
     phalanx.JobHandle("often").suspend()
     phalanx.JobHandle("often").delete()
 

@@ -7,11 +7,12 @@ import subprocess
 import sys
 
 import pytest
+from tests.polling import eventually
 
 import phalanx
 from phalanx.engines.embedded.node.member_memory import LOOK_EVERY_S, MemoryWatch
 
-from .conftest import PATIENCE_S, await_true, none_left
+from .conftest import PATIENCE_S, none_left
 
 MIB = 2**20
 HOLD = """
@@ -84,7 +85,7 @@ def test_a_member_above_its_limit_is_ended_and_the_job_says_so(machine):
     assert member["reason"] in told["reason"]
     assert job.logs() == "held\n"
     job.delete()
-    await_true(none_left)
+    eventually(none_left)
 
 
 def test_the_limit_of_a_manifest_counts_for_each_container(machine):
@@ -121,4 +122,4 @@ def test_the_limit_of_a_manifest_counts_for_each_container(machine):
     assert job.wait(PATIENCE_S) == "Failed"
     assert "above its limit of 50 MiB" in job.describe()["members"][0]["reason"]
     job.delete()
-    await_true(none_left)
+    eventually(none_left)

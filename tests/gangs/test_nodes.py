@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 
 import pytest
+from tests.polling import eventually
 
 import phalanx
 from phalanx.cluster_utils import ClusterNode
 
-from .conftest import PATIENCE_S, await_true, none_left
+from .conftest import PATIENCE_S, none_left
 from .families import flow, state_of, states, template
 
 
@@ -41,17 +42,17 @@ def test_a_gang_that_loses_a_node_is_placed_again_as_a_whole(new_cluster, get, r
     lost: ClusterNode = cluster.list_all_nodes()[-1]
     cluster.add_node(num_cpus=1, num_gpus=2)
     refs = where.gang(2).remote(room)
-    await_true(lambda: len(room.words()) == 2)
+    eventually(lambda: len(room.words()) == 2)
     cluster.remove_node(lost, allow_graceful=False)
     fresh = cluster.add_node(num_cpus=1, num_gpus=2)
-    await_true(lambda: len(room.words()) >= 3)
+    eventually(lambda: len(room.words()) >= 3)
     room.say("go")
     told = get(refs)
     assert [rank for rank, _, _, _ in told] == [0, 1]
     nodes = {node for _, node, _, _ in told}
     assert fresh.node_id in nodes
     assert lost.node_id not in nodes
-    await_true(none_left)
+    eventually(none_left)
 
 
 def test_waiting_and_running_gangs_outlive_the_head(new_cluster, get, room, tmp_path_factory):
@@ -59,7 +60,7 @@ def test_waiting_and_running_gangs_outlive_the_head(new_cluster, get, room, tmp_
     cluster = new_cluster({"num_cpus": 1, "num_gpus": 4}, store=f"sqlite:{store}")
     phalanx.create_queue("lab", weight=3)
     running = where.gang(2, queue="lab").remote(room)
-    await_true(lambda: len(room.words()) == 2)
+    eventually(lambda: len(room.words()) == 2)
     waiting = where.gang(2, queue="lab").remote(room)
     cluster.kill_head()
     cluster.start_head()
@@ -68,7 +69,7 @@ def test_waiting_and_running_gangs_outlive_the_head(new_cluster, get, room, tmp_
     room.say("go")
     assert [told[0] for told in get([*running, *waiting])] == [0, 1, 0, 1]
     assert len([word for word in room.words() if "@" in word]) == 2
-    await_true(none_left)
+    eventually(none_left)
 
 
 def hold(room, word):
@@ -80,10 +81,10 @@ def test_a_job_that_loses_a_node_starts_again_elsewhere_at_no_cost(new_cluster, 
     cluster = new_cluster({"num_cpus": 0}, {"num_cpus": 2})
     lost: ClusterNode = cluster.list_all_nodes()[-1]
     job = phalanx.submit(phalanx.Job(hold(room, "$PHALANX_NODE-$RANK"), members=2))
-    await_true(lambda: len(room.words()) == 2)
+    eventually(lambda: len(room.words()) == 2)
     fresh = cluster.add_node(num_cpus=2)
     cluster.remove_node(lost, allow_graceful=False)
-    await_true(lambda: len(room.words()) == 4)
+    eventually(lambda: len(room.words()) == 4)
     room.say("go")
     assert job.wait(PATIENCE_S) == "Completed"
     told = job.describe()
@@ -104,7 +105,7 @@ def test_a_job_of_which_some_run_and_the_others_find_no_room_is_unknown(
     task["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": 1}}
     manifest["spec"]["policies"] = list(policies)
     job = phalanx.submit(manifest)
-    await_true(lambda: len(room.words()) == 2)
+    eventually(lambda: len(room.words()) == 2)
     cluster.remove_node(cluster.list_all_nodes()[-1], allow_graceful=False)
     if policies:
         assert job.wait(PATIENCE_S) == "Terminated"
@@ -115,11 +116,11 @@ def test_a_job_of_which_some_run_and_the_others_find_no_room_is_unknown(
         [row] = [queue for queue in phalanx.queues() if queue["name"] == "default"]
         return row["running"], row["unknown"]
 
-    await_true(lambda: phases() == (0, 1))
+    eventually(lambda: phases() == (0, 1))
     assert job.state == "Pending"
     cluster.add_node(num_cpus=1)
-    await_true(lambda: phases() == (1, 0))
-    await_true(lambda: len(room.words()) == 3)
+    eventually(lambda: phases() == (1, 0))
+    eventually(lambda: len(room.words()) == 3)
     room.say("go")
     assert job.wait(PATIENCE_S) == "Completed"
 
@@ -131,7 +132,7 @@ def test_jobs_outlive_the_head(new_cluster, room, tmp_path_factory):
     done = phalanx.submit(phalanx.Job("echo done"))
     done.wait(PATIENCE_S)
     running = phalanx.submit(phalanx.Job(f"{hold(room, '$RANK')}; echo end", members=2))
-    await_true(lambda: len(room.words()) == 2)
+    eventually(lambda: len(room.words()) == 2)
     running.resize(3)  # for which there is no room yet
     waiting = phalanx.submit(phalanx.Job("echo waited", members=2, queue="lab"))
     ending = phalanx.submit(phalanx.Job("true", members=2))
@@ -144,7 +145,7 @@ def test_jobs_outlive_the_head(new_cluster, room, tmp_path_factory):
     assert [member["attempt"] for member in running.describe()["members"]] == [1, 1, 1]
     assert [running.logs(1), waiting.logs(0), done.logs()] == ["end\n", "waited\n", "done\n"]
     assert [one["new"] for one in done.describe()["history"]][-1] == "Completed"
-    await_true(none_left)
+    eventually(none_left)
 
 
 def test_flows_and_cron_jobs_go_on_after_the_head_has_restarted(
@@ -167,11 +168,11 @@ def test_flows_and_cron_jobs_go_on_after_the_head_has_restarted(
     before = {name for name in states() if name.startswith("often")}
     assert (state_of("flows"), state_of("crons")) == ("Running", "Active")
     room.say("go")
-    await_true(lambda: state_of("flows") == "Succeed")
+    eventually(lambda: state_of("flows") == "Succeed")
     assert states()["flow-second"] == "Completed"
-    await_true(
+    eventually(
         lambda: {n for n, s in states().items() if "often" in n and s == "Completed"} - before
     )
     phalanx.JobHandle("often").delete()
     phalanx.JobHandle("flow").delete()
-    await_true(lambda: none_left() and not phalanx.jobs())
+    eventually(lambda: none_left() and not phalanx.jobs())

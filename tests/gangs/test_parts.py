@@ -143,6 +143,21 @@ def test_of_equal_gangs_only_the_first_are_looked_at():
     assert line.queues() == {"default"}
 
 
+def test_more_are_looked_at_while_all_find_room():
+    line = Line()
+    line.most = 3 * WINDOW
+    for number in range(10 * WINDOW):
+        line.add(gang(number))
+    shown = []
+    for _ in range(4):
+        shown.append(list(line.next()))
+        for one in shown[-1]:
+            one.set([0, 1], HELD)
+    assert [len(these) for these in shown] == [WINDOW, 2 * WINDOW, 3 * WINDOW, 3 * WINDOW]
+    shown[-1][0].set([0, 1], WAITING)
+    assert len(list(line.next())) == WINDOW - 1, "one of them found none"
+
+
 def test_gangs_that_hold_places_are_always_looked_at():
     line = Line()
     for number in range(WINDOW):

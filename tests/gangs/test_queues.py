@@ -7,17 +7,18 @@ import signal
 import sys
 
 import pytest
+from tests.polling import eventually
 
 import phalanx
 from phalanx.errors import GangInfeasibleError, JobCommandError, QueueUnavailableError
 
-from .conftest import await_true, none_left, rows_of_gangs
+from .conftest import none_left, rows_of_gangs
 
 
 @pytest.fixture(autouse=True)
 def no_queues_left(machine):
     yield
-    await_true(none_left)
+    eventually(none_left)
     names = [queue["name"] for queue in phalanx.queues()]
     for name in reversed(names):
         if name not in ("root", "default"):
@@ -56,7 +57,7 @@ def test_a_queue_is_made_changed_closed_opened_and_deleted(machine, get, room):
         hold.gang(2, queue="lab").remote(room)
     room.say("go")
     assert get(gang) == ["there"] * 2
-    await_true(none_left)
+    eventually(none_left)
     assert {q["name"]: q["state"] for q in phalanx.queues()}["lab"] == "Closed"
     assert phalanx.open_queue("lab")["state"] == "Open"
     phalanx.delete_queue("lab")

@@ -9,12 +9,13 @@ import signal
 import sys
 
 import pytest
+from tests.polling import eventually
 
 import phalanx
 
 from . import playing
 from .checking import faults, left, merged, of_gangs
-from .conftest import PATIENCE_S, await_true, none_left
+from .conftest import PATIENCE_S, none_left
 from .playing import Notes, play
 
 GPUS = 4
@@ -100,7 +101,7 @@ class Run:
         return sum(line["what"] == "end" for line in self.notes.read())
 
     def await_ends(self, count):
-        await_true(lambda: self.ends() >= count or self.is_over())
+        eventually(lambda: self.ends() >= count or self.is_over())
 
     def trouble(self, member_kills, node_kills):
         """Kill, each time after some more members have ended."""
@@ -120,7 +121,7 @@ class Run:
             assert name in self.elastic or ranks == list(range(len(gang)))
         for job in self.jobs.values():
             assert job.wait(PATIENCE_S) == "Completed"
-        await_true(none_left)
+        eventually(none_left)
         self.look()
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from tests.polling import eventually
 
 import phalanx
 from phalanx.errors import GangInfeasibleError, JobCommandError, JobNotFoundError
 
-from .conftest import PATIENCE_S, await_true, none_left
+from .conftest import PATIENCE_S, none_left
 
 
 @pytest.fixture(autouse=True)
@@ -15,7 +16,7 @@ def nothing_left(machine):
     yield
     for row in phalanx.jobs():
         phalanx.JobHandle(row["name"], row["namespace"]).delete()
-    await_true(none_left)
+    eventually(none_left)
 
 
 def hold(room, **options):
@@ -40,8 +41,8 @@ def test_a_job_grows_and_shrinks_while_it_runs(machine, room):
         room.wait(word)
     assert room.words() == ["0.1.0", "1.1.1", "2.1.2", "3.1.3"]
     job.resize(1)
-    await_true(lambda: names(job) == ["worker-0"])
-    await_true(lambda: phalanx.available_resources().get("CPU") == 3)
+    eventually(lambda: names(job) == ["worker-0"])
+    eventually(lambda: phalanx.available_resources().get("CPU") == 3)
     job.resize(2)
     room.wait("1.2.1")
     told = job.describe()
@@ -100,7 +101,7 @@ def test_a_job_of_several_groups_is_resized_by_group(machine, room):
         }
     )
     job.resize({"other": 3}, min_members=2)
-    await_true(lambda: job.describe()["running"] == 4)
+    eventually(lambda: job.describe()["running"] == 4)
     assert names(job) == ["one-0", "other-0", "other-1", "other-2"]
     with pytest.raises(JobCommandError, match="groups one, other: say which"):
         job.resize(3)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 
 import pytest
+from tests.polling import eventually
 
 import phalanx
 
 from .checking import faults, of_gangs
-from .conftest import PATIENCE_S, await_true, none_left
+from .conftest import PATIENCE_S, none_left
 
 GPUS = 6
 EACH = 16
@@ -28,7 +29,7 @@ def nothing_left(machine):
     yield
     for row in phalanx.jobs():
         phalanx.JobHandle(row["name"], row["namespace"]).delete()
-    await_true(none_left)
+    eventually(none_left)
     for queue in phalanx.queues():
         if queue["name"] not in ("root", "default"):
             phalanx.delete_queue(queue["name"])
@@ -81,7 +82,7 @@ def test_two_queues_of_weights_2_and_1_share_in_that_measure_while_both_are_busy
         ["0", "1"]
     ] * 2 * EACH
     assert {job.wait(PATIENCE_S) for job in jobs} == {"Completed"}
-    await_true(none_left)
+    eventually(none_left)
     rows = recorded()[before:]
     assert list(faults(rows)) == []
     # For as long as each queue wants more than its share beside what it holds. A gang of two that

@@ -6,12 +6,13 @@ import os
 import socket
 
 import pytest
+from tests.polling import eventually
 
 import phalanx
 from phalanx import exceptions as errors
 from phalanx.errors import GangInfeasibleError, QueueUnavailableError
 
-from .conftest import await_true, none_left, rows_of_gangs
+from .conftest import none_left, rows_of_gangs
 
 
 @phalanx.remote(num_gpus=1)
@@ -73,7 +74,7 @@ def test_more_gangs_than_fit_run_one_after_another_and_leave_nothing(machine, ge
     gangs = [who.gang(size).remote(number) for number, size in enumerate((3, 4, 1, 2, 4, 2, 3))]
     for number, gang in enumerate(gangs):
         assert [m["word"] for m in get(gang)] == [number] * len(gang)
-    await_true(none_left)
+    eventually(none_left)
 
 
 def test_no_gang_starts_in_part(machine, get, room):
@@ -144,7 +145,7 @@ def test_when_one_fails_all_end_with_its_error(machine, get):
     for ref in fail_at.gang(3).remote(2):
         with pytest.raises(KeyError, match="bad luck"):
             get(ref)
-    await_true(none_left)
+    eventually(none_left)
 
 
 def test_a_gang_that_tolerates_it_goes_on_without_the_failed(machine, get):
@@ -186,7 +187,7 @@ def test_a_gang_that_is_cancelled_ends_whether_it_waits_or_runs(machine, get, ro
         for ref in gang:
             with pytest.raises((errors.TaskPlacementGroupRemoved, errors.WorkerCrashedError)):
                 get(ref)
-    await_true(none_left)
+    eventually(none_left)
 
 
 def test_cancelling_a_member_ends_the_gang(machine, get, room):
@@ -202,7 +203,7 @@ def test_cancelling_a_member_ends_the_gang(machine, get, room):
     for ref in refs:
         with pytest.raises((errors.TaskCancelledError, errors.WorkerCrashedError)):
             get(ref)
-    await_true(none_left)
+    eventually(none_left)
 
 
 def test_members_take_references_and_return_several_values(machine, get):
@@ -223,4 +224,4 @@ def test_what_a_driver_leaves_behind_is_freed(machine, get):
         return True
 
     assert get(driver.remote())
-    await_true(none_left)
+    eventually(none_left)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from tests.polling import eventually
 
 import phalanx
 from phalanx.cluster_utils import Cluster
 from phalanx.errors import GangInfeasibleError
 
-from .conftest import PATIENCE_S, await_true, none_left, rows_of_gangs
+from .conftest import PATIENCE_S, none_left, rows_of_gangs
 
 
 def domain(name, tier, tier_name, kind, **selector):
@@ -144,7 +145,7 @@ def test_the_network_topology_of_a_manifest_holds(leaves, topology, leaves_used)
     nodes = {member["node"] for member in handle.describe()["members"]}
     assert len({leaves.leaf_of[node] for node in nodes}) == leaves_used
     handle.delete()
-    await_true(none_left)
+    eventually(none_left)
 
 
 def test_a_manifest_that_no_allowed_domain_could_hold_is_refused(leaves):
@@ -157,6 +158,6 @@ def test_a_manifest_that_no_allowed_domain_could_hold_is_refused(leaves):
 def test_domains_outlive_the_head_and_are_deleted(leaves):
     leaves.kill_head()
     leaves.start_head()
-    await_true(lambda: len(listed().get("spine", {}).get("nodes", ())) == 4)
+    eventually(lambda: len(listed().get("spine", {}).get("nodes", ())) == 4)
     phalanx.JobHandle("spine").delete()
     assert "spine" not in listed()

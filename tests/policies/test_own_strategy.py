@@ -7,19 +7,20 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.docs.programs import ROOT, programs_in
 
 from phalanx.policies.entry import strategy
 
 from .language import cluster, picks, request
 
-DOCS = Path(__file__).parents[2] / "docs" / "placement.md"
+DOCS = ROOT / "docs" / "placement.md"
 
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The documented file and its entry point, as an installed distribution has them."""
     text = DOCS.read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(\"\"\"Strategy.*?)```", text, re.DOTALL)
+    (code,) = [p for p, _ in programs_in("docs/placement.md") if p.startswith('"""Strategy')]
     assert len(code.splitlines()) <= 30
     (line,) = re.findall(r'entry-points."phalanx.strategies"\]\n(\S+) = "(\S+)"', text)
     name, target = line

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from phalanx.policies.fragmentation.catalogue import POLICIES, UnknownPolicyError, maker_of
@@ -94,6 +94,7 @@ def test_growth_is_what_taking_adds(before: list[Shape], usual: list[Shape], pod
 
 @settings(max_examples=25, deadline=None)
 @given(pods=st.lists(SHAPES, min_size=1, max_size=60))
+@example(pods=[Shape(4561, 0), Shape(0, 0), Shape(172, 0, 1, 100)])
 @pytest.mark.parametrize("name", [n for n in POLICIES if n != "random"])
 def test_remembered_scores_are_the_scores(name: str, pods: list[Shape]) -> None:
     nodes = some_nodes()
@@ -166,6 +167,14 @@ def test_scarcity_spares_the_rare_model() -> None:
     assert placer.place(only_a) == (0, (0,))
     rows = [choice and choice[0] for choice in map(placer.place, [any_model] * 4)]
     assert 0 not in rows
+
+
+def test_small_pods_keep_away_from_memory_that_usual_ones_need() -> None:
+    nodes = GpuNodes([16_000, 16_000], [64, 8], [1, 1], ["A", "A"])
+    policy = maker_of("scarcity")(nodes, [], np.random.default_rng(0))
+    policy.observe(Shape(8_000, 48, 1, 1000), 10)
+    row, _ = Placer(nodes, policy).place(Shape(8_000, 4, 1, 1000)) or (None, ())
+    assert row == 1
 
 
 def test_a_name_that_is_none_is_told_the_names() -> None:

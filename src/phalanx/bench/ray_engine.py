@@ -1,16 +1,19 @@
 """The scheduler on a Ray cluster of a head and four raylets on this machine: `run(clock)`.
 
 Gangs here are bundles alone: nothing runs in them, so that what is measured is deciding and
-reserving. `worst ms` is that of all repetitions, and `cpu s` what the scheduler's process has used.
+reserving. The same placement groups are made with Ray's own calls in turns. `ms` is a median,
+`worst ms` that of all repetitions, and `cpu s` what the scheduler's process has used.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import signal
 import statistics
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -28,15 +31,22 @@ JOBS = 1_000
 MEMBERS = 8
 REPEATED = 20
 PATIENCE_S = 300.0
+POLL_S = 0.01
 STORE_BYTES = 80 << 20
 SMALL = {"CPU": 0.01}
 
 
 def run(clock: Clock, gangs: int = GANGS, jobs: int = JOBS, repeated: int = REPEATED) -> list[Row]:
-    """Four rows: queued gangs a second, one gang on all nodes, and two of a killed scheduler."""
+    """One gang on all nodes by stages, queued gangs a second, and a killed scheduler.
+
+    `clock` must be the machine's monotonic clock: the scheduler's own times are compared with it.
+    """
     with _cluster() as client:
-        rows = [_one_gang(clock, client, repeated), _many_gangs(clock, client, gangs)]
-        return [*rows, *_recovery(clock, client, jobs)]
+        return [
+            *_one_gang(clock, client, repeated),
+            *_many_gangs(clock, client, gangs),
+            *_recovery(clock, client, jobs),
+        ]
 
 
 @contextmanager
@@ -90,28 +100,46 @@ def _end(client: Any, group: bytes, members: int) -> None:
 
 def _wait_for_none(client: Any) -> None:
     while client.ask("batch.gangs", timeout_s=PATIENCE_S):
-        pass
+        time.sleep(POLL_S)
 
 
-def _one_gang(clock: Clock, client: Any, repeated: int) -> Row:
-    """From the call that makes a gang to the moment at which Ray holds its placement group."""
-    took = []
+def _one_gang(clock: Clock, client: Any, repeated: int) -> list[Row]:
+    """From the call that makes a gang to the word that all its members may begin."""
+    needs = [{"CPU": CPUS / 2}] * MEMBERS
+    stages: dict[str, list[float]] = {
+        "asked for to decided": [],
+        "decided to reserved, which Ray holds": [],
+        "reserved to confirmed by its nodes": [],
+        "Ray's own placement group": [],
+    }
+    nodes = _workers()
     for _ in range(repeated):
         begun = clock()
-        group = _create(client, [{"CPU": CPUS / 2}] * MEMBERS)
+        group = _create(client, needs)
         client.ask("wait_group", group=group, timeout_s=PATIENCE_S)
-        took.append(clock() - begun)
+        ended = clock()
+        (times,) = client.ask("stages", groups=[group])
+        at = [begun, times["decided"], times["reserved"], ended]
         _end(client, group, MEMBERS)
         _wait_for_none(client)
-    return {
-        "what": f"a gang of {MEMBERS} on {NODES} nodes, asked for to reserved",
-        "per s": 1 / statistics.median(took),
-        "ms": 1000 * statistics.median(took),
-        "worst ms": 1000 * max(took),
-    }
+        own = clock()
+        made = _rays_own(nodes, needs)
+        made.wait(PATIENCE_S)
+        took = [*(later - earlier for earlier, later in itertools.pairwise(at)), clock() - own]
+        _remove([made])
+        for stage, one_s in zip(stages.values(), took, strict=True):
+            stage.append(one_s)
+    return [
+        {
+            "what": f"a gang of {MEMBERS} on {NODES} nodes: {name}",
+            "ms": 1000 * statistics.median(took),
+            "worst ms": 1000 * max(took),
+        }
+        for name, took in stages.items()
+    ]
 
 
-def _many_gangs(clock: Clock, client: Any, count: int) -> Row:
+def _many_gangs(clock: Clock, client: Any, count: int) -> list[Row]:
     """All wait for one that holds every node; from its end to their last reservation."""
     blocker = _create(client, [{"CPU": float(CPUS)}] * NODES)
     client.ask("wait_group", group=blocker, timeout_s=PATIENCE_S)
@@ -119,22 +147,59 @@ def _many_gangs(clock: Clock, client: Any, count: int) -> Row:
     for asked in [_create_later(client, group, [SMALL]) for group in groups]:
         asked.result(PATIENCE_S)
     waiting = [client.ask_later("wait_group", group=group) for group in groups]
-    first = next(iter(waiting))
+    used = _cpu_s(client)
     _end(client, blocker, NODES)
-    first.result(PATIENCE_S)
-    begun, used = clock(), _cpu_s(client)
     for one in waiting:
         one.result(PATIENCE_S)
-    took_s, used = clock() - begun, _cpu_s(client) - used
+    used = _cpu_s(client) - used
+    times = client.ask("stages", groups=groups)
     for group in groups:
         _end(client, group, 1)
     _wait_for_none(client)
-    return {
-        "what": f"{count:,} queued gangs of 1, first reservation to last",
-        "per s": count / took_s,
-        "ms": 1000 * took_s / count,
-        "cpu s": used,
-    }
+    rows: list[Row] = []
+    for stage in ("decided", "reserved"):
+        took_s = max(one[stage] for one in times) - min(one["decided"] for one in times)
+        what = f"{count:,} queued gangs of 1, first decision to last {stage}"
+        rows.append({"what": what, "per s": count / took_s, "ms": 1000 * took_s / count})
+    rows[-1]["cpu s"] = used
+    nodes, begun = _workers(), clock()
+    made = [_rays_own([nodes[number % NODES]], [SMALL]) for number in range(count)]
+    for one in made:
+        one.wait(PATIENCE_S)
+    took_s = clock() - begun
+    _remove(made)
+    what = f"{count:,} placement groups of 1 by Ray's own calls"
+    return [*rows, {"what": what, "per s": count / took_s, "ms": 1000 * took_s / count}]
+
+
+def _workers() -> list[str]:
+    import ray
+
+    return [row["NodeID"] for row in ray.nodes() if row["Resources"].get("CPU")]
+
+
+def _rays_own(nodes: list[str], needs: list[dict[str, float]]) -> Any:
+    """A placement group pinned to nodes as a gang's is, as many neighbours on each."""
+    from ray.util.placement_group import placement_group
+
+    pins = [nodes[at * len(nodes) // len(needs)] for at in range(len(needs))]
+    return placement_group(
+        needs,
+        strategy="PACK",
+        lifetime="detached",
+        bundle_label_selector=[{"ray.io/node-id": node} for node in pins],
+    )
+
+
+def _remove(made: list[Any]) -> None:
+    """Give them back, and wait until Ray shows them as free."""
+    import ray
+    from ray.util.placement_group import remove_placement_group
+
+    for one in made:
+        remove_placement_group(one)
+    while ray.available_resources().get("CPU", 0.0) < NODES * CPUS:
+        time.sleep(POLL_S)
 
 
 def _recovery(clock: Clock, client: Any, count: int) -> list[Row]:

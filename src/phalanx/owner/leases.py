@@ -13,7 +13,7 @@ from typing import Protocol
 
 from phalanx.model.lifecycle import PENDING_NODE
 from phalanx.owner.tasks import ClassKey, LeasedWorker, PendingTask, SchedulingClass
-from phalanx.protocol.messages import OVER
+from phalanx.protocol.node_messages import OVER
 
 AHEAD_S = 0.005
 AHEAD_TASKS = 400

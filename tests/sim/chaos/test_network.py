@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from phalanx.protocol.messages import Stop
+from phalanx.protocol.node_messages import Stop
 from phalanx.sim.chaos.broken import Broken
 from phalanx.sim.chaos.hosts import Host
 from phalanx.sim.chaos.kernel import Kernel

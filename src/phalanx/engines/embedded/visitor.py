@@ -10,7 +10,7 @@ from phalanx.engines.embedded.client.requests import remote_error
 from phalanx.engines.embedded.connection import connect, same_user, wait_for
 from phalanx.engines.embedded.daemon_files import Announcement
 from phalanx.engines.embedded.session import Session
-from phalanx.protocol.messages import Reply, Request
+from phalanx.protocol.node_messages import Reply, Request
 
 
 def ask_daemon(

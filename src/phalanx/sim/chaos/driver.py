@@ -11,19 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from phalanx.model.ids import PREFIX_BYTES, node_process_id
 from phalanx.protocol.cluster_messages import NodeDied
-from phalanx.protocol.messages import (
-    PROTOCOL_VERSION,
+from phalanx.protocol.messages import PROTOCOL_VERSION, Done, Failed, Hello, Leaving, Returned
+from phalanx.protocol.node_messages import (
     ActorUpdate,
-    Done,
-    Failed,
     Granted,
-    Hello,
     LeaseDue,
-    Leaving,
     Refused,
     Reply,
     Request,
-    Returned,
     Stop,
     WorkerDied,
 )
@@ -122,6 +117,10 @@ class SimDriver:
         """The connection to a process if there is one."""
         return self._peers.get(process)
 
+    def post(self, end: End, message: Message) -> None:
+        """Send after everything posted before."""
+        end.post(message)
+
     def is_here(self, process: bytes) -> bool:
         """Whether a process is of this node: then the end of its connection is its own end."""
         return process[:PREFIX_BYTES] == self.node.prefix
@@ -132,8 +131,8 @@ class SimDriver:
         del self._peers[end.peer]
         if self.is_here(end.peer):
             self._dead.add(end.peer)
-        self.tasks.peer_lost(end)
-        self.calls.peer_lost(end)
+        self.tasks.workers.connection_ended(end)
+        self.calls.clients.connection_ended(end)
 
     def _node_died(self, prefix: bytes) -> None:
         self._dead_nodes.add(prefix)
@@ -151,7 +150,7 @@ class SimDriver:
     def _work(self) -> None:
         now = self.host.clock()
         self.tasks.machine.tick(now)
-        self.calls.tick(now)
+        self.calls.clients.tick(now)
         self.tasks.gangs.tick(now)
         self.tasks.machine.pump_dirty()
 
@@ -176,9 +175,9 @@ class SimDriver:
                 if not self.calls.failed(end, message):
                     self.tasks.failed(end, message, now)
             case Returned():
-                self.tasks.returned(end, message)
+                self.tasks.workers.returned(end, message.numbers)
             case Leaving():
-                self.tasks.leaving(end)
+                self.tasks.workers.leaving(end)
             case Granted():
                 self.tasks.granted(message, now)
             case Refused():
@@ -186,11 +185,11 @@ class SimDriver:
             case LeaseDue():
                 self.tasks.machine.lease_due(message.lease)
             case WorkerDied():
-                self.tasks.worker_died(message)
+                self.tasks.workers.worker_died(message)
             case NodeDied():
                 self._node_died(message.prefix)
             case ActorUpdate():
-                self.calls.updated(message)
+                self.calls.clients.updated(message)
             case Reply():
                 answered = self._replies.pop(message.token, None)
                 if answered is not None:

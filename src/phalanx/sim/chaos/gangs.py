@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from phalanx.owner.tasks import PendingTask, Template
-from phalanx.protocol.messages import Reply
+from phalanx.protocol.node_messages import Reply
 from phalanx.sim.chaos.worker import Work
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import msgspec
 
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.spec import DependsOn, JobSpec, Policy, Process, TaskGroup, Template
-from phalanx.protocol.messages import Reply
+from phalanx.protocol.node_messages import Reply
 from phalanx.sim.chaos.members import WORK
 
 if TYPE_CHECKING:

@@ -26,12 +26,8 @@ from phalanx.protocol.cluster_messages import (
     CommitBundles,
     PrepareBundles,
 )
-from phalanx.protocol.messages import (
-    Hello,
-    Reply,
-    Request,
-    Stop,
-)
+from phalanx.protocol.messages import Hello
+from phalanx.protocol.node_messages import Reply, Request, Stop
 from phalanx.resources.instances import NodeResources
 from phalanx.scheduling.cluster_nodes import ClusterNodes
 from phalanx.sim.chaos.members import SimMembers

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from phalanx.protocol.cluster_messages import ActorLost
-from phalanx.protocol.messages import PREEMPTED, WorkerDied
+from phalanx.protocol.node_messages import PREEMPTED, WorkerDied
 from phalanx.sim.chaos.worker import SimWorker
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ import msgspec
 
 from phalanx.owner.actors import ActorClient, PendingCall
 from phalanx.owner.tasks import PendingTask
-from phalanx.protocol.messages import Call, CreateActor, Lease, Task
+from phalanx.protocol.messages import Call, Lease, Task
+from phalanx.protocol.node_messages import CreateActor
 from phalanx.sim.chaos.broken import Broken, group_name
 from phalanx.sim.chaos.job_promises import JobPromises
 from phalanx.sim.chaos.usage import Usage

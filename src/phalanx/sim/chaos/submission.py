@@ -5,34 +5,24 @@ Values, streams and cancelling are left out.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from phalanx.owner.leased_workers import LeasedWorkers, read_strategy
 from phalanx.owner.leases import TaskMachine
 from phalanx.owner.tasks import LeasedWorker, PendingTask, SchedulingClass, Template
-from phalanx.protocol.messages import (
-    Done,
-    Failed,
-    Function,
+from phalanx.protocol.messages import Done, Failed, Function, Lease, Recall, Task
+from phalanx.protocol.node_messages import (
     Granted,
-    KillWorker,
-    Lease,
-    LeaseReturned,
-    LeaseWanted,
-    Recall,
     Refused,
-    Returned,
-    Task,
-    Unlease,
-    WorkerDied,
 )
 from phalanx.sim.chaos.gangs import SimGangs
 from phalanx.sim.chaos.worker import Work
 
 if TYPE_CHECKING:
     from phalanx.sim.chaos.driver import SimDriver
-    from phalanx.sim.chaos.network import End
+    from phalanx.sim.chaos.network import End, Message
 
 
 class SimSubmission:
@@ -41,8 +31,7 @@ class SimSubmission:
     def __init__(self, driver: SimDriver) -> None:
         self._driver = driver
         self.machine = TaskMachine(self)
-        self._sent_functions: dict[End, set[bytes]] = {}
-        self._by_connection: dict[End, list[LeasedWorker]] = {}
+        self.workers = LeasedWorkers(self.machine, driver, self._tell_node)
         self._refusals: dict[int, str] = {}
         self.gangs = SimGangs(driver, self)
 
@@ -76,7 +65,7 @@ class SimSubmission:
     def send_tasks(self, worker: LeasedWorker, tasks: list[PendingTask], urgent: bool) -> None:
         """See owner.leases.Effects."""
         end: End = worker.connection
-        sent = self._sent_functions[end]
+        sent = self.workers.functions_sent(end)
         if len(worker.inflight) == len(tasks):
             worker.sent_at = self._driver.host.clock()
         for task in tasks:
@@ -95,27 +84,11 @@ class SimSubmission:
 
     def want_workers(self, scheduling_class: SchedulingClass, count: int) -> None:
         """See owner.leases.Effects."""
-        key = scheduling_class.key
-        self._driver.node_end.post(
-            LeaseWanted(
-                scheduling_class.number,
-                dict(key.resources),
-                count,
-                key.environment,
-                _strategy(key.strategy),
-                key.priority,
-                key.queue,
-                scheduling_class.granted,
-            )
-        )
+        self.workers.want(scheduling_class, count)
 
     def return_lease(self, worker: LeasedWorker, reusable: bool) -> None:
         """See owner.leases.Effects."""
-        end: End | None = worker.connection
-        if end is not None:
-            self._forget_worker(worker)
-            end.post(Unlease())
-        self._driver.node_end.post(LeaseReturned(worker.lease, reusable))
+        self.workers.give_back(worker, reusable)
 
     def fail(self, task: PendingTask, kind: str, reason: str) -> None:
         """See owner.leases.Effects."""
@@ -126,30 +99,21 @@ class SimSubmission:
     def requeued(self, task: PendingTask, reason: str) -> None:
         """See owner.leases.Effects."""
 
+    def _tell_node(self, message: Message) -> None:
+        self._driver.node_end.post(message)
+
     # ---- events ------------------------------------------------------------------------------
 
     def granted(self, message: Granted, now: float) -> None:
         """A worker of our own."""
-        if not self.machine.known(message.scheduling_class):
-            self._driver.node_end.post(LeaseReturned(message.lease))
-            return
-        driver = self._driver
-        end = driver.peer(message.worker)
-        if end is None:
-            driver.node_end.post(LeaseReturned(message.lease, False))
-            self.machine.unreachable(message.scheduling_class)
-            return
-        worker = self.machine.granted(message.scheduling_class, message.lease, message.worker, now)
+        worker = self.workers.granted(message, now)
         if worker is None:
             return
-        worker.connection = end
-        self._sent_functions.setdefault(end, set())
-        self._by_connection.setdefault(end, []).append(worker)
-        group = _strategy(worker.scheduling_class.key.strategy).get("group")
-        end.post(
+        group = read_strategy(worker.scheduling_class.key.strategy).get("group")
+        worker.connection.post(
             Lease(
                 message.lease,
-                driver.process_id[12:],
+                self._driver.process_id[12:],
                 message.resources,
                 message.devices,
                 None if group is None else bytes.fromhex(group),
@@ -164,15 +128,9 @@ class SimSubmission:
         if message.scheduling_class:
             self.machine.refused(message.scheduling_class, message.reason, message.fatal)
 
-    def _finish(self, end: End, number: int, now: float) -> PendingTask | None:
-        for worker in self._by_connection.get(end, ()):
-            if number in worker.inflight:
-                return self.machine.finished(worker, number, now)
-        return None
-
     def done(self, end: End, message: Done, now: float) -> None:
         """A task gave its result."""
-        task = self._finish(end, message.number, now)
+        task = self.workers.finished(end, message.number, now)
         if task is not None and not task.cancelled:
             task.template.function.observe(message.ended - message.started)
             task.template.function.failed = False
@@ -181,7 +139,7 @@ class SimSubmission:
 
     def failed(self, end: End, message: Failed, now: float) -> None:
         """A task raised."""
-        task = self._finish(end, message.number, now)
+        task = self.workers.finished(end, message.number, now)
         if task is None:
             return
         task.template.function.observe(message.ended - message.started)
@@ -191,50 +149,3 @@ class SimSubmission:
             self.machine.retry(task, "it raised an exception that retry_exceptions names")
             return
         self.over(task, "raised", "its own exception")
-
-    def returned(self, end: End, message: Returned) -> None:
-        """Unstarted tasks came back."""
-        for worker in self._by_connection.get(end, ()):
-            mine = [n for n in message.numbers if n in worker.inflight]
-            if mine:
-                self.machine.returned(worker, mine)
-
-    def leaving(self, end: End) -> None:
-        """The worker ends by plan."""
-        for worker in list(self._by_connection.get(end, ())):
-            self.machine.leaving(worker)
-
-    def worker_died(self, message: WorkerDied) -> None:
-        """The node says that a process is gone; its results may still be on their way."""
-        for workers in list(self._by_connection.values()):
-            for worker in list(workers):
-                if worker.worker == message.worker:
-                    worker.died = (message.reason, message.kind)
-                    self._bury(worker)
-
-    def peer_lost(self, end: End) -> None:
-        """A connection's end: all results of that worker are in."""
-        for worker in list(self._by_connection.get(end, ())):
-            worker.ended = True
-            if worker.died is None and not self._driver.is_here(end.peer):
-                self._driver.node_end.post(KillWorker(worker.lease))
-            self._bury(worker)
-        self._sent_functions.pop(end, None)
-
-    def _bury(self, worker: LeasedWorker) -> None:
-        if worker.died is None or not worker.ended:
-            return
-        reason, kind = worker.died
-        self._forget_worker(worker)
-        self.machine.worker_lost(worker, reason, kind)
-
-    def _forget_worker(self, worker: LeasedWorker) -> None:
-        workers = self._by_connection.get(worker.connection)
-        if workers is not None and worker in workers:
-            workers.remove(worker)
-            if not workers:
-                del self._by_connection[worker.connection]
-
-
-def _strategy(strategy: bytes) -> dict[str, Any]:
-    return msgspec.json.decode(strategy) if strategy else {}

@@ -10,21 +10,17 @@ import msgspec
 from phalanx.model.ids import node_process_id
 from phalanx.protocol.messages import (
     PROTOCOL_VERSION,
-    ActorReady,
     Call,
-    CreateActor,
     Done,
     Failed,
     Hello,
-    JobSetup,
     Lease,
     Recall,
     Returned,
-    Stop,
     Task,
-    Terminate,
     Unlease,
 )
+from phalanx.protocol.node_messages import ActorReady, CreateActor, JobSetup, Stop, Terminate
 
 if TYPE_CHECKING:
     from phalanx.sim.chaos.network import End, Message

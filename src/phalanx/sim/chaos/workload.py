@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from phalanx.owner.tasks import ClassKey, FunctionRecord, Template
-from phalanx.protocol.messages import Reply
+from phalanx.protocol.node_messages import Reply
 from phalanx.sim.chaos.job_program import JobProgram
 from phalanx.sim.chaos.worker import Work
 

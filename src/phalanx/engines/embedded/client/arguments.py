@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from phalanx.engines.embedded.client.runtime import Runtime
 from phalanx.errors import PhalanxError
 from phalanx.objects.reference import ObjectRef
 from phalanx.objects.serialization import blame
-from phalanx.protocol.messages import Payload
+from phalanx.protocol.messages import FAILED, Payload, Value
+
+if TYPE_CHECKING:
+    from phalanx.engines.embedded.client.runtime import Runtime
 
 Packed = tuple[Payload, "list[ObjectRef[Any]] | None", "list[Any] | None"]
 
@@ -55,3 +58,12 @@ def pack_arguments(
     if hold is not None:
         hold.seen = True  # the callee may keep what it maps: never write there again
     return payload, inputs, [hold, refs]
+
+
+def failed_input(inputs: Sequence[ObjectRef[Any]] | None) -> Value | None:
+    """The failure that one of these top-level references stands for, if there is one."""
+    for ref in inputs or ():
+        value = ref._value
+        if type(value) is Value and value.kind == FAILED:
+            return value
+    return None

@@ -1,4 +1,4 @@
-"""This process's actors and calls: creation, handles, results, restarts as seen by a caller.
+"""This process's calls of actors: their arguments, results and failures.
 
 Every method is called with the runtime's lock held unless it says otherwise.
 """
@@ -6,10 +6,9 @@ Every method is called with the runtime's lock held unless it says otherwise.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import msgspec
-
+from phalanx.engines.embedded.client.arguments import failed_input
 from phalanx.engines.embedded.client.task_streams import begin_stream, end_stream, stream_item
 from phalanx.errors import (
     ActorDiedError,
@@ -20,60 +19,27 @@ from phalanx.errors import (
     TaskCancelledError,
 )
 from phalanx.model.ids import INDEX_BITS, task_id_bytes
-from phalanx.model.lifecycle import ALIVE, DEAD, FINISHED, RESTARTING
+from phalanx.model.lifecycle import DEAD, FINISHED
 from phalanx.model.lifecycle import FAILED as STATE_FAILED
 from phalanx.objects import failures
-from phalanx.objects.reference import ObjectRef, make_ref
 from phalanx.objects.streams import Stream
 from phalanx.observe.task_journal import Run
+from phalanx.owner.actor_clients import ActorClients
 from phalanx.owner.actors import ActorClient, PendingCall
-from phalanx.owner.reaching import Reaching
 from phalanx.protocol.messages import (
     FAILED,
-    SHARED,
-    ActorUnreferenced,
-    ActorUpdate,
     Call,
     Cancel,
     Done,
     Failed,
     Item,
-    Payload,
     Value,
 )
+from phalanx.protocol.node_messages import ActorUnreferenced
 
 if TYPE_CHECKING:
     from phalanx.engines.embedded.client.runtime import Runtime
     from phalanx.engines.embedded.connection import Connection
-
-
-class Creation(msgspec.Struct, array_like=True):
-    """What a worker needs to make an actor; opaque to the node."""
-
-    class_key: bytes
-    class_pickle: bytes
-    class_name: str
-    args: Payload
-    inputs: list[Payload]
-    max_concurrency: int
-    groups: dict[str, int]
-    is_async: bool
-    out_of_order: bool
-    sources: list[tuple[bytes, int]] = []
-    """(owner, number) of the objects that the inputs are values of: a lost one is asked for."""
-
-
-class ActorHold:
-    """Hangs on the creator's reference to an actor: when it goes, so may the actor."""
-
-    __slots__ = ("actor", "released")
-
-    def __init__(self, actor: bytes, released: deque[bytes]) -> None:
-        self.actor = actor
-        self.released = released
-
-    def __del__(self) -> None:
-        self.released.append(self.actor)
 
 
 class Calls:
@@ -81,119 +47,29 @@ class Calls:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._clients: dict[bytes, ActorClient] = {}
+        self.clients = ActorClients(runtime, self._watch, self._dead)
         self._by_number: dict[int, PendingCall] = {}
-        self._updates: dict[bytes, ActorUpdate] = {}
-        self._reaching = Reaching(lambda actor: runtime.requests.tell("watch_actor", actor=actor))
         self.released: deque[bytes] = deque()
-        self._astray: set[bytes] = set()
-        """Actors of other nodes to which the way ended, and of which no news came yet."""
 
-    # ---- making actors -----------------------------------------------------------------------
-
-    def create(
-        self,
-        creation: Creation,
-        inputs: list[ObjectRef[Any]] | None,
-        pins: list[Any] | None,
-        fields: dict[str, Any],
-    ) -> tuple[ActorClient, ObjectRef[Any] | None, dict[str, Any]]:
-        """Have an actor made. Takes the lock itself. Named ones are registered before this
-        returns; raises ActorAlreadyExistsError."""
-        runtime = self._runtime
-        actor = fields["actor"]
-        ref = None
-        if not fields.get("detached"):
-            ref = make_ref(runtime.process_id, runtime.next_number())
-            ref._value = failures.NONE
-            ref._hold = ActorHold(actor, self.released)
-        with runtime.lock:
-            client = self.client(actor, watch=False)
-            client.name = creation.class_name
-            client.out_of_order = creation.out_of_order
-            client.hold = (inputs, pins)
-            missing = [r for r in inputs or () if r._value is None]
-            if not missing and not fields.get("name"):
-                self._register(client, creation, inputs, fields)
-                return client, ref, {}
-            if missing and not fields.get("name"):
-                self._when_ready(client, creation, inputs or [], missing, fields)
-                return client, ref, {}
-        for waiting in missing:
-            runtime_wait(runtime, waiting)
-        with runtime.lock:
-            fields |= self._encode(creation, inputs)
-        answer = runtime.requests.ask("register_actor", **fields)
-        if answer["existed"]:
-            if ref is not None:
-                ref._hold.actor = b""
-            with runtime.lock:
-                self._clients.pop(actor, None)
-                client = self.client(answer["actor"])
-            return client, None, answer
-        return client, ref, answer
-
-    def _register(
-        self,
-        client: ActorClient,
-        creation: Creation,
-        inputs: list[ObjectRef[Any]] | None,
-        fields: dict[str, Any],
-    ) -> None:
-        for ref in inputs or ():
-            value = ref._value
-            if type(value) is Value and value.kind == FAILED:
-                client.reason = "The actor died because an argument of its constructor failed."
-                client.error = value.data
-                client.dead()
-                self._runtime.requests.tell("kill_actor", actor=client.actor, no_restart=True)
-                return
-        self._runtime.requests.tell("register_actor", **fields, **self._encode(creation, inputs))
-
-    def _encode(self, creation: Creation, inputs: list[ObjectRef[Any]] | None) -> dict[str, Any]:
-        """What the control store keeps of it: how it is made, and from which files."""
-        values = self._runtime.values
-        for ref in inputs or ():
-            values.export(ref)  # the actor may have to ask for it again
-        creation.inputs = [values.for_sending(ref) for ref in inputs or ()]
-        creation.sources = [(ref._owner, ref._number) for ref in inputs or ()]
-        large = [v for v in (creation.args, *creation.inputs) if type(v) is Value]
-        files = [value.data.decode() for value in large if value.kind == SHARED]
-        return {"creation": msgspec.msgpack.encode(creation), "files": files}
-
-    def _when_ready(
-        self,
-        client: ActorClient,
-        creation: Creation,
-        inputs: list[ObjectRef[Any]],
-        missing: list[ObjectRef[Any]],
-        fields: dict[str, Any],
-    ) -> None:
-        from phalanx.engines.embedded.client.values import Callback
-
-        self._runtime.requests.tell("announce_actor", **fields)
-        left = [len(missing)]
-
-        def ready() -> None:
-            left[0] -= 1
-            if not left[0]:
-                self._register(client, creation, inputs, fields)
-
-        for ref in missing:
-            self._runtime.values.add_waiter(ref, Callback(ready))
-            self._runtime.values.fetch(ref)
+    # ---- actors ------------------------------------------------------------------------------
 
     def client(self, actor: bytes, watch: bool = True) -> ActorClient:
         """What this process knows of an actor; asks the node to tell it more."""
-        found = self._clients.get(actor)
+        found = self.clients.known.get(actor)
         if found is None:
             found = ActorClient(actor, self)
-            self._clients[actor] = found
+            self.clients.known[actor] = found
             if self._runtime.closed:
                 found.state, found.reason = DEAD, "The node process is gone."
             elif watch:
-                self._runtime.requests.tell("watch_actor", actor=actor)
+                self._watch(actor)
         return found
+
+    def _watch(self, actor: bytes) -> None:
+        self._runtime.requests.tell("watch_actor", actor=actor)
+
+    def _dead(self, client: ActorClient) -> None:
+        client.hold = None
 
     # ---- calling -----------------------------------------------------------------------------
 
@@ -233,20 +109,13 @@ class Calls:
     def _inputs_ready(self, call: PendingCall) -> None:
         if call.number not in self._by_number:
             return
-        if self._has_failed_input(call):
+        if failed_input(call.inputs) is not None:
             call.actor.withdraw(call)
             self._fail_with_input(call)
         call.actor.pump()
 
-    def _has_failed_input(self, call: PendingCall) -> Value | None:
-        for ref in call.inputs or ():
-            value = ref._value
-            if type(value) is Value and value.kind == FAILED:
-                return value
-        return None
-
     def _fail_with_input(self, call: PendingCall) -> bool:
-        value = self._has_failed_input(call)
+        value = failed_input(call.inputs)
         if value is None:
             return False
         self._complete_all(call, value)
@@ -418,82 +287,11 @@ class Calls:
         """Whether the object is to come from a call that has not finished."""
         return object_number >> INDEX_BITS in self._by_number
 
-    # ---- news of actors ----------------------------------------------------------------------
-
-    def updated(self, message: ActorUpdate) -> None:
-        """The node says where an actor is, or why it is not."""
-        client = self._clients.get(message.actor)
-        if client is None or message.incarnation < client.incarnation:
-            return
-        if message.state != ALIVE and client.connection is not None:
-            self._updates[message.actor] = message  # results may still be on their way
-            return
-        self._apply(client, message)
-
-    def _apply(self, client: ActorClient, message: ActorUpdate) -> None:
-        client.incarnation = message.incarnation
-        if message.actor in self._astray:
-            if message.state == ALIVE and message.worker == client.worker:
-                self._runtime.peer(message.worker)  # `tick` looks whether that leads anywhere
-                return
-            self._astray.discard(message.actor)
-            if message.state == ALIVE:
-                self._interrupt(client, "it was restarted")
-        client.reason = message.reason
-        client.error = message.error
-        if message.state == ALIVE:
-            self._updates.pop(client.actor, None)
-            if client.connection is not None and client.worker != message.worker:
-                self._interrupt(client, "it was restarted")  # its old process's end is not seen yet
-            client.state = ALIVE
-            client.worker = message.worker
-            client.connection = self._runtime.peer(message.worker)
-            if client.connection is not None:
-                client.pump()
-        elif message.state == RESTARTING:
-            client.state = RESTARTING
-            client.interrupted()
-        elif message.state == DEAD:
-            client.dead()
-            client.hold = None
-            self._clients.pop(client.actor, None)
-        else:
-            client.state = message.state
-
-    def peer_lost(self, connection: Connection) -> None:
-        """A connection's end: all answers of that actor are in."""
-        for client in list(self._clients.values()):
-            if client.connection is connection:
-                client.connection = None
-                update = self._updates.pop(client.actor, None)
-                if update is not None:
-                    self._apply(client, update)
-                elif client.state == ALIVE and not self._runtime.is_here(client.worker):
-                    self._astray.add(client.actor)
-
-    def tick(self, now: float) -> None:
-        """Ask what became of actors to which the way ended: they may be there still."""
-        self._reaching.tick(now, self._clients)
-        self._astray &= self._clients.keys()
-        for actor in list(self._astray):
-            client = self._clients[actor]
-            connection = self._runtime.known_peer(client.worker)
-            if connection is None:
-                self._runtime.requests.tell("watch_actor", actor=actor)
-            elif not connection.is_dialling:
-                self._astray.discard(actor)
-                self._interrupt(client, "the connection to it was lost")
-                client.state, client.connection = ALIVE, connection
-                client.pump()
-
-    def _interrupt(self, client: ActorClient, reason: str) -> None:
-        """What was under way may have run or not."""
-        client.state, client.reason = RESTARTING, reason
-        client.interrupted()
+    # ---- ends --------------------------------------------------------------------------------
 
     def node_lost(self) -> None:
         """The node's process is gone: no call will ever be answered."""
-        for client in list(self._clients.values()):
+        for client in list(self.clients.known.values()):
             client.reason = "The node process is gone."
             client.dead()
 
@@ -503,17 +301,3 @@ class Calls:
             actor = self.released.popleft()
             if actor and not self._runtime.closed:
                 self._runtime.post(self._runtime.node, ActorUnreferenced(actor))
-
-
-def runtime_wait(runtime: Runtime, ref: ObjectRef[Any]) -> None:
-    """Wait for one object. Called without the lock."""
-    from phalanx.engines.embedded.client.reactor import Waiter
-
-    waiter = Waiter()
-    with runtime.lock:
-        if ref._value is not None:
-            return
-        runtime.values.add_waiter(ref, waiter)
-        runtime.values.fetch(ref)
-    runtime.flush()
-    runtime.reactor.wait(waiter)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from phalanx.model.ids import INDEX_BITS
 from phalanx.owner.tasks import PendingTask
-from phalanx.protocol.messages import Cancel, KillWorker
+from phalanx.protocol.messages import Cancel
+from phalanx.protocol.node_messages import KillWorker
 
 if TYPE_CHECKING:
     from phalanx.engines.embedded.client.runtime import Runtime

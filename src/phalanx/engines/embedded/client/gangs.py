@@ -14,7 +14,8 @@ from phalanx.model.ids import INDEX_BITS
 from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef, make_ref
 from phalanx.owner.tasks import PendingTask, Template
-from phalanx.protocol.messages import FAILED, Payload, Reply, Value
+from phalanx.protocol.messages import FAILED, Payload, Value
+from phalanx.protocol.node_messages import Reply
 
 if TYPE_CHECKING:
     from phalanx.engines.embedded.client.runtime import Runtime

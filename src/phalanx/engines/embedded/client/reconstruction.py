@@ -223,7 +223,7 @@ class Reconstruction:
             self._give_up(ref, why)
             return
         record.charge()
-        export = self._runtime.values.export
+        export = self._runtime.references.export
         inputs = None
         if record.inputs is not None:
             inputs = [source.revive(export) for source in record.inputs]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from phalanx import errors
 from phalanx.engines.embedded.client.reactor import Waiter
 from phalanx.errors import GetTimeoutError, LocalNodeDiedError
-from phalanx.protocol.messages import Reply, Request
+from phalanx.protocol.node_messages import Reply, Request
 
 if TYPE_CHECKING:
     from phalanx.engines.embedded.client.runtime import Runtime

@@ -12,84 +12,43 @@ import os
 import socket
 import threading
 import time
-import traceback
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from phalanx.engines.embedded.client.calls import Calls
+from phalanx.engines.embedded.client.incoming import Incoming
 from phalanx.engines.embedded.client.reactor import Reactor, Waiter
+from phalanx.engines.embedded.client.references import References
 from phalanx.engines.embedded.client.requests import Requests
 from phalanx.engines.embedded.client.submission import Submission
 from phalanx.engines.embedded.client.values import Callback, Values
 from phalanx.engines.embedded.client.ways import Ways
 from phalanx.engines.embedded.connection import Connection, connect, listen, same_user
 from phalanx.engines.embedded.session import Session
-from phalanx.errors import AuthenticationError, ProtocolError
+from phalanx.errors import AuthenticationError
 from phalanx.model.ids import INDEX_BITS, PREFIX_BYTES
 from phalanx.objects.reference import ObjectRef, forget_process, process
 from phalanx.objects.shared_memory import SharedStore
 from phalanx.objects.streams import Stream
 from phalanx.observe.cluster_events import EventRing
 from phalanx.owner.redialling import DIAL_AGAIN_S
-from phalanx.protocol.cluster_messages import Happened, NodeDied
+from phalanx.protocol.cluster_messages import Happened
 from phalanx.protocol.messages import (
-    PROTOCOL_VERSION,
-    ActorUpdate,
-    Borrow,
-    CancelOwned,
-    CreateActor,
-    Done,
+    Message,
+)
+from phalanx.protocol.node_messages import (
     Dropped,
     Events,
-    Failed,
-    Fetch,
-    Fetched,
-    Granted,
-    Hello,
-    Holds,
-    Item,
-    JobSetup,
-    LeaseDue,
-    Leaving,
     LogLine,
-    Message,
     ReadersTold,
-    Recover,
-    Refused,
-    Reply,
-    Returned,
     Sealed,
     Settled,
-    Spilled,
-    Stop,
-    Sync,
-    Synced,
-    Taken,
-    Terminate,
-    Unborrow,
     Used,
     WorkerDied,
 )
 
 _NODE = b"node"
-_NODE_ONLY = frozenset(
-    {
-        ActorUpdate,
-        CreateActor,
-        Granted,
-        JobSetup,
-        LeaseDue,
-        LogLine,
-        NodeDied,
-        Refused,
-        Reply,
-        Spilled,
-        Stop,
-        Terminate,
-        WorkerDied,
-    }
-)
 _BUSY_TICK_S = 0.02
 _IDLE_TICK_S = 1.0
 
@@ -145,7 +104,9 @@ class Runtime:
         self._unsettled: set[bytes] = set()
         """Workers that died and whose last messages are still to be read."""
         self.requests = Requests(self)
-        self.reactor = Reactor(self._handle, self._lost, self._accepted, self._tick, self.flush)
+        self.reactor = Reactor(
+            Incoming(self).handle, self._lost, self._accepted, self._tick, self.flush
+        )
         self.node: Connection
         self.node_id = ""
         self.executor: Executor | None = None
@@ -160,6 +121,7 @@ class Runtime:
             self._sealed,
             self._returned,
         )
+        self.references = References(self)
         self.values = Values(self, self.store)
         self.ways = Ways(self)
         self.abandoned: deque[Stream] = deque()
@@ -305,9 +267,9 @@ class Runtime:
         if self.tasks.machine.dirty:
             with self.lock:
                 self.tasks.machine.pump_dirty()
-        if self.values.released:
+        if self.references.released:
             with self.lock:
-                self.values.flush_released()
+                self.references.flush_released()
         if self.calls.released:
             self.calls.flush_released()
         if self.abandoned:
@@ -342,28 +304,14 @@ class Runtime:
         if self.is_here(peer):
             self._dead.add(peer)
         with self.lock:
-            self.tasks.peer_lost(connection)
-            self.calls.peer_lost(connection)
+            self.tasks.workers.connection_ended(connection, is_node_gone=self.closed)
+            self.calls.clients.connection_ended(connection)
             self.ways.ended(connection)
         if self.executor is not None:
             self.executor.peer_lost(peer)
         if peer in self._unsettled:
             self._unsettled.discard(peer)
             self.post(self.node, Settled(peer))
-
-    def _node_died(self, prefix: bytes) -> None:
-        """Another node is dead, and so are all its processes."""
-        self.ways.node_died(prefix)
-        for peer, connection in list(self._peers.items()):
-            if peer[:PREFIX_BYTES] == prefix:
-                self.drop(connection)
-        with self.lock:
-            self.ways.node_buried(prefix)
-        self.values.node_lost(prefix)
-        queued = [] if self.executor is None else self.executor.inputs_from(prefix)
-        for name in (*self.values.read_from(prefix), *queued):
-            self.post(self.node, Used(name))
-        self.post(self.node, ReadersTold(prefix))
 
     def _node_lost(self) -> None:
         self.closed = True
@@ -380,7 +328,7 @@ class Runtime:
     def _tick(self, now: float) -> float:
         with self.lock:
             is_busy = self.tasks.tick(now)
-            self.calls.tick(now)
+            self.calls.clients.tick(now)
             self.ways.tick(now)
             if self.executor is not None:
                 self.executor.tick(now)
@@ -398,112 +346,30 @@ class Runtime:
         if self.events and not self.closed:
             self.post(self.node, Happened(self.events.drain()))
 
-    # ---- messages ----------------------------------------------------------------------------
+    # ---- news of ends ------------------------------------------------------------------------
 
-    def _handle(self, connection: Connection, messages: list[Message]) -> None:
-        left = iter(messages)
-        try:
-            self._handle_each(connection, left)
-        except KeyboardInterrupt:
-            # Ctrl-C while messages were handled: they came only once, so none may be dropped.
-            self._handle_each(connection, left)
-            raise
-        except Exception:
-            # A defect of ours, or a peer that lies: it must not take this process along.
-            traceback.print_exc()
-            if connection is not self.node:
+    def worker_died(self, message: WorkerDied) -> None:
+        """The node says that a worker is gone. The lock is held."""
+        self.tasks.workers.worker_died(message)
+        self.ways.gone(message.worker)
+        if message.worker in self._peers:
+            self._unsettled.add(message.worker)
+        else:
+            self.post(self.node, Settled(message.worker))
+
+    def node_died(self, prefix: bytes) -> None:
+        """Another node is dead, and so are all its processes. The lock is held."""
+        self.ways.node_died(prefix)
+        for peer, connection in list(self._peers.items()):
+            if peer[:PREFIX_BYTES] == prefix:
                 self.drop(connection)
-
-    def _handle_each(self, connection: Connection, messages: Iterator[Message]) -> None:
-        executor = self.executor
-        now = time.monotonic()
-        done = Done
-        for message in messages:
-            if connection is not self.node and not _may_say(connection, message):
-                raise ProtocolError(f"{type(message).__name__} from a process that may not say so")
-            if type(message) is done:
-                with self.lock:
-                    if not self.calls.done(connection, message):
-                        self.tasks.done(connection, message, now)
-            elif executor is None or not executor.handle(connection, message):
-                with self.lock:
-                    self._dispatch(connection, message, now)
-
-    def _dispatch(self, connection: Connection, message: Message, now: float) -> None:  # noqa: PLR0912, PLR0915
-        # One line a message: this is the table of what a process understands.
-        match message:
-            case Failed():
-                if not self.calls.failed(connection, message):
-                    self.tasks.failed(connection, message, now)
-            case Item():
-                self.tasks.item(connection, message)
-            case Returned():
-                self.tasks.returned(connection, message)
-            case Leaving():
-                self.tasks.leaving(connection)
-            case Granted():
-                self.tasks.granted(message, now)
-            case Refused():
-                self.tasks.refused(message)
-            case LeaseDue():
-                self.tasks.machine.lease_due(message.lease)
-            case WorkerDied():
-                self.tasks.worker_died(message)
-                self.ways.gone(message.worker)
-                if message.worker in self._peers:
-                    self._unsettled.add(message.worker)
-                else:
-                    self.post(self.node, Settled(message.worker))
-            case NodeDied():
-                self._node_died(message.prefix)
-            case ActorUpdate():
-                self.calls.updated(message)
-            case Fetch():
-                self.values.answer_fetch(connection, message.number)
-                self._dirty.add(connection)
-            case Recover():
-                self.values.answer_recover(connection, message)
-                self._dirty.add(connection)
-            case Fetched():
-                self.values.fetched(connection, message)
-            case Borrow():
-                for number in message.numbers:
-                    self.values.lending.add(number, connection.peer)
-            case Unborrow():
-                for number, count in message.counts:
-                    self.values.lending.remove(number, connection.peer, count)
-            case Holds():
-                self.values.lending.told(connection.peer, message.counts)
-            case Sync():
-                self.post(connection, Synced(message.token))
-            case Synced():
-                self.values.synced(message.token)
-            case Taken():
-                if self.executor is not None:
-                    self.executor.taken(connection.peer, message.number)
-            case CancelOwned():
-                self.tasks.cancelling.cancel_number(
-                    message.number, message.force, message.recursive
-                )
-            case Reply():
-                self.requests.answered(message)
-            case Spilled():
-                self.store.let_go(message.names)
-            case Hello():
-                self._hello(connection, message)
-            case LogLine():
-                if self.on_log is not None:
-                    self.on_log(message)
-            case Stop():
-                self.reactor.drop(connection)
-            case _:
-                self.reactor.drop(connection)
-
-    def _hello(self, connection: Connection, message: Hello) -> None:
-        if message.version != PROTOCOL_VERSION:
-            self.reactor.drop(connection)
-            return
-        self.ways.introduced(connection, message)
+        with self.lock:
+            self.ways.node_buried(prefix)
+        self.values.node_lost(prefix)
+        queued = [] if self.executor is None else self.executor.inputs_from(prefix)
+        for name in (*self.references.read_from(prefix), *queued):
+            self.post(self.node, Used(name))
+        self.post(self.node, ReadersTold(prefix))
 
     # ---- what the shared store asks ----------------------------------------------------------
 
@@ -523,16 +389,16 @@ class Runtime:
     def adopt(self, owner: bytes, number: int) -> ObjectRef[Any]:
         """The one ObjectRef of this process for that object."""
         with self.lock:
-            return self.values.adopt(owner, number)
+            return self.references.adopt(owner, number)
 
     def export(self, ref: ObjectRef[Any]) -> None:
         """The reference leaves inside a value."""
-        self.values.export(ref)
+        self.references.export(ref)
 
     def pin_forever(self, ref: ObjectRef[Any]) -> None:
         """The reference left outside any value that is followed."""
         with self.lock:
-            self.values.pin_forever(ref)
+            self.references.pin_forever(ref)
 
     def on_ready(self, ref: ObjectRef[Any], callback: Callable[[], None]) -> None:
         """Call back once the object is there."""
@@ -547,9 +413,3 @@ class Runtime:
     def value_of(self, ref: ObjectRef[Any]) -> Any:
         """The value of a ready reference; raises its error, or Vanished."""
         return self.values.read(ref)
-
-
-def _may_say(connection: Connection, message: Message) -> bool:
-    """Whether a process that is not the node may send this: once introduced, and no orders."""
-    kind = type(message)
-    return kind not in _NODE_ONLY and (bool(connection.peer) or kind is Hello)

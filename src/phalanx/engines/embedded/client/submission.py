@@ -10,8 +10,6 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from phalanx import errors
 from phalanx.engines.embedded.client.cancelling import Cancelling
 from phalanx.engines.embedded.client.gangs import OwnedGangs
@@ -30,6 +28,7 @@ from phalanx.model.lifecycle import FINISHED, INFEASIBLE, PENDING_ARGS, PENDING_
 from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef, make_ref
 from phalanx.observe.task_journal import Run, TaskJournal
+from phalanx.owner.leased_workers import LeasedWorkers, read_strategy
 from phalanx.owner.leases import TaskMachine
 from phalanx.owner.tasks import LeasedWorker, PendingTask, SchedulingClass, Template
 from phalanx.protocol.messages import (
@@ -38,20 +37,18 @@ from phalanx.protocol.messages import (
     Done,
     Failed,
     Function,
-    Granted,
     Item,
-    KillWorker,
     Lease,
-    LeaseReturned,
-    LeaseWanted,
+    Message,
     Payload,
     Recall,
-    Refused,
     Returned,
     Task,
-    Unlease,
     Value,
-    WorkerDied,
+)
+from phalanx.protocol.node_messages import (
+    Granted,
+    Refused,
 )
 
 if TYPE_CHECKING:
@@ -67,8 +64,7 @@ class Submission:
         self.machine = TaskMachine(self)
         self.cancelling = Cancelling(runtime, self)
         self.locality = Locality(runtime)
-        self._sent_functions: dict[Connection, set[bytes]] = {}
-        self._by_connection: dict[Connection, list[LeasedWorker]] = {}
+        self.workers = LeasedWorkers(self.machine, runtime, self._tell_node)
         self._warned: set[str] = set()
         self.gangs = OwnedGangs(runtime, self)
         self._refusal_errors: dict[int, str] = {}
@@ -177,7 +173,7 @@ class Submission:
     def send_tasks(self, worker: LeasedWorker, tasks: list[PendingTask], urgent: bool) -> None:
         """Put tasks on the wire."""
         connection: Connection = worker.connection
-        sent = self._sent_functions[connection]
+        sent = self.workers.functions_sent(connection)
         values = self._runtime.values
         if len(worker.inflight) == len(tasks):
             worker.sent_at = time.monotonic()
@@ -211,34 +207,20 @@ class Submission:
         else:
             self._runtime.mark_dirty(connection)
 
+    def _tell_node(self, message: Message) -> None:
+        self._runtime.node.send(message)
+
     def recall(self, worker: LeasedWorker) -> None:
         """Ask for unstarted tasks back."""
         self._runtime.post(worker.connection, Recall())
 
     def want_workers(self, scheduling_class: SchedulingClass, count: int) -> None:
         """Tell the node."""
-        key = scheduling_class.key
-        strategy = _strategy(key.strategy)
-        self._runtime.node.send(
-            LeaseWanted(
-                scheduling_class.number,
-                dict(key.resources),
-                count,
-                key.environment,
-                strategy,
-                key.priority,
-                key.queue,
-                scheduling_class.granted,
-            )
-        )
+        self.workers.want(scheduling_class, count)
 
     def return_lease(self, worker: LeasedWorker, reusable: bool) -> None:
         """Give a worker back."""
-        connection: Connection | None = worker.connection
-        if connection is not None:
-            self._forget_worker(worker)
-            self._runtime.post(connection, Unlease())
-        self._runtime.node.send(LeaseReturned(worker.lease, reusable))
+        self.workers.give_back(worker, reusable)
 
     def fail(self, task: PendingTask, kind: str, reason: str) -> None:
         """The task is over without a result."""
@@ -269,22 +251,12 @@ class Submission:
 
     def granted(self, message: Granted, now: float) -> None:
         """A worker of our own."""
-        if not self.machine.known(message.scheduling_class):
-            self._runtime.node.send(LeaseReturned(message.lease))
-            return
-        connection = self._runtime.peer(message.worker)
-        if connection is None:
-            self._runtime.node.send(LeaseReturned(message.lease, False))
-            self.machine.unreachable(message.scheduling_class)
-            return
-        worker = self.machine.granted(message.scheduling_class, message.lease, message.worker, now)
+        worker = self.workers.granted(message, now)
         if worker is None:
             return
-        worker.connection = connection
-        self._sent_functions.setdefault(connection, set())
-        self._by_connection.setdefault(connection, []).append(worker)
+        connection: Connection = worker.connection
         self._runtime.reactor.tick_soon()
-        strategy = _strategy(worker.scheduling_class.key.strategy)
+        strategy = read_strategy(worker.scheduling_class.key.strategy)
         group = strategy.get("group")
         connection.post(
             Lease(
@@ -349,11 +321,7 @@ class Submission:
                 values.complete(ref, value, connection.peer, maker)
 
     def _finish(self, connection: Connection, number: int, now: float) -> PendingTask | None:
-        task = None
-        for worker in self._by_connection.get(connection, ()):
-            if number in worker.inflight:
-                task = self.machine.finished(worker, number, now)
-                break
+        task = self.workers.finished(connection, number, now)
         if task is not None and task.deadline is not None:
             self.cancelling.forget(number)
         return task
@@ -396,61 +364,16 @@ class Submission:
 
     def item(self, connection: Connection, message: Item) -> None:
         """A generator gave a value."""
-        for worker in self._by_connection.get(connection, ()):
-            task = worker.inflight.get(message.number)
-            if task is not None and task.stream is not None:
-                stream_item(self._runtime, task, message, connection.peer)
-                return
-        if not self._runtime.calls.item(connection, message):
+        task = self.workers.running(connection, message.number)
+        if task is not None and task.stream is not None:
+            stream_item(self._runtime, task, message, connection.peer)
+        elif not self._runtime.calls.item(connection, message):
             self._runtime.values.discard(message.value, connection.peer, message.number)
 
     def returned(self, connection: Connection, message: Returned) -> None:
         """Unstarted tasks came back."""
-        for worker in self._by_connection.get(connection, ()):
-            mine = [n for n in message.numbers if n in worker.inflight]
-            if mine:
-                for number in mine:
-                    self.cancelling.forget(number)
-                self.machine.returned(worker, mine)
-
-    def leaving(self, connection: Connection) -> None:
-        """The worker ends by plan."""
-        for worker in list(self._by_connection.get(connection, ())):
-            self.machine.leaving(worker)
-
-    def worker_died(self, message: WorkerDied) -> None:
-        """The node says that a process is gone; its results may still be on their way."""
-        for workers in list(self._by_connection.values()):
-            for worker in list(workers):
-                if worker.worker == message.worker:
-                    worker.died = (message.reason, message.kind)
-                    self._bury(worker)
-
-    def peer_lost(self, connection: Connection) -> None:
-        """A connection's end: all results of that worker are in."""
-        for worker in list(self._by_connection.get(connection, ())):
-            worker.ended = True
-            if self._runtime.closed:
-                worker.died = worker.died or ("the node is gone", "crashed")
-            elif worker.died is None and not self._runtime.is_here(connection.peer):
-                # Perhaps only the way to it has ended: it must, too, before others do its work.
-                self._runtime.post(self._runtime.node, KillWorker(worker.lease))
-            self._bury(worker)
-        self._sent_functions.pop(connection, None)
-
-    def _bury(self, worker: LeasedWorker) -> None:
-        if worker.died is None or not worker.ended:
-            return
-        reason, kind = worker.died
-        self._forget_worker(worker)
-        self.machine.worker_lost(worker, reason, kind)
-
-    def _forget_worker(self, worker: LeasedWorker) -> None:
-        workers = self._by_connection.get(worker.connection)
-        if workers is not None and worker in workers:
-            workers.remove(worker)
-            if not workers:
-                del self._by_connection[worker.connection]
+        for number in self.workers.returned(connection, message.numbers):
+            self.cancelling.forget(number)
 
     def node_lost(self) -> None:
         """The node's process is gone: nothing will ever finish."""
@@ -465,7 +388,7 @@ class Submission:
         self.machine.tick(now)
         self.cancelling.tick(now)
         self.gangs.tick(now)
-        return bool(self._by_connection)
+        return bool(self.workers)
 
     # ---- ends --------------------------------------------------------------------------------
 
@@ -504,8 +427,3 @@ class Submission:
             task.attempt,
         )
         self.journal.ran(task, run)
-
-
-def _strategy(strategy: bytes) -> dict[str, Any]:
-    """A class's strategy as the node reads it."""
-    return msgspec.json.decode(strategy) if strategy else {}

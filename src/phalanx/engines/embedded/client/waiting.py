@@ -79,6 +79,18 @@ def _read(runtime: Runtime, ref: ObjectRef[Any], deadline: float | None) -> Any:
                 ) from None
 
 
+def wait_for(runtime: Runtime, ref: ObjectRef[Any]) -> None:
+    """Wait until an object is there, whatever it is. The waiting thread keeps its CPUs."""
+    waiter = Waiter()
+    with runtime.lock:
+        if ref._value is not None:
+            return
+        runtime.values.add_waiter(ref, waiter)
+        runtime.values.fetch(ref)
+    runtime.flush()
+    runtime.reactor.wait(waiter)
+
+
 def wait_some(
     runtime: Runtime, refs: list[ObjectRef[Any]], count: int, timeout_s: float | None
 ) -> tuple[list[ObjectRef[Any]], list[ObjectRef[Any]]]:

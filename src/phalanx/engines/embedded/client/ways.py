@@ -28,7 +28,7 @@ class Ways:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._redialling = Redialling(runtime.peer, self._is_there, runtime.values.process_gone)
+        self._redialling = Redialling(runtime.peer, self._is_there, self._given_up)
         self._ended: set[bytes] = set()
         """Processes to which a connection ended, and that may hold something of ours or we of
         theirs: what we hold is said first on the next."""
@@ -57,7 +57,8 @@ class Ways:
         process = connection.peer
         if process in self._ended:
             self._ended.discard(process)
-            self._runtime.values.say_anew(connection)
+            self._runtime.references.say_anew(connection)
+            self._runtime.values.ask_anew(connection)
         for message in self._redialling.unsent(process):
             connection.post(message)
         self._runtime.mark_dirty(connection)
@@ -99,8 +100,9 @@ class Ways:
         """If objects of ours are held there, or theirs here. What concerns tasks and calls is
         theirs to try again."""
         peer, now = connection.peer, time.monotonic()
-        values = self._runtime.values
-        may_hold, wants = values.lending.way_ended(peer), values.wants_of(peer)
+        references = self._runtime.references
+        may_hold = references.lending.way_ended(peer)
+        wants = references.holds_of(peer) or self._runtime.values.wants_of(peer)
         unsent = [m for m in connection.unsent() if isinstance(m, CancelOwned)]
         if not (may_hold or wants or unsent):
             return
@@ -119,7 +121,11 @@ class Ways:
         """The process is dead: its objects are lost, and it holds none of ours."""
         self._redialling.gone(process)
         self._ended.discard(process)
-        self._runtime.values.process_gone(process)
+        self._given_up(process)
+
+    def _given_up(self, process: bytes, unreached: str = "") -> None:
+        self._runtime.references.process_gone(process)
+        self._runtime.values.process_gone(process, unreached)
 
     def is_dead(self, process: bytes) -> bool:
         """Whether the control store has given up the node of a process."""
@@ -144,7 +150,7 @@ class Ways:
     def _ask_again(self, now: float) -> None:
         """Of borrowers that still have not said what they hold, as where both sides dialled and one
         of the two ways ended before it was said."""
-        unsure = frozenset(self._runtime.values.lending.unsure())
+        unsure = frozenset(self._runtime.references.lending.unsure())
         for process in sorted(unsure & self._unsure):
             connection = self._runtime.known_peer(process)
             if connection is None:

@@ -18,7 +18,7 @@ from phalanx.protocol.cluster_messages import (
     PlaceActor,
     WithdrawActor,
 )
-from phalanx.protocol.messages import ActorReady, ActorUpdate, Refused
+from phalanx.protocol.node_messages import ActorReady, ActorUpdate, Refused
 
 if TYPE_CHECKING:
     from phalanx.engines.embedded.head.shell import ControlShell

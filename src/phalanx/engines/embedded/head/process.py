@@ -28,7 +28,8 @@ from phalanx.engines.embedded.node.loop import NodeLoop
 from phalanx.engines.embedded.node.requests import is_for_visitors
 from phalanx.model.ids import CONTROL, PREFIX_BYTES
 from phalanx.protocol.gateway_messages import AuthFailed, Listening, Unable
-from phalanx.protocol.messages import PROTOCOL_VERSION, Hello, Request
+from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
+from phalanx.protocol.node_messages import Request
 
 
 class HeadConfig(msgspec.Struct, kw_only=True):

@@ -13,7 +13,7 @@ from phalanx.control.group_record import Group
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.model.lifecycle import ALIVE, DEAD, DRAINING
 from phalanx.protocol.cluster_messages import Answer, Ask, SetTotals
-from phalanx.protocol.messages import Reply, Request
+from phalanx.protocol.node_messages import Reply, Request
 from phalanx.resources.sets import ResourceSet
 
 if TYPE_CHECKING:

@@ -53,7 +53,7 @@ from phalanx.protocol.cluster_messages import (
     ViewRow,
 )
 from phalanx.protocol.frames import decode_body, encode_body
-from phalanx.protocol.messages import ActorFailed, ActorLeaving, ActorReady, ActorUnreferenced
+from phalanx.protocol.node_messages import ActorFailed, ActorLeaving, ActorReady, ActorUnreferenced
 from phalanx.resources.ports import RandomSource
 
 if TYPE_CHECKING:
@@ -130,6 +130,11 @@ class ControlShell:
         record = self.nodes.get(node_id)
         if record is not None:
             self.send(record.prefix, message)
+
+    def order(self, node_id: str, message: Any) -> None:
+        """To a node by its id, once all that the order rests on is written: what nodes have begun
+        or ended, the next head knows."""
+        self.books.when_written(lambda: self.send_node(node_id, message))
 
     def post(self, process: bytes, message: Any) -> None:
         """To a process, through its node."""

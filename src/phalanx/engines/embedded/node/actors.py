@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from phalanx.model.ids import CONTROL
 from phalanx.node.demands import Demand
-from phalanx.node.leases import Lease
+from phalanx.node.lease import Lease
 from phalanx.protocol.cluster_messages import (
     ActorPlaced,
     ActorRefused,
@@ -14,7 +14,7 @@ from phalanx.protocol.cluster_messages import (
     PlaceActor,
     WithdrawActor,
 )
-from phalanx.protocol.messages import CreateActor
+from phalanx.protocol.node_messages import CreateActor
 from phalanx.resources.sets import ResourceSet
 
 if TYPE_CHECKING:

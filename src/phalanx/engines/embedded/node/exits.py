@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from phalanx.errors import ProtocolError
 from phalanx.protocol.cluster_messages import ActorLost
-from phalanx.protocol.messages import PREEMPTED, LogLine, Reply, WorkerDied
+from phalanx.protocol.node_messages import PREEMPTED, LogLine, Reply, WorkerDied
 
 if TYPE_CHECKING:
     from collections.abc import Callable

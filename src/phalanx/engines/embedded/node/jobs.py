@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from phalanx.model.ids import process_id
 from phalanx.protocol.cluster_messages import Answer, EnvironmentKnown, JobKnown
-from phalanx.protocol.messages import JobSetup, Reply
+from phalanx.protocol.node_messages import JobSetup, Reply
 
 if TYPE_CHECKING:
     from phalanx.engines.embedded.connection import Connection

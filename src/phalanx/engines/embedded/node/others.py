@@ -29,13 +29,12 @@ from phalanx.protocol.cluster_messages import (
     View,
 )
 from phalanx.protocol.frames import decode_body, encode_body
-from phalanx.protocol.messages import (
+from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
+from phalanx.protocol.node_messages import (
     OVER,
-    PROTOCOL_VERSION,
     Claimed,
     Dropped,
     Granted,
-    Hello,
     KillWorker,
     LeaseDue,
     LeaseReturned,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from phalanx.protocol.cluster_messages import Answer
-from phalanx.protocol.messages import Reply, Request
+from phalanx.protocol.node_messages import Reply, Request
 
 if TYPE_CHECKING:
     from phalanx.engines.embedded.node.shell import NodeShell

@@ -39,12 +39,11 @@ from phalanx.protocol.cluster_messages import (
     Happened,
     Prefetch,
 )
-from phalanx.protocol.messages import (
-    PROTOCOL_VERSION,
+from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
+from phalanx.protocol.node_messages import (
     Claimed,
     Dropped,
     Events,
-    Hello,
     LogLine,
     ReadersTold,
     Request,

@@ -19,7 +19,7 @@ from phalanx.objects.spares import Spares
 from phalanx.observe.cluster_events import ArgumentPresent, PullEnded, PullStarted
 from phalanx.protocol.cluster_messages import CopyMade, Prefetch
 from phalanx.protocol.gateway_messages import Pulled
-from phalanx.protocol.messages import Dropped, Spilled
+from phalanx.protocol.node_messages import Dropped, Spilled
 
 if TYPE_CHECKING:
     from phalanx.engines.embedded.node.shell import NodeShell

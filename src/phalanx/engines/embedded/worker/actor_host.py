@@ -14,19 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from phalanx.engines.embedded.client.calls import Creation
 from phalanx.engines.embedded.client.reactor import Waiter
+from phalanx.engines.embedded.client.registration import Creation
 from phalanx.errors import AsyncioActorExit, WorkerExit
 from phalanx.objects import failures
-from phalanx.protocol.messages import (
-    ActorFailed,
-    ActorReady,
-    Call,
-    CreateActor,
-    Done,
-    Failed,
-    Message,
-)
+from phalanx.protocol.messages import Call, Done, Failed, Message
+from phalanx.protocol.node_messages import ActorFailed, ActorReady, CreateActor
 from phalanx.worker.context import LeaseInfo, TaskContext, current
 
 if TYPE_CHECKING:
@@ -134,10 +127,11 @@ class ActorHost:
         if context.adopted is not None:
             # The creator keeps these for as long as the actor lives.
             with self._runtime.lock:
+                references = self._runtime.references
                 for owner, number in context.adopted:
-                    ref = self._runtime.values.still_borrowed(owner, number)
+                    ref = references.still_borrowed(owner, number)
                     if ref is not None:
-                        self._runtime.values.keep(ref)
+                        references.keep(ref)
         self._runtime.node.send(ActorReady(self.actor))
         return True
 

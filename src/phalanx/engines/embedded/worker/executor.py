@@ -26,27 +26,29 @@ from phalanx.engines.embedded.worker.task_values import TaskValues
 from phalanx.objects.names import prefix_of_name
 from phalanx.protocol.messages import (
     SHARED,
-    ActorLeaving,
-    Blocked,
     Call,
     Cancel,
     Consumed,
-    CreateActor,
     Done,
     Failed,
     Function,
-    JobSetup,
     Lease,
     Leaving,
     Message,
     Recall,
     Returned,
-    Stop,
     Task,
-    Terminate,
-    Unblocked,
     Unlease,
     Value,
+)
+from phalanx.protocol.node_messages import (
+    ActorLeaving,
+    Blocked,
+    CreateActor,
+    JobSetup,
+    Stop,
+    Terminate,
+    Unblocked,
 )
 from phalanx.worker.context import LeaseInfo, TaskContext, current
 from phalanx.worker.devices import DeviceEnvironment

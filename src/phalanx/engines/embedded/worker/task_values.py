@@ -6,8 +6,9 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from phalanx.engines.embedded.client.calls import Creation, runtime_wait
+from phalanx.engines.embedded.client.registration import Creation
 from phalanx.engines.embedded.client.values import FileGone
+from phalanx.engines.embedded.client.waiting import wait_for
 from phalanx.errors import ObjectReconstructionFailedError, PhalanxError, TaskError
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.objects.names import prefix_of_name
@@ -104,11 +105,11 @@ class TaskValues:
                 continue
             found = True
             with runtime.lock:
-                ref = values.adopt_for_task(*creation.sources[place])
+                ref = runtime.references.adopt_for_task(*creation.sources[place])
                 if ref._value is None:
                     ref._value = payload
                 values.recover(ref, name)
-            runtime_wait(runtime, ref)
+            wait_for(runtime, ref)
             with runtime.lock:
                 creation.inputs[place] = values.for_sending(ref)
         return found
@@ -124,7 +125,7 @@ class TaskValues:
                 context.adopted = []
             with self._runtime.lock:
                 for owner, number in payload.refs:
-                    refs.append(values.adopt_for_task(owner, number))
+                    refs.append(self._runtime.references.adopt_for_task(owner, number))
                     context.adopted.append((owner, number))
         return values.read_payload(payload, None, refs)
 
@@ -147,7 +148,7 @@ class TaskValues:
             hold.hand_over()
         if refs:
             with self._runtime.lock:
-                values.lend_to(refs, connection.peer)
+                self._runtime.references.lend_to(refs, connection.peer)
             mine = self._runtime.process_id
             if any(r._owner not in (mine, connection.peer) for r in refs):
                 with self._runtime.lock:
@@ -184,15 +185,15 @@ class TaskValues:
     def settle_borrows(self, context: TaskContext, connection: Connection) -> None:
         """Register for references of the arguments that are still held here, before the caller
         stops keeping them."""
-        values = self._runtime.values
+        references = self._runtime.references
         third: set[bytes] = set()
         with self._runtime.lock:
             for owner, number in context.adopted or ():
-                ref = values.still_borrowed(owner, number)
+                ref = references.still_borrowed(owner, number)
                 if ref is not None:
-                    values.keep(ref)
+                    references.keep(ref)
                     if owner != connection.peer:
                         third.add(owner)
         context.adopted = None
         if third:
-            values.sync(third)
+            references.syncs.wait(third)

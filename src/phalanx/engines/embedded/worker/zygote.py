@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 from phalanx.engines.embedded import session as sessions
 from phalanx.engines.embedded.connection import Connection, wait_for
 from phalanx.engines.embedded.worker.commands import become_command
-from phalanx.protocol.messages import LogLine, Request
+from phalanx.protocol.node_messages import LogLine, Request
 
 _PR_SET_PDEATHSIG = 1
 _MAX_LINE = 64 * 1024

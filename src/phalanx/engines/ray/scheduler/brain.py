@@ -22,8 +22,15 @@ from phalanx.engines.ray.scheduler.options import SchedulerOptions
 from phalanx.engines.ray.scheduler.questions import Answered, Questions
 from phalanx.engines.ray.scheduler.ray_calls import InternalKv
 from phalanx.engines.ray.scheduler.ray_groups import RayGroups
-from phalanx.engines.ray.scheduler.reservation import Amounts, Key, Reservations, Row
+from phalanx.engines.ray.scheduler.reservation import (
+    Amounts,
+    Key,
+    Reservations,
+    Row,
+    Whole,
+)
 from phalanx.engines.ray.scheduler.runners import Runners
+from phalanx.engines.ray.scheduler.stages import Stages
 from phalanx.engines.ray.scheduler.view import Naming
 from phalanx.node.bundle_table import Inventory
 from phalanx.protocol.cluster_messages import Answer, Ask, NodeReport
@@ -35,6 +42,10 @@ from phalanx.storage.storage import Storage
 READY_WITHIN_S = 30.0
 """Questions wait at most so long for the Runners of a cluster that was not known before."""
 SWEEP_EVERY_S = 30.0
+MOST_UNDER_WAY = 2_000
+"""With so many gangs on the way to their places nothing more is decided: Ray reserves more slowly
+than they are, and nodes do not wait for ever."""
+NEVER = float("inf")
 JOB_BYTES = 4
 """The ids of processes end with those of Ray's jobs."""
 KV_NAMESPACE = b"phalanx-scheduler"
@@ -53,11 +64,12 @@ class Brain:
         self._groups = RayGroups(options.reserve_s)
         self._fleet = Fleet(self._look, self._groups)
         self._reservations = Reservations(self)
+        self._stages = Stages()
         self._control: RayControl
         self._runners: Runners
         self._questions: Questions
         self._epoch = 0
-        self._ready_at = self._sweep_at = float("inf")
+        self._ready_at = self._sweep_at = NEVER
         self._defect: tuple[str, str] | None = None
         """Why there is no control store, as its options cannot be met."""
 
@@ -118,7 +130,7 @@ class Brain:
             self._control, options, self._naming, self._fleet.start_runner, self._loop.call
         )
         self._questions = Questions(
-            self._control, self._reservations, self._groups, options.reserve_s
+            self._control, self._reservations, self._groups, self._stages, options.reserve_s
         )
         journal = self._control.books.journal
         assert journal is not None
@@ -172,7 +184,8 @@ class Brain:
     def _round(self) -> None:
         if self._defect is not None:
             return
-        self._loop.wake_at = self._control.on_round(time.monotonic())
+        is_due = self._reservations.under_way < MOST_UNDER_WAY
+        self._loop.wake_at = self._control.on_round(time.monotonic()) if is_due else NEVER
         try:
             self._control.books.flush()
         except StorageError as error:
@@ -264,6 +277,10 @@ class Brain:
         """See ReservationEffects."""
         self._control.take_in(prefix, message)
 
+    def whole(self, key: Key) -> Whole | None:
+        """See ReservationEffects."""
+        return self._control.whole(*key)
+
     def reserve(self, key: Key, bundles: list[tuple[bytes, Amounts]]) -> None:
         """See ReservationEffects."""
         named = [
@@ -271,10 +288,17 @@ class Brain:
         ]
 
         def done(is_there: bool) -> None:
-            machine = self._reservations
-            self._loop.call(lambda: machine.granted(key) if is_there else machine.refused(key))
+            self._loop.call(lambda: self._reserved(key, is_there))
 
+        self._stages.begin(key[0], time.monotonic())
         self._groups.reserve(key, named, done)
+
+    def _reserved(self, key: Key, is_there: bool) -> None:
+        if is_there:
+            self._stages.reserved(key[0], time.monotonic())
+            self._reservations.granted(key)
+        else:
+            self._reservations.refused(key)
 
     def withdraw(self, key: Key) -> None:
         """See ReservationEffects."""

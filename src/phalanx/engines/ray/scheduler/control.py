@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from phalanx.control.nodes import HealthLimits, NodeRecord
 from phalanx.engines.embedded.head.books import Books
 from phalanx.engines.embedded.head.shell import ControlShell
+from phalanx.engines.ray.scheduler.reservation import Whole
+from phalanx.model.ids import node_prefix
+from phalanx.model.lifecycle import PREPARED
 from phalanx.protocol.cluster_messages import Answer, NodeReport
 
 if TYPE_CHECKING:
@@ -15,6 +18,8 @@ if TYPE_CHECKING:
 
 PAUSE = 0.2
 """Between two cycles lies so many times what the last one took: words are heard then."""
+MOST_AT_ONCE = 256
+"""So many equal gangs are looked at together at most."""
 CLIENTS = b""
 """Stands for the node of those who ask, and who are no nodes."""
 
@@ -50,7 +55,9 @@ class RayControl(ControlShell):
     def batch(self) -> BatchShell:
         """Queues and gangs; the scheduler's thread has nothing else to do."""
         if self.batch_if_used is None:
-            super().batch.cycles.pause = PAUSE
+            cycles = super().batch.cycles
+            cycles.pause = PAUSE
+            cycles.ledger.line.most = MOST_AT_ONCE
         return super().batch
 
     def on_message(self, prefix: bytes, message: Any) -> None:
@@ -71,6 +78,19 @@ class RayControl(ControlShell):
     def free_changed(self, prefix: bytes, report: NodeReport, heard: float) -> None:
         """Ray has other amounts free on a node that was last heard of then."""
         self._report(prefix, report, heard)
+
+    def whole(self, group: bytes, number: int) -> Whole | None:
+        """All of a group's attempt with this number; None when its nodes have set it aside, or it
+        is over."""
+        known = self.group_table.get(group)
+        attempt = None if known is None or known.state == PREPARED else known.attempt
+        if attempt is None or attempt.number != number:
+            return None
+        bundles = {
+            node_prefix(node): {i: bundle.to_mapping() for i, bundle in there.items()}
+            for node, there in attempt.bundles.items()
+        }
+        return Whole(bundles, {node_prefix(node) for node in attempt.awaiting})
 
     def node_dead(self, record: NodeRecord, reason: str) -> None:
         """A node is given up (effect of the directory)."""

@@ -24,7 +24,7 @@ from phalanx.node.bundle_table import BundleTable
 from phalanx.node.bundles import BundlePool
 from phalanx.node.group_places import GroupPlaces
 from phalanx.protocol.cluster_messages import EventsTold, NodeReport, TellEvents, ViewRow
-from phalanx.protocol.messages import Request
+from phalanx.protocol.node_messages import Request
 from phalanx.resources.instances import Allocation, NodeResources
 from phalanx.resources.topology import Topology
 

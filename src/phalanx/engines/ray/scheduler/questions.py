@@ -11,6 +11,7 @@ from phalanx.engines.ray.scheduler.control import CLIENTS, RayControl
 from phalanx.engines.ray.scheduler.gates import Gates
 from phalanx.engines.ray.scheduler.ray_groups import RayGroups
 from phalanx.engines.ray.scheduler.reservation import Reservations
+from phalanx.engines.ray.scheduler.stages import Stages
 from phalanx.protocol.cluster_messages import Answer, Ask
 
 Answered = Callable[[tuple[Any, tuple[str, str] | None]], None]
@@ -25,11 +26,13 @@ class Questions:
         control: RayControl,
         reservations: Reservations,
         groups: RayGroups,
+        stages: Stages,
         reserve_s: float,
     ) -> None:
         self._control = control
         self._reservations = reservations
         self._groups = groups
+        self._stages = stages
         self._reserve_s = reserve_s
         self._gates = Gates(control)
         self._tokens = itertools.count(1)
@@ -58,6 +61,9 @@ class Questions:
                 return
             if method == "member_state":
                 answered((self._member_state(**args), None))
+                return
+            if method == "stages":
+                answered((self._stages.of(**args), None))
                 return
             if method.startswith("gate."):
                 self._gates.answer(origin, method, args, answered)

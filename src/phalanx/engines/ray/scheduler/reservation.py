@@ -1,17 +1,18 @@
 """What gangs have of Ray's resources: one placement group for each attempt, or none.
 
-This stands between the control store and the Runners. Nodes set bundles aside by Phalanx's own
-account first. When the last one has, Ray is asked for all of it at once, and only when Ray has
-granted it the control store hears of that last answer; if Ray does not, it hears a refusal, gives
-everything back and plans anew. A placement group goes when the last of its bundles has been given
-back, and the control store hears of that last one when Ray shows its resources as free.
+This stands between the control store and the Runners. When the first node is asked to set bundles
+of an attempt aside by Phalanx's own account, Ray is asked for all of it at once, so that both go on
+side by side. The control store hears of the last node's answer only when Ray has granted it; if Ray
+does not, it hears a refusal, gives everything back and plans anew. A placement group goes when the
+last of its bundles has been given back, and the control store hears of that last one when Ray shows
+its resources as free.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Container, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -29,6 +30,10 @@ Amounts = dict[str, float]
 
 class ReservationEffects(Protocol):
     """What is asked of Ray and of the control store. None of it is answered before it returns."""
+
+    def whole(self, key: Key) -> Whole | None:
+        """An attempt whose nodes are to set bundles aside; None when it is over, or that is."""
+        ...
 
     def reserve(self, key: Key, bundles: list[tuple[bytes, Amounts]]) -> None:
         """Have Ray set these aside, (prefix of the node, amounts) each; `granted` follows, or
@@ -52,6 +57,15 @@ class ReservationEffects(Protocol):
         ...
 
 
+class Whole(NamedTuple):
+    """All of an attempt. Nodes that are not connected now are asked later."""
+
+    bundles: dict[bytes, dict[int, Amounts]]
+    """By node."""
+    awaited: Container[bytes]
+    """Nodes whose answer the control store has not heard."""
+
+
 class Row(msgspec.Struct, kw_only=True):
     """A reservation as it is stored: the node and index of each bundle, and its place among Ray's
     bundles; -1 for one that asks for nothing, of which Ray does not know."""
@@ -65,7 +79,9 @@ class _Asked(msgspec.Struct, kw_only=True, eq=False):
     """An attempt that is on its way."""
 
     bundles: dict[bytes, dict[int, Amounts]]
+    row: Row
     prepared: set[bytes] = set()
+    is_granted: bool = False
     last: tuple[bytes, Prepared] | None = None
     """The answer that completed it, which the control store has not heard yet."""
 
@@ -106,6 +122,11 @@ class Reservations:
         self._refusals = {g: count for g, count in self._refusals.items() if g in groups}
 
     @property
+    def under_way(self) -> int:
+        """How many attempts have not got their places yet."""
+        return len(self._asked)
+
+    @property
     def keys(self) -> list[Key]:
         """All that Ray was asked for and that has not gone."""
         return [*self._asked, *self._held, *self._leaving]
@@ -116,14 +137,28 @@ class Reservations:
         """The control store tells a node this."""
         if isinstance(message, PrepareBundles):
             key = (message.group, message.attempt)
-            if key not in self._held:
-                asked = self._asked.setdefault(key, _Asked(bundles={}))
-                asked.bundles[prefix] = message.bundles
+            if key not in self._held and key not in self._asked:
+                self._begin(key)
         elif isinstance(message, GiveBackBundles):
             self._going[prefix, message.group] = message
-            for key, asked in list(self._asked.items()):
-                if key[0] == message.group and key[1] <= message.attempt:
-                    self._abandon(key, asked)
+            for key in [k for k in self._asked if k[0] == message.group]:
+                if key[1] <= message.attempt:
+                    self._abandon(key)
+
+    def _begin(self, key: Key) -> _Asked | None:
+        whole = self._effects.whole(key)
+        if whole is None:
+            return None
+        row = Row(group=key[0], attempt=key[1], bundles=_places(whole.bundles))
+        prepared = {node for node in whole.bundles if node not in whole.awaited}
+        asked = _Asked(bundles=whole.bundles, row=row, prepared=prepared)
+        self._asked[key] = asked
+        self._effects.keep(key, row)
+        self._effects.reserve(
+            key,
+            [(node, asked.bundles[node][index]) for node, index, at in row.bundles if at >= 0],
+        )
+        return asked
 
     def incoming(self, prefix: bytes, message: Any) -> Any:
         """A node says this: what the control store is to hear now, if anything."""
@@ -136,23 +171,30 @@ class Reservations:
     def _prepared(self, prefix: bytes, message: Prepared) -> Prepared | None:
         key = (message.group, message.attempt)
         asked = self._asked.get(key)
+        if asked is None and message.ok and key not in self._held:
+            # Ray refused, and the node in whose name that was said was not connected.
+            asked = self._begin(key)
         if asked is None or prefix not in asked.bundles:
             return message
         if asked.last is not None:
             return None  # it is said again, as nobody has heard of the answer yet
         if not message.ok:
-            del self._asked[key]
+            self._abandon(key)
             return message
         asked.prepared.add(prefix)
         if len(asked.prepared) < len(asked.bundles):
             return message
+        if asked.is_granted:
+            self._hold(key, asked)
+            return message
         asked.last = (prefix, message)
-        row = Row(group=key[0], attempt=key[1], bundles=_places(asked))
-        self._effects.keep(key, row)
-        self._effects.reserve(
-            key, [(node, asked.bundles[node][index]) for node, index, at in row.bundles if at >= 0]
-        )
         return None
+
+    def _hold(self, key: Key, asked: _Asked) -> None:
+        """Its nodes and Ray have set it aside."""
+        del self._asked[key]
+        self._held[key] = {(node, index): at for node, index, at in asked.row.bundles}
+        self._refusals.pop(key[0], None)
 
     def _gone(self, prefix: bytes, message: BundlesGone) -> BundlesGone | None:
         if any((prefix, message) in said for said in self._leaving.values()):
@@ -182,36 +224,38 @@ class Reservations:
                 emptied.append(key)
         return emptied
 
-    def _abandon(self, key: Key, asked: _Asked) -> None:
+    def _abandon(self, key: Key) -> None:
         """The attempt is over before it has its reservation."""
         del self._asked[key]
-        if asked.last is not None:
-            self._leaving[key] = []
-            self._effects.withdraw(key)
+        self._leaving[key] = []
+        self._effects.withdraw(key)
 
     # ---- what Ray and the cluster say --------------------------------------------------------
 
     def granted(self, key: Key) -> None:
         """Ray has set it aside."""
-        asked = self._asked.pop(key, None)
-        if asked is None or asked.last is None:
+        asked = self._asked.get(key)
+        if asked is None:
             return  # it was withdrawn meanwhile
-        self._held[key] = {(node, index): at for node, index, at in _places(asked)}
-        self._refusals.pop(key[0], None)
-        self._effects.deliver(*asked.last)
+        asked.is_granted = True
+        if asked.last is not None:
+            self._hold(key, asked)
+            self._effects.deliver(*asked.last)
 
     def refused(self, key: Key) -> None:
         """Ray has not, in time; nothing of it is held."""
         asked = self._asked.pop(key, None)
-        if asked is None or asked.last is None:
+        if asked is None:
             return
         self._effects.keep(key, None)
         self._refusals[key[0]] = self._refusals.get(key[0], 0) + 1
-        prefix, message = asked.last
+        # It is said in the name of a node whose answer nobody has heard.
+        unheard = asked.bundles.keys() - asked.prepared
+        prefix = asked.last[0] if asked.last is not None else min(unheard)
         # The control store asks everybody to give back but who refused: and this node did not.
         indexes = sorted(asked.bundles[prefix])
         self._effects.send(prefix, GiveBackBundles(key[0], key[1], indexes))
-        self._effects.deliver(prefix, Prepared(message.group, message.attempt, False))
+        self._effects.deliver(prefix, Prepared(key[0], key[1], False))
 
     def freed(self, key: Key) -> None:
         """What was withdrawn is free."""
@@ -228,6 +272,8 @@ class Reservations:
         """What was on this node is no more."""
         for place in [place for place in self._going if place[0] == prefix]:
             del self._going[place]
+        for key in [key for key, asked in self._asked.items() if prefix in asked.bundles]:
+            self._abandon(key)
         self._lose(prefix, set())
 
     def _lose(self, prefix: bytes, but: set[tuple[bytes, int]]) -> None:
@@ -240,11 +286,11 @@ class Reservations:
             self._drop(group, gone)
 
 
-def _places(asked: _Asked) -> list[tuple[bytes, int, int]]:
+def _places(bundles: Mapping[bytes, Mapping[int, Amounts]]) -> list[tuple[bytes, int, int]]:
     """(node, index, place among Ray's bundles) of every bundle, by index."""
-    found = sorted((index, node) for node, bundles in asked.bundles.items() for index in bundles)
+    found = sorted((index, node) for node, there in bundles.items() for index in there)
     numbers = itertools.count()
     return [
-        (node, index, next(numbers) if any(asked.bundles[node][index].values()) else -1)
+        (node, index, next(numbers) if any(bundles[node][index].values()) else -1)
         for index, node in found
     ]

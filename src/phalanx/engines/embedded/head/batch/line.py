@@ -25,6 +25,11 @@ class Line:
     """All gangs that are not over. `seen`: those that cycles look at, by group."""
 
     def __init__(self) -> None:
+        self.most = WINDOW
+        """So many are looked at together when all before them found room; a shell whose thread has
+        nothing else to do sets more, as what a cycle costs whatever it decides is shared then."""
+        self._windows: dict[bytes, int] = {}
+        """How many of a kind were looked at together last."""
         self.seen: dict[bytes, Gang] = {}
         self._behind: dict[bytes, deque[Gang]] = {}
         self._gone: set[bytes] = set()
@@ -64,7 +69,10 @@ class Line:
             return
         shown = Counter(_kind(gang) for gang in self.seen.values() if gang.waits)
         for kind, behind in list(self._behind.items()):
-            while behind and shown[kind] < WINDOW:
+            last = self._windows.get(kind, 0)
+            window = WINDOW if shown[kind] or not last else min(2 * last, self.most)
+            self._windows[kind] = window
+            while behind and shown[kind] < window:
                 gang = behind.popleft()
                 if gang.group in self._gone:
                     self._gone.discard(gang.group)
@@ -73,7 +81,7 @@ class Line:
                 self.seen[gang.group] = gang
                 yield gang
             if not behind:
-                del self._behind[kind]
+                del self._behind[kind], self._windows[kind]
 
 
 def _kind(gang: Gang) -> bytes:

@@ -1,0 +1,277 @@
+"""What a process and its node say to each other: leases, actors, files of objects, ends.
+
+A driver asks its node for workers and for whatever the control store knows; a worker is told what
+to become, and says what became of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+PREEMPTED = "preempted"
+"""The kind of a worker's end that others wanted: it costs its task or actor nothing."""
+
+
+class Request(msgspec.Struct, array_like=True, tag=30):
+    """A question to the node; the answer carries the same token."""
+
+    token: int
+    method: str
+    args: dict[str, Any] = {}
+
+
+class Reply(msgspec.Struct, array_like=True, tag=31):
+    """The answer: a result, or an error's class name and text."""
+
+    token: int
+    result: Any = None
+    error: tuple[str, str] | None = None
+
+
+OVER = -1
+"""Instead of a count of workers: this class will not want any more, ever; it may be forgotten."""
+
+
+class LeaseWanted(msgspec.Struct, array_like=True, tag=32):
+    """The sender would use `count` more workers of this class (0 withdraws, OVER ends it).
+
+    `seen` is how many were granted to it so far when it said so: later ones count against `count`.
+    """
+
+    scheduling_class: int
+    resources: dict[str, float]
+    count: int
+    environment: bytes = b""
+    strategy: dict[str, Any] = {}
+    priority: int = 0
+    queue: str = ""
+    seen: int = 0
+
+
+class Granted(msgspec.Struct, array_like=True, tag=33):
+    """A worker for `scheduling_class`, reachable under its process id."""
+
+    scheduling_class: int
+    lease: int
+    worker: bytes
+    resources: dict[str, float]
+    devices: dict[str, list[int]]
+    gang: bytes = b""
+
+
+class Refused(msgspec.Struct, array_like=True, tag=34):
+    """No worker for this class: `fatal` (its tasks fail) or only a warning (they wait)."""
+
+    scheduling_class: int
+    reason: str
+    fatal: bool
+    error: str = ""
+
+
+class LeaseReturned(msgspec.Struct, array_like=True, tag=35):
+    """The sender needs lease `lease` no longer; `reusable` when its worker may serve again."""
+
+    lease: int
+    reusable: bool = True
+
+
+class LeaseDue(msgspec.Struct, array_like=True, tag=36):
+    """Somebody else waits: give lease `lease` back when its running task is done."""
+
+    lease: int
+
+
+class Blocked(msgspec.Struct, array_like=True, tag=37):
+    """The sender's task waits in get: its CPUs may be lent."""
+
+
+class Unblocked(msgspec.Struct, array_like=True, tag=38):
+    """The sender's task goes on."""
+
+
+class WorkerDied(msgspec.Struct, array_like=True, tag=39):
+    """A worker is gone. `reason` is for people; `kind` is crashed, oom, exited, killed
+    or preempted."""
+
+    worker: bytes
+    reason: str
+    kind: str
+
+
+class KillWorker(msgspec.Struct, array_like=True, tag=40):
+    """Owner to node: end the worker behind lease `lease` at once."""
+
+    lease: int
+
+
+class CreateActor(msgspec.Struct, array_like=True, tag=41):
+    """Node to worker: become this actor."""
+
+    actor: bytes
+    incarnation: int
+    creation: bytes
+    resources: dict[str, float]
+    devices: dict[str, list[int]]
+    job: bytes = b""
+    name: str = ""
+    namespace: str = ""
+    placement_group: bytes | None = None
+    capture: bool = False
+    gang: bytes = b""
+
+
+class ActorReady(msgspec.Struct, array_like=True, tag=42):
+    """Worker to node: the constructor returned."""
+
+    actor: bytes
+
+
+class ActorFailed(msgspec.Struct, array_like=True, tag=43):
+    """Worker to node: the constructor raised `error` (pickled)."""
+
+    actor: bytes
+    error: bytes
+
+
+class ActorLeaving(msgspec.Struct, array_like=True, tag=44):
+    """Worker to node: the actor ends by its own will; do not restart it."""
+
+    actor: bytes
+    reason: str
+
+
+class ActorUpdate(msgspec.Struct, array_like=True, tag=45):
+    """Node to watchers: where the actor is, or why it is not."""
+
+    actor: bytes
+    state: str
+    incarnation: int
+    worker: bytes = b""
+    reason: str = ""
+    error: bytes = b""
+
+
+class ActorUnreferenced(msgspec.Struct, array_like=True, tag=46):
+    """Owner to node: the last handle is gone."""
+
+    actor: bytes
+
+
+class Terminate(msgspec.Struct, array_like=True, tag=47):
+    """Node to worker: finish what you have and end."""
+
+    reason: str
+
+
+class Sealed(msgspec.Struct, array_like=True, tag=48):
+    """The sender wrote an object of `size` bytes into shared memory."""
+
+    name: str
+    size: int
+
+
+class Dropped(msgspec.Struct, array_like=True, tag=49):
+    """An object's file is gone, or may go; `bytes` return to the store."""
+
+    name: str
+    size: int
+
+
+class Spilled(msgspec.Struct, array_like=True, tag=50):
+    """Node to the writer: these objects are on disk now; let go of their memory."""
+
+    names: list[str]
+
+
+class Used(msgspec.Struct, array_like=True, tag=57):
+    """The sender has mapped an object: it is not the least recently used one."""
+
+    name: str
+
+
+class LogLine(msgspec.Struct, array_like=True, tag=51):
+    """Node to driver: a worker printed something."""
+
+    pid: int
+    name: str
+    line: str
+    is_error: bool
+
+
+class Stop(msgspec.Struct, array_like=True, tag=52):
+    """End yourself."""
+
+    reason: str = ""
+
+
+class JobSetup(msgspec.Struct, array_like=True, tag=53):
+    """Node to worker: the job's import path, working directory and environment."""
+
+    job: bytes
+    path: list[str]
+    directory: str
+    environment: dict[str, str] = {}
+    namespace: str = ""
+    hook: bytes = b""
+    queue: str = ""
+    priority: int = 0
+
+
+class Events(msgspec.Struct, array_like=True, tag=54):
+    """Process to node: transitions recorded, for timelines."""
+
+    rows: list[tuple[Any, ...]]
+
+
+class Claimed(msgspec.Struct, array_like=True, tag=55):
+    """Owner to node: this shared object, which another process wrote, is the sender's."""
+
+    name: str
+
+
+class Settled(msgspec.Struct, array_like=True, tag=56):
+    """Process to node: what a worker that died had sent to the sender is claimed by now."""
+
+    worker: bytes
+
+
+class ReadersTold(msgspec.Struct, array_like=True, tag=58):
+    """Process to node, after the death of another: what it may still read of that node's objects
+    it has named by Used."""
+
+    prefix: bytes
+
+
+NodeMessage = (
+    Request
+    | Reply
+    | LeaseWanted
+    | Granted
+    | Refused
+    | LeaseReturned
+    | LeaseDue
+    | Blocked
+    | Unblocked
+    | WorkerDied
+    | KillWorker
+    | CreateActor
+    | ActorReady
+    | ActorFailed
+    | ActorLeaving
+    | ActorUpdate
+    | ActorUnreferenced
+    | Terminate
+    | Sealed
+    | Dropped
+    | Spilled
+    | Used
+    | LogLine
+    | Stop
+    | JobSetup
+    | Events
+    | Claimed
+    | Settled
+    | ReadersTold
+)

@@ -1,0 +1,31 @@
+"""The Python programs in pages: read as they stand there, and run."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+TIMEOUT_S = 120
+_PROGRAM = re.compile(r"```python\n(.*?)```(?:\nprints `(.*?)`)?", re.DOTALL)
+
+
+def programs_in(page):
+    """[(program, what the page says next that it prints, or "")] of a page below the root."""
+    return _PROGRAM.findall((ROOT / page).read_text())
+
+
+def output_of(program, directory):
+    """What a program prints that runs in this directory; it has to end well."""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
