@@ -11,7 +11,7 @@ from tests.polling import eventually
 
 from phalanx import exceptions as errors
 from phalanx.api import session as api_session
-from phalanx.engines.embedded.engine import StartOptions
+from phalanx.engines.embedded.own_node import StartOptions
 
 MIB = 1 << 20
 

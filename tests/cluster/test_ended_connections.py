@@ -9,14 +9,13 @@ import socket
 import threading
 
 import pytest
+from tests.polling import PATIENCE_S, eventually
 
 import phalanx
 from phalanx import errors
 from phalanx.cluster_utils import Cluster
-from phalanx.engines.embedded.engine import current
+from phalanx.engines.interface import current
 from phalanx.model.ids import PROCESS_ID_BYTES
-
-PATIENCE_S = 120
 
 
 @pytest.fixture(scope="module")
@@ -109,22 +108,6 @@ def get(ref):
     return phalanx.get(ref, timeout=PATIENCE_S)
 
 
-@pytest.fixture(scope="module")
-def wait_until(cluster):
-    """Waits in this process's reactor, so what comes from elsewhere is handled meanwhile."""
-    keeper = on("a")
-    (never,) = get(keeper.slow.remote())
-
-    def wait_until(condition):
-        for _ in range(PATIENCE_S * 10):
-            if condition():
-                return
-            phalanx.wait([never], timeout=0.1)
-        raise AssertionError("it did not come to that")
-
-    return wait_until
-
-
 def lent():
     gc.collect()
     return current().runtime.references.counts()["lent"]
@@ -141,9 +124,7 @@ def test_a_borrowed_object_is_read_after_the_way_to_its_owner_ended(cluster):
 
 
 @pytest.mark.parametrize("size", [10, 2_000_000])
-def test_an_owner_keeps_what_borrowers_hold_while_the_way_to_them_is_gone(
-    cluster, wait_until, size
-):
+def test_an_owner_keeps_what_borrowers_hold_while_the_way_to_them_is_gone(cluster, size):
     keeper = on("b")
     before = lent()
     value = bytes(size)
@@ -153,10 +134,10 @@ def test_an_owner_keeps_what_borrowers_hold_while_the_way_to_them_is_gone(
     assert lent() == before + 1
     assert get(keeper.read.options(max_task_retries=-1).remote()) == [value]
     get(keeper.drop.remote())
-    wait_until(lambda: lent() == before)
+    eventually(lambda: lent() == before)
 
 
-def test_an_end_that_only_one_side_has_seen_is_told_to_the_other(cluster, wait_until):
+def test_an_end_that_only_one_side_has_seen_is_told_to_the_other(cluster):
     """As when the other is never told: its end of the connection stays open."""
     keeper = on("b")
     before = lent()
@@ -171,7 +152,7 @@ def test_an_end_that_only_one_side_has_seen_is_told_to_the_other(cluster, wait_u
     assert get(keeper.read.options(max_task_retries=-1).remote()) == [1]
     assert lent() == before + 1
     get(keeper.drop.remote())
-    wait_until(lambda: lent() == before)
+    eventually(lambda: lent() == before)
     for fd in kept:
         os.close(fd)
 
@@ -202,13 +183,13 @@ def test_references_from_a_third_process_outlive_the_way_to_their_owner(cluster)
     assert get(ref) == 7
 
 
-def test_a_borrower_that_died_holds_nothing(cluster, wait_until):
+def test_a_borrower_that_died_holds_nothing(cluster):
     keeper = on("b")
     before = lent()
     get(keeper.keep.remote([phalanx.put(1)]))
     assert lent() == before + 1
     phalanx.kill(keeper)
-    wait_until(lambda: lent() == before)
+    eventually(lambda: lent() == before)
 
 
 def test_an_owner_that_died_after_the_way_to_it_ended_is_known_to_be_dead(cluster):

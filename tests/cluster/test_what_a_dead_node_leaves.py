@@ -6,13 +6,13 @@ import os
 
 import numpy as np
 import pytest
+from tests.polling import PATIENCE_S, eventually
 
 import phalanx
 from phalanx import errors
 from phalanx.engines.interface import current
 
 SIZE = 300_000
-PATIENCE_S = 120
 
 
 @phalanx.remote(num_cpus=0, resources={"there": 1})
@@ -31,37 +31,15 @@ def cluster(new_cluster):
     """This driver's node, one more, and one to be killed."""
     made = new_cluster(1)
     made.victim = made.add_node(num_cpus=1, resources={"there": 10})
-    made.add_node(num_cpus=1, resources={"elsewhere": 10})
+    made.add_node(num_cpus=1)
     return made
-
-
-@pytest.fixture
-def wait_until(cluster):
-    @phalanx.remote(num_cpus=0, resources={"elsewhere": 1})
-    class Silent:
-        async def never(self):
-            import asyncio
-
-            await asyncio.Event().wait()
-
-    silent = Silent.remote()
-    never = silent.never.remote()
-
-    def wait_until(condition):
-        for _ in range(PATIENCE_S * 10):
-            if condition():
-                return
-            phalanx.wait([never], timeout=0.1)
-        raise AssertionError("it did not come to that")
-
-    return wait_until
 
 
 def copies():
     return current().request("store")["objects"]
 
 
-def test_copies_that_nobody_reads_any_more_are_not_counted(cluster, get, wait_until):
+def test_copies_that_nobody_reads_any_more_are_not_counted(cluster, get):
     own = [make.remote(i) for i in range(4)]
     assert [int(value[0]) for value in get(own)] == [0, 1, 2, 3]
     owner = Owner.remote()
@@ -69,17 +47,17 @@ def test_copies_that_nobody_reads_any_more_are_not_counted(cluster, get, wait_un
     value = get(borrowed)
     assert copies() == 5
     cluster.remove_node(cluster.victim, allow_graceful=False)
-    wait_until(lambda: copies() == 1)
+    eventually(lambda: copies() == 1)
     del value
     assert int(get(borrowed)[0]) == 7, "its owner is dead, and its copy is here"
 
 
-def test_files_of_a_node_whose_processes_were_all_killed_go(cluster, get, wait_until):
+def test_files_of_a_node_whose_processes_were_all_killed_go(cluster, get):
     ref = make.remote(1)
     phalanx.wait([ref], timeout=PATIENCE_S)
     session = cluster.victim.daemon.session
     assert os.path.isdir(session.shared)
     cluster.remove_node(cluster.victim, allow_graceful=False)
-    wait_until(lambda: not (os.path.exists(session.shared) or os.path.exists(session.directory)))
+    eventually(lambda: not (os.path.exists(session.shared) or os.path.exists(session.directory)))
     with pytest.raises(errors.GetTimeoutError):
         phalanx.get(ref, timeout=0.01)

@@ -7,13 +7,12 @@ import subprocess
 import sys
 
 import pytest
-from tests.polling import eventually
+from tests.polling import PATIENCE_S, eventually
 
 import phalanx
 from phalanx.cluster_utils import Cluster
 from phalanx.engines.embedded.gateway.object_files import is_object_name
 
-PATIENCE_S = 120
 DRIVER = """
 import os, sys
 import numpy as np

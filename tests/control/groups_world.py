@@ -46,6 +46,7 @@ class World:
         self.told = []
         self.was_freed = []
         self.counts = Counter()
+        self.endings = []
         self.start_head()
 
     def start_head(self):
@@ -108,10 +109,17 @@ class World:
     def prepare(self, node, group, attempt, bundles):
         self.send("node", node, "prepare", (group, attempt, bundles))
 
+    def when_written(self, action):
+        action()
+
+    def may_begin(self, group):
+        return True
+
     def commit(self, node, group, attempt):
         self.send("node", node, "commit", (group, attempt))
 
     def give_back(self, node, group, attempt, indexes, ending):
+        self.endings.append(ending)
         self.send("node", node, "give_back", (group, attempt, indexes))
 
     def changed(self, group):

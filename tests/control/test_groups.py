@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.control.groups_world import World, amounts
 
+from phalanx.control.give_backs import Ending
 from phalanx.control.group_record import GroupRow
 from phalanx.control.groups import KEEP_REMOVED
 from phalanx.model.lifecycle import CREATED, PENDING, PREPARED, REMOVED, RESCHEDULING
@@ -417,3 +418,34 @@ def test_an_answer_to_an_attempt_that_is_over_changes_nothing(ok):
     world.groups.returned("a", b"g", 1)
     assert world.state("g") == CREATED
     world.check_settled()
+
+
+def test_a_bundle_that_is_back_on_its_node_is_not_given_back_with_others():
+    world = three_nodes()
+    world.create("g", ONE, ONE, is_pinned=True)
+    world.groups.place(b"g", {0: "a", 1: "a"}, world.now)
+    world.run()
+    world.groups.release(b"g", [1], world.now)
+    world.on_the_way.clear()  # the node does not hear of it yet
+    world.groups.place(b"g", {1: "a"}, world.now)
+    world.run()
+    world.groups.release(b"g", [0], world.now)
+    world.heal()
+    assert world.groups.get(b"g").nodes == ["", "a"]
+    held = world.nodes["a"].bundles.inventory().held
+    assert [(index, is_committed) for _, index, _, is_committed in held] == [(1, True)]
+    assert b"g" not in world.groups.give_backs
+
+
+def test_a_bundle_that_is_to_leave_keeps_its_grace_when_its_node_comes_again():
+    world = three_nodes()
+    world.create("g", ONE, is_pinned=True)
+    world.groups.place(b"g", {0: "a"}, world.now)
+    world.run()
+    grace = Ending(warn=True, grace_s=30.0)
+    world.groups.release(b"g", [0], world.now, grace)
+    world.on_the_way.clear()
+    world.join(world.nodes["a"])
+    world.heal(3)
+    assert set(world.endings) == {grace}
+    assert world.nodes["a"].bundles.inventory().held == []

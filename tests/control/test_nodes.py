@@ -287,3 +287,9 @@ def test_the_memory_of_the_dead_is_bounded(directory):
 def test_limits_that_are_none(fields):
     with pytest.raises(ValueError, match="is a number above 0"):
         HealthLimits(**fields)
+
+
+def test_limits_that_nodes_would_miss_between_two_reports():
+    with pytest.raises(ValueError, match=r"at least 1.5 s, not 0.9 s: .* report every 1 s"):
+        HealthLimits(period_s=0.3, misses=3)
+    assert HealthLimits(period_s=0.3, misses=5).silence_s == 1.5

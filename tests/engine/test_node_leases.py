@@ -3,113 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.engine.leasing import GONE, Node, make_group, owner
 
-from phalanx.model.lifecycle import CREATED, REMOVED
-from phalanx.node.bundle_table import BundleTable
-from phalanx.node.group_places import GroupPlaces
-from phalanx.node.leases import (
-    LEAST_HOLD_S,
-    LONGEST_HOLD_S,
-    UNAVAILABLE_AFTER_S,
-    LeaseMachine,
-)
-from phalanx.node.workers import LEAST_STARTING, WorkerPool
-from phalanx.protocol.cluster_messages import GroupKnown
+from phalanx.node.leases import UNAVAILABLE_AFTER_S
+from phalanx.node.turns import LEAST_HOLD_S, LONGEST_HOLD_S
 from phalanx.protocol.node_messages import OVER
-from phalanx.resources.instances import NodeResources
 from phalanx.resources.sets import ResourceSet
-
-
-def owner(name):
-    return name.encode() * 12 + b"\0\0\0\1"
-
-
-GONE = GroupKnown(b"gone", REMOVED, [{"CPU": 1.0}], [""])
-
-
-class Node:
-    """A lease machine and what it asked for; workers are ready as soon as they are started."""
-
-    def __init__(self, ready=True, **total):
-        self.log = []
-        self.started = []
-        self.starts_ready = ready
-        self.give_back_at_once = False
-        self.now = 10.0
-        self.count = 0
-        pool = WorkerPool(4, self.make_id)
-        self.resources = NodeResources(total or {"CPU": 2})
-        self.bundles = BundleTable(self.resources)
-        places = GroupPlaces("n1", self.bundles)
-        places.put(GONE)
-        self.machine = LeaseMachine(self.resources, self, pool, "n1", {"zone": "a"}, places)
-
-    def make_id(self, job):
-        self.count += 1
-        return self.count.to_bytes(12, "big") + job
-
-    # ---- effects
-
-    def start_worker(self, worker):
-        self.started.append(worker)
-
-    def stop_worker(self, worker, reason, force):
-        self.log.append(f"stop {worker.lease}: {reason}")
-
-    def granted(self, lease):
-        self.log.append(f"grant {lease.demand.owner[:1].decode()}")
-        if self.give_back_at_once:
-            self.machine.returned(lease.number, True, self.now)
-
-    def due(self, lease):
-        self.log.append(f"due {lease.demand.owner[:1].decode()}")
-
-    def refused(self, demand, reason, error):
-        self.log.append(f"refuse {demand.owner[:1].decode()} {error or 'now'}: {reason}")
-
-    # ---- events
-
-    def want(self, name, count=1, seen=0, number=1, **more):
-        resources = ResourceSet.from_mapping(more.pop("resources", {"CPU": 1}))
-        self.machine.want(
-            self.now,
-            owner=owner(name),
-            scheduling_class=number,
-            place=resources,
-            hold=more.pop("hold", resources),
-            count=count,
-            seen=seen,
-            job=b"\0\0\0\1",
-            **more,
-        )
-        if self.starts_ready:
-            self.all_ready()
-
-    def all_ready(self):
-        while self.started:
-            worker = self.started.pop(0)
-            self.machine.worker_ready(worker.worker_id, 1, self.now)
-
-    def leases(self, name=None):
-        found = self.machine.leases.values()
-        return [x for x in found if name is None or x.demand.owner == owner(name)]
-
-    def later(self, seconds=1.0):
-        self.now += seconds
-        self.machine.tick(self.now)
-        if self.starts_ready:
-            self.all_ready()
-
-    def give_back(self, lease):
-        self.machine.returned(lease.number, True, self.now)
-        if self.starts_ready:
-            self.all_ready()
-
-    def free(self):
-        return self.resources.available().get("CPU", 0)
 
 
 def test_grants_as_many_as_fit_and_the_rest_when_something_comes_back():
@@ -383,14 +282,6 @@ def test_another_node_is_only_a_wish_when_soft():
     assert node.log == ["grant a"]
 
 
-def make_group(node, *bundles):
-    """A group whose bundles are all here."""
-    amounts = {i: ResourceSet.from_mapping(b) for i, b in enumerate(bundles)}
-    assert node.bundles.prepare(b"g", 1, amounts, node.now)
-    assert node.bundles.commit(b"g", 1)
-    node.machine.groups.put(GroupKnown(b"g", CREATED, list(bundles), ["n1"] * len(bundles)))
-
-
 def test_a_group_gives_its_bundles_and_no_more():
     node = Node(CPU=3)
     make_group(node, {"CPU": 1}, {"CPU": 1})
@@ -458,109 +349,6 @@ def test_a_draining_node_asks_for_its_leases_back_and_begins_nothing_new():
     node.want("e", group=(b"g", 0))
     node.all_ready()
     assert node.log[6:] == ["grant e"]
-
-
-class AnyOrder(RuleBasedStateMachine):
-    """Whatever comes in whatever order: no resource is given twice, none is lost."""
-
-    SHAPES = ({"CPU": 1}, {"CPU": 2}, {"GPU": 0.3}, {"CPU": 1, "GPU": 1}, {})
-
-    def __init__(self):
-        super().__init__()
-        self.node = Node(ready=False, CPU=3, GPU=2)
-
-    @rule(name=st.sampled_from("ab"), shape=st.integers(0, 4), count=st.integers(0, 3))
-    def want(self, name, shape, count):
-        made = self.node.machine.waiting._made.get((owner(name), shape), 0)
-        self.node.want(name, count, made, shape, resources=self.SHAPES[shape], priority=shape % 2)
-
-    @precondition(lambda self: self.node.started)
-    @rule(dies=st.booleans())
-    def worker_starts(self, dies):
-        worker = self.node.started.pop(0)
-        if dies:
-            self.node.machine.worker_gone(worker.worker_id, self.node.now)
-        else:
-            self.node.machine.worker_ready(worker.worker_id, 1, self.node.now)
-
-    def _pick(self, data, condition=lambda lease: lease.is_granted):
-        found = [x for x in self.node.leases() if condition(x)]
-        return data.draw(st.sampled_from(found)) if found else None
-
-    @rule(data=st.data())
-    def give_back(self, data):
-        if lease := self._pick(data):
-            self.node.machine.returned(lease.number, data.draw(st.booleans()), self.node.now)
-
-    @rule(data=st.data(), block=st.booleans())
-    def block(self, data, block):
-        if lease := self._pick(data):
-            worker = lease.worker.worker_id
-            if block:
-                self.node.machine.blocked(worker, self.node.now)
-            else:
-                self.node.machine.unblocked(worker)
-
-    @rule(data=st.data())
-    def worker_dies(self, data):
-        if lease := self._pick(data, lambda lease: True):
-            if lease.worker in self.node.started:
-                self.node.started.remove(lease.worker)
-            self.node.machine.worker_gone(lease.worker.worker_id, self.node.now)
-
-    @rule(name=st.sampled_from("ab"))
-    def owner_dies(self, name):
-        for lease in self.node.machine.owner_gone(owner(name), self.node.now):
-            if lease.worker in self.node.started:
-                self.node.started.remove(lease.worker)
-            self.node.machine.worker_gone(lease.worker.worker_id, self.node.now)
-        assert not self.node.leases(name)
-
-    @rule(seconds=st.sampled_from([0.005, 0.02, 2.0]))
-    def time_passes(self, seconds):
-        self.node.later(seconds)
-
-    @invariant()
-    def amounts_add_up(self):
-        held = ResourceSet()
-        shares = {}
-        for lease in self.node.leases():
-            held = held + lease.rest.resources
-            if not lease.is_blocked:
-                held = held + lease.cpus.resources
-            for index, units in lease.rest.instances.get("GPU", ()):
-                shares[index] = shares.get(index, 0) + units
-        assert all(units <= 10_000 for units in shares.values())
-        free = self.node.resources.available()
-        total = self.node.resources.total()
-        used = held.to_mapping()
-        for name, amount in total.items():
-            if name == "GPU":
-                assert free[name] + used.get(name, 0) == pytest.approx(amount)
-            else:  # what was lent may be owed
-                assert free[name] == pytest.approx(max(0, amount - used.get(name, 0)))
-
-    @invariant()
-    def nothing_waits_that_fits(self):
-        """Whatever fits was given, unless as many workers as may be are starting."""
-        pool = self.node.machine.workers
-        starting = sum(not worker.is_ready for worker in pool.all())
-        assert pool.may_start == (starting < LEAST_STARTING)
-        assert starting <= LEAST_STARTING
-        for demand in self.node.machine.waiting.all():
-            fits = self.node.resources.can_now(demand.place)
-            assert not (fits and pool.may_start), demand
-
-    @invariant()
-    def workers_have_one_lease(self):
-        workers = [x.worker.worker_id for x in self.node.leases()]
-        assert len(set(workers)) == len(workers)
-        for lease in self.node.leases():
-            assert lease.worker.lease == lease.number
-
-
-AnyOrder.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
-TestAnyOrder = AnyOrder.TestCase
 
 
 IMPATIENT = {"node_id": "n1", "soft": False, "fail_on_unavailable": True}

@@ -6,11 +6,11 @@ import os
 import time
 
 import pytest
+from tests.engine.leasing import Node
 from tests.polling import eventually
 
 import phalanx
-from engine.test_node_leases import Node
-from phalanx.node.leases import LONGEST_HOLD_S
+from phalanx.node.turns import LONGEST_HOLD_S
 from phalanx.protocol.cluster_messages import ClaimRoom
 
 from .conftest import none_left

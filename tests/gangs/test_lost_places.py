@@ -2,88 +2,12 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
-from phalanx.engines.embedded.head.batch.gangs import WORDS
-from phalanx.engines.embedded.head.shell import ControlShell
-from phalanx.model.jobs.spec import JobSpec, Policy, Process, TaskGroup, Template
-from phalanx.protocol.cluster_messages import (
-    Ask,
-    BundlesGone,
-    CommitBundles,
-    Committed,
-    GiveBackBundles,
-    MemberNews,
-    NodeReport,
-    PrepareBundles,
-    Prepared,
-    ViewRow,
-)
+from phalanx.model.jobs.spec import Policy, Process, TaskGroup, Template
+from phalanx.protocol.cluster_messages import CommitBundles, MemberNews, NodeReport
 
-GROUP = bytes(18)
-
-
-class World:
-    """A head with nodes of a CPU each, which answer when the test says so."""
-
-    def __init__(self):
-        self.now = 100.0
-        self.told = []
-        self.shell = ControlShell(
-            lambda prefix, message: self.told.append((prefix, message)),
-            is_alone=True,
-            clock=lambda: self.now,
-            wall=lambda: self.now,
-        )
-
-    def add(self, name, cpus=1.0):
-        total = {"CPU": cpus}
-        prefix = name.encode().ljust(6)
-        row = ViewRow(name, prefix, "", 0, "ALIVE", total, dict(total), labels={})
-        self.shell.join_alone(row)
-        self.hear(name, NodeReport(available=total))
-
-    def kill(self, name):
-        self.shell.nodes.leave(name, "its process ended")
-        self.told = [(prefix, m) for prefix, m in self.told if prefix != name.encode().ljust(6)]
-
-    def gang(self, members, least):
-        fields = {
-            "group": GROUP, "name": "g", "queue": "default", "least": least,
-            "needs": [{"CPU": 1.0}] * members,
-        }  # fmt: skip
-        self.shell.batch.answer(Ask(0, bytes(16), "batch.create_gang", fields), print)
-
-    def cycles(self, count=1):
-        for _ in range(count):
-            self.now += 5.0
-            self.shell.on_round(self.now)
-
-    def answer(self):
-        """The nodes do what they were told; what they were told, by kind."""
-        done = []
-        while self.told:
-            prefix, message = self.told.pop(0)
-            place = (getattr(message, "group", b""), getattr(message, "attempt", 0))
-            match message:
-                case PrepareBundles():
-                    answer = Prepared(*place, True)
-                case CommitBundles():
-                    answer = Committed(*place, True)
-                case GiveBackBundles():
-                    answer = BundlesGone(*place)
-                case _:
-                    continue
-            done.append(type(message))
-            self.shell.on_message(prefix, answer)
-        return done
-
-    def hear(self, node, message):
-        self.shell.on_message(node.encode().ljust(6), message)
-
-    def states(self):
-        return [WORDS[state] for state in self.shell.batch.ledger.gangs[GROUP].states]
+from .nodes_world import GROUP, World
 
 
 @pytest.fixture
@@ -143,22 +67,46 @@ def test_a_spare_member_does_not_join_those_that_end_to_start_again():
         TaskGroup(name="b", replicas=2, min_available=2, template=template),
     )
     policy = Policy(action="RestartTask", events=("PodFailed",))
-    spec = JobSpec(name="job", groups=groups, min_available=3, policies=(policy,))
-    objects = [("Job", msgspec.msgpack.encode(spec))]
-    world.shell.batch.answer(Ask(0, bytes(16), "batch.apply", {"objects": objects}), print)
+    world.job(*groups, min_available=3, policies=(policy,))
     world.cycles()
     world.answer()
-    gang = world.shell.batch.jobs.gang_of("default/job")
-    assert [WORDS[s] for s in gang.states] == ["running", "pending", "running", "running"]
+    gang = world.of_job()
+    assert world.states(gang) == ["running", "pending", "running", "running"]
     for index in (0, 2, 3):
         world.hear("n1", MemberNews(gang.group, index, 1, log="x"))
     world.hear("n1", MemberNews(gang.group, 2, 1, 1, "exit code 1", "x"))
     world.add("n2")
     world.cycles()
-    assert [WORDS[s] for s in gang.states] == ["running", "pending", "ending", "running"]
+    assert world.states(gang) == ["running", "pending", "ending", "running"]
     world.answer()
     world.hear("n1", MemberNews(gang.group, 3, 1, 1, "ended", "x"))
     world.answer()
     world.cycles(3)
     world.answer()
-    assert [WORDS[s] for s in gang.states] == ["running"] * 4
+    assert world.states(gang) == ["running"] * 4
+
+
+def test_a_member_does_not_begin_when_its_job_needs_more_by_then():
+    """Those who had ended counted for the minimum; then the job starts them again."""
+    world = World()
+    world.add("n1", cpus=3.0)
+    process = Process(command=("true",), requests=(("CPU", 1.0),))
+    template = Template(processes=(process,), restart="Never")
+    groups = [TaskGroup(name=n, replicas=r, template=template) for n, r in (("a", 2), ("b", 1))]
+    policy = Policy(action="RestartTask", events=("PodFailed",))
+    world.job(*groups, min_available=3, policies=(policy,))
+    world.cycles()
+    world.answer()
+    gang = world.of_job()
+    for index in (0, 1, 2):
+        world.hear("n1", MemberNews(gang.group, index, 1, log="x"))
+    world.hear("n1", MemberNews(gang.group, 0, 1, 0, "", "x"))
+    world.hear("n1", MemberNews(gang.group, 2, 1, 1, "exit code 1", "x"))
+    world.answer()
+    world.cycles()
+    assert world.states(gang) == ["ended", "running", "starting"]
+    world.hear("n1", MemberNews(gang.group, 1, 1, 1, "exit code 1", "x"))
+    assert CommitBundles not in world.answer()
+    world.cycles(3)
+    assert CommitBundles in world.answer()
+    assert world.states(gang) == ["running"] * 3

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from phalanx.node.leases import LONGEST_HOLD_S, LeaseMachine
+from phalanx.node.leases import LeaseMachine
+from phalanx.node.turns import LONGEST_HOLD_S
 from phalanx.node.workers import WorkerPool
 from phalanx.resources.instances import NodeResources
 from phalanx.resources.sets import ResourceSet

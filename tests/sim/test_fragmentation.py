@@ -169,6 +169,14 @@ def test_scarcity_spares_the_rare_model() -> None:
     assert 0 not in rows
 
 
+def test_small_pods_keep_away_from_memory_that_usual_ones_need() -> None:
+    nodes = GpuNodes([16_000, 16_000], [64, 8], [1, 1], ["A", "A"])
+    policy = maker_of("scarcity")(nodes, [], np.random.default_rng(0))
+    policy.observe(Shape(8_000, 48, 1, 1000), 10)
+    row, _ = Placer(nodes, policy).place(Shape(8_000, 4, 1, 1000)) or (None, ())
+    assert row == 1
+
+
 def test_a_name_that_is_none_is_told_the_names() -> None:
     with pytest.raises(UnknownPolicyError, match="there is no policy 'best'; there are: random, "):
         maker_of("best")

@@ -17,7 +17,9 @@ from phalanx.api.amounts import check_amounts, node_amounts
 from phalanx.api.logging_config import LoggingConfig
 from phalanx.api.ray_address import connect_ray, ray_address
 from phalanx.engines.embedded.daemons import local_nodes, numeric_address, split_address
-from phalanx.engines.embedded.engine import EmbeddedEngine, JobOptions, StartOptions
+from phalanx.engines.embedded.engine import EmbeddedEngine
+from phalanx.engines.embedded.introduction import JobOptions
+from phalanx.engines.embedded.own_node import StartOptions
 from phalanx.engines.embedded.session import Session
 from phalanx.engines.interface import Engine, current, set_current
 from phalanx.errors import SystemFailureError

@@ -19,7 +19,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from phalanx.node.demands import Demand
-from phalanx.node.leases import Lease, LeaseMachine
+from phalanx.node.lease import Lease
+from phalanx.node.leases import LeaseMachine
 from phalanx.node.options import SpillOptions
 from phalanx.node.spilling import Spilling
 from phalanx.node.workers import WorkerPool, WorkerRecord

@@ -23,18 +23,21 @@ Send = Callable[[str, bytes, int, list[int], Ending], None]
 
 
 class _Asked(msgspec.Struct, kw_only=True):
-    attempt: int
     ending: Ending
     indexes: list[int]
     resend_at: float
 
 
 class GiveBacks:
-    """What is still to be free, by group and node."""
+    """What is still to be free, by group, and by node and attempt.
+
+    Requests of different attempts stay apart: a bundle that one of them ended may be kept there by
+    a later attempt when the next one comes.
+    """
 
     def __init__(self, send: Send) -> None:
         self._send = send
-        self._asked: dict[bytes, dict[str, _Asked]] = {}
+        self._asked: dict[bytes, dict[tuple[str, int], _Asked]] = {}
 
     def __contains__(self, group: bytes) -> bool:
         return group in self._asked
@@ -50,39 +53,50 @@ class GiveBacks:
     ) -> None:
         """Have the node end these bundles of attempts up to this one."""
         asked = self._asked.setdefault(group, {})
-        before = asked.get(node)
+        before = asked.get((node, attempt))
         if before is not None:
-            attempt = max(attempt, before.attempt)
             indexes = sorted({*indexes, *before.indexes})
         until = now + RESEND_S
-        asked[node] = _Asked(attempt=attempt, indexes=indexes, resend_at=until, ending=ending)
+        asked[node, attempt] = _Asked(indexes=indexes, resend_at=until, ending=ending)
         self._send(node, group, attempt, list(indexes), ending)
 
+    def is_asked(self, node: str, group: bytes, attempt: int, index: int) -> bool:
+        """Whether the node has yet to end this bundle, which it has of that attempt."""
+        return any(
+            at == node and number >= attempt and index in one.indexes
+            for (at, number), one in self._asked.get(group, {}).items()
+        )
+
     def awaited(self, node: str, group: bytes, attempt: int) -> list[int]:
-        """The bundles that are free when the node answers this attempt; none if it is late."""
-        asked = self._asked.get(group, {}).get(node)
-        return list(asked.indexes) if asked is not None and asked.attempt == attempt else []
+        """The bundles that are free when the node answers this attempt; none if it has before."""
+        asked = self._asked.get(group, {}).get((node, attempt))
+        return list(asked.indexes) if asked is not None else []
 
     def done(self, node: str, group: bytes, attempt: int) -> bool:
         """The node has. Whether nothing of the group is to be given back any more."""
         asked = self._asked.get(group, {})
-        if node not in asked or asked[node].attempt != attempt:
+        if asked.pop((node, attempt), None) is None:
             return False
-        del asked[node]
         return self._is_over(group)
 
     def node_gone(self, node: str) -> list[bytes]:
         """The node gives nothing back. The groups of which nothing is left to wait for."""
-        concerned = [group for group, asked in self._asked.items() if asked.pop(node, None)]
+        concerned = []
+        for group, asked in self._asked.items():
+            gone = [key for key in asked if key[0] == node]
+            for key in gone:
+                del asked[key]
+            if gone:
+                concerned.append(group)
         return [group for group in concerned if self._is_over(group)]
 
     def tick(self, now: float) -> None:
         """Repeat what was not answered."""
         for group, asked in list(self._asked.items()):
-            for node, one in list(asked.items()):
+            for (node, attempt), one in list(asked.items()):
                 if now >= one.resend_at:
                     one.resend_at = now + RESEND_S
-                    self._send(node, group, one.attempt, list(one.indexes), one.ending)
+                    self._send(node, group, attempt, list(one.indexes), one.ending)
 
     def _is_over(self, group: bytes) -> bool:
         if not self._asked[group]:

@@ -11,6 +11,8 @@ from phalanx.policies.bundles.request import BundleRequest, BundleStrategy
 from phalanx.policies.labels import parse_selector
 from phalanx.resources.sets import ResourceSet
 
+FIRST_BACKOFF_S, BACKOFF_FACTOR, LONGEST_BACKOFF_S = 0.1, 1.5, 1.0
+
 
 class GroupRow(msgspec.Struct, kw_only=True):
     """A group as it is stored."""
@@ -91,6 +93,41 @@ class Group(msgspec.Struct, kw_only=True, eq=False):
         """The bundles that this node keeps."""
         return [index for index, node in enumerate(self.nodes) if node == node_id]
 
+    def keeps(self, index: int, node_id: str, number: int, is_committed: bool) -> bool:
+        """Whether the node is to hold this bundle, which it has of that attempt."""
+        if self.state == REMOVED or index >= len(self.bundles):
+            return False
+        attempt = self.attempt
+        if attempt is not None and attempt.number == number:
+            return index in attempt.bundles.get(node_id, ())
+        return self.nodes[index] == node_id and is_committed
+
+    def nodes_of(self, index: int) -> list[str]:
+        """The nodes that keep the bundle, or any for -1, as far as they have confirmed it."""
+        among = range(len(self.nodes)) if index < 0 else [index]
+        confirmed = [self.nodes[i] for i in among if i not in self.unconfirmed]
+        return [node for node in dict.fromkeys(confirmed) if node]
+
+    def refusal(self, index: int, request: ResourceSet) -> tuple[str, str] | None:
+        """(reason, class of error or "" when it may wait) when nothing can run in this bundle, or
+        in any for -1."""
+        if index >= len(self.bundles):
+            count = len(self.bundles)
+            return (f"its placement group has {count} bundles and no number {index}", "ValueError")
+        chosen = self.bundles if index < 0 else [self.bundles[index]]
+        if not any(request.is_subset(bundle) for bundle in chosen):
+            return (f"no bundle of the placement group holds {request.to_mapping()}", "ValueError")
+        if self.infeasible:
+            return (f"its placement group waits: {self.infeasible}", "")
+        return None
+
+    def back_off(self, now: float, is_refused: bool) -> None:
+        """It was tried in vain: the next try comes later, each time by more."""
+        longer_s = min(self.backoff_s * BACKOFF_FACTOR, LONGEST_BACKOFF_S)
+        self.backoff_s = longer_s or FIRST_BACKOFF_S
+        self.retry_at = now + self.backoff_s
+        self.is_refused = is_refused
+
     def grow(self, bundles: list[ResourceSet]) -> None:
         """It is to have these bundles too."""
         self.bundles = [*self.bundles, *bundles]
@@ -162,13 +199,26 @@ class Group(msgspec.Struct, kw_only=True, eq=False):
         return "INFEASIBLE" if self.infeasible else "NO_RESOURCES"
 
 
-def restored(row: GroupRow, order: int) -> Group:
-    """The group that was stored as `row`."""
+def restored(row: GroupRow, order: int, now: float) -> Group:
+    """The group that was stored as `row`; what it is to keep is asked anew from `now` on."""
     fields = msgspec.structs.asdict(row)
     fields["bundles"] = [ResourceSet.from_mapping(bundle) for bundle in row.bundles]
     if row.is_pinned and row.state == RESCHEDULING:
         fields["state"] = CREATED  # what was on its way is not any more
-    return Group(attempt_number=fields.pop("attempt"), order=order, **fields)
+    group = Group(attempt_number=fields.pop("attempt"), order=order, **fields)
+    if group.state == PREPARED:
+        bundles: dict[str, dict[int, ResourceSet]] = {}
+        for index in group.unconfirmed:
+            bundles.setdefault(group.nodes[index], {})[index] = group.bundles[index]
+        group.attempt = Attempt(
+            number=row.attempt,
+            bundles=bundles,
+            domain=group.domain,
+            resend_at=now,
+            asked=list(bundles),
+            awaiting=set(bundles),
+        )
+    return group
 
 
 def is_first_in_line(group: Group) -> tuple[bool, int]:

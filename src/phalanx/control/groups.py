@@ -11,7 +11,7 @@ behind it from being tried.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from phalanx.control.give_backs import AT_ONCE, RESEND_S, Ending, GiveBacks
@@ -23,7 +23,6 @@ from phalanx.resources.sets import ResourceSet
 from phalanx.scheduling.cluster_nodes import ClusterNodes
 
 KEEP_REMOVED = 1_000
-FIRST_BACKOFF_S, BACKOFF_FACTOR, LONGEST_BACKOFF_S = 0.1, 1.5, 1.0
 
 
 class GroupEffects(Protocol):
@@ -33,6 +32,14 @@ class GroupEffects(Protocol):
         self, node_id: str, group: bytes, attempt: int, bundles: dict[int, ResourceSet]
     ) -> None:
         """Have the node set these bundles aside, all or none; `prepared` follows."""
+        ...
+
+    def when_written(self, action: Callable[[], None]) -> None:
+        """Do something once all that has changed so far is stored."""
+        ...
+
+    def may_begin(self, group: Group) -> bool:
+        """Whether the attempt that all nodes have prepared is to go on."""
         ...
 
     def commit(self, node_id: str, group: bytes, attempt: int) -> None:
@@ -180,9 +187,7 @@ class GroupTable:
         group = self._groups.get(group_id)
         if group is None:
             return []
-        among = range(len(group.nodes)) if index < 0 else [index]
-        confirmed = [group.nodes[i] for i in among if i not in group.unconfirmed]
-        return [node for node in dict.fromkeys(confirmed) if node]
+        return group.nodes_of(index)
 
     def refusal(self, place: tuple[bytes, int], request: ResourceSet) -> tuple[str, str] | None:
         """(reason, class of error or "" when it may wait) when tasks of this place cannot run."""
@@ -190,15 +195,7 @@ class GroupTable:
         group = self._groups.get(group_id)
         if group is None or group.state == REMOVED:
             return ("its placement group was removed", "TaskPlacementGroupRemoved")
-        if index >= len(group.bundles):
-            count = len(group.bundles)
-            return (f"its placement group has {count} bundles and no number {index}", "ValueError")
-        chosen = group.bundles if index < 0 else [group.bundles[index]]
-        if not any(request.is_subset(bundle) for bundle in chosen):
-            return (f"no bundle of the placement group holds {request.to_mapping()}", "ValueError")
-        if group.infeasible:
-            return (f"its placement group waits: {group.infeasible}", "")
-        return None
+        return group.refusal(index, request)
 
     # ---- what nodes say ----------------------------------------------------------------------
 
@@ -212,7 +209,7 @@ class GroupTable:
         if not ok:
             self._abandon(group, now, but=node_id)
             if not group.is_pinned:
-                self._back_off(group, now, is_refused=True)
+                group.back_off(now, is_refused=True)
             return
         attempt.awaiting.discard(node_id)
         if attempt.awaiting:
@@ -223,9 +220,10 @@ class GroupTable:
                 group.unconfirmed.append(index)
         group.domain = attempt.domain
         attempt.awaiting = set(attempt.bundles)
-        attempt.resend_at = now + RESEND_S
+        attempt.resend_at = float("inf")
         self._move(group, PREPARED)
-        self._send(group, attempt)
+        # The next head has to go on with what nodes were told to keep.
+        self._effects.when_written(lambda: self._ask(group, attempt, now))
 
     def committed(self, node_id: str, group_id: bytes, number: int, ok: bool, now: float) -> None:
         """A node keeps its bundles of the attempt, or had given them back already."""
@@ -269,7 +267,8 @@ class GroupTable:
         """A node joined, for the first time or again: compare what it holds with what it should.
 
         `held`: (group, bundle index, attempt, whether it is committed); `ended`: the last attempt
-        of each group that ended there. What nobody knows of goes back; what is missing is lost.
+        of each group that ended there. What nobody knows of goes back; what is missing is lost;
+        what is to be given back anyway is told again, with the grace that it has.
         """
         kept: set[tuple[bytes, int]] = set()
         unknown: dict[tuple[bytes, int], list[int]] = {}
@@ -277,9 +276,9 @@ class GroupTable:
             group = self._groups.get(group_id)
             if group is not None:
                 group.attempt_number = max(group.attempt_number, number)
-            if group is not None and _is_of(group, node_id, index, number, is_committed):
+            if group is not None and group.keeps(index, node_id, number, is_committed):
                 kept.add((group_id, index))
-            else:
+            elif not self.give_backs.is_asked(node_id, group_id, number, index):
                 unknown.setdefault((group_id, number), []).append(index)
         for group_id, number in ended.items():
             group = self._groups.get(group_id)
@@ -299,8 +298,7 @@ class GroupTable:
         """Repeat what was not answered; try again what has waited for long enough."""
         for group in list(self._unsettled.values()):
             if group.attempt is not None and now >= group.attempt.resend_at:
-                group.attempt.resend_at = now + RESEND_S
-                self._send(group, group.attempt)
+                self._ask(group, group.attempt, now)
         self.give_backs.tick(now)
         if any(g.attempt is None and now >= g.retry_at for g in self._unsettled.values()):
             self._hopeless.clear()
@@ -315,21 +313,9 @@ class GroupTable:
             if row.state == REMOVED:
                 continue
             self._order += 1
-            group = restored(row, self._order)
+            group = restored(row, self._order, now)
             self._add(group)
-            if group.state == PREPARED:
-                bundles: dict[str, dict[int, ResourceSet]] = {}
-                for index in group.unconfirmed:
-                    bundles.setdefault(group.nodes[index], {})[index] = group.bundles[index]
-                group.attempt = Attempt(
-                    number=row.attempt,
-                    bundles=bundles,
-                    domain=group.domain,
-                    resend_at=now,
-                    asked=list(bundles),
-                    awaiting=set(bundles),
-                )
-            elif group.state == CREATED:
+            if group.state == CREATED:
                 self._unsettled.pop(group.group, None)
             self._settle(group, now)
         known = self._cluster.view.nodes.row_of
@@ -367,9 +353,9 @@ class GroupTable:
             return
         self._hopeless[request] = outcome
         group.shape = self._cluster.shape
-        group.waits_for = _told(outcome)
+        group.waits_for = (not outcome.turned_away and outcome.detail) or str(outcome)
         group.infeasible = group.waits_for if outcome.reason == "infeasible" else ""
-        self._back_off(group, now, is_refused=False)
+        group.back_off(now, is_refused=False)
 
     def _start(
         self, group: Group, chosen: Mapping[int, str], domain: str | None, now: float
@@ -388,6 +374,21 @@ class GroupTable:
             awaiting=set(bundles),
         )
         self._send(group, group.attempt)
+
+    def _ask(self, group: Group, attempt: Attempt, now: float) -> None:
+        """Ask who has not answered; what is prepared goes on only while it is to begin."""
+        if group.attempt is not attempt:
+            return
+        attempt.resend_at = now + RESEND_S
+        if group.state != PREPARED or self._effects.may_begin(group):
+            self._send(group, attempt)
+            return
+        for node in [node for node in attempt.bundles if node in attempt.awaiting]:
+            for index in attempt.bundles[node]:
+                group.put(index, "")
+            self.give_backs.ask(node, group.group, attempt.number, [*attempt.bundles[node]], now)
+        attempt.awaiting.clear()
+        self._settle(group, now)
 
     def _send(self, group: Group, attempt: Attempt) -> None:
         """Ask every node of the attempt that has not answered."""
@@ -460,12 +461,6 @@ class GroupTable:
             self._unsettled[group.group] = group
             self._move(group, RESCHEDULING)
 
-    def _back_off(self, group: Group, now: float, is_refused: bool) -> None:
-        longer_s = min(group.backoff_s * BACKOFF_FACTOR, LONGEST_BACKOFF_S)
-        group.backoff_s = longer_s or FIRST_BACKOFF_S
-        group.retry_at = now + group.backoff_s
-        group.is_refused = is_refused
-
     # ---- books -------------------------------------------------------------------------------
 
     def _add(self, group: Group) -> None:
@@ -484,17 +479,3 @@ class GroupTable:
         story = f"group {group.group.hex()} ({group.name}), attempt {group.attempt_number}"
         group.state = move(GROUP, "placement group", group.state, state, story)
         self._effects.changed(group)
-
-
-def _is_of(group: Group, node_id: str, index: int, number: int, is_committed: bool) -> bool:
-    """Whether the node is to hold this bundle."""
-    if group.state == REMOVED or index >= len(group.bundles):
-        return False
-    attempt = group.attempt
-    if attempt is not None and attempt.number == number:
-        return index in attempt.bundles.get(node_id, ())
-    return group.nodes[index] == node_id and is_committed
-
-
-def _told(no: BundleRejection) -> str:
-    return str(no) if no.turned_away or not no.detail else no.detail

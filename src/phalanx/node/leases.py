@@ -1,8 +1,6 @@
 """The node's machine: who gets which worker with which resources, and when it comes back.
 
-Demands stand in order of priority, then of how little their owner's class holds, then of arrival.
-A demand that finds nothing free makes leases of others due: lower priority first, then whoever
-holds more than a fair share. Pure: workers are started and ended, and messages sent, by Effects.
+Whose turn it is, `turns` says. Pure: workers are started and ended, and messages sent, by Effects.
 """
 
 from __future__ import annotations
@@ -10,54 +8,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.bundles import BundlePool
 from phalanx.node.claims import Claims
 from phalanx.node.demands import Demand, Demands
 from phalanx.node.group_places import GroupPlaces
-from phalanx.node.queue_shares import QueueShares
+from phalanx.node.lease import Lease
 from phalanx.node.surroundings import Effects, Elsewhere, Nobody
-from phalanx.node.workers import WorkerPool, WorkerRecord
+from phalanx.node.turns import Turns
+from phalanx.node.workers import WorkerPool
 from phalanx.policies.averages import Average
 from phalanx.policies.labels import condition
 from phalanx.protocol.cluster_messages import ClaimRoom
 from phalanx.protocol.node_messages import OVER
-from phalanx.resources.instances import Allocation, NodeResources
+from phalanx.resources.instances import NodeResources
 from phalanx.resources.sets import EMPTY, ResourceSet
 
-LEAST_HOLD_S = 0.01
-LONGEST_HOLD_S = 0.5
-"""After this long an equal may ask for a lease, whatever each holds: one task of the asker's that
-never ends may be all that its share is used for."""
 UNAVAILABLE_AFTER_S = 1.0
 """What fails on a busy node is not failed before idle leases had time to come back."""
-
-
-class Lease(msgspec.Struct, kw_only=True, eq=False):
-    """Resources and a worker in use."""
-
-    number: int
-    demand: Demand
-    worker: WorkerRecord
-    cpus: Allocation
-    rest: Allocation
-    pool: NodeResources | BundlePool
-    since: float
-    is_granted: bool = False
-    is_due: bool = False
-    is_blocked: bool = False
-
-    @property
-    def resources(self) -> dict[str, float]:
-        """Amounts held, by name."""
-        return self.demand.hold.to_mapping()
-
-    @property
-    def devices(self) -> dict[str, list[int]]:
-        """Device numbers held, by resource."""
-        return {name: [i for i, _ in taken] for name, taken in self.rest.instances.items()}
 
 
 class LeaseMachine:
@@ -83,8 +51,7 @@ class LeaseMachine:
         self._node_id = node_id
         self.waiting = Demands()
         self.leases: dict[int, Lease] = {}
-        self._held: dict[tuple[bytes, int], int] = {}
-        self.shares = QueueShares()
+        self.turns = Turns(resources)
         self.claims = Claims()
         self._starts_held_until = 0.0
         self._count = 0
@@ -150,7 +117,7 @@ class LeaseMachine:
 
     def _dispatch(self, now: float) -> None:
         kept = EMPTY
-        for demand in self._in_order():
+        for demand in self.turns.in_order([*self.waiting.all(), *self.claims.all()]):
             if demand.is_claim:
                 kept = kept + demand.place
                 if not self._has_free(kept, soon=True):
@@ -175,22 +142,6 @@ class LeaseMachine:
                 self.waiting.remove(demand)
             elif demand.here != 0:
                 self._make_due(demand, now)
-
-    def _in_order(self) -> list[Demand]:
-        held, demands = self._held, [*self.waiting.all(), *self.claims.all()]
-        shares = dict.fromkeys((d.queue for d in demands), 0.0)
-        if len(shares) > 1:
-            total = self.resources.total_units()
-            shares = {queue: self.shares.of(queue, total) for queue in shares}
-        return sorted(
-            demands,
-            key=lambda d: (
-                -d.priority,
-                shares[d.queue],
-                held.get(d.key, 0),
-                d.order,
-            ),
-        )
 
     def _refusal(self, demand: Demand) -> tuple[str, str] | None:
         """(reason, class of error or "" when the demand may wait), or None when it can be met."""
@@ -241,7 +192,7 @@ class LeaseMachine:
         """Whether so much is free; `soon`: or will be when the leases that are due come back."""
         free = ResourceSet.from_mapping(self.resources.available())
         if soon:
-            due = (x.demand.hold for x in self.leases.values() if x.is_due and _gives_way(x))
+            due = (x.demand.hold for x in self.leases.values() if x.is_due and x.gives_way)
             free = sum(due, free)
         return amounts.is_subset(free)
 
@@ -275,10 +226,8 @@ class LeaseMachine:
                 since=now,
             )
             self.leases[lease.number] = lease
-            self._held[demand.key] = self._held.get(demand.key, 0) + 1
+            self.turns.begins(demand)
             self.waiting.made(demand)
-            if demand.group is None:
-                self.shares.take(demand.queue, demand.hold)
             worker.lease = lease.number
             if worker.is_ready:
                 self._grant(lease, now)
@@ -289,31 +238,10 @@ class LeaseMachine:
         return False
 
     def _make_due(self, demand: Demand, now: float) -> None:
-        held = self._held.get(demand.key, 0)
-        best: tuple[tuple[int, int, int], Lease] | None = None
-        for lease in self.leases.values():
-            victim = lease.demand
-            if lease.is_due or victim.actor or victim.key == demand.key or not lease.is_granted:
-                continue
-            if lease.is_blocked or now - lease.since < LEAST_HOLD_S:
-                continue
-            share = self._held.get(victim.key, 0)
-            is_long = now - lease.since > LONGEST_HOLD_S
-            fairer = share > held + 1 or held == 0 or is_long
-            if victim.priority > demand.priority:
-                continue
-            if victim.queue != demand.queue:
-                total = self.resources.total_units()
-                gives = (victim.queue, victim.hold)
-                fairer = self.shares.may_take(demand.queue, demand.hold, *gives, total)
-            if victim.priority == demand.priority and not fairer:
-                continue
-            rank = (victim.priority, -share, -lease.number)
-            if best is None or rank < best[0]:
-                best = (rank, lease)
-        if best is not None:
-            best[1].is_due = True
-            self._effects.due(best[1])
+        victim = self.turns.victim(demand, self.leases.values(), now)
+        if victim is not None:
+            victim.is_due = True
+            self._effects.due(victim)
 
     def claim(self, message: ClaimRoom, now: float) -> None:
         """Keep room for a gang, or no longer."""
@@ -322,7 +250,7 @@ class LeaseMachine:
 
     def yields(self) -> ResourceSet:
         """What ordinary tasks hold outside of bundles."""
-        holds = (x.demand.hold for x in self.leases.values() if _gives_way(x))
+        holds = (x.demand.hold for x in self.leases.values() if x.gives_way)
         return sum(holds, EMPTY)
 
     # ---- leases ------------------------------------------------------------------------------
@@ -385,12 +313,7 @@ class LeaseMachine:
         del self.leases[lease.number]
         if lease.is_granted and not lease.demand.actor:
             self.run_s = self.run_s.with_sample(max(now - lease.since, 0))
-        key = lease.demand.key
-        self._held[key] -= 1
-        if not self._held[key]:
-            del self._held[key]
-        if lease.demand.group is None:
-            self.shares.give_back(lease.demand.queue, lease.demand.hold)
+        self.turns.ends(lease.demand)
         lease.worker.lease = 0
         if not lease.is_blocked:
             lease.pool.release(lease.cpus)
@@ -457,11 +380,6 @@ class LeaseMachine:
         expired = self.claims.tick(now)
         if self.waiting or self.claims.all() or expired:
             self.dispatch(now)
-
-
-def _gives_way(lease: Lease) -> bool:
-    """Whether its worker is free for others after the task that it runs."""
-    return not lease.demand.actor and lease.demand.group is None and not lease.is_blocked
 
 
 def _impatience(demand: Demand, now: float) -> tuple[str, str] | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from phalanx.node.demands import Demand
-    from phalanx.node.leases import Lease
+    from phalanx.node.lease import Lease
     from phalanx.node.workers import WorkerRecord
     from phalanx.protocol.cluster_messages import ViewRow
 

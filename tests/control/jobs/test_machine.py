@@ -271,6 +271,20 @@ def test_who_waited_for_others_counts_in_the_gang_only_while_they_are_there():
     assert gang_minimum(shell.job) == 5, "part of it runs"
 
 
+def test_who_waits_for_others_again_does_not_keep_them_from_starting():
+    shell = Shell("tasks: [{name: a, replicas: 2}, {name: b, replicas: 2, dependsOn: {name: [a]}}]")
+    shell.play("run ok a-0 run ok b-1 lose a-1 lose b-0")
+    assert [m.state for m in shell.job.members] == [
+        st.SUCCEEDED, st.PENDING, st.WAITING, st.SUCCEEDED,
+    ]  # fmt: skip
+    asked = podgroup_of(shell.job)
+    assert (asked.min_member, asked.min_task_member) == (1, (("a", 1),))
+    shell.play("run a-1")
+    asked = podgroup_of(shell.job)
+    assert (asked.min_member, asked.min_task_member) == (2, (("a", 1), ("b", 1)))
+    assert shell.play("run ok").job.state == st.COMPLETED
+
+
 # ---- size, end, memory ---------------------------------------------------------------------------
 
 

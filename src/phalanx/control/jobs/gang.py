@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from phalanx.batch.specs import PodGroupSpec, SubgroupPolicy, TaskSpec
-from phalanx.control.jobs.judging import gang_minimum, waits_for_others
+from phalanx.control.jobs.judging import gang_minimum, group_minimum
 from phalanx.manifests.shapes import GROUP_LABEL, PARTITION_LABEL, shape_of
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord, MemberRecord
@@ -19,13 +19,12 @@ def task_name(job: JobRecord, member: MemberRecord) -> str:
 
 
 def podgroup_of(job: JobRecord, priority: int = 0, phase: str = "Pending") -> PodGroupSpec:
-    """The gang that must be placed together now. A group that waits for others has no minimum, and
-    one of which members have ended needs so many fewer."""
+    """The gang that must be placed together now. Members that wait for other groups do not count,
+    and a group of which members have ended needs so many fewer."""
     minimums = []
     for group in job.spec.groups:
         ended = job.count(st.SUCCEEDED, st.FAILED, group=group.name)
-        least = 0 if waits_for_others(job, group) else max(group.min_available - ended, 0)
-        minimums.append((group.name, least))
+        minimums.append((group.name, max(group_minimum(job, group) - ended, 0)))
     ended = job.count(st.SUCCEEDED, st.FAILED)
     return PodGroupSpec(
         name=job.spec.name,

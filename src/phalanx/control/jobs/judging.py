@@ -49,12 +49,24 @@ def _has_minimum(job: JobRecord, name: str) -> bool:
 
 
 def gang_minimum(job: JobRecord) -> int:
-    """How many members must run together now. Groups that still wait for others do not count:
+    """How many members must run together now. Who still waits for other groups does not count:
     a gang that needed them could never start what they wait for."""
-    begun = [g for g in job.spec.groups if not waits_for_others(job, g)]
-    if len(begun) == len(job.spec.groups):
+    groups = job.spec.groups
+    counted = {g.name: group_minimum(job, g) for g in groups if not waits_for_others(job, g)}
+    if all(counted.get(g.name) == g.min_available for g in groups):
         return job.spec.min_available
-    return min(job.spec.min_available, sum(g.min_available for g in begun))
+    return min(job.spec.min_available, sum(counted.values()))
+
+
+def group_minimum(job: JobRecord, group: TaskGroup) -> int:
+    """How many of a group's members count in the gang now. Of one that began, and of which members
+    were lost while what it waits for is lost too, these have to wait again."""
+    if waits_for_others(job, group):
+        return 0
+    if is_released(job, group):
+        return group.min_available
+    waiting = job.count(st.WAITING, group=group.name)
+    return min(group.min_available, len(job.groups[group.name]) - waiting)
 
 
 def waits_for_others(job: JobRecord, group: TaskGroup) -> bool:

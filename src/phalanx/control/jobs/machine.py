@@ -12,6 +12,7 @@ from typing import Protocol
 
 from phalanx.control.jobs import events as ev
 from phalanx.control.jobs import judging
+from phalanx.control.jobs.resizing import fit_members
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import (
     WHOLE,
@@ -369,29 +370,7 @@ class JobTable:
     def _resize(self, job: JobRecord, spec: JobSpec, now: float) -> None:
         if job.is_finished or job.state in (st.TERMINATING, st.COMPLETING):
             raise JobCommandError(f"job {job.uid} is {job.state}: its size is of no use any more")
-        job.spec = spec
-        halted = job.state in (st.ABORTING, st.ABORTED)
-        surplus: list[MemberRecord] = []
-        for group in spec.groups:
-            have = {m.index: m for m in job.groups[group.name]}
-            for index in range(group.replicas):
-                if index not in have:
-                    have[index] = MemberRecord(
-                        group=group.name,
-                        index=index,
-                        state=st.ENDED if halted else st.WAITING,
-                        attempt=job.retired.get(group.name, 0),
-                    )
-            for member in have.values():
-                member.retires = member.index >= group.replicas
-                member.comes_back = not halted  # also where it was about to retire
-            going = [m for m in have.values() if m.retires]
-            last = max((m.attempt for m in going), default=0)
-            job.retired[group.name] = max(last, job.retired.get(group.name, 0))
-            live = [m for m in going if m.state in judging.LIVE]
-            kept = [m for m in have.values() if not m.retires] + live
-            job.replace_group(group.name, sorted(kept, key=lambda m: m.index))
-            surplus += live
+        surplus = fit_members(job, spec)
         self._end(job, surplus, "the job became smaller", comes_back=False)
         self._policy(job, None, st.JOB_UPDATED, "the job was changed", now)
 

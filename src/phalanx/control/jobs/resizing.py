@@ -1,4 +1,4 @@
-"""A job of another size: how many replicas each of its groups is to have from now on."""
+"""A job of another size: how many replicas its groups are to have, and which members."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from collections.abc import Mapping
 
 import msgspec
 
+from phalanx.control.jobs import judging
 from phalanx.errors import JobCommandError
+from phalanx.model.jobs import states as st
+from phalanx.model.jobs.records import JobRecord, MemberRecord
 from phalanx.model.jobs.spec import MAX_REPLICAS, JobSpec, TaskGroup
 
 
@@ -63,3 +66,32 @@ def _group(spec: JobSpec, group: TaskGroup, replicas: int) -> TaskGroup:
         )
     least = min(group.min_available, replicas)
     return msgspec.structs.replace(group, replicas=replicas, min_available=least)
+
+
+def fit_members(job: JobRecord, spec: JobSpec) -> list[MemberRecord]:
+    """Give the job as many members as `spec`, its own from now on, has replicas: new ones wait,
+    surplus ones that have ended are dropped. Those that live are returned, and are to end."""
+    job.spec = spec
+    halted = job.state in (st.ABORTING, st.ABORTED)
+    surplus: list[MemberRecord] = []
+    for group in spec.groups:
+        have = {m.index: m for m in job.groups[group.name]}
+        for index in range(group.replicas):
+            if index not in have:
+                have[index] = MemberRecord(
+                    group=group.name,
+                    index=index,
+                    state=st.ENDED if halted else st.WAITING,
+                    attempt=job.retired.get(group.name, 0),
+                )
+        for member in have.values():
+            member.retires = member.index >= group.replicas
+            member.comes_back = not halted  # also where it was about to retire
+        going = [m for m in have.values() if m.retires]
+        last = max((m.attempt for m in going), default=0)
+        job.retired[group.name] = max(last, job.retired.get(group.name, 0))
+        live = [m for m in going if m.state in judging.LIVE]
+        kept = [m for m in have.values() if not m.retires] + live
+        job.replace_group(group.name, sorted(kept, key=lambda m: m.index))
+        surplus += live
+    return surplus

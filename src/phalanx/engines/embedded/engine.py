@@ -6,15 +6,8 @@ import contextlib
 import json
 import os
 import resource
-import signal
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-
-import msgspec
 
 from phalanx.engines.definitions import ActorDefinition, FunctionDefinition
 from phalanx.engines.embedded import session as sessions
@@ -25,10 +18,11 @@ from phalanx.engines.embedded.client.handles import ActorHandle
 from phalanx.engines.embedded.client.records import executed_elsewhere, trace_event
 from phalanx.engines.embedded.client.requests import Asked
 from phalanx.engines.embedded.client.runtime import Runtime
-from phalanx.engines.embedded.connection import Connection, connect, wait_for
-from phalanx.engines.embedded.daemon_files import environment
+from phalanx.engines.embedded.connection import Connection, connect
+from phalanx.engines.embedded.introduction import JobOptions, introduce
+from phalanx.engines.embedded.own_node import OwnNode, StartOptions
 from phalanx.engines.interface import current, set_current
-from phalanx.errors import PhalanxError, SystemFailureError
+from phalanx.errors import PhalanxError
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.objects.reference import ObjectRef, forget_process
 from phalanx.objects.streams import ObjectRefGenerator
@@ -37,33 +31,8 @@ from phalanx.protocol.messages import CancelOwned
 from phalanx.protocol.node_messages import LogLine, Stop
 from phalanx.worker import context
 
-START_TIMEOUT_S = 60.0
 DRAIN_S = 2.0
 _FILES = 65536
-_PRELOAD = ("numpy",)
-
-
-class StartOptions(msgspec.Struct, kw_only=True):
-    """What a new node is started with."""
-
-    resources: dict[str, float]
-    labels: dict[str, str]
-    object_store_bytes: int
-    unit_resources: tuple[str, ...] = ("GPU",)
-    prestart: int = 0
-    temp_dir: str | None = None
-    memory_limit: float = 0.95
-    topology: str = ""
-
-
-class JobOptions(msgspec.Struct, kw_only=True):
-    """What this driver is."""
-
-    namespace: str
-    log_to_driver: bool = True
-    hook: bytes = b""
-    queue: str = ""
-    priority: int = 0
 
 
 class EmbeddedEngine:
@@ -73,10 +42,10 @@ class EmbeddedEngine:
     generator_type: type = ObjectRefGenerator
     handle_type: type = ActorHandle
 
-    def __init__(self, runtime: Runtime, process: subprocess.Popen[bytes] | None) -> None:
+    def __init__(self, runtime: Runtime, own_node: OwnNode | None) -> None:
         self.runtime = runtime
         self.is_worker = runtime.kind == "worker"
-        self._process = process
+        self._own_node = own_node
         self.namespace = ""
         self.queue = ""
         """The queue that this job's work is charged to, unless it says otherwise."""
@@ -99,32 +68,11 @@ class EmbeddedEngine:
     ) -> EmbeddedEngine:
         """Start a node that lives as long as this driver. Raises SystemFailureError."""
         _allow_files()
-        session = sessions.create(options.temp_dir)
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        config = {
-            "session": msgspec.to_builtins(session),
-            "resources": options.resources,
-            "labels": options.labels,
-            "object_store_bytes": options.object_store_bytes,
-            "node_id": os.urandom(28).hex(),
-            "preload": [m for m in _PRELOAD if m in sys.modules],
-            "unit_resources": options.unit_resources,
-            "prestart": options.prestart,
-            "memory_limit": options.memory_limit,
-            "topology": options.topology,
-        }
-        config["labels"] = {"ray.io/node-id": config["node_id"], **options.labels}
-        process = _spawn(theirs.fileno())
-        theirs.close()
-        assert process.stdin is not None
-        process.stdin.write(json.dumps(config).encode() + b"\n")
-        process.stdin.close()
+        own = OwnNode(options)
         try:
-            return cls._join(session, Connection(ours), process, job, on_log, on_warning)
+            return cls._join(own.session, own.connection, own, job, on_log, on_warning)
         except BaseException:
-            process.kill()
-            process.wait()
-            sessions.remove(session)
+            own.kill()
             raise
 
     @classmethod
@@ -150,7 +98,7 @@ class EmbeddedEngine:
         cls,
         session: sessions.Session,
         node: Connection,
-        process: subprocess.Popen[bytes] | None,
+        own: OwnNode | None,
         job: JobOptions,
         on_log: Callable[[LogLine], None],
         on_warning: Callable[[str], None],
@@ -158,12 +106,12 @@ class EmbeddedEngine:
         runtime = Runtime(session, b"", "driver")
         runtime.on_log = on_log
         runtime.on_warning = on_warning
-        introduced = _introduce(node, job)
+        introduced = introduce(node, job)
         runtime.set_identity(introduced["process"], introduced["node_id"])
         runtime.open(node)
         runtime.reactor.start()
         interrupts.guard()
-        engine = cls(runtime, process)
+        engine = cls(runtime, own)
         engine.namespace = job.namespace
         engine.queue, engine.priority = job.queue, job.priority
         engine.address = introduced["address"]
@@ -182,22 +130,8 @@ class EmbeddedEngine:
                 runtime.node.send(Stop("the driver shut down"))
                 runtime.node.drain_all(1.0)
         runtime.close()
-        process = self._process
-        if process is None:
-            return
-        try:
-            process.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        self._wait_gone()
-
-    def _wait_gone(self) -> None:
-        session = self.runtime.session
-        deadline = time.monotonic() + 5
-        while os.path.exists(session.directory) and time.monotonic() < deadline:
-            time.sleep(0.005)
-        sessions.remove(session)
+        if self._own_node is not None:
+            self._own_node.wait_gone()
 
     @property
     def is_alive(self) -> bool:
@@ -433,8 +367,8 @@ def _leave_behind() -> None:
     if isinstance(engine, EmbeddedEngine):
         set_current(None)
         engine.runtime.leave_behind()
-        if engine._process is not None:
-            engine._process.returncode = 0  # not this process's child: nothing to wait for
+        if engine._own_node is not None:
+            engine._own_node.leave_behind()
 
 
 os.register_at_fork(after_in_child=_leave_behind)
@@ -448,47 +382,3 @@ def _allow_files() -> None:
     if soft != resource.RLIM_INFINITY and soft < wanted:
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
-def _spawn(driver_fd: int) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "phalanx.engines.embedded.node.process", str(driver_fd)]
-    return subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        pass_fds=(driver_fd,),
-        start_new_session=True,
-        env=environment(),
-    )
-
-
-def _introduce(node: Connection, job: JobOptions) -> dict[str, Any]:
-    """Say who we are and wait for our id, before there is a reactor."""
-    import select
-
-    from phalanx.protocol.node_messages import Reply, Request
-
-    args = {
-        "path": [os.path.abspath(p) if p else os.getcwd() for p in sys.path],
-        "directory": os.getcwd(),
-        "namespace": job.namespace,
-        "log_to_driver": job.log_to_driver,
-        "hook": job.hook,
-        "queue": job.queue,
-        "priority": job.priority,
-    }
-    node.send(Request(1, "register_driver", args))
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while True:
-        left = deadline - time.monotonic()
-        if left <= 0 or not wait_for(node.fileno, select.POLLIN, left):
-            raise SystemFailureError(f"The node did not answer within {START_TIMEOUT_S:.0f} s.")
-        messages = node.receive()
-        if messages is None:
-            raise SystemFailureError(
-                "The node's process ended before it took this program in; why is printed above, "
-                "or stands in the log of the cluster's node."
-            )
-        for message in messages:
-            if isinstance(message, Reply):
-                result: dict[str, Any] = message.result
-                return result

@@ -34,6 +34,6 @@ class Fragmentation:
         where, device, fall = self._usable.falls(rows, shape)
         return where, device, fall - shape.milli
 
-    def _mean(self, rows: Rows, cpu: Ints, hosts: Flags, idle: Ints) -> Floats:
+    def _mean(self, cpu: Ints, memory: Ints, hosts: Flags, idle: Ints) -> Floats:
         usable: Floats = np.where(hosts, idle, 0) @ self._share
         return usable

@@ -18,8 +18,8 @@ COVERED = 0.95
 class Mix:
     """M typical shapes with their popularity, as arrays.
 
-    `share`: (M,), sums to 1. `cpu`, `num`, `milli`: (M,). `thresholds`: the different `milli`
-    above 0 in rising order, (K,); `level`: (M,), each shape's index in it. Memory is no part of it.
+    `share`: (M,), sums to 1. `cpu`, `memory`, `num`, `milli`: (M,). `thresholds`: the different
+    `milli` above 0 in rising order, (K,); `level`: (M,), each shape's index in it.
     """
 
     def __init__(self, shares: Mapping[Shape, float]) -> None:
@@ -30,6 +30,7 @@ class Mix:
         weights = np.array(list(shares.values()), dtype=np.float64)
         self.share: Floats = weights / weights.sum()
         self.cpu: Ints = np.array([s.cpu_milli for s in self.shapes], dtype=np.int64)
+        self.memory: Ints = np.array([s.memory_mib for s in self.shapes], dtype=np.int64)
         self.num: Ints = np.array([s.num_gpu for s in self.shapes], dtype=np.int64)
         self.milli: Ints = np.array([s.gpu_milli for s in self.shapes], dtype=np.int64)
         self.thresholds: Ints = np.unique(self.milli[self.num > 0])
@@ -68,5 +69,5 @@ def heaviest_mix(weights: Mapping[Shape, int], covered: float) -> Mix:
     return Mix(chosen)
 
 
-def _numbers(shape: Shape) -> tuple[int, int, int, tuple[str, ...]]:
-    return (shape.num_gpu, shape.gpu_milli, shape.cpu_milli, shape.models)
+def _numbers(shape: Shape) -> tuple[int, int, int, tuple[str, ...], int]:
+    return (shape.num_gpu, shape.gpu_milli, shape.cpu_milli, shape.models, shape.memory_mib)

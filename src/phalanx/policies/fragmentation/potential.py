@@ -14,8 +14,8 @@ from phalanx.policies.fragmentation.shape import Shape
 class Worth(Protocol):
     """Rates room, in thousandths of a GPU."""
 
-    def __call__(self, rows: Rows, cpu: Ints, hosts: Flags, idle: Ints) -> Floats:
-        """(T,), for T nodes, T of them in `rows`: `cpu` (T,) is what is left of cores; `hosts`
+    def __call__(self, cpu: Ints, memory: Ints, hosts: Flags, idle: Ints) -> Floats:
+        """(T,), for T nodes: `cpu` and `memory` (T,) are what is left of cores and MiB; `hosts`
         (T, M) which shapes of the mix would fit; `idle` (T, M) what lies idle on the GPUs on which
         one would."""
         ...
@@ -33,14 +33,13 @@ class Potential:
 
     def now(self, rows: Rows) -> Floats:
         """(T,): the worth of the nodes in `rows`."""
-        cpu, hosts, idle = self.room(rows)
-        return self._worth(rows, cpu, hosts, idle)
+        return self._worth(*self.room(rows))
 
-    def room(self, rows: Rows) -> tuple[Ints, Flags, Ints]:
+    def room(self, rows: Rows) -> tuple[Ints, Ints, Flags, Ints]:
         """What `Worth` looks at, for nodes as they are."""
         count, idle = self._by_threshold(self._nodes.gpu_left[rows])
-        cpu = self._nodes.cpu_left[rows]
-        return cpu, *self._for_shapes(rows, cpu, count, idle)
+        cpu, memory = self._nodes.cpu_left[rows], self._nodes.memory_left[rows]
+        return self._for_shapes(rows, cpu, memory, count, idle)
 
     def falls(self, rows: Rows, shape: Shape) -> tuple[Rows, Rows, Floats]:
         """How much worth a pod would take from nodes that have room for it.
@@ -50,9 +49,10 @@ class Potential:
         taken from the lowest number up.
         """
         nodes = self._nodes
-        left, cpu = nodes.gpu_left[rows], nodes.cpu_left[rows]
+        left = nodes.gpu_left[rows]
+        cpu, memory = nodes.cpu_left[rows], nodes.memory_left[rows]
         count, idle = self._by_threshold(left)
-        before = self._worth(rows, cpu, *self._for_shapes(rows, cpu, count, idle))
+        before = self._worth(*self._for_shapes(rows, cpu, memory, count, idle))
         if shape.is_shared:
             where, device = np.nonzero((left >= shape.gpu_milli) & ~_repeated(left))
             old = left[where, device][:, None]
@@ -64,8 +64,8 @@ class Potential:
             where = np.arange(len(rows), dtype=np.intp)
             device = np.zeros(len(rows), dtype=np.intp)
             count, idle = count - shape.num_gpu, idle - shape.milli
-        cpu = cpu[where] - shape.cpu_milli
-        after = self._worth(rows[where], cpu, *self._for_shapes(rows[where], cpu, count, idle))
+        cpu, memory = cpu[where] - shape.cpu_milli, memory[where] - shape.memory_mib
+        after = self._worth(*self._for_shapes(rows[where], cpu, memory, count, idle))
         return where, device, before[where] - after
 
     def _by_threshold(self, left: Ints) -> tuple[Ints, Ints]:
@@ -73,13 +73,16 @@ class Potential:
         at = left[:, :, None] >= self._mix.thresholds
         return at.sum(axis=1), np.where(at, left[:, :, None], 0).sum(axis=1)
 
-    def _for_shapes(self, rows: Rows, cpu: Ints, count: Ints, idle: Ints) -> tuple[Flags, Ints]:
+    def _for_shapes(
+        self, rows: Rows, cpu: Ints, memory: Ints, count: Ints, idle: Ints
+    ) -> tuple[Ints, Ints, Flags, Ints]:
         mix = self._mix
         hosts = self._accepted[self._nodes.model[rows]] & (cpu[:, None] >= mix.cpu)
+        hosts &= memory[:, None] >= mix.memory
         if not len(mix.thresholds):
-            return hosts, np.zeros(hosts.shape, dtype=np.int64)
+            return cpu, memory, hosts, np.zeros(hosts.shape, dtype=np.int64)
         hosts &= count[:, self._level] >= mix.num
-        return hosts, idle[:, self._level]
+        return cpu, memory, hosts, idle[:, self._level]
 
 
 def _repeated(left: Ints) -> Flags:

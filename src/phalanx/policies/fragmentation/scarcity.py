@@ -3,18 +3,19 @@
 Ours. Like FGD it follows a gradient, but of another potential. For each shape m seen so far let c_m
 be its share of the pods with GPUs, and d_m the same weighed by what a pod asks for, to the power
 0.4. i_m(n) is what lies idle on node n on GPUs on which m fits, 0 where n cannot host m; u_m(n) is
-the same, but no more than the node's cores can feed. U_m is the sum of u_m over the nodes. A node
-is worth
+the same, but no more than the node's cores and memory can feed. U_m is the sum of u_m over the
+nodes. A node is worth
 
     V(n) = sum_m d_m / U_m * f(u_m(n)) + 1/2 * sum_m c_m * i_m(n)
-    f(u) = (4 GPUs / p) * (u / 4 GPUs)^p,  p = 0.7
+    f(u) = (4 GPUs / p) * (u / 4 GPUs)^p,  p = 0.6
 
 (d_m / U_m scaled to sum 1), and a pod goes where V falls least. d_m / U_m is the gradient of the
 sum of d_m log U_m: shapes that ask for a rare GPU model, for a whole node or for many cores per GPU
 grow heavy as what can host them runs out. f makes the last room for a shape on a node dearer than
 the first. The second sum is FGD's measure turned round; it tells apart nodes on which nothing is
-scarce. Falls are counted in steps of 40 thousandths, and the first of equal nodes is taken, so that
-nodes fill up one after another where nothing speaks against it.
+scarce. Pods that differ in memory alone are one shape, which asks for their mean. Falls are counted
+in steps of 40 thousandths, and the first of equal nodes is taken, so that nodes fill up one after
+another where nothing speaks against it.
 
 Nothing is known beforehand: the mix is learned from arrivals, and weights are found anew when the
 number of arrivals has doubled or a tenth of the cluster's GPUs was asked for since the last time.
@@ -33,7 +34,7 @@ from phalanx.policies.fragmentation.potential import Potential
 from phalanx.policies.fragmentation.published import FirstFit, best_of, lowest_free
 from phalanx.policies.fragmentation.shape import WHOLE, Shape
 
-POWER = 0.7
+POWER = 0.6
 DEMAND_POWER = 0.4
 """How much more a pod that asks for more counts."""
 REFERENCE_MILLI = 4 * WHOLE
@@ -58,6 +59,7 @@ class ScarcityDescent(FirstFit):
         super().__init__(nodes)
         self.generation = 0
         self._seen: Counter[Shape] = Counter()
+        self._memory_mib: Counter[Shape] = Counter()
         self._arrivals = 0
         self._asked_milli = 0
         self._next_arrivals = 1
@@ -69,7 +71,9 @@ class ScarcityDescent(FirstFit):
         if shape.num_gpu and count:
             if not self._seen:
                 self.generation += 1  # scores were FirstFit's as long as nothing was learned
-            self._seen[replace(shape, memory_mib=0)] += count
+            kind = replace(shape, memory_mib=0)
+            self._seen[kind] += count
+            self._memory_mib[kind] += count * shape.memory_mib
             self._asked_milli += shape.milli * count
         if self._arrivals >= self._next_arrivals or self._asked_milli >= self._next_milli:
             self._next_arrivals = 2 * self._arrivals
@@ -94,7 +98,11 @@ class ScarcityDescent(FirstFit):
     def _learned(self) -> Potential:
         """The potential, made anew from the mix and the room of now where it is out of date."""
         if self._value is None:
-            mix = heaviest_mix(self._seen, 1.0)
+            seen = {
+                replace(kind, memory_mib=round(self._memory_mib[kind] / count)): count
+                for kind, count in self._seen.items()
+            }
+            mix = heaviest_mix(seen, 1.0)
             usable = _Usable(mix)
             self._value = Potential(self.nodes, mix, usable)
             room = self._value.room(np.arange(len(self.nodes), dtype=np.intp))
@@ -111,18 +119,21 @@ class _Usable:
         self._demand: Floats = mix.share * asked**DEMAND_POWER
         self._weight = self._demand
         self._milli_per_core = asked / np.maximum(mix.cpu, 1)
+        self._milli_per_mib = asked / np.maximum(mix.memory, 1)
 
     def weigh(self, room: Floats) -> None:
         """Take the shapes' scarcity from how much room there is for each, (M,)."""
         weight = np.where(room > 0, self._demand / np.maximum(room, LEAST_ROOM_MILLI), 0.0)
         self._weight = weight / max(weight.sum(), TINY)
 
-    def fed(self, cpu: Ints, hosts: Flags, idle: Ints) -> Floats:
+    def fed(self, cpu: Ints, memory: Ints, hosts: Flags, idle: Ints) -> Floats:
         """(T, M): u_m of each node."""
-        return np.where(hosts, np.minimum(idle, cpu[:, None] * self._milli_per_core), 0.0)
+        fed = np.minimum(cpu[:, None] * self._milli_per_core, memory[:, None] * self._milli_per_mib)
+        return np.where(hosts, np.minimum(idle, fed), 0.0)
 
-    def __call__(self, rows: Rows, cpu: Ints, hosts: Flags, idle: Ints) -> Floats:
-        scarce: Floats = (self.fed(cpu, hosts, idle) / REFERENCE_MILLI) ** POWER @ self._weight
+    def __call__(self, cpu: Ints, memory: Ints, hosts: Flags, idle: Ints) -> Floats:
+        fed = self.fed(cpu, memory, hosts, idle) / REFERENCE_MILLI
+        scarce: Floats = fed**POWER @ self._weight
         common: Floats = np.where(hosts, idle, 0) @ self._common
         return scarce * (REFERENCE_MILLI / POWER) + common
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from phalanx.control.nodes import REPORT_EVERY_S
 from phalanx.engines.embedded.node.control import RemoteControl
 from phalanx.engines.embedded.node.membership import report_of, row_of
 from phalanx.model.ids import CONTROL, node_process_id
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from phalanx.sim.chaos.network import End
     from phalanx.sim.chaos.node import SimNode
 
-REPORT_EVERY_S = 1.0
 AT_MOST_EVERY_S = 0.1
 VIEW_OLD_AFTER_S = 0.5
 RETRY_S = 0.2

@@ -6,12 +6,13 @@ undisturbed. Source: Groce et al., "Swarm Testing", ISSTA 2012.
 
 from __future__ import annotations
 
+import math
 import random
 from typing import Any, TypeVar
 
 import msgspec
 
-from phalanx.control.nodes import HealthLimits
+from phalanx.control.nodes import LEAST_SILENCE_S, HealthLimits
 from phalanx.node.options import SpillOptions
 from phalanx.sim.chaos.kernel import Kernel
 
@@ -114,7 +115,7 @@ def draw(kernel: Kernel) -> Options:
         ),
         limits=HealthLimits(
             period_s=period_s,
-            misses=pick(3, 5, 8),
+            misses=max(pick(3, 5, 8), math.ceil(LEAST_SILENCE_S / period_s)),
             joining_s=pick(1.0, 5.0),
             reconnect_s=pick(0.5, 2.0),
             restored_s=pick(2.0, 10.0),

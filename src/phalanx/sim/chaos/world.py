@@ -189,7 +189,7 @@ class World:
     def add_node(self, total: dict[str, float]) -> None:
         """A machine joins as a new node."""
         number = len(self.nodes) + 1
-        prefix = f"node{number:02d}".encode()
+        prefix = (f"node{number:02d}" if number < 100 else f"no{number:04d}").encode()
         host = self._host(f"n{number}")
         self.kernel.tell(host.name, f"starts with {total}")
         node_id = prefix.hex().ljust(56, "0")

@@ -12,7 +12,7 @@ import msgspec
 from phalanx.engines.definitions import ActorDefinition
 from phalanx.engines.embedded.client.arguments import pack_arguments
 from phalanx.engines.embedded.client.handles import ActorHandle, handle_of
-from phalanx.engines.embedded.client.registration import Creation, make_actor
+from phalanx.engines.embedded.client.registration import Creation, register_actor
 from phalanx.engines.embedded.client.strategies import environment_of, strategy_of
 from phalanx.errors import AsyncioActorExit, WorkerExit
 from phalanx.model.options import required_resources
@@ -73,7 +73,7 @@ def create_actor(
         "handle": msgspec.msgpack.encode(shape),
         "get_if_exists": bool(options.get("get_if_exists")),
     }
-    client, ref, answer = make_actor(runtime, creation, inputs, pins, fields)
+    client, ref, answer = register_actor(runtime, creation, inputs, pins, fields)
     if answer.get("existed"):
         shape = msgspec.msgpack.decode(answer["handle"], type=ActorShape)
     return ActorHandle(client, shape, ref)

@@ -48,7 +48,7 @@ class ActorHold:
         self.released.append(self.actor)
 
 
-def make_actor(
+def register_actor(
     runtime: Runtime,
     creation: Creation,
     inputs: list[ObjectRef[Any]] | None,

@@ -59,8 +59,8 @@ class Callback:
 
 
 class Values:
-    """Everything about objects that one process does. Callers hold the runtime's lock where
-    they change what other threads see."""
+    """The values of objects as one process has them. Callers hold the runtime's lock where they
+    change what other threads see."""
 
     def __init__(self, runtime: Runtime, store: SharedStore) -> None:
         self._runtime = runtime

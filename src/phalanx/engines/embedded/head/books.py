@@ -1,8 +1,8 @@
 """What the control store writes down, and reads again when the head restarts.
 
 Tables: `nodes`, `actors`, `groups`, `jobs`, `counters`, and those of queues, gangs and batch jobs.
-Values are msgpack. An answer, or a confirmation of what a node told, leaves only when all that it
-speaks of is written.
+Values are msgpack. An answer, a confirmation of what a node told, and an order to begin or to end
+something leave only when all that they speak of or rest on is written.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from phalanx.control.give_backs import Ending
@@ -40,6 +41,15 @@ class GroupShell:
         ports = [] if batch is None else batch.placing.ports_on(group)
         self._shell.send_node(node_id, PrepareBundles(group, attempt, amounts, ports))
 
+    def when_written(self, action: Callable[[], None]) -> None:
+        """See GroupEffects."""
+        self._shell.books.when_written(action)
+
+    def may_begin(self, group: Group) -> bool:
+        """See GroupEffects."""
+        batch = self._shell.batch_if_used
+        return not group.is_pinned or batch is None or batch.placing.may_begin(group)
+
     def commit(self, node_id: str, group: bytes, attempt: int) -> None:
         """See GroupEffects."""
         batch = self._shell.batch_if_used
@@ -51,7 +61,7 @@ class GroupShell:
     ) -> None:
         """See GroupEffects."""
         message = GiveBackBundles(group, attempt, indexes, ending.warn, ending.grace_s)
-        self._shell.send_node(node_id, message)
+        self._shell.order(node_id, message)
 
     def changed(self, group: Group) -> None:
         """See GroupEffects."""

@@ -131,6 +131,11 @@ class ControlShell:
         if record is not None:
             self.send(record.prefix, message)
 
+    def order(self, node_id: str, message: Any) -> None:
+        """To a node by its id, once all that the order rests on is written: what nodes have begun
+        or ended, the next head knows."""
+        self.books.when_written(lambda: self.send_node(node_id, message))
+
     def post(self, process: bytes, message: Any) -> None:
         """To a process, through its node."""
         self.send(process[:PREFIX_BYTES], Via(process, encode_body([message])))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from phalanx.model.ids import CONTROL
 from phalanx.node.demands import Demand
-from phalanx.node.leases import Lease
+from phalanx.node.lease import Lease
 from phalanx.protocol.cluster_messages import (
     ActorPlaced,
     ActorRefused,

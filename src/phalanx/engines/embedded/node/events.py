@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.node.demands import Demand
-from phalanx.node.leases import Lease
+from phalanx.node.lease import Lease
 from phalanx.observe.cluster_events import (
     DemandQueued,
     Event,

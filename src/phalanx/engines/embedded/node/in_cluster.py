@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from phalanx.control.nodes import REPORT_EVERY_S
 from phalanx.engines.embedded.connection import Connection
 from phalanx.engines.embedded.daemon_files import Announcement, Failure, announce
 from phalanx.engines.embedded.gateway.channel import GatewayChannel
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from phalanx.engines.embedded.node.shell import NodeShell
     from phalanx.node.group_places import GroupPlaces
 
-REPORT_EVERY_S = 1.0
 REPORT_AT_MOST_EVERY_S = 0.1
 VIEW_AT_MOST_EVERY_S = 0.1
 VIEW_OLD_AFTER_S = 0.5

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import psutil
 
-from phalanx.node.leases import Lease
+from phalanx.node.lease import Lease
 from phalanx.policies.memory_pressure import WorkerMemory, kills_by_time
 
 

@@ -58,7 +58,8 @@ if TYPE_CHECKING:
     from phalanx.engines.embedded.node.others import OtherNodes
     from phalanx.node.bundle_table import BundleTable
     from phalanx.node.demands import Demand
-    from phalanx.node.leases import Lease, LeaseMachine
+    from phalanx.node.lease import Lease
+    from phalanx.node.leases import LeaseMachine
     from phalanx.node.surroundings import Spills
     from phalanx.node.workers import WorkerRecord
 
@@ -252,7 +253,7 @@ class Switchboard(ABC):
             case SetTotals():
                 self.leases.set_totals(message.totals, self.clock())
             case QueueWeights():
-                self.leases.shares.weights = message.weights
+                self.leases.turns.shares.weights = message.weights
             case TellEvents():
                 self.control.report(EventsTold(message.number, self.happened.ring.rows()))
 

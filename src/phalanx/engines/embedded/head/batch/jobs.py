@@ -244,10 +244,12 @@ class Jobs:
         nodes = self._ledger.nodes_of(gang)
         chosen = [gang.members.index(key) for key in keys]
         held = [i for i in chosen if gang.states[i] == HELD]
-        for index, order in self._starter.orders(job, gang, nodes, held).items():
+        orders = self._starter.orders(job, gang, nodes, held)
+        for index, order in orders.items():
             gang.attempts[index] = order.attempt
-            self._shell.send_node(nodes[index], order)
         self._ledger.keep(gang)
+        for index, order in orders.items():
+            self._shell.order(nodes[index], order)
 
     def _end(self, job: JobRecord, ends: Iterable[tuple[str, int, int]]) -> None:
         """These are to end, wherever they are on their way."""
@@ -258,7 +260,7 @@ class Jobs:
             index = gang.members.index((group, number)) if gang is not None else -1
             if gang is not None and gang.states[index] == HELD and gang.attempts[index]:
                 order = EndMember(gang.group, index, gang.attempts[index])
-                self._shell.send_node(nodes[index], order)
+                self._shell.order(nodes[index], order)
                 continue
             if gang is not None and gang.states[index] not in (ABSENT, DONE):
                 over.append(index)
@@ -287,7 +289,7 @@ class Jobs:
                 if job is not None and member.state in (st.PENDING, st.RUNNING):
                     self._start(job, [gang.members[index]])
                 elif member.state == st.TERMINATING:
-                    self._shell.send_node(node_id, EndMember(gang.group, index, attempt))
+                    self._shell.order(node_id, EndMember(gang.group, index, attempt))
 
     # ---- news --------------------------------------------------------------------------------
 
@@ -397,6 +399,8 @@ class Jobs:
         self._is_restoring = True
         rows = sorted(self._rows.values(), key=lambda row: row.record.submitted)
         self.table.restore([row.record for row in rows])
+        for gang in list(self._gangs.values()):
+            self._tell_lost(gang)
         self.work_off()
         self._is_restoring = False
         for gang in list(self._gangs.values()):
@@ -421,6 +425,19 @@ class Jobs:
     def _member(self, gang: Gang, index: int) -> MemberRecord | None:
         job = self.table.get(gang.job)
         return None if job is None else job.member(*gang.members[index])
+
+    def _tell_lost(self, gang: Gang) -> None:
+        """Who was started and has no place any more: an earlier head had not told their job, or
+        their node is gone with what it was told to free."""
+        job = self.table.get(gang.job)
+        lost = []
+        for index in gang.among(WAITING, ABSENT, DONE):
+            member = job.member(*gang.members[index]) if job is not None else None
+            was_started = member is not None and member.attempt == gang.attempts[index]
+            if member is not None and was_started and member.state in (st.PENDING, st.RUNNING):
+                lost.append(index)
+        if lost:
+            self.lost(gang, lost)
 
 
 def _is(job: JobRecord, key: tuple[str, int], state: str) -> bool:

@@ -5,7 +5,7 @@ All goes through the table of placement groups, whose news come back here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from phalanx.batch.plan import Plan
@@ -105,12 +105,15 @@ class Placing:
         if group is None or group.state == REMOVED:
             self._shell.books.keep("gangs", gang.group, None)
             return
-        for index, state in enumerate(gang.states):
+        for index, (state, node) in enumerate(zip(gang.states, group.nodes, strict=True)):
             if state == ENDING:
-                gang.states[index] = ENDING if group.nodes[index] else DONE
+                gang.states[index] = ENDING if node else DONE
+            elif state in (HELD, LEAVING) and not node and self._frees(gang, index):
+                gang.states[index] = LEAVING
             elif state not in (DONE, ABSENT):
-                gang.states[index] = HELD if group.nodes[index] else WAITING
-        gang.put_on = {i: node for i, node in enumerate(group.nodes) if node}
+                gang.states[index] = HELD if node else WAITING
+        self._free_again(gang, group)
+        gang.put_on |= {i: node for i, node in enumerate(group.nodes) if node}
         if group.attempt is not None:
             gang.set([i for there in group.attempt.bundles.values() for i in there], PLACING)
         gang.retry_at = gang.backoff_s = 0.0
@@ -121,6 +124,21 @@ class Placing:
         else:
             self.let_go(gang)
         self._soon()
+
+    def _frees(self, gang: Gang, index: int) -> bool:
+        """Whether there is a node that may still hold what this member is to give back."""
+        return self._shell.nodes.is_alive(gang.put_on.get(index, ""))
+
+    def _free_again(self, gang: Gang, group: Group) -> None:
+        """Ask the nodes of who was to leave once more: what they answered is not known."""
+        number = group.attempt_number - (group.attempt is not None)  # not what came after it
+        going: dict[str, list[int]] = {}
+        for index in gang.among(LEAVING):
+            going.setdefault(gang.put_on[index], []).append(index)
+        for node, indexes in going.items():
+            self._shell.group_table.give_backs.ask(
+                node, gang.group, number, indexes, self._shell.clock(), _warned(gang)
+            )
 
     def end(self, gang: Gang, indexes: Iterable[int]) -> None:
         """These members are over: their places go back; with the last one, the gang."""
@@ -167,29 +185,32 @@ class Placing:
             self._ledger.columns.amend(gang.uid, promised=is_promised)
 
     def _place(self, gang: Gang, choice: Mapping[int, str]) -> None:
-        if not self._is_enough(gang, choice):
+        if not self._is_enough(gang, len(choice)):
             self._not_placed(gang, choice)
             return
         gang.set(choice, PLACING)
         gang.put_on |= choice
         if not gang.ports:
             self._rendezvous.choose_ports(gang)
+            self._ledger.keep(gang)  # before its group is prepared, where a next head goes on
         self._ledger.active[gang.group] = gang
         if not self._shell.group_table.place(gang.group, choice, self._shell.clock()):
             self._not_placed(gang, choice)  # others of it are on their way
 
-    def _is_enough(self, gang: Gang, choice: Mapping[int, str]) -> bool:
-        """Whether the gang has its minimum with these: those whom they were to join may have been
-        evicted meanwhile, or be ending so that their job starts them again."""
+    def _is_enough(self, gang: Gang, more: int, gone: Collection[int] = ()) -> bool:
+        """Whether the gang has its minimum with so many more: those whom they were to join may have
+        been evicted meanwhile, or be `gone`, or be ending so that their job starts them again."""
         least = self._ledger.scheduled.podgroup(gang).min_member
         record = self._ledger.scheduled.record_of(gang.job) if gang.job else None
         if record is None:
-            return len(gang.among(PLACING, HELD, ENDING)) + len(choice) >= least
-        here = len(gang.among(PLACING))
+            there = [i for i in gang.among(PLACING, HELD, ENDING) if i not in gone]
+            return len(there) + more >= least
+        here = sum(index not in gone for index in gang.among(PLACING))
         for index in gang.among(HELD):
             member = record.member(*gang.members[index])
-            here += member is not None and member.state in (st.PENDING, st.RUNNING)
-        return here + len(choice) >= least
+            is_live = member is not None and member.state in (st.PENDING, st.RUNNING)
+            here += is_live and index not in gone
+        return here + more >= least
 
     def _not_placed(self, gang: Gang, indexes: Iterable[int]) -> None:
         """There was no room, or the table was busy with the gang: these wait again."""
@@ -216,8 +237,7 @@ class Placing:
         group = table.get(gang.group)
         if group is None or group.attempt is not None:
             return
-        warned = Ending(warn=True, grace_s=gang.grace_s)
-        for state, ending in ((LEAVING, warned), (ENDING, AT_ONCE)):
+        for state, ending in ((LEAVING, _warned(gang)), (ENDING, AT_ONCE)):
             there = [index for index in gang.among(state) if group.nodes[index]]
             if there:
                 table.release(gang.group, there, self._shell.clock(), ending)
@@ -259,6 +279,15 @@ class Placing:
             going = gang.among(LEAVING, ENDING)
             nodes = self._ledger.nodes_of(gang) if going else []
             self._recorder.freed(gang, [i for i in going if nodes[i] == node_id], "lost")
+
+    def may_begin(self, group: Group) -> bool:
+        """Whether a gang that its nodes have room for has its minimum still: others may have been
+        lost since they were asked, or be ending so that their job starts them again."""
+        gang = self._ledger.gangs.get(group.group)
+        if gang is None:
+            return True
+        gone = {index for index in gang.among(PLACING, HELD) if not group.nodes[index]}
+        return self._is_enough(gang, 0, gone)
 
     def told(self, group: bytes, node_id: str) -> dict[int, bytes]:
         """What the members that begin on this node are told of their gang."""
@@ -401,3 +430,8 @@ class Placing:
         """Where a node is reached."""
         record = self._shell.nodes.get(node_id)
         return (record.host if record is not None else "") or "127.0.0.1"
+
+
+def _warned(gang: Gang) -> Ending:
+    """How members end that give way."""
+    return Ending(warn=True, grace_s=gang.grace_s)

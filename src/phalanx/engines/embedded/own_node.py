@@ -1,0 +1,95 @@
+"""The node that a driver starts for itself, and that ends with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import msgspec
+
+from phalanx.engines.embedded import session as sessions
+from phalanx.engines.embedded.connection import Connection
+from phalanx.engines.embedded.daemon_files import environment
+
+END_TIMEOUT_S = 10.0
+CLEANED_TIMEOUT_S = 5.0
+_PRELOAD = ("numpy",)
+
+
+class StartOptions(msgspec.Struct, kw_only=True):
+    """What a new node is started with."""
+
+    resources: dict[str, float]
+    labels: dict[str, str]
+    object_store_bytes: int
+    unit_resources: tuple[str, ...] = ("GPU",)
+    prestart: int = 0
+    temp_dir: str | None = None
+    memory_limit: float = 0.95
+    topology: str = ""
+
+
+class OwnNode:
+    """Its process, its session and the connection to it."""
+
+    def __init__(self, options: StartOptions) -> None:
+        """Start it."""
+        self.session = sessions.create(options.temp_dir)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        node_id = os.urandom(28).hex()
+        config = {
+            "session": msgspec.to_builtins(self.session),
+            "resources": options.resources,
+            "labels": {"ray.io/node-id": node_id, **options.labels},
+            "object_store_bytes": options.object_store_bytes,
+            "node_id": node_id,
+            "preload": [m for m in _PRELOAD if m in sys.modules],
+            "unit_resources": options.unit_resources,
+            "prestart": options.prestart,
+            "memory_limit": options.memory_limit,
+            "topology": options.topology,
+        }
+        self._process = _spawn(theirs.fileno())
+        theirs.close()
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(config).encode() + b"\n")
+        self._process.stdin.close()
+        self.connection = Connection(ours)
+
+    def kill(self) -> None:
+        """It is of no use: end it at once, and leave nothing of it."""
+        self._process.kill()
+        self._process.wait()
+        sessions.remove(self.session)
+
+    def wait_gone(self) -> None:
+        """It was told to end, or hears that its driver has: wait until all is gone."""
+        try:
+            self._process.wait(timeout=END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        deadline = time.monotonic() + CLEANED_TIMEOUT_S
+        while os.path.exists(self.session.directory) and time.monotonic() < deadline:
+            time.sleep(0.005)
+        sessions.remove(self.session)
+
+    def leave_behind(self) -> None:
+        """In a forked child, whose child the node is not: there is nothing to wait for."""
+        self._process.returncode = 0
+
+
+def _spawn(driver_fd: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "phalanx.engines.embedded.node.process", str(driver_fd)]
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        pass_fds=(driver_fd,),
+        start_new_session=True,
+        env=environment(),
+    )

@@ -1,0 +1,54 @@
+"""Files of objects are deleted behind the engine's back."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+import phalanx
+from phalanx.engines.interface import current
+
+
+@pytest.fixture(scope="module")
+def session():
+    """A runtime that the tests here share."""
+    phalanx.shutdown()
+    phalanx.init(num_cpus=2, log_to_driver=False)
+    yield current().runtime
+    phalanx.shutdown()
+
+
+@pytest.fixture
+def get(session):
+    return lambda refs: phalanx.get(refs, timeout=30)
+
+
+@pytest.fixture
+def lose(session):
+    """Delete the files of these objects, which are there, or of all of them."""
+
+    def lose(*refs):
+        for ref in refs:
+            phalanx.wait([ref], timeout=30)
+            ref._cached = None
+        names = [ref._value.data.decode() for ref in refs] or os.listdir(session.session.shared)
+        for name in names:
+            os.unlink(os.path.join(session.session.shared, name))
+
+    return lose
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """(a function for tasks to call, how often they did)."""
+    path = str(tmp_path / "runs")
+
+    def ran():
+        with open(path, "a") as file:
+            file.write(".")
+
+    def count():
+        return os.path.getsize(path) if os.path.exists(path) else 0
+
+    return ran, count

@@ -1,0 +1,111 @@
+"""A node's lease machine, with a log of what it asked for."""
+
+from __future__ import annotations
+
+from phalanx.model.lifecycle import CREATED, REMOVED
+from phalanx.node.bundle_table import BundleTable
+from phalanx.node.group_places import GroupPlaces
+from phalanx.node.leases import (
+    LeaseMachine,
+)
+from phalanx.node.workers import WorkerPool
+from phalanx.protocol.cluster_messages import GroupKnown
+from phalanx.resources.instances import NodeResources
+from phalanx.resources.sets import ResourceSet
+
+
+def owner(name):
+    return name.encode() * 12 + b"\0\0\0\1"
+
+
+GONE = GroupKnown(b"gone", REMOVED, [{"CPU": 1.0}], [""])
+
+
+class Node:
+    """A lease machine and what it asked for; workers are ready as soon as they are started."""
+
+    def __init__(self, ready=True, **total):
+        self.log = []
+        self.started = []
+        self.starts_ready = ready
+        self.give_back_at_once = False
+        self.now = 10.0
+        self.count = 0
+        pool = WorkerPool(4, self.make_id)
+        self.resources = NodeResources(total or {"CPU": 2})
+        self.bundles = BundleTable(self.resources)
+        places = GroupPlaces("n1", self.bundles)
+        places.put(GONE)
+        self.machine = LeaseMachine(self.resources, self, pool, "n1", {"zone": "a"}, places)
+
+    def make_id(self, job):
+        self.count += 1
+        return self.count.to_bytes(12, "big") + job
+
+    # ---- effects
+
+    def start_worker(self, worker):
+        self.started.append(worker)
+
+    def stop_worker(self, worker, reason, force):
+        self.log.append(f"stop {worker.lease}: {reason}")
+
+    def granted(self, lease):
+        self.log.append(f"grant {lease.demand.owner[:1].decode()}")
+        if self.give_back_at_once:
+            self.machine.returned(lease.number, True, self.now)
+
+    def due(self, lease):
+        self.log.append(f"due {lease.demand.owner[:1].decode()}")
+
+    def refused(self, demand, reason, error):
+        self.log.append(f"refuse {demand.owner[:1].decode()} {error or 'now'}: {reason}")
+
+    # ---- events
+
+    def want(self, name, count=1, seen=0, number=1, **more):
+        resources = ResourceSet.from_mapping(more.pop("resources", {"CPU": 1}))
+        self.machine.want(
+            self.now,
+            owner=owner(name),
+            scheduling_class=number,
+            place=resources,
+            hold=more.pop("hold", resources),
+            count=count,
+            seen=seen,
+            job=b"\0\0\0\1",
+            **more,
+        )
+        if self.starts_ready:
+            self.all_ready()
+
+    def all_ready(self):
+        while self.started:
+            worker = self.started.pop(0)
+            self.machine.worker_ready(worker.worker_id, 1, self.now)
+
+    def leases(self, name=None):
+        found = self.machine.leases.values()
+        return [x for x in found if name is None or x.demand.owner == owner(name)]
+
+    def later(self, seconds=1.0):
+        self.now += seconds
+        self.machine.tick(self.now)
+        if self.starts_ready:
+            self.all_ready()
+
+    def give_back(self, lease):
+        self.machine.returned(lease.number, True, self.now)
+        if self.starts_ready:
+            self.all_ready()
+
+    def free(self):
+        return self.resources.available().get("CPU", 0)
+
+
+def make_group(node, *bundles):
+    """A group whose bundles are all here."""
+    amounts = {i: ResourceSet.from_mapping(b) for i, b in enumerate(bundles)}
+    assert node.bundles.prepare(b"g", 1, amounts, node.now)
+    assert node.bundles.commit(b"g", 1)
+    node.machine.groups.put(GroupKnown(b"g", CREATED, list(bundles), ["n1"] * len(bundles)))

@@ -1,0 +1,133 @@
+"""Which leased worker a message is about, and when one is gone for good."""
+
+from __future__ import annotations
+
+import pytest
+from tests.engine.small_world import template
+
+from phalanx.owner.leased_workers import LeasedWorkers
+from phalanx.owner.leases import TaskMachine
+from phalanx.owner.tasks import PendingTask
+from phalanx.protocol.messages import Unlease
+from phalanx.protocol.node_messages import Granted, KillWorker, LeaseReturned, WorkerDied
+
+HERE, ELSEWHERE, GONE = b"here-worker", b"away-worker", b"here-gone"
+
+
+class Way:
+    """A connection to a worker."""
+
+    def __init__(self, peer):
+        self.peer = peer
+
+
+class Owner:
+    """A task machine whose effects are told to the node, or logged."""
+
+    def __init__(self, tasks=1, max_retries=3):
+        self.told, self.log, self.ways = [], [], {}
+        self.machine = TaskMachine(self)
+        self.workers = LeasedWorkers(self.machine, self, self.told.append)
+        kind = template("f", max_retries)
+        for number in range(1, tasks + 1):
+            task = PendingTask(number, kind, b"", None, None, [])
+            self.machine.pending[number] = task
+            self.machine.enqueue(task, self.machine.class_of(kind.key))
+        self.scheduling_class = self.machine.class_of(kind.key)
+
+    def peer(self, process):
+        return None if process == GONE else self.ways.setdefault(process, Way(process))
+
+    def is_here(self, process):
+        return process.startswith(b"here")
+
+    def post(self, connection, message):
+        self.log.append((connection.peer, message))
+
+    def send_tasks(self, worker, tasks, urgent):
+        self.log += [f"send {task.number}" for task in tasks]
+
+    def want_workers(self, scheduling_class, count):
+        pass
+
+    def return_lease(self, worker, reusable):
+        self.workers.give_back(worker, reusable)
+
+    def fail(self, task, kind, reason):
+        self.log.append(f"fail {task.number}: {reason}")
+
+    def requeued(self, task, reason):
+        self.log.append(f"again {task.number}: {reason}")
+
+    def granted(self, process, lease=1, class_number=None):
+        number = self.scheduling_class.number if class_number is None else class_number
+        worker = self.workers.granted(Granted(number, lease, process, {}, {}), 0.0)
+        if worker is not None:
+            self.machine.pump(worker.scheduling_class)
+        return worker
+
+
+@pytest.mark.parametrize(
+    ("process", "known", "reusable"), [(GONE, True, False), (HERE, False, True)]
+)
+def test_what_cannot_be_used_goes_back(process, known, reusable):
+    owner = Owner()
+    assert owner.granted(process, class_number=None if known else 99) is None
+    assert owner.told == [LeaseReturned(1, reusable)]
+    assert not owner.workers
+
+
+@pytest.mark.parametrize("died_first", [True, False])
+def test_a_worker_is_gone_once_its_last_results_are_in_and_its_end_is_told(died_first):
+    owner = Owner()
+    owner.granted(HERE)
+    steps = [
+        lambda: owner.workers.worker_died(WorkerDied(HERE, "it crashed", "crashed")),
+        lambda: owner.workers.connection_ended(owner.ways[HERE]),
+    ]
+    first, second = steps if died_first else steps[::-1]
+    first()
+    assert owner.log == ["send 1"]
+    second()
+    assert owner.log == ["send 1", "again 1: it crashed"]
+    assert owner.told == []
+    assert not owner.workers
+
+
+def test_a_worker_elsewhere_is_ended_before_others_do_its_work():
+    owner = Owner()
+    owner.granted(ELSEWHERE, lease=7)
+    owner.workers.connection_ended(owner.ways[ELSEWHERE])
+    assert owner.told == [KillWorker(7)]
+    assert owner.log == ["send 1"]
+    owner.workers.worker_died(WorkerDied(ELSEWHERE, "it was ended", "killed"))
+    assert owner.log == ["send 1", "again 1: it was ended"]
+
+
+def test_with_the_node_gone_nobody_is_left_to_say_why():
+    owner = Owner(max_retries=0)
+    owner.granted(ELSEWHERE)
+    owner.workers.connection_ended(owner.ways[ELSEWHERE], is_node_gone=True)
+    assert owner.log == ["send 1", "fail 1: the node is gone"]
+    assert owner.told == []
+
+
+def test_results_and_what_comes_back_are_of_the_worker_that_had_them():
+    owner = Owner(tasks=2)
+    one, two = owner.granted(HERE, 1), owner.granted(ELSEWHERE, 2)
+    here, away = one.connection, two.connection
+    assert owner.workers.finished(away, 1, 0.0) is None
+    assert owner.workers.running(here, 1).number == 1
+    assert owner.workers.returned(away, [1]) == []
+    assert owner.workers.finished(here, 1, 0.0).number == 1
+    assert owner.workers.returned(away, [2]) == [2]
+
+
+def test_a_lease_that_goes_back_is_told_to_worker_and_node():
+    owner = Owner()
+    worker = owner.granted(HERE, 4)
+    owner.workers.finished(worker.connection, 1, 0.0)
+    owner.workers.leaving(worker.connection)
+    assert owner.log[-1] == (HERE, Unlease())
+    assert owner.told == [LeaseReturned(4, False)]
+    assert not owner.workers

@@ -1,0 +1,145 @@
+"""The control store by itself, with nodes that answer when the test says so, and a disk to restart
+from."""
+
+from __future__ import annotations
+
+import msgspec
+
+from phalanx.engines.embedded.head.batch.gangs import WORDS
+from phalanx.engines.embedded.head.books import Books
+from phalanx.engines.embedded.head.shell import ControlShell
+from phalanx.model.jobs.spec import JobSpec
+from phalanx.protocol.cluster_messages import (
+    Ask,
+    BundlesGone,
+    CommitBundles,
+    Committed,
+    GiveBackBundles,
+    NodeReport,
+    PrepareBundles,
+    Prepared,
+    ViewRow,
+)
+from phalanx.storage.memory import MemoryDisk, MemoryShard
+from phalanx.storage.storage import Storage
+
+GROUP = bytes(18)
+
+
+class SlowJournal:
+    """Writes when the test says so."""
+
+    def __init__(self, storage):
+        self.storage = storage
+        self.records = []
+
+    def record(self, changes, durable=None):
+        self.records.append((dict(changes), durable))
+
+    def write(self):
+        while self.records:
+            changes, durable = self.records.pop(0)
+            self.storage.apply(changes)
+            if durable is not None:
+                durable()
+
+
+class World:
+    """A head with nodes of a CPU each, which answer when the test says so."""
+
+    def __init__(self):
+        self.now = 100.0
+        self.told = []
+        self.start(None)
+
+    def start(self, books):
+        self.shell = ControlShell(
+            lambda prefix, message: self.told.append((prefix, message)),
+            books,
+            is_alone=True,
+            clock=lambda: self.now,
+            wall=lambda: self.now,
+        )
+
+    def add(self, name, cpus=1.0):
+        total = {"CPU": cpus}
+        prefix = name.encode().ljust(6)
+        row = ViewRow(name, prefix, "", 0, "ALIVE", total, dict(total), labels={})
+        self.shell.join_alone(row)
+        self.hear(name, NodeReport(available=total))
+
+    def kill(self, name):
+        self.shell.nodes.leave(name, "its process ended")
+        self.told = [(prefix, m) for prefix, m in self.told if prefix != name.encode().ljust(6)]
+
+    def gang(self, members, least):
+        needs = [{"CPU": 1.0}] * members
+        self.ask("create_gang", group=GROUP, name="g", queue="default", least=least, needs=needs)
+
+    def ask(self, method, **fields):
+        self.shell.batch.answer(Ask(0, bytes(16), f"batch.{method}", fields), print)
+
+    def job(self, *groups, **fields):
+        spec = JobSpec(name="job", groups=groups, **fields)
+        self.ask("apply", objects=[("Job", msgspec.msgpack.encode(spec))])
+
+    def of_job(self):
+        return self.shell.batch.jobs.gang_of("default/job")
+
+    def cycles(self, count=1):
+        for _ in range(count):
+            self.now += 5.0
+            self.shell.on_round(self.now)
+
+    def answer(self):
+        """The nodes do what they were told; what they were told, by kind."""
+        done, orders = [], []
+        while self.told:
+            prefix, message = self.told.pop(0)
+            place = (getattr(message, "group", b""), getattr(message, "attempt", 0))
+            match message:
+                case PrepareBundles():
+                    answer = Prepared(*place, True)
+                case CommitBundles():
+                    answer = Committed(*place, True)
+                case GiveBackBundles():
+                    answer = BundlesGone(*place)
+                case _:
+                    orders.append((prefix, message))
+                    continue
+            done.append(type(message))
+            self.shell.on_message(prefix, answer)
+        self.told = orders
+        return done
+
+    def hear(self, node, message):
+        self.shell.on_message(node.encode().ljust(6), message)
+
+    def states(self, gang=None):
+        gang = gang or self.shell.batch.ledger.gangs[GROUP]
+        return [WORDS[state] for state in gang.states]
+
+
+class StoredWorld(World):
+    """Its head writes to a disk, when the test says so."""
+
+    def __init__(self):
+        self.disk = MemoryDisk()
+        super().__init__()
+
+    def start(self, books):
+        storage = Storage([MemoryShard(self.disk)])
+        super().start(Books(storage, open_journal=self.open_journal))
+
+    def open_journal(self, storage):
+        self.journal = SlowJournal(storage)
+        return self.journal
+
+    def write(self):
+        self.journal.write()
+
+    def restart(self):
+        """The head dies, with all that it had not written, and the next one begins."""
+        self.told.clear()
+        self.start(None)
+        self.write()

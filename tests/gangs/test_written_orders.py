@@ -1,0 +1,198 @@
+"""What nodes are told rests on what is written, and a head goes on from there."""
+
+from __future__ import annotations
+
+import pytest
+
+from phalanx.model.jobs.spec import Process, TaskGroup, Template
+from phalanx.protocol.cluster_messages import (
+    BundlesGone,
+    CommitBundles,
+    EndMember,
+    GiveBackBundles,
+    MemberNews,
+    PrepareBundles,
+    StartMember,
+)
+
+from .nodes_world import GROUP, StoredWorld, World
+
+PROCESS = Process(command=("true",), requests=(("CPU", 1.0),))
+MEMBER = TaskGroup(name="a", template=Template(processes=(PROCESS,), restart="Never"))
+
+
+def kinds(world):
+    return [type(message) for _, message in world.told]
+
+
+@pytest.fixture
+def world():
+    """A job of one member, whose node is asked."""
+    world = StoredWorld()
+    world.add("n1")
+    world.job(MEMBER)
+    world.cycles()
+    assert kinds(world) == [PrepareBundles]
+    return world
+
+
+def started(world):
+    """The member's commands run; the order that began them."""
+    for _ in range(2):
+        world.answer()
+        world.write()
+    [(_, order)] = world.told
+    world.hear("n1", MemberNews(order.group, order.index, order.attempt, log="x"))
+    world.write()
+    world.told.clear()
+    return order
+
+
+def test_what_begins_waits_until_it_is_written(world):
+    for order in (CommitBundles, StartMember):
+        world.answer()
+        assert kinds(world) == []
+        world.write()
+        assert kinds(world) == [order]
+
+
+def test_what_ends_waits_until_it_is_written(world):
+    order = started(world)
+    world.ask("command", name="job", action="cancel")
+    assert kinds(world) == []
+    world.write()
+    assert kinds(world) == [EndMember]
+    world.told.clear()
+    world.hear("n1", MemberNews(order.group, order.index, order.attempt, 143, "", "x"))
+    assert kinds(world) == []
+    world.write()
+    assert kinds(world) == [GiveBackBundles]
+
+
+def test_without_a_store_nothing_waits():
+    world = World()
+    world.add("n1")
+    world.job(MEMBER)
+    world.cycles()
+    world.answer()
+    assert kinds(world) == [StartMember]
+
+
+def test_an_attempt_does_not_begin_after_it_was_given_up(world):
+    world.answer()
+    world.ask("command", name="job", action="suspend")
+    world.write()
+    assert CommitBundles not in kinds(world)
+
+
+def test_members_do_not_begin_when_too_few_are_left_once_it_is_written():
+    world = StoredWorld()
+    world.add("n1")
+    world.add("n2")
+    world.gang(members=2, least=2)
+    world.cycles()
+    world.answer()
+    world.kill("n1")
+    world.write()
+    assert kinds(world)[1:] == [GiveBackBundles], "the other node died"
+    world.answer()
+    assert world.states() == ["pending"] * 2
+
+
+def test_a_head_that_dies_at_once_starts_no_attempt_a_second_time(world):
+    world.write()
+    while StartMember not in kinds(world):
+        if not world.answer():
+            world.write()  # only what it waits for
+    world.restart()
+    world.kill("n1")
+    world.add("n2")
+    world.cycles()
+    for _ in range(2):
+        world.answer()
+        world.write()
+    assert [m.attempt for _, m in world.told if type(m) is StartMember] == [2]
+
+
+def test_a_gang_keeps_its_ports_when_the_head_dies_before_it_is_placed(world):
+    [(_, asked)] = world.told
+    world.answer()
+    world.write()
+    world.restart()
+    world.add("n1")
+    assert asked.ports
+    assert world.of_job().ports == asked.ports
+
+
+@pytest.fixture
+def evicted(world):
+    """A member that was told to leave; then the head restarted."""
+    started(world)
+    gang = world.of_job()
+    world.shell.batch.placing._evict(gang, [0])
+    world.write()
+    assert kinds(world) == [GiveBackBundles]
+    world.restart()
+    return world
+
+
+def test_a_job_hears_that_its_leaving_member_was_lost_with_its_node(evicted):
+    evicted.add("n2")
+    evicted.cycles(2)
+    assert kinds(evicted) == [], "its node may still come back"
+    evicted.kill("n1")
+    evicted.cycles(3)
+    for _ in range(2):
+        evicted.answer()
+        evicted.write()
+    assert [m.attempt for _, m in evicted.told if type(m) is StartMember] == [2]
+
+
+def test_a_member_that_was_leaving_does_not_begin_elsewhere_before_it_has_left(evicted):
+    evicted.add("n2")
+    evicted.add("n1")
+    evicted.now += 5.0
+    evicted.shell.on_tick(evicted.now)
+    evicted.cycles(3)
+    evicted.write()
+    assert kinds(evicted) == [GiveBackBundles]
+    evicted.answer()
+    evicted.cycles(3)
+    for _ in range(2):
+        evicted.answer()
+        evicted.write()
+    assert [m.attempt for _, m in evicted.told if type(m) is StartMember] == [2]
+
+
+def test_a_job_hears_of_members_whose_node_was_lost_as_the_head_died(world):
+    """It had written that the node is dead, and nothing of what follows."""
+    started(world)
+    world.kill("n1")
+    changes, _ = world.journal.records[0]
+    assert [table for table, _ in changes] == ["nodes"]
+    world.journal.storage.apply(changes)
+    world.restart()
+    world.add("n2")
+    world.cycles(3)
+    for _ in range(2):
+        world.answer()
+        world.write()
+    assert [m.attempt for _, m in world.told if type(m) is StartMember] == [2]
+
+
+def test_a_gang_of_tasks_that_was_leaving_waits_for_its_nodes():
+    world = StoredWorld()
+    world.add("n1")
+    world.gang(members=1, least=1)
+    world.cycles()
+    for _ in range(2):
+        world.answer()
+        world.write()
+    world.shell.batch.placing._evict(world.shell.batch.ledger.gangs[GROUP], [0])
+    world.write()
+    [(_, asked)] = world.told
+    world.restart()
+    assert world.states() == ["leaving"]
+    world.add("n1")
+    world.hear("n1", BundlesGone(GROUP, asked.attempt))
+    assert world.states() == ["pending"]
