@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from phalanx.engines.embedded.head.books import Books
 from phalanx.engines.embedded.head.shell import ControlShell
 from phalanx.protocol.cluster_messages import (
     Ask,
@@ -16,7 +15,6 @@ from phalanx.protocol.cluster_messages import (
     StartMember,
     ViewRow,
 )
-from phalanx.storage.storage import Storage
 
 PREFIX = bytes(6)
 ROUNDS = 60
@@ -26,8 +24,7 @@ ROUNDS = 60
 class World:
     """A head with one node, which does at once what it is told. The test moves the clock."""
 
-    def __init__(self, cpus, shard=None):
-        """`shard` keeps the head's books: of another world's, this one's head goes on with."""
+    def __init__(self, cpus):
         self.now = 100.0
         self.total = {"CPU": float(cpus)}
         self.held = {}
@@ -37,7 +34,6 @@ class World:
         self.box = []
         self.shell = ControlShell(
             lambda prefix, message: self.box.append(message),
-            books=None if shard is None else Books(Storage([shard])),
             is_alone=True,
             clock=lambda: self.now,
             wall=lambda: self.now,

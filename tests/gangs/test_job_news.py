@@ -7,7 +7,6 @@ import pytest
 
 from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
 from phalanx.protocol.cluster_messages import EndMember, GiveBackBundles, MemberNews
-from phalanx.storage.memory import MemoryShard
 
 from .head_world import World
 
@@ -31,30 +30,6 @@ def test_a_member_that_fails_while_it_is_evicted_starts_again_elsewhere():
     world.ask("end_members", group=b"urgent".ljust(18), indexes=[0])
     world.rounds(5)
     assert [o.attempt > order.attempt for o in world.started()] == [False, True]
-
-
-def test_a_member_that_was_leaving_when_the_head_ended_starts_again():
-    shard = MemoryShard()
-    world = World(cpus=2, shard=shard)
-    process = Process(command=("true",), requests=(("CPU", 2.0),))
-    template = Template(processes=(process,), grace_s=3.0)
-    spec = JobSpec(name="job", groups=(TaskGroup(name="a", template=template),))
-    world.ask("apply", objects=[("Job", msgspec.msgpack.encode(spec))])
-    world.rounds(5)
-    [order] = world.started()
-    world.hear(MemberNews(order.group, order.index, order.attempt, log="a"))
-    world.gang("urgent", "default", members=1, cpus=2, priority=5)
-    while not any(isinstance(message, GiveBackBundles) for message in world.box):
-        world.now += 1.0
-        world.shell.on_round(world.now)
-    world.shell.books.journal.drain()
-    after = World(cpus=2, shard=shard)
-    assert after.shell.batch.jobs.table.get("default/job").member("a", 0).attempt > order.attempt
-    after.ask("end_members", group=b"urgent".ljust(18), indexes=[0])
-    after.shell.on_round(after.now)
-    assert not after.box, "what was told to leave has its grace"
-    after.rounds(5)
-    assert [o.attempt > order.attempt for o in after.started()] == [True]
 
 
 @pytest.fixture

@@ -403,28 +403,6 @@ class Jobs:
             self._tell_lost(gang)
         self.work_off()
         self._is_restoring = False
-        for gang in list(self._gangs.values()):
-            self._lose_who_was_leaving(gang)
-
-    def _lose_who_was_leaving(self, gang: Gang) -> None:
-        """The earlier head had taken places away, and told their jobs when they were free: it is
-        not known when that is. Whatever runs there has ended after the grace at the latest."""
-        left = [
-            index
-            for index in gang.among(WAITING)
-            if (member := self._member(gang, index)) is not None
-            and member.attempt == gang.attempts[index] > 0
-            and member.state in (st.PENDING, st.RUNNING)
-        ]
-        if not left:
-            return
-        self.lost(gang, left)
-        if gang.job in self._gangs:  # another one, if nobody of it was left
-            self._gangs[gang.job].retry_at = self._shell.clock() + gang.grace_s
-
-    def _member(self, gang: Gang, index: int) -> MemberRecord | None:
-        job = self.table.get(gang.job)
-        return None if job is None else job.member(*gang.members[index])
 
     def _tell_lost(self, gang: Gang) -> None:
         """Who was started and has no place any more: an earlier head had not told their job, or
