@@ -86,9 +86,11 @@ def assert_same(kept: KeptCluster, columns: tuple[str, ...] = (*BOOKS, *SCORED))
     for column in ("status", "node_of"):
         mine = dict(zip(kept.task_uid, getattr(kept, column), strict=True))
         assert mine == dict(zip(read.task_uid, getattr(read, column), strict=True)), column
+    assert np.array_equal(kept.held_in_queue, read.held_in_queue)
     for job in kept.jobs:
         twin = read.jobs[read.job_index[job.uid]]
         assert job.counts == twin.counts
+        assert (job.klass and job.klass.shape) == (twin.klass and twin.klass.shape)
         assert list(job.held) == list(twin.held)
         assert list(job.total_request) == list(twin.total_request)
         assert job.role_counts == twin.role_counts

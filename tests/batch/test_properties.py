@@ -249,6 +249,26 @@ def books(session: Session) -> list[Any]:
     return [*(a.tolist() for a in arrays), list(c.status), list(c.node_of), jobs, session.binds]
 
 
+ORDERS = st.sampled_from(
+    [
+        ("enqueue", "allocate", "backfill"),
+        ("preempt", "reclaim", "allocate"),
+        ("allocate", "preempt", "allocate", "backfill"),
+    ]
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(clusters(), QUOTA, ORDERS)
+def test_the_plan_is_the_same_where_nobody_asks_why(
+    parts: dict[str, Any], quota: str, actions: tuple[str, ...]
+) -> None:
+    """Who cannot get ready is then passed over without a try."""
+    snapshot = Snapshot(config=config(quota, *actions), **parts)
+    told = run_cycle(snapshot)
+    assert run_cycle(snapshot, explains=False) == msgspec.structs.replace(told, rejections={})
+
+
 @settings(max_examples=100, deadline=None)
 @given(parts=clusters(), moves=st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99))))
 def test_rollback_is_identity(parts: dict[str, Any], moves: list[tuple[int, int]]) -> None:

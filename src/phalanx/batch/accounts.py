@@ -25,36 +25,29 @@ class QueueAccount:
 
 def queue_accounts(cluster: Cluster) -> dict[int, QueueAccount]:
     """The account of every queue that has a job."""
-    accounts: dict[int, QueueAccount] = {}
-    running: dict[int, list[Counts]] = {}
+    accounts = {q: QueueAccount(cluster.dims) for q in dict.fromkeys(x.queue for x in cluster.jobs)}
     waiting: dict[int, list[Counts]] = {}
+    unlike: dict[int, Counts] = {}
+    """What those hold whose part is entered job by job."""
     for job in cluster.jobs:
-        queue, counts = job.queue, job.counts
-        account = accounts.get(queue)
-        if account is None:
-            account = accounts[queue] = QueueAccount(cluster.dims)
-            running[queue], waiting[queue] = [], []
-        pending = counts[j.PENDING]
+        pending = job.counts[j.PENDING]
         if job.min_resources is not None or 0 < pending < len(job.tasks):
-            enter(cluster, account, job)
+            enter(cluster, accounts[job.queue], job)
+            unlike[job.queue] = unlike.get(job.queue, 0) + job.held
         elif pending:
-            waiting[queue].append(job.total_request)
-        elif job.holding_count():
-            running[queue].append(job.held)
+            waiting.setdefault(job.queue, []).append(job.total_request)
     for queue, account in accounts.items():
-        if waiting[queue]:
-            account.request.add(_sum(waiting[queue]))
-        if running[queue]:
-            held = _sum(running[queue])
-            account.allocated.add(held)
-            account.request.add(held)
-            account.elastic.add(held)
+        if queue in waiting:
+            account.request.add(_amount(np.sum(waiting[queue], axis=0)))
+        held = _amount(cluster.held_in_queue[queue] - unlike.get(queue, 0))
+        account.allocated.add(held)
+        account.request.add(held)
+        account.elastic.add(held)
     return accounts
 
 
-def _sum(counts: list[Counts]) -> Amount:
-    """Of many jobs that run whole, or wait whole, and tell no minimum of resources."""
-    v: Vector = np.sum(counts, axis=0).astype(np.float64)
+def _amount(counts: Counts) -> Amount:
+    v: Vector = counts.astype(np.float64)
     return Amount(v, v > 0)
 
 
@@ -74,8 +67,7 @@ def enter(cluster: Cluster, account: QueueAccount, job: Job) -> None:
 
 def held_by(job: Job) -> Amount:
     """What the job's tasks hold when the cycle begins."""
-    v: Vector = job.held.astype(np.float64)
-    return Amount(v, v > 0)
+    return _amount(job.held)
 
 
 def pending_of(cluster: Cluster, job: Job) -> Amount:

@@ -157,17 +157,21 @@ def over_requested(dims: Dimensions, used: Vector, limit: Vector, request: Vecto
     return [int(i) for i in np.flatnonzero((request > 0) & dims.weighed & (used > limit))]
 
 
-def fits_how_often(used: Vector, limit: Vector, request: Vector) -> int:
-    """How many times `request` may be added before a requested resource passes `limit`."""
-    columns = zip(used.tolist(), limit.tolist(), request.tolist(), strict=True)
-    asked = [x for r, x in enumerate(columns) if x[2] > 0 and r != PODS]
-    times = int(max(0.0, min([(most - u) // ask for u, most, ask in asked], default=_OFTEN)))
-    times = min(times, _OFTEN)
-    while times > 0 and any(u + times * ask > most for u, most, ask in asked):
-        times -= 1
-    while times < _OFTEN and all(u + (times + 1) * ask <= most for u, most, ask in asked):
-        times += 1
-    return times
+def fits_how_often(used: Vector, limit: Vector, asked: Iterable[tuple[int, float]]) -> int:
+    """How many times what is asked for, as resource and amount, may be added before one of these
+    resources passes `limit`."""
+    held, most = used.tolist(), limit.tolist()
+    fewest = _OFTEN
+    for r, ask in asked:
+        u, end = held[r], most[r]
+        if u + fewest * ask <= end:
+            continue
+        fewest = int(max(0.0, (end - u) // ask))
+        while fewest > 0 and u + fewest * ask > end:
+            fewest -= 1
+        while u + (fewest + 1) * ask <= end:
+            fewest += 1
+    return fewest
 
 
 def within_partly(dims: Dimensions, used: Vector, limit: Vector, request: Vector) -> bool:

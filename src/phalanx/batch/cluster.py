@@ -133,6 +133,13 @@ class Cluster:
                 job.min_resources = self.dims.amount(group.min_resources)
             self.jobs.append(job)
         self.job_index = {job.uid: job.index for job in self.jobs}
+        self.held_in_queue = np.zeros((len(self.queues), len(self.dims)), dtype=np.int64)
+        """What jobs of each queue hold at the start of the cycle."""
+
+    def _hold_more(self, job: Job, load: Counts) -> None:
+        """Enter into the books of the next cycle's start that a job holds more, or less."""
+        job.held += load
+        self.held_in_queue[job.queue] += load
 
     def _tasks(self, snapshot: Snapshot, shapes: dict[int, Shape]) -> tuple[Counts, Counts, Counts]:
         """One list per attribute: a snapshot may hold a hundred thousand tasks. Returns status and
@@ -170,8 +177,13 @@ class Cluster:
         by_job = np.argsort(jobs, kind="stable")
         ends = np.searchsorted(jobs[by_job], np.arange(len(self.jobs) + 1)).tolist()
         grouped = by_job.tolist()
+        klasses = np.array([klass.index for klass in self.klass], dtype=np.int64)[by_job]
+        borders = np.concatenate(([0, 0], np.cumsum(klasses[1:] != klasses[:-1]))).tolist()
         for job in self.jobs:
-            job.tasks = grouped[ends[job.index] : ends[job.index + 1]]
+            start, end = ends[job.index], ends[job.index + 1]
+            job.tasks = grouped[start:end]
+            if start < end and borders[start + 1] == borders[end]:
+                job.klass = self.klass[grouped[start]]
         return status, nodes, by_job
 
     def _hold(self, status: Counts, nodes: Counts, by_job: Counts) -> None:
@@ -209,7 +221,8 @@ class Cluster:
         table = counts.reshape(len(self.jobs), j.SLOTS).tolist()
         for job, row in zip(self.jobs, table, strict=True):
             job.counts[:] = row
-            job.held, job.total_request = held[job.index], total[job.index]
+            self._hold_more(job, held[job.index])
+            job.total_request = total[job.index]
         idle_classes = [k.index for k in self.klasses if k.best_effort]
         if idle_classes:
             idle = mine[(status[mine] == j.PENDING) & np.isin(of_class[mine], idle_classes)]
@@ -313,25 +326,31 @@ class Cluster:
             self._count_role(job, t, old, -1)
             self._count_role(job, t, status, 1)
 
+    def _set_statuses(self, klass: Klass, tasks: Sequence[int], status: int) -> None:
+        """As `set_status`, for tasks of one job and one class that are in one state."""
+        index = self.job_of[tasks[0]]
+        job = self.jobs[index]
+        if index < 0 or job.role_min or job.has_subgroups or klass.best_effort:
+            for t in tasks:
+                self.set_status(t, status)
+            return
+        column = self.status
+        job.counts[column[tasks[0]]] -= len(tasks)
+        job.counts[status] += len(tasks)
+        for t in tasks:
+            column[t] = status
+
     # -- moves ------------------------------------------------------------------------------
 
     def place(self, klass: Klass, tasks: Sequence[int], nodes: Sequence[int], status: int) -> None:
         """Put pending tasks of one class on nodes: ALLOCATED takes idle, PIPELINED future room."""
         self._move(klass, tasks, nodes, status, 1)
-        job = self.jobs[self.job_of[tasks[0]]]
-        plain = not (job.role_min or job.has_subgroups or klass.best_effort)
         there = self._on_node
         for t, node in zip(tasks, nodes, strict=True):
             self.node_of[t] = node
             if there is not None:
                 there[node][t] = None
-            if plain:
-                self.status[t] = status
-            else:
-                self.set_status(t, status)
-        if plain:
-            job.counts[j.PENDING] -= len(tasks)
-            job.counts[status] += len(tasks)
+        self._set_statuses(klass, tasks, status)
 
     def unplace(self, klass: Klass, tasks: Sequence[int], nodes: Sequence[int]) -> None:
         """Undo `place`."""
@@ -340,19 +359,11 @@ class Cluster:
             if self._on_node is not None:
                 del self._on_node[node][t]
             self.node_of[t] = -1
-            self.set_status(t, j.PENDING)
+        self._set_statuses(klass, tasks, j.PENDING)
 
     def bind(self, tasks: Sequence[int]) -> None:
         """Allocated tasks go to their nodes."""
-        job = self.jobs[self.job_of[tasks[0]]]
-        if job.role_min or job.has_subgroups:
-            for t in tasks:
-                self.set_status(t, j.BINDING)
-            return
-        for t in tasks:
-            self.status[t] = j.BINDING
-        job.counts[j.ALLOCATED] -= len(tasks)
-        job.counts[j.BINDING] += len(tasks)
+        self._set_statuses(self.klass[tasks[0]], tasks, j.BINDING)
 
     def _move(
         self, klass: Klass, tasks: Sequence[int], nodes: Sequence[int], status: int, sign: int

@@ -97,7 +97,13 @@ def _tell_strange(
 def _plan(session: Session, rejections: Any, timings: tuple[Timing, ...]) -> Plan:
     cluster = session.cluster
     uids, names = cluster.task_uid, cluster.node_names
-    promised = [t for t, status in enumerate(cluster.status) if status == j.PIPELINED]
+    promised = sorted(
+        t
+        for job in cluster.jobs
+        if job.counts[j.PIPELINED]
+        for t in job.tasks
+        if cluster.status[t] == j.PIPELINED
+    )
     phases = {job.uid: phase_of(session, job) for job in cluster.jobs}
     phases.update({g.uid: g.phase for g in cluster.strays})
     return Plan(
@@ -130,7 +136,7 @@ def _nominations(session: Session, promised: list[int]) -> dict[str, str]:
 def phase_of(session: Session, job: Job) -> str:
     """The podgroup's phase after the cycle. Source: Volcano's getPodGroupPhase."""
     c = job.counts
-    if c[j.RUNNING] and not job.is_ready() and not session.job_ready(job):
+    if 0 < c[j.RUNNING] < job.min_available and not job.is_ready() and not session.job_ready(job):
         return "Unknown"
     done = c[j.SUCCEEDED] + c[j.FAILED]
     scheduled = c[j.RUNNING] + c[j.BOUND] + done

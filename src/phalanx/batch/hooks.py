@@ -67,6 +67,7 @@ HOOKS: dict[str, Hook] = {
         ("job_starving", "(Job) -> bool", "jobStarving", Rule.FIRST_TIER_ALL),
         ("overused", "(queue) -> bool", "overused", Rule.ANY),
         ("preemptive", "(queue, request) -> bool", "preemptive", Rule.ALL),
+        ("queue_room", "(queue, Klass) -> int", "allocatable", Rule.LEAST),
         ("room", "(queue, Job, Klass) -> int", "allocatable", Rule.LEAST),
         ("shortage", "(queue, Job, Klass, count) -> rejections", "allocatable", Rule.COLLECT),
         ("dry_run", "(queue) -> bool", None, Rule.ALL),
@@ -134,10 +135,16 @@ class Voices:
         return None
 
     def every(self, hook: str, *args: Any) -> bool:
-        return all(fn(*args) for fn in self._flat[hook])
+        for fn in self._flat[hook]:  # noqa: SIM110 -- asked so often that a generator is felt
+            if not fn(*args):
+                return False
+        return True
 
     def some(self, hook: str, *args: Any) -> bool:
-        return any(fn(*args) for fn in self._flat[hook])
+        for fn in self._flat[hook]:  # noqa: SIM110 -- as above
+            if fn(*args):
+                return True
+        return False
 
     def tell(self, hook: str, *args: Any) -> None:
         for fn in self._flat[hook]:
@@ -169,7 +176,8 @@ class Voices:
         return limit
 
     def most(self, hook: str, *args: Any) -> int:
-        return max((fn(*args) for fn in self._flat[hook]), default=0)
+        answers = [fn(*args) for fn in self._flat[hook]]
+        return max(answers) if answers else 0
 
     def union(self, hook: str, *args: Any) -> list[int]:
         for tier in self._tiers[hook]:

@@ -6,6 +6,7 @@ Counting rules after Volcano's JobInfo and SubJobInfo (pkg/scheduler/api).
 from __future__ import annotations
 
 from phalanx.batch.amounts import Amount, Counts
+from phalanx.batch.klass import Klass
 from phalanx.batch.specs import NetworkTopology, PodGroupSpec
 
 (PENDING, ALLOCATED, PIPELINED, BINDING, BOUND, RUNNING, RELEASING, SUCCEEDED, FAILED, UNKNOWN) = (
@@ -86,7 +87,7 @@ class Job(Counted):
     """A podgroup with its tasks. `failed_roles` remembers, per subjob, roles that fit nowhere."""
 
     __slots__ = (
-        "allocated_hypernode", "failed_roles", "has_subgroups", "held", "index",
+        "allocated_hypernode", "failed_roles", "has_subgroups", "held", "index", "klass",
         "min_resources", "min_subjobs", "pending_since", "phase", "preemptable", "priority",
         "queue", "revocable", "role_counts", "role_min", "role_min_total", "spec", "subjobs",
         "tasks", "topology", "total_request", "uid",
@@ -110,6 +111,8 @@ class Job(Counted):
         self.min_subjobs = {f"{self.uid}/{p.name}": p.minimum for p in spec.subgroups}
         self.subjobs: dict[str, SubJob] = {}
         self.tasks: list[int] = []
+        self.klass: Klass | None = None
+        """The class of all its tasks; None without tasks, and with tasks of several classes."""
         self.held = zero.copy()
         """What its tasks hold at the start of the cycle."""
         self.total_request = zero.copy()
@@ -168,6 +171,8 @@ class Job(Counted):
         return not self.roles_short(pipelined=True)
 
     def subjobs_valid(self) -> bool:
+        if not self.min_subjobs:
+            return True
         found: dict[str, int] = {}
         for sub in self.subjobs.values():
             found[sub.gid] = found.get(sub.gid, 0) + 1

@@ -13,7 +13,8 @@ the places of things in the lists: what comes later stands later, whatever its n
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -85,6 +86,8 @@ class KeptCluster(Cluster):
         self.node_of.append(-1)
         self.status.append(j.PENDING)
         self.job_of.append(job.index)
+        if job.klass is not klass:
+            job.klass = None if job.tasks else klass
         if not job.tasks:
             sub = SubJob(job, job.uid, job.uid, job.min_available, None)
             sub.counts, sub.tasks = job.counts, job.tasks
@@ -108,30 +111,29 @@ class KeptCluster(Cluster):
 
     def end(self, uids: Iterable[str]) -> None:
         """These running tasks are through; the last one ends its podgroup."""
-        by_klass: dict[int, list[int]] = {}
-        for uid in uids:
-            t = self._task_at[uid]
-            by_klass.setdefault(self.klass[t].index, []).append(t)
-        for index, tasks in by_klass.items():
-            klass = self.klasses[index]
+        for job, klass, tasks in self._alike([self._task_at[uid] for uid in uids]):
             self._move(klass, tasks, [self.node_of[t] for t in tasks], j.RUNNING, -1)
+            self._set_statuses(klass, tasks, j.SUCCEEDED)
             for t in tasks:
-                self.set_status(t, j.SUCCEEDED)
                 self._specs[t] = msgspec.structs.replace(self._specs[t], phase="Succeeded")
-                job = self.jobs[self.job_of[t]]
-                job.held -= klass.request
-                if _is_over(job):
-                    job.phase = "Completed"
-                    self._ended += 1
+            self._hold_more(job, klass.request * -len(tasks))
+            if _is_over(job):
+                job.phase = "Completed"
+                self._ended += 1
         self._on_node = None
+
+    def _alike(self, tasks: Iterable[int]) -> Iterator[tuple[Job, Klass, list[int]]]:
+        """The tasks again, those of one job and class together as far as they follow each other."""
+        for (job, _), group in groupby(tasks, lambda t: (self.job_of[t], self.klass[t].index)):
+            listed = list(group)
+            yield self.jobs[job], self.klass[listed[0]], listed
 
     def withdraw(self, uids: Iterable[str]) -> None:
         """Take running tasks off their nodes; they wait again."""
         for uid in uids:
             t = self._task_at[uid]
             self._free(t)
-            job = self.jobs[self.job_of[t]]
-            job.held -= self.klass[t].request
+            self._let_go(t)
 
     def amend(self, uid: str, **told: Any) -> None:
         """Change what a podgroup tells of itself: `run_time_s`, `started`, `ran_s`, `turn`,
@@ -163,16 +165,20 @@ class KeptCluster(Cluster):
         """The plan that was made on these columns is carried out: bound tasks run since `now`,
         evicted ones are off their nodes and wait, promises are withdrawn. Unless `at_once`,
         evicted tasks are leaving until `released` tells that they have left."""
-        for uid, node in plan.binds.items():
-            t = self._task_at[uid]
-            self.set_status(t, j.RUNNING)
-            self._specs[t] = msgspec.structs.replace(
-                self._specs[t], node=node, phase="Running", started=now, nominated_node=""
-            )
-            self.jobs[self.job_of[t]].held += self.klass[t].request
+        for job, klass, tasks in self._alike([self._task_at[uid] for uid in plan.binds]):
+            self._set_statuses(klass, tasks, j.RUNNING)
+            self._hold_more(job, klass.request * len(tasks))
+            for t in tasks:
+                self._specs[t] = msgspec.structs.replace(
+                    self._specs[t],
+                    node=self.node_names[self.node_of[t]],
+                    phase="Running",
+                    started=now,
+                    nominated_node="",
+                )
         for eviction in plan.evictions:
             t = self._task_at[eviction.task]
-            self.jobs[self.job_of[t]].held -= self.klass[t].request
+            self._let_go(t)
             if at_once:
                 self.unevict(t, j.RUNNING)
                 self._free(t)
@@ -184,11 +190,22 @@ class KeptCluster(Cluster):
         for uid, node in plan.nominations.items():
             t = self._task_at[uid]
             self._specs[t] = msgspec.structs.replace(self._specs[t], nominated_node=node)
+        phases = plan.phases
         for job in self.jobs:
-            self._settle_job(job, plan.phases[job.uid])
+            phase = phases[job.uid]
+            job.phase = "Inqueue" if phase == "Unknown" else phase
+            if job.failed_roles:
+                job.failed_roles.clear()
+            if job.counts[j.ALLOCATED]:
+                self._take_back(job)
         self._on_node = None
         if self._ended > _SPARE + len(self.jobs) // 4:
             self._forget()
+
+    def _let_go(self, t: int) -> None:
+        """The task's job holds that much less."""
+        if self.job_of[t] >= 0:
+            self._hold_more(self.jobs[self.job_of[t]], -self.klass[t].request)
 
     def _free(self, t: int) -> None:
         self.unplace(self.klass[t], [t], [self.node_of[t]])
@@ -196,14 +213,11 @@ class KeptCluster(Cluster):
             self._specs[t], node="", phase="Pending", started=None
         )
 
-    def _settle_job(self, job: Job, phase: str) -> None:
-        job.phase = "Inqueue" if phase == "Unknown" else phase
-        if job.failed_roles:
-            job.failed_roles.clear()
-        if job.counts[j.ALLOCATED]:
-            for t in job.tasks:
-                if self.status[t] == j.ALLOCATED:
-                    self.unplace(self.klass[t], [t], [self.node_of[t]])
+    def _take_back(self, job: Job) -> None:
+        """Places of a job that did not get ready, so that nothing was bound to them."""
+        for t in job.tasks:
+            if self.status[t] == j.ALLOCATED:
+                self.unplace(self.klass[t], [t], [self.node_of[t]])
 
     def _forget(self) -> None:
         """Podgroups that are over leave the columns, and so do classes of which no task is left."""

@@ -15,7 +15,10 @@ UNASKED_MEMORY = 200 * 1024 * 1024
 class Klass:
     """Tasks of one shape: one request, one answer from every filter and scorer."""
 
-    __slots__ = ("asked", "best_effort", "index", "labels", "request", "shape", "vector", "weighed")
+    __slots__ = (
+        "asked", "best_effort", "index", "labels", "request", "shape", "under_quota", "vector",
+        "weighed",
+    )  # fmt: skip
 
     def __init__(self, index: int, shape: Shape, dims: Dimensions) -> None:
         self.index = index
@@ -26,6 +29,8 @@ class Klass:
         self.vector: Vector = self.request.astype(np.float64)
         self.asked = [int(i) for i in np.flatnonzero(self.request)]
         """Resources of which it asks for some, pod slots included."""
+        self.under_quota = [(r, float(self.request[r])) for r in self.asked if r != PODS]
+        """What it asks for of each resource that quotas limit."""
         self.best_effort = not bool((self.request[dims.weighed] > 0).any())
         self.weighed: Counts = np.array(
             [

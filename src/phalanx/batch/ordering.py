@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -14,10 +14,13 @@ class Heap(Generic[T]):
 
     __slots__ = ("_entries", "_key", "_sequence")
 
-    def __init__(self, key: Callable[[T], Any]) -> None:
+    def __init__(self, key: Callable[[T], Any], items: Iterable[T] = ()) -> None:
         self._key = key
-        self._entries: list[tuple[Any, int, T]] = []
-        self._sequence = 0
+        self._entries: list[tuple[Any, int, T]] = [
+            (key(item), i, item) for i, item in enumerate(items)
+        ]
+        heapq.heapify(self._entries)
+        self._sequence = len(self._entries)
 
     def push(self, item: T) -> None:
         self._sequence += 1

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from phalanx.batch.amounts import Counts, Flags, Vector
+from phalanx.batch.jobs import Job
 from phalanx.batch.klass import Klass
 from phalanx.batch.rows import ALWAYS, BY_ONE, NEVER, Ask, Filter, Indexes, Rows, Scorer
 
@@ -84,6 +85,10 @@ class Placer:
                 self._known = self._session.cluster.answers
         return self._rules
 
+    def key(self, klass: Klass, job: Job) -> tuple[int, int]:
+        """Jobs with the same key have the same answers for the class, unless tasks differ."""
+        return (klass.index, self._scope_key(self.rules()[2], job, -1))
+
     def can_unroll(self, klass: Klass) -> bool:
         """Whether the answers about a node with ever more tasks of the class on it are known."""
         known = self._unrollable.get(klass.index)
@@ -104,7 +109,7 @@ class Placer:
         """What is known of the asker's class, its masks brought up to date."""
         filters, scorers, scope = self.rules()
         cluster = self._session.cluster
-        key = (ask.klass.index, self._scope_key(scope, ask))
+        key = (ask.klass.index, self._scope_key(scope, ask.job, ask.task))
         n = len(cluster.nodes)
         known = self._known.get(key)
         if known is None:
@@ -127,8 +132,10 @@ class Placer:
         self._refresh(known, index, ask)
         return known
 
-    def _scope_key(self, scope: str, ask: Ask) -> int:
-        return {"": -1, "queue": ask.job.queue, "job": ask.job.index, "task": ask.task}[scope]
+    def _scope_key(self, scope: str, job: Job, task: int) -> int:
+        if not scope:
+            return -1
+        return {"queue": job.queue, "job": job.index, "task": task}[scope]
 
     def _refresh(self, known: Answers, index: Indexes, ask: Ask) -> None:
         cluster = self._session.cluster
@@ -268,7 +275,7 @@ class Placer:
         filters, _, scope = self.rules()
         incurable = [f for f in filters if not f.curable]
         rows = Rows(cluster, np.arange(len(cluster.nodes)))
-        key = (ask.klass.index, self._scope_key(scope, ask))
+        key = (ask.klass.index, self._scope_key(scope, ask.job, ask.task))
         fixed = self._incurable.get(key)
         if fixed is None:
             fixed = np.ones(len(rows), dtype=np.bool_)

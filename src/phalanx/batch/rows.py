@@ -57,8 +57,12 @@ class Rows:
 
     def used(self, resource: int) -> Counts:
         """Volcano's books: promised tasks are not in it, leaving ones still are."""
-        column: Counts = self._loaded("used", self._cluster.used)[:, resource]
+        column: Counts = self.used_of_all()[:, resource]
         return column
+
+    def used_of_all(self) -> Counts:
+        """(rows, resources): every column of `used`."""
+        return self._loaded("used", self._cluster.used)
 
     def asked_of_all(self) -> Counts:
         """(rows, resources), by kube-scheduler's books: promised tasks are in it, leaving ones are

@@ -150,7 +150,13 @@ class Session:
 
     def room(self, job: Job, klass: Klass, limit: int) -> int:
         """How many tasks of the class the job's queue still admits, at most `limit`."""
+        limit = self.queue_room(job.queue, klass, limit)
         return self.voices.least("room", job.queue, job, klass, limit=limit)
+
+    def queue_room(self, queue: int, klass: Klass, limit: int) -> int:
+        """How many tasks of the class, whosever, the queue still admits, at most `limit`: no more
+        after anything was given room, in whatever queue."""
+        return self.voices.least("queue_room", queue, klass, limit=limit)
 
     def shortages(self, job: Job, klass: Klass, count: int = 1) -> tuple[Rejection, ...]:
         """What quotas lack for so many more tasks of the class."""

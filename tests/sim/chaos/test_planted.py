@@ -77,7 +77,7 @@ def no_gang_minimum(monkeypatch):
         self.min_available = min(self.min_available, 1)
 
     monkeypatch.setattr(Job, "__init__", forgetful)
-    monkeypatch.setattr(Placing, "_is_enough", lambda *told: True)
+    monkeypatch.setattr(Placing, "_is_enough", lambda self, gang, more, gone=(): True)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from phalanx.batch.actions.ceilings import Ceilings
 from phalanx.batch.actions.domains import DomainAllocation
 from phalanx.batch.actions.fitting import Fitting
 from phalanx.batch.actions.worksheet import Worksheet, worksheet_of
@@ -26,13 +27,13 @@ def run(session: Session) -> None:
     arguments = session.config.arguments_of("allocate")
     remember = flag(arguments, "predicateErrorCacheEnable", True) and not session.strict
     fitting = Fitting(session, remember_roles=remember)
-    waiting: dict[int, Heap[Job]] = {}
+    ceilings = Ceilings(session)
     sheets: dict[int, Worksheet] = {}
-    candidates = _candidates(session)
+    candidates = _candidates(session, ceilings)
+    of_queue: dict[int, list[Job]] = {}
     for job in candidates:
-        if job.queue not in waiting:
-            waiting[job.queue] = Heap(session.job_key)
-        waiting[job.queue].push(job)
+        of_queue.setdefault(job.queue, []).append(job)
+    waiting = {queue: Heap(session.job_key, jobs) for queue, jobs in of_queue.items()}
 
     promised = Counter(job.queue for job in candidates if job.spec.promised)
 
@@ -46,22 +47,28 @@ def run(session: Session) -> None:
     while len(queues):
         queue = queues.pop()
         jobs = waiting[queue]
-        if not len(jobs):
+        if not len(jobs) or session.overused(queue):
             continue
-        if session.overused(queue):
-            continue
-        job = jobs.pop()
-        if job.index not in sheets:
-            sheets[job.index] = worksheet_of(session, job)
-        if _turn(session, fitting, job, sheets[job.index]):
-            jobs.push(job)
-        elif job.spec.promised:
-            promised[queue] -= 1
+        version = session.cluster.version
+        while len(jobs) and session.cluster.version == version:  # else the order may be another
+            job = jobs.pop()
+            stopped = ceilings.stop(job)
+            if stopped and not job.spec.promised:
+                continue
+            if job.index not in sheets:
+                sheets[job.index] = worksheet_of(session, job)
+            if _turn(session, fitting, job, sheets[job.index], hopeful=stopped is False):
+                jobs.push(job)
+            elif job.spec.promised:
+                promised[queue] -= 1
+                break
         queues.push(queue)
 
 
-def _candidates(session: Session) -> list[Job]:
-    """Valid jobs that were let in and have tasks to place; without enqueue, this lets them in."""
+def _candidates(session: Session, ceilings: Ceilings) -> list[Job]:
+    """Valid jobs that were let in and have tasks to place; without enqueue, this lets them in.
+
+    Those for whom there cannot be room are left out, unless somebody will ask why they wait."""
     out = []
     gated = "enqueue" in session.config.actions
     for job in session.cluster.jobs:
@@ -69,15 +76,17 @@ def _candidates(session: Session) -> list[Job]:
             if gated:
                 continue
             job.phase = "Inqueue"
-        if not job.counts[PENDING] or not session.job_valid(job):
+        if not job.counts[PENDING]:
             continue
-        if job.counts[PENDING] > job.counts[IDLE_PENDING]:
+        if not job.spec.promised and ceilings.stop(job):
+            continue
+        if session.job_valid(job) and job.counts[PENDING] > job.counts[IDLE_PENDING]:
             out.append(job)
     return out
 
 
-def _turn(session: Session, fitting: Fitting, job: Job, sheet: Worksheet) -> bool:
-    """One job's turn; True if it has tasks left for another."""
+def _turn(session: Session, fitting: Fitting, job: Job, sheet: Worksheet, *, hopeful: bool) -> bool:
+    """One job's turn; True if it has tasks left for another. `hopeful` as for Fitting.fill."""
     if job.is_hard() or job.has_subgroups:
         statement = DomainAllocation(session, fitting).allocate(job, sheet, TOP)
         if statement is None or not session.job_ready(job):
@@ -89,7 +98,7 @@ def _turn(session: Session, fitting: Fitting, job: Job, sheet: Worksheet) -> boo
     tasks = sheet.tasks.get(job.uid)
     if sub is None or tasks is None:
         return False
-    statement = fitting.fill(sub, tasks, TOP)
+    statement = fitting.fill(sub, tasks, TOP, hopeful=hopeful)
     if statement is None or not session.job_ready(job):
         return False
     statement.commit()

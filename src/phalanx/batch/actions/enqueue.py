@@ -11,11 +11,14 @@ from phalanx.batch.session import Session
 
 
 def run(session: Session) -> None:
+    pending = [job for job in session.cluster.jobs if job.is_pending()]
+    if all(job.min_resources is None for job in pending):  # no vote, so the order decides nothing
+        for job in pending:
+            _let_in(session, job)
+        return
     queues = QueueHeap(session.compare_queues)
     waiting: dict[int, Heap[Job]] = {}
-    for job in session.cluster.jobs:
-        if not job.is_pending():
-            continue
+    for job in pending:
         if job.queue not in waiting:
             waiting[job.queue] = Heap(session.job_key)
             queues.push(job.queue)
@@ -26,6 +29,10 @@ def run(session: Session) -> None:
             continue
         job = waiting[queue].pop()
         if job.min_resources is None or session.voices.vote("job_enqueueable", job):
-            session.voices.tell("job_enqueued", job)
-            job.phase = "Inqueue"
+            _let_in(session, job)
         queues.push(queue)
+
+
+def _let_in(session: Session, job: Job) -> None:
+    session.voices.tell("job_enqueued", job)
+    job.phase = "Inqueue"

@@ -36,16 +36,18 @@ class Fitting:
             mask = self._masks[name] = self._session.placer.mask_of(members)
         return mask
 
-    def fill(self, sub: SubJob, tasks: Tasks, domain: str) -> Statement | None:
+    def fill(
+        self, sub: SubJob, tasks: Tasks, domain: str, *, hopeful: bool = False
+    ) -> Statement | None:
         """Place tasks until the part is ready; None (and nothing done) if it neither becomes ready
-        nor will be once evictions end."""
+        nor will be once evictions end. `hopeful`: it is known that its ceilings do not stop it."""
         session = self._session
         job = sub.job
         mask = self.domain_mask(domain)
         statement = Statement(session)
         if not mask.any():
             return None
-        lack = self._too_little(job, tasks, mask)
+        lack = None if hopeful else self._too_little(job, tasks, mask)
         failed = -1
         why: tuple[Rejection, ...] = ()
         if lack is not None:

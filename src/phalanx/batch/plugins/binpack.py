@@ -7,16 +7,27 @@ of them would not fit, or the node has none of it.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from phalanx.batch.accepted import TEXT, WHOLE, Accepted
-from phalanx.batch.amounts import PODS, Vector
+from phalanx.batch.amounts import PODS, Counts, Flags, Vector
 from phalanx.batch.arguments import Arguments, text, whole
 from phalanx.batch.klass import Klass
 from phalanx.batch.rows import Ask, Rows, Scorer, touched
 from phalanx.batch.session import Session
+
+
+class _Asked(NamedTuple):
+    """Resources of a class that count, how much it asks for of each, and their weights;
+    `whole_nodes` says that every node has some of each."""
+
+    resources: list[int]
+    request: Counts
+    weights: Counts
+    total: int
+    whole_nodes: bool
 
 
 class Binpack:
@@ -48,31 +59,40 @@ class Binpack:
             return
         index = session.cluster.dims.index
         weights = {index[n]: w for n, w in self.weights.items() if n in index}
-        of_class: dict[int, list[tuple[int, int, int]]] = {}
+        everywhere: Flags = np.asarray((session.cluster.capacity > 0).all(axis=0))
+        of_class: dict[int, _Asked] = {}
 
-        def asked(klass: Klass) -> list[tuple[int, int, int]]:
+        def asked(klass: Klass) -> _Asked:
             known = of_class.get(klass.index)
             if known is None:
-                known = of_class[klass.index] = [
-                    (r, int(klass.request[r]), weights[r])
-                    for r in klass.asked
-                    if r != PODS and r in weights
-                ]
+                rs = [r for r in klass.asked if r != PODS and r in weights]
+                known = of_class[klass.index] = _Asked(
+                    resources=rs,
+                    request=klass.request[rs],
+                    weights=np.array([weights[r] for r in rs], dtype=np.int64),
+                    total=sum(weights[r] for r in rs),
+                    whole_nodes=bool(everywhere[rs].all()),
+                )
             return known
 
         def score(rows: Rows, ask: Ask) -> Vector:
-            out = np.zeros(len(rows))
-            total = 0
-            fits = np.ones(len(rows), dtype=np.bool_)
-            for r, request, weight in asked(ask.klass):
-                capacity = rows.capacity(r)
-                filled = rows.used(r) + request
-                fits &= (filled <= capacity) & (capacity > 0)
-                out += filled * weight / np.maximum(capacity, 1)
-                total += weight
+            rs, request, weighed, total, whole_nodes = asked(ask.klass)
             if total == 0:
                 return np.zeros(len(rows))
-            return np.where(fits, out * (100.0 * self.weight / total), 0.0)
+            capacity = rows.capacities()[:, rs]
+            filled = rows.used_of_all()[:, rs] + request
+            fits = filled <= capacity
+            if not whole_nodes:
+                fits &= capacity > 0
+                capacity = np.maximum(capacity, 1)
+            parts = filled * weighed / capacity
+            out = parts[:, 0].copy()
+            good = fits[:, 0]
+            for i in range(1, len(rs)):
+                out += parts[:, i]
+                good = good & fits[:, i]
+            out *= 100.0 * self.weight / total
+            return np.where(good, out, 0.0)
 
         rule = Scorer(name=self.name, score=score, changes=touched, lasting=True)
         session.add("scorer", self.name, rule)

@@ -79,7 +79,7 @@ class Capacity:
             ("reclaimable", self._reclaimable),
             ("evictable", self._evictable),
             ("preemptive", self._preemptive),
-            ("room", self._room),
+            ("queue_room", self._room),
             ("shortage", self._shortage),
             ("job_enqueueable", self._enqueueable),
             ("job_enqueued", self._enqueued),
@@ -131,11 +131,11 @@ class Capacity:
             return Rejection(reason="queue-not-leaf", detail={"queue": spec.name})
         return None if self._tree.ready else Rejection(reason="queue-tree")
 
-    def _room(self, queue: int, _: Job, klass: Klass) -> int:
+    def _room(self, queue: int, klass: Klass) -> int:
         if self._unusable(queue) is not None:
             return 0
         return min(
-            fits_how_often(n.account.allocated.v, n.real_capability.v, klass.vector)
+            fits_how_often(n.account.allocated.v, n.real_capability.v, klass.under_quota)
             for n in self._chain(queue)
         )
 

@@ -47,7 +47,7 @@ class Cohort:
         ]
         self._borrow = [self._limit(q.borrowing_limit) for q in cluster.queues]
         self._lend = [self._limit(q.lending_limit) for q in cluster.queues]
-        session.add("room", self.name, self._room)
+        session.add("queue_room", self.name, self._room)
         session.add("shortage", self.name, self._shortage)
         session.add("changed", self.name, self._changed)
 
@@ -61,11 +61,11 @@ class Cohort:
                 out[i] = dims.counts(written or ())[i]
         return out
 
-    def _room(self, queue: int, _: Job, klass: Klass) -> int:
+    def _room(self, queue: int, klass: Klass) -> int:
         most = self._most(queue)
         if most is None:
             return 1 << 30
-        return fits_how_often(self._held[queue], most, klass.vector)
+        return fits_how_often(self._held[queue], most, klass.under_quota)
 
     def _shortage(self, queue: int, _: Job, klass: Klass, count: int) -> list[Rejection]:
         most = self._most(queue)

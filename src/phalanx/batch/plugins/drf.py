@@ -59,7 +59,8 @@ class DominantShare:
     def share(self, job: int) -> float:
         known = self._shares[job]
         if known is None:
-            known = self._shares[job] = self._share_of(self._held(job))
+            nothing = job not in self._moved and not self._session.cluster.jobs[job].holding_count()
+            known = self._shares[job] = 0.0 if nothing else self._share_of(self._held(job))
         return known
 
     def _share_of(self, held: Vector) -> float:

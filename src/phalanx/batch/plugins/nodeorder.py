@@ -60,14 +60,15 @@ class NodeOrder:
         w = self.weights
         gpu = cluster.dims.index.get("nvidia.com/gpu")
         least, most, balanced = w["leastrequested"], w["mostrequested"], w["balancedresource"]
+        whole_nodes = bool((cluster.capacity[:, : MEMORY + 1] > 0).all())
 
         def load(rows: Rows, ask: Ask) -> Vector:
-            out = np.zeros(len(rows), dtype=np.int64)
+            out = np.zeros(len(rows))
             if least or most:
-                out += _allocation(rows, ask.klass, least, most)
+                out += _allocation(rows, ask.klass, least, most, whole_nodes=whole_nodes)
             if balanced:
-                out += balanced * _balance(rows, ask.klass, gpu)
-            return out.astype(np.float64)
+                out += balanced * _balance(rows, ask.klass, gpu, whole_nodes=whole_nodes)
+            return out
 
         if least or most or balanced:
             rule = Scorer(name="load", score=load, changes=touched, lasting=True)
@@ -185,40 +186,51 @@ def _tagged(image: str) -> str:
     return image if ":" in image.rpartition("/")[2] else f"{image}:latest"
 
 
-def _allocation(rows: Rows, klass: Klass, least: int, most: int) -> Counts:
+def _allocation(rows: Rows, klass: Klass, least: int, most: int, *, whole_nodes: bool) -> Counts:
+    """`whole_nodes`: every node has some cpu and some memory."""
     capacity = rows.capacities()[:, : MEMORY + 1]
     asked = rows.weighed() + klass.weighed
-    whole_part = np.maximum(capacity, 1)
-    counted = capacity > 0
-    weights = np.maximum(counted[:, CPU].astype(np.int64) + counted[:, MEMORY], 1)
+    of: Counts = capacity
+    weights: Counts | int = 2
+    if not whole_nodes:
+        of = np.maximum(capacity, 1)
+        counted = capacity > 0
+        weights = np.maximum(counted[:, CPU].astype(np.int64) + counted[:, MEMORY], 1)
     out: Counts = np.zeros(len(rows), dtype=np.int64)
     if least:
-        parts = np.maximum(capacity - asked, 0) * 100 // whole_part
+        parts: Counts = np.maximum(capacity - asked, 0)
+        parts *= 100
+        parts //= of
         out += least * ((parts[:, CPU] + parts[:, MEMORY]) // weights)
     if most:
-        parts = np.minimum(asked, capacity) * 100 // whole_part
+        parts = np.minimum(asked, capacity) * 100 // of
         out += most * ((parts[:, CPU] + parts[:, MEMORY]) // weights)
     return out
 
 
-def _balance(rows: Rows, klass: Klass, gpu: int | None) -> Counts:
+def _balance(rows: Rows, klass: Klass, gpu: int | None, *, whole_nodes: bool) -> Counts:
+    """`whole_nodes` as for `_allocation`."""
     if klass.best_effort:
         return np.zeros(len(rows), dtype=np.int64)
-    resources = [CPU, MEMORY]
+    spread: Vector
     if gpu is not None and klass.request[gpu] > 0:
-        resources.append(gpu)
-    capacity = rows.capacities()[:, resources]
-    asked = rows.asked_of_all()[:, resources] + klass.request[resources]
-    fractions = np.minimum(asked / np.maximum(capacity, 1), 1.0)
-    counted = capacity > 0
-    if not counted.all():
-        spread = _spread(fractions.T, counted.T)
-    elif len(resources) == 2:
-        spread = np.abs(fractions[:, 0] - fractions[:, 1]) / 2
+        resources = [CPU, MEMORY, gpu]
+        capacity = rows.capacities()[:, resources]
+        asked = rows.asked_of_all()[:, resources] + klass.request[resources]
+        counted = capacity > 0
+        fractions = np.minimum(asked / np.maximum(capacity, 1), 1.0)
+        spread = _deviation(fractions) if counted.all() else _spread(fractions.T, counted.T)
     else:
-        spread = _deviation(fractions)
-    out: Counts = ((1 - spread) * 100).astype(np.int64)
-    return out
+        capacity = rows.capacities()[:, : MEMORY + 1]
+        asked = rows.asked_of_all()[:, : MEMORY + 1] + klass.request[: MEMORY + 1]
+        if whole_nodes:
+            fractions = np.minimum(asked / capacity, 1.0)
+            spread = np.abs(fractions[:, CPU] - fractions[:, MEMORY])
+            spread *= 0.5
+        else:
+            fractions = np.minimum(asked / np.maximum(capacity, 1), 1.0)
+            spread = _spread(fractions.T, (capacity > 0).T)
+    return np.asarray((1 - spread) * 100, dtype=np.int64)
 
 
 def _deviation(fractions: Vector) -> Vector:

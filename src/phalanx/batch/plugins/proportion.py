@@ -50,7 +50,7 @@ class Proportion:
             ("queue_order", self._compare),
             ("reclaimable", self._victims),
             ("overused", self._overused),
-            ("room", self._room),
+            ("queue_room", self._room),
             ("shortage", self._shortage),
             ("preemptive", self._preemptive),
             ("job_enqueueable", self._enqueueable),
@@ -85,11 +85,11 @@ class Proportion:
         entry = self.entries[queue]
         return entry.deserved.less_equal(entry.account.allocated)
 
-    def _room(self, queue: int, _: Job, klass: Klass) -> int:
+    def _room(self, queue: int, klass: Klass) -> int:
         if self._cluster.queues[queue].state != "Open":
             return 0
         entry = self.entries[queue]
-        return fits_how_often(entry.account.allocated.v, entry.deserved.v, klass.vector)
+        return fits_how_often(entry.account.allocated.v, entry.deserved.v, klass.under_quota)
 
     def _shortage(self, queue: int, _: Job, klass: Klass, count: int) -> list[Rejection]:
         entry = self.entries[queue]

@@ -1,0 +1,62 @@
+"""What a gang that waits need not be tried for: more than its queue admits, or than nodes can hold.
+
+Most of what waits fails for one of the two, and equal gangs fail alike. While work is only placed,
+queues admit and nodes hold ever less; so who is stopped once is stopped for the rest of the action.
+"""
+
+from __future__ import annotations
+
+from phalanx.batch.jobs import PENDING, PIPELINED, Job
+from phalanx.batch.klass import Klass
+from phalanx.batch.session import Session
+
+_MANY = 1 << 30
+"""More tasks than any gang has."""
+
+
+class Ceilings:
+    """What queues and nodes could take of each class, asked once and again when something moved."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._everywhere = session.placer.mask_of(None)
+        self._admitted: dict[tuple[int, int], tuple[int, int]] = {}
+        """By queue and class: at which version, and how many tasks."""
+        self._held: dict[tuple[int, int], tuple[int, int, int]] = {}
+        """By class and scope: at which version, asked for how many tasks, and how many."""
+
+    def stop(self, job: Job) -> bool | None:
+        """Whether the job cannot get ready, because its queue admits too few of its tasks, or too
+        few have room on nodes, even if it were alone.
+
+        None where nobody knows: for jobs of unequal tasks, with parts or with promises, for filters
+        whose answers depend on what else is placed; and where somebody will ask why it waits, so
+        that it has to be tried.
+        """
+        klass = job.klass
+        if klass is None or klass.best_effort or job.has_subgroups or job.topology is not None:
+            return None
+        placer = self._session.placer
+        if self._session.explains or job.counts[PIPELINED] or not placer.can_unroll(klass):
+            return None
+        least = min(self._session.shortfall(job), job.counts[PENDING])
+        return self._admits_too_few(job, klass, least) or self._hold_too_few(job, klass, least)
+
+    def _admits_too_few(self, job: Job, klass: Klass, least: int) -> bool:
+        key = (job.queue, klass.index)
+        version = self._session.cluster.version
+        at, most = self._admitted.get(key, (-1, _MANY))
+        if at != version and most >= least:
+            most = self._session.queue_room(job.queue, klass, _MANY)
+            self._admitted[key] = (version, most)
+        return most < least
+
+    def _hold_too_few(self, job: Job, klass: Klass, least: int) -> bool:
+        placer = self._session.placer
+        key = placer.key(klass, job)
+        version = self._session.cluster.version
+        at, asked, most = self._held.get(key, (-1, 0, 0))
+        if at != version or asked == most < least:
+            most = placer.room_for(placer.ask(job.tasks[0]), self._everywhere, least)
+            self._held[key] = (version, least, most)
+        return most < least
