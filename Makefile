@@ -3,12 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
-RAY_VENV := .venv-ray
+RAY_VENV := .venv-ray$(if $(RAY),-$(RAY))
 RAY_STAMP := $(RAY_VENV)/.ready
 # What runs in minutes; all of tests/contract may be run so, too.
 CONTRACT_ON_RAY := $(addprefix tests/contract/test_,tasks.py actors.py get_put_wait.py errors.py)
 .DEFAULT_GOAL := help
-.PHONY: help setup redis run test test-ray test-slow check fmt bench reproduce explore clean
+.PHONY: help setup redis run test test-ray test-ray-slow test-slow check fmt bench reproduce explore clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -34,15 +34,19 @@ run: setup ## the main job: search and train on real digits, with a live display
 test: setup redis ## all quick tests (under ten minutes on two cores)
 	@$(BIN)/python -m pytest -n 2 -m 'not slow' --ignore tests/ray_engine
 
-test-ray: $(RAY_STAMP) ## the engine on Ray, and the API's contract there (Ray in .venv-ray)
-	@$(RAY_VENV)/bin/python -m pytest tests/ray_engine
+test-ray: $(RAY_STAMP) ## the engine on Ray, and the API's contract there (RAY=2.49.2: that version)
+	@$(RAY_VENV)/bin/python -m pytest -m 'not slow' tests/ray_engine
 	@$(RAY_VENV)/bin/python -m pytest --engine phalanx-on-ray $(CONTRACT_ON_RAY)
+
+test-ray-slow: $(RAY_STAMP) ## Ray's processes killed at random, from more seeds (ten minutes)
+	@$(RAY_VENV)/bin/python -m pytest -m slow tests/ray_engine
 
 $(RAY_STAMP): pyproject.toml constraints.txt
 	@test -x $(RAY_VENV)/bin/python || $(PYTHON) -m venv $(RAY_VENV) || { \
 	  echo "venv is missing: on Debian, apt-get install python3-venv"; exit 1; }
+	@sed '$(if $(RAY),s/^ray==.*/ray==$(RAY)/)' constraints.txt > $(RAY_VENV)/constraints.txt
 	@$(RAY_VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
-	  -c constraints.txt -e '.[dev,ray]'
+	  -c $(RAY_VENV)/constraints.txt -e '.[dev,ray]'
 	@touch $(RAY_STAMP)
 
 test-slow: setup redis ## the long soak and everything marked slow
@@ -70,4 +74,4 @@ explore: setup ## simulated clusters under faults from random seeds, for SECONDS
 	  --found tests/sim/chaos/seeds.txt
 
 clean: ## remove .venv and caches
-	rm -rf $(VENV) $(RAY_VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-ray* .mypy_cache .ruff_cache .pytest_cache .hypothesis

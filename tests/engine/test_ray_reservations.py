@@ -204,6 +204,32 @@ def test_the_last_bundle_is_heard_to_be_free_when_ray_shows_it(
     assert not ray.rows
 
 
+def test_what_a_node_gives_back_one_after_another_is_gone_in_any_order(
+    ray: Recorded, machine: Reservations
+) -> None:
+    placed(machine, ray)
+    given_back(machine, B, [2])
+    machine.outgoing(A, GiveBackBundles(GANG, 2, [0]))
+    machine.outgoing(A, GiveBackBundles(GANG, 3, [1]))
+    assert machine.incoming(A, BundlesGone(GANG, 2)) is not None
+    assert machine.incoming(A, BundlesGone(GANG, 3)) is None
+    assert ray.withdrawn == [(GANG, 1)]
+
+
+def test_what_is_given_back_late_takes_nothing_that_came_there_since(
+    ray: Recorded, machine: Reservations
+) -> None:
+    placed(machine, ray)
+    given_back(machine, B, [2])
+    ray.attempts[GANG, 3] = {B: {2: GPU}}
+    machine.outgoing(B, PrepareBundles(GANG, 3, {2: GPU}))
+    machine.incoming(B, Prepared(GANG, 3, True))
+    machine.granted((GANG, 3))
+    given_back(machine, B, [2])
+    assert machine.places(GANG)[2] == (3, 0)
+    assert not ray.withdrawn
+
+
 def test_a_member_that_comes_back_has_a_reservation_of_its_own(
     ray: Recorded, machine: Reservations
 ) -> None:

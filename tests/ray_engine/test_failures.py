@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import random
 import signal
-import time
 from functools import partial
 from pathlib import Path
 from typing import Any
-
-import ray
 
 from phalanx.api.jobs import Job
 
@@ -97,34 +92,3 @@ def test_a_silent_scheduler_has_its_members_ended(phx: Phalanx, tmp_path: Path) 
     finally:
         os.kill(pid, signal.SIGCONT)
     assert phx.until("fenced")["state"] == "Completed"
-
-
-def test_whatever_is_killed_every_job_ends_as_its_policy_says(phx: Phalanx, tmp_path: Path) -> None:
-    rng = random.Random(8)
-    for number in range(8):
-        size, gpus = rng.choice([(1, 1), (2, 2), (3, 2), (6, 1)])
-        took = tmp_path / f"ran-{number}"
-        script = f"echo $CUDA_VISIBLE_DEVICES; sleep 1; echo x >> {took}"
-        phx.submit(
-            Job(
-                script,
-                name=f"mix-{number}",
-                members=size,
-                num_cpus=CPU,
-                num_gpus=gpus,
-                priority=rng.randrange(3),
-                max_retries=100,
-            )
-        )
-    for _ in range(4):
-        time.sleep(rng.uniform(0.5, 1.5))
-        node = rng.choice(phx.nodes).node_id
-        victim = scheduler if rng.random() < 0.5 else partial(runner, node)
-        # It may be on its way back from the last time.
-        with contextlib.suppress(ray.exceptions.RayError, ValueError):
-            kill_hard(phx.pid(victim()))
-        held = [m for name in range(8) for m in phx.job(f"mix-{name}")["members"]]
-        running = [m for m in held if m["state"] == "Running"]
-        taken = [(m["node"], device) for m in running for device in m["devices"]["GPU"]]
-        assert len(taken) == len(set(taken)), "a device is held twice"
-    assert {phx.until(f"mix-{number}")["state"] for number in range(8)} == {"Completed"}

@@ -21,6 +21,11 @@ _HEAD = "node:__internal_head__"
 _PENDING_CALLS = 100_000
 """So many questions may wait for their answers at once, as those of who waits for a gang."""
 
+_MEMORY_BYTES = 1
+"""An actor that asks for nothing is started through a node of Ray that is chosen at random: through
+one that has died unseen only when Ray misses it, some 15 s later. One that asks for something is
+started through the node of who created it, while that is alive."""
+
 
 class SchedulerClient:
     """Asks the one scheduler of the cluster. Its calls may come from any thread."""
@@ -51,6 +56,7 @@ class SchedulerClient:
             lifetime="detached",
             get_if_exists=True,
             num_cpus=0,
+            memory=_MEMORY_BYTES,
             max_restarts=-1,
             max_task_retries=-1,
             max_concurrency=_PENDING_CALLS,

@@ -94,8 +94,8 @@ class Reservations:
         self._asked: dict[Key, _Asked] = {}
         self._held: dict[Key, dict[tuple[bytes, int], int]] = {}
         """(prefix, index) of what is not given back yet, and its place among Ray's bundles."""
-        self._going: dict[tuple[bytes, bytes], GiveBackBundles] = {}
-        """What each (prefix, group) was told last to give back."""
+        self._going: dict[tuple[bytes, bytes, int], GiveBackBundles] = {}
+        """What each (prefix, group, attempt) was told to give back."""
         self._leaving: dict[Key, list[tuple[bytes, BundlesGone]]] = {}
         """What is to be said when a withdrawn reservation is free."""
         self._refusals: dict[bytes, int] = {}
@@ -140,7 +140,7 @@ class Reservations:
             if key not in self._held and key not in self._asked:
                 self._begin(key)
         elif isinstance(message, GiveBackBundles):
-            self._going[prefix, message.group] = message
+            self._going[prefix, message.group, message.attempt] = message
             for key in [k for k in self._asked if k[0] == message.group]:
                 if key[1] <= message.attempt:
                     self._abandon(key)
@@ -199,21 +199,23 @@ class Reservations:
     def _gone(self, prefix: bytes, message: BundlesGone) -> BundlesGone | None:
         if any((prefix, message) in said for said in self._leaving.values()):
             return None
-        going = self._going.get((prefix, message.group))
-        if going is None or going.attempt != message.attempt:
+        going = self._going.pop((prefix, message.group, message.attempt), None)
+        if going is None:
             return message
-        del self._going[prefix, message.group]
         gone = {(prefix, index) for index in going.indexes}
-        emptied = self._drop(message.group, gone)
+        emptied = self._drop(message.group, gone, message.attempt)
         if not emptied:
             return message
         self._leaving[emptied[-1]].append((prefix, message))
         return None
 
-    def _drop(self, group: bytes, gone: Iterable[tuple[bytes, int]]) -> list[Key]:
-        """These are not held any more; the reservations of which nothing is left are withdrawn."""
+    def _drop(
+        self, group: bytes, gone: Iterable[tuple[bytes, int]], last: float = float("inf")
+    ) -> list[Key]:
+        """These are not held any more by attempts up to `last`; the reservations of which nothing
+        is left are withdrawn."""
         emptied = []
-        for key in [key for key in self._held if key[0] == group]:
+        for key in [key for key in self._held if key[0] == group and key[1] <= last]:
             places = self._held[key]
             for place in gone:
                 places.pop(place, None)

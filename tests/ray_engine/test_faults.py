@@ -1,0 +1,136 @@
+"""Raylets, Runners and the scheduler are killed at random under a mix of jobs.
+
+What the jobs' members recorded tells whether promises were kept: each holds locks that tell of a
+member that runs twice and of a device that two hold, and goes no further than to its beginning
+before the whole gang is there. So a gang of which a part was started for good does not end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+
+from phalanx.api.jobs import SETTLED, Job
+
+from . import member
+from .cluster import NODE, Phalanx, eventually, kill_hard, runner, scheduler
+
+CPU = 0.25
+JOBS = 10
+NODES = 3
+SIZES = ((1, 1), (2, 2), (3, 2), (3, 4), (6, 1))
+"""(members, devices each): all fit a cluster that has lost a node, or wait for it."""
+
+
+class Faults:
+    """A mix of jobs, and what is done to the cluster below them; all drawn from one seed."""
+
+    def __init__(self, phx: Phalanx, directory: Path, seed: int) -> None:
+        self.phx = phx
+        self.directory = directory
+        self.rng = random.Random(seed)
+        self.fails: set[str] = set()
+        self.sizes: dict[str, int] = {}
+        for number in range(JOBS):
+            self._submit(f"mix-{seed}-{number}", fails=number % 5 == 4)
+        self.shut = list(self.sizes)
+
+    def _submit(self, name: str, *, fails: bool) -> None:
+        size, gpus = self.rng.choice(SIZES)
+        self.sizes[name] = size
+        if fails:
+            self.fails.add(name)
+        words = [sys.executable, "-S", "-E", member.__file__, self.directory, size, 3 * fails]
+        self.phx.submit(
+            Job(
+                list(map(str, words)),
+                name=name,
+                members=size,
+                num_cpus=CPU,
+                num_gpus=gpus,
+                priority=self.rng.randrange(3),
+                max_retries=1 if fails else 100,
+                grace_s=0.5,
+            )
+        )
+
+    # ---- what is done ------------------------------------------------------------------------
+
+    def run(self, steps: int) -> None:
+        """One fault after another, each while something runs; every kind comes up."""
+        kinds: list[Callable[[], None]] = [self.scheduler, self.runner, self.node]
+        drawn = kinds + self.rng.choices(kinds, k=steps - len(kinds))
+        self.rng.shuffle(drawn)
+        for fault in drawn:
+            eventually(self._something_runs)
+            fault()
+            if self.shut:
+                self._go(self.shut.pop(self.rng.randrange(len(self.shut))))
+        for name in self.shut:
+            self._go(name)
+        while len(self.phx.nodes) < NODES:
+            self.phx.add_node()
+
+    def scheduler(self) -> None:
+        """SIGKILL to the scheduler's process."""
+        self._kill(scheduler)
+
+    def runner(self) -> None:
+        """SIGKILL to the process of a node's Runner."""
+        self._kill(partial(runner, self.rng.choice(self.phx.nodes).node_id))
+
+    def node(self) -> None:
+        """SIGKILL to a raylet; or, where one is missing, another one is started."""
+        if len(self.phx.nodes) < NODES:
+            self.phx.nodes.append(self.phx.cluster.add_node(**NODE))
+            return
+        lost = self.phx.nodes.pop(self.rng.randrange(NODES))
+        self.phx.cluster.remove_node(lost, allow_graceful=False)
+
+    def _kill(self, find: Callable[[], Any]) -> None:
+        # It may be on its way back from the last time.
+        with contextlib.suppress(ray.exceptions.RayError, ValueError):
+            kill_hard(self.phx.pid(find()))
+
+    def _go(self, name: str) -> None:
+        (self.directory / f"{name}-go").touch()
+
+    def _something_runs(self) -> bool:
+        states = [row["state"] for row in self.phx.ask("jobs")]
+        return "Running" in states or all(state in SETTLED for state in states)
+
+    # ---- what is promised --------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Every job ends as its policy says, and no member saw what must not be."""
+        ends = {name: self.phx.until(name)["state"] for name in self.sizes}
+        assert ends == {name: "Failed" if name in self.fails else "Completed" for name in ends}
+        seen = [line.split() for line in (self.directory / "events").read_text().splitlines()]
+        assert not [words for words in seen if words[3] == "twice"]
+        ended = {(job, int(index)) for job, index, _, what in seen if what == "ended"}
+        for name, size in self.sizes.items():
+            if name not in self.fails:
+                assert {(name, index) for index in range(size)} <= ended
+        assert ended, "nobody ran"
+
+
+def test_whatever_is_killed_every_job_ends_as_its_policy_says(phx: Phalanx, tmp_path: Path) -> None:
+    faults = Faults(phx, tmp_path, seed=8)
+    faults.run(steps=5)
+    faults.check()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 106))
+def test_promises_are_kept_whatever_is_killed(phx: Phalanx, tmp_path: Path, seed: int) -> None:
+    faults = Faults(phx, tmp_path, seed)
+    faults.run(steps=12)
+    faults.check()
