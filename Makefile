@@ -38,7 +38,7 @@ test-ray: $(RAY_STAMP) ## the engine on Ray, and the API's contract there (RAY=2
 	@$(RAY_VENV)/bin/python -m pytest -m 'not slow' tests/ray_engine
 	@$(RAY_VENV)/bin/python -m pytest --engine phalanx-on-ray $(CONTRACT_ON_RAY)
 
-test-ray-slow: $(RAY_STAMP) ## Ray's processes killed at random, from more seeds (ten minutes)
+test-ray-slow: $(RAY_STAMP) ## Ray's processes killed at random, from more seeds (three minutes)
 	@$(RAY_VENV)/bin/python -m pytest -m slow tests/ray_engine
 
 $(RAY_STAMP): pyproject.toml constraints.txt
