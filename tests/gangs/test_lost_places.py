@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from phalanx.model.jobs.spec import Policy, Process, TaskGroup, Template
+from phalanx.model.lifecycle import REMOVED
 from phalanx.protocol.cluster_messages import CommitBundles, MemberNews, NodeReport
 
 from .nodes_world import GROUP, World
@@ -110,3 +111,24 @@ def test_a_member_does_not_begin_when_its_job_needs_more_by_then():
     world.cycles(3)
     assert CommitBundles in world.answer()
     assert world.states(gang) == ["running"] * 3
+
+
+def test_a_gang_is_over_when_the_last_member_gives_back_after_the_others_were_lost():
+    world = World()
+    world.add("n1")
+    world.add("n2")
+    process = Process(command=("true",), requests=(("CPU", 1.0),))
+    world.job(
+        TaskGroup(name="a", replicas=2, template=Template(processes=(process,))), min_success=1
+    )
+    world.cycles()
+    world.answer()
+    gang = world.of_job()
+    first, second = world.shell.batch.ledger.nodes_of(gang)
+    for index, node in enumerate((first, second)):
+        world.hear(node, MemberNews(gang.group, index, 1, log="x"))
+    world.hear(first, MemberNews(gang.group, 0, 1, 0, "", "x"))
+    world.kill(second)
+    world.answer()
+    assert world.of_job() is None
+    assert world.shell.group_table.get(gang.group).state == REMOVED

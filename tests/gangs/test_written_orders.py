@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from phalanx.control.actors import ActorRecord
 from phalanx.model.jobs.spec import Process, TaskGroup, Template
 from phalanx.protocol.cluster_messages import (
     BundlesGone,
@@ -11,8 +12,10 @@ from phalanx.protocol.cluster_messages import (
     EndMember,
     GiveBackBundles,
     MemberNews,
+    PlaceActor,
     PrepareBundles,
     StartMember,
+    WithdrawActor,
 )
 
 from .nodes_world import GROUP, StoredWorld, World
@@ -97,6 +100,36 @@ def test_members_do_not_begin_when_too_few_are_left_once_it_is_written():
     assert kinds(world)[1:] == [GiveBackBundles], "the other node died"
     world.answer()
     assert world.states() == ["pending"] * 2
+
+
+def test_a_job_hears_of_a_member_that_was_lost_while_another_was_on_its_way():
+    world = StoredWorld()
+    world.add("n1")
+    world.add("n2")
+    world.job(TaskGroup(name="a", replicas=2, template=MEMBER.template), min_available=2)
+    world.cycles()
+    gang = world.of_job()
+    while world.states(gang) != ["running"] * 2:
+        if not world.answer():
+            world.write()
+    nodes = world.shell.batch.ledger.nodes_of(gang)
+    for index, node in enumerate(nodes):
+        world.hear(node, MemberNews(gang.group, index, 1, log="x"))
+    world.add("n3")
+    world.kill(nodes[0])
+    world.cycles()
+    world.answer()
+    world.kill(nodes[1])
+    world.add("n4")
+    world.gang(members=2, least=2)  # there is something to decide
+    world.cycles(3)
+    world.write()
+    world.cycles(3)
+    while StartMember not in kinds(world):
+        if not world.answer():
+            world.write()
+    [job] = world.shell.batch.jobs.table.all()
+    assert [(m.state, m.attempt > 1) for m in job.members] == [("Pending", True)] * 2
 
 
 def test_a_head_that_dies_at_once_starts_no_attempt_a_second_time(world):
@@ -196,3 +229,20 @@ def test_a_gang_of_tasks_that_was_leaving_waits_for_its_nodes():
     world.add("n1")
     world.hear("n1", BundlesGone(GROUP, asked.attempt))
     assert world.states() == ["pending"]
+
+
+def test_an_actor_is_ordered_and_withdrawn_once_it_is_written_where():
+    world = StoredWorld()
+    world.add("n1")
+    record = ActorRecord(
+        actor=b"actor", owner=bytes(16), job=b"", creation=b"", class_name="A", place={"CPU": 1.0}
+    )
+    world.shell.actor_table.register(record)
+    assert kinds(world) == []
+    world.write()
+    assert kinds(world) == [PlaceActor]
+    world.told.clear()
+    world.shell.actor_table.kill(b"actor", no_restart=True)
+    assert kinds(world) == []
+    world.write()
+    assert kinds(world) == [WithdrawActor]

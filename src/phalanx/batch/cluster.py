@@ -369,7 +369,7 @@ class Cluster:
         self, klass: Klass, tasks: Sequence[int], nodes: Sequence[int], status: int, sign: int
     ) -> None:
         if len(nodes) == 1:
-            at: int | list[int] = nodes[0]
+            at: int | Counts = nodes[0]
             load: Counts = klass.request * sign
             weight: Counts = klass.weighed * sign
             seats: int | Counts = sign
@@ -377,7 +377,7 @@ class Cluster:
             often: dict[int, int] = {}
             for node in nodes:
                 often[node] = often.get(node, 0) + 1
-            at = list(often)
+            at = np.array(list(often), dtype=np.int64)  # read by each of the books below
             times = np.array(list(often.values()), dtype=np.int64) * sign
             load = times[:, None] * klass.request
             weight = times[:, None] * klass.weighed

@@ -46,7 +46,7 @@ class ActorShell:
     def _follow(self, record: ActorRecord, choice: Choice) -> None:
         """Ask the chosen node for a worker, or tell why there is none."""
         if record.node and record.node != choice.node:
-            self._shell.send_node(record.node, WithdrawActor(record.actor))
+            self._shell.order(record.node, WithdrawActor(record.actor))
         self._shell.actor_table.sent(record.actor, choice.node)
         self._shell.books.put_actor(record)
         if choice.error:
@@ -65,8 +65,8 @@ class ActorShell:
             group = self._shell.group_table.get(bytes.fromhex(record.strategy["group"]))
             if group is not None:
                 self._shell.groups.watch(group, node.prefix)
-        self._shell.send(
-            node.prefix,
+        self._shell.order(
+            node.node_id,
             PlaceActor(
                 record.actor,
                 record.incarnation,
@@ -89,7 +89,7 @@ class ActorShell:
     def withdraw_actor(self, record: ActorRecord) -> None:
         """See ActorEffects."""
         if record.node:
-            self._shell.send_node(record.node, WithdrawActor(record.actor))
+            self._shell.order(record.node, WithdrawActor(record.actor))
 
     def end_worker(self, record: ActorRecord, reason: str, force: bool) -> None:
         """See ActorEffects."""

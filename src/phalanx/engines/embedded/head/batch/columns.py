@@ -53,10 +53,9 @@ class Columns:
         """Members that held their places are over."""
         self._tell(KeptCluster.end, tasks)
 
-    def withdraw(self, tasks: Iterable[str]) -> None:
+    def withdraw(self, tasks: list[str]) -> None:
         """Members have lost their places, or never got them."""
-        if self._kept is not None:
-            self._kept.withdraw(tasks)
+        self._tell(KeptCluster.withdraw, tasks)
 
     def released(self, tasks: list[str]) -> None:
         """Evicted members have given their places back."""

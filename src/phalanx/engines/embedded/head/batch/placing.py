@@ -418,6 +418,10 @@ class Placing:
             self._listener.lost(gang, left)
         if gang.group not in self._ledger.gangs:
             return  # who was told has ended it
+        if gang.is_over and known is not None and known.state != REMOVED:
+            # The others were lost while the last one gave back; this is told once more then.
+            self._shell.group_table.remove(gang.group, self._shell.clock())
+            return
         if gang.is_over:
             self._ledger.remove(gang)
             self._rendezvous.free_ports(gang)

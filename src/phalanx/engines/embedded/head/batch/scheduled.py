@@ -11,7 +11,6 @@ from phalanx.control.jobs.gang import podgroup_of
 from phalanx.engines.embedded.head.batch.gangs import (
     ABSENT,
     DONE,
-    ENDING,
     HOLDING,
     LEAVING,
     NAMESPACE,
@@ -59,8 +58,8 @@ class Scheduled:
         """Every member that wants, has or gives back a place; `nodes` by member."""
         for index, state in enumerate(gang.states):
             node = nodes[index] if state in HOLDING else ""
-            if state in (DONE, ABSENT) or (state in (LEAVING, ENDING) and not node):
-                continue  # of the latter the node is gone, and they are not to get another one
+            if state in (DONE, ABSENT) or (state in HOLDING and not node):
+                continue  # of the latter the node is gone, and they are not to get another one yet
             phase = "Pending"
             if node:
                 phase = "Releasing" if state == LEAVING else "Running"
