@@ -95,6 +95,12 @@ class Phalanx:
         eventually(lambda: ray_node(node.node_id) in self.alive())
         return str(node.node_id)
 
+    def mortal(self) -> list[Any]:
+        """The raylets that may be killed: not the one by which this process is a driver, which may
+        be any with Ray 2.49, as all have one address."""
+        mine = ray.get_runtime_context().get_node_id()
+        return [node for node in self.nodes if node.node_id != mine]
+
     def alive(self) -> set[str]:
         """The ends of the ids of the nodes that the scheduler counts on."""
         rows = self.client.ask("status", timeout_s=PATIENCE_S)["nodes"]

@@ -64,7 +64,8 @@ def test_a_lost_node_has_its_gang_start_again_elsewhere(phx: Phalanx, tmp_path: 
     script = f"echo $$; if test -e {again}; then exit 0; fi; exec sleep 300"
     phx.submit(Job(script, name="moved", members=3, num_cpus=CPU, num_gpus=4, max_retries=3))
     before = phx.until("moved", "Running")
-    lost = phx.nodes.pop(0)
+    lost = phx.mortal()[0]
+    phx.nodes.remove(lost)
     gone = ray_node(lost.node_id)
     assert gone in {ray_node(m["node"]) for m in before["members"]}
     phx.add_node()

@@ -92,7 +92,8 @@ class Faults:
         if len(self.phx.nodes) < NODES:
             self.phx.nodes.append(self.phx.cluster.add_node(**NODE))
             return
-        lost = self.phx.nodes.pop(self.rng.randrange(NODES))
+        lost = self.rng.choice(self.phx.mortal())
+        self.phx.nodes.remove(lost)
         self.phx.cluster.remove_node(lost, allow_graceful=False)
 
     def _kill(self, find: Callable[[], Any]) -> None:
