@@ -179,6 +179,28 @@ def eventually():
 
 
 @pytest.fixture
+def is_over(engine, get, eventually):
+    """Checks that an actor answers no more: not once on our engine.
+
+    Ray ends an actor a moment after it was asked to, and a call may come before that.
+    """
+
+    def check(method, error):
+        def fails():
+            try:
+                get(method.remote())
+            except error:
+                return True
+            return False
+
+        if engine in (ON_RAY, "ray"):
+            eventually(fails)
+        assert fails()
+
+    return check
+
+
+@pytest.fixture
 def ends(eventually):
     """Waits until a process has ended."""
 

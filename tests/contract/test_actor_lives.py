@@ -176,12 +176,11 @@ def test_an_exception_of_a_method_is_not_retried_by_default(ray, get, tally):
     assert tally.count() == 1
 
 
-def test_kill_is_final_even_with_restarts(ray, get, mortal, errors, tally):
+def test_kill_is_final_even_with_restarts(ray, get, mortal, errors, tally, is_over):
     actor = mortal.options(max_restarts=-1).remote()
     get(actor.add.remote())
     ray.kill(actor)
-    with pytest.raises(errors.ActorDiedError):
-        get(actor.add.remote())
+    is_over(actor.add, errors.ActorDiedError)
     assert tally.count("constructed") == 1
 
 

@@ -234,12 +234,11 @@ def test_several_returns_of_a_method(ray, get):
     assert get([three, four]) == [3, 4]
 
 
-def test_kill_ends_the_actor_at_once(ray, counter, get, errors):
+def test_kill_ends_the_actor_at_once(ray, counter, get, errors, is_over):
     actor = counter.remote()
     get(actor.read.remote())
     ray.kill(actor)
-    with pytest.raises(errors.ActorDiedError):
-        get(actor.read.remote())
+    is_over(actor.read, errors.ActorDiedError)
 
 
 def test_kill_fails_running_and_queued_calls(ray, get, gate, eventually, errors):

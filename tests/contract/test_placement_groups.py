@@ -315,24 +315,17 @@ def test_removal_fails_the_tasks_that_wait_for_it(
     assert gate.entered() == 1
 
 
-def test_removal_ends_the_actors_inside(ray, pgs, group, inside, get, eventually, errors):
+def test_removal_ends_the_actors_inside(ray, pgs, group, inside, get, errors, is_over):
     @ray.remote(num_cpus=1)
     class Plain:
         def ping(self):
             return "pong"
 
-    def has_ended():
-        try:
-            get(actor.ping.remote())
-        except errors.RayActorError:
-            return True
-        return False
-
     one = group([{"CPU": 1}])
     actor = Plain.options(scheduling_strategy=inside(one)).remote()
     assert get(actor.ping.remote()) == "pong"
     pgs.remove_placement_group(one)
-    eventually(has_ended)  # Ray ends it a moment after the removal was told
+    is_over(actor.ping, errors.RayActorError)
 
 
 def test_ready_of_a_removed_group_fails(pgs, group, get, errors):
