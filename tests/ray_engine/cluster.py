@@ -6,13 +6,13 @@ import contextlib
 import os
 import shutil
 import tempfile
-import time
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 import pytest
 import ray
+from tests.polling import eventually
 
 from phalanx.api.jobs import SETTLED, manifest_objects
 from phalanx.engines.ray.scheduler.client import SchedulerClient
@@ -23,17 +23,6 @@ PATIENCE_S = 60.0
 TTL_S = 5.0
 STORE_BYTES = 80 << 20
 NODE = {"num_cpus": 2, "num_gpus": 4, "object_store_memory": STORE_BYTES}
-_Found = TypeVar("_Found")
-
-
-def eventually(look: Callable[[], _Found], within_s: float = PATIENCE_S) -> _Found:
-    """What `look` finds once it finds something; fails when that takes too long."""
-    deadline = time.monotonic() + within_s
-    while not (found := look()):
-        if time.monotonic() > deadline:
-            pytest.fail(f"nothing came of {look} within {within_s} s")
-        time.sleep(0.05)
-    return found
 
 
 class Phalanx:

@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.polling import eventually
 
-from .cluster import PATIENCE_S, eventually
+from .cluster import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "jobs"

@@ -8,9 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tests.polling import eventually
+
 from phalanx.api.jobs import Job
 
-from .cluster import Phalanx, eventually, kill_hard, ray_node, runner, scheduler
+from .cluster import Phalanx, kill_hard, ray_node, runner, scheduler
 
 CPU = 0.25
 

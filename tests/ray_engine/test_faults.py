@@ -17,11 +17,12 @@ from typing import Any
 
 import pytest
 import ray
+from tests.polling import eventually
 
 from phalanx.api.jobs import SETTLED, Job
 
 from . import member
-from .cluster import NODE, Phalanx, eventually, kill_hard, runner, scheduler
+from .cluster import NODE, Phalanx, kill_hard, runner, scheduler
 
 CPU = 0.25
 JOBS = 10

@@ -11,13 +11,14 @@ from typing import Any
 import msgspec
 import pytest
 import ray
+from tests.polling import eventually
 
 from phalanx.api.jobs import Job
 from phalanx.engines.ray.scheduler.ray_groups import RayGroups
 from phalanx.errors import GangInfeasibleError, JobNotFoundError, QueueUnavailableError
 from phalanx.model.jobs.gang_view import GangView
 
-from .cluster import PATIENCE_S, Phalanx, eventually, ray_node
+from .cluster import PATIENCE_S, Phalanx, ray_node
 
 CPU = 0.25
 

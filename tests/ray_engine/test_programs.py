@@ -10,11 +10,12 @@ import time
 
 import pytest
 import ray
+from tests.polling import eventually
 
 import phalanx
 from phalanx import exceptions as ours
 
-from .cluster import PATIENCE_S, eventually
+from .cluster import PATIENCE_S
 
 
 @pytest.fixture
