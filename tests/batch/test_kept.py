@@ -90,7 +90,7 @@ def assert_same(kept: KeptCluster, columns: tuple[str, ...] = (*BOOKS, *SCORED))
     for job in kept.jobs:
         twin = read.jobs[read.job_index[job.uid]]
         assert job.counts == twin.counts
-        assert (job.klass and job.klass.shape) == (twin.klass and twin.klass.shape)
+        assert (job.eq_class and job.eq_class.shape) == (twin.eq_class and twin.eq_class.shape)
         assert list(job.held) == list(twin.held)
         assert list(job.total_request) == list(twin.total_request)
         assert job.role_counts == twin.role_counts

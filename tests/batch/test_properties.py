@@ -199,14 +199,14 @@ def test_reclaim_leaves_every_queue_what_it_deserves(parts: dict[str, Any]) -> N
             continue
         held = sum(
             (
-                cluster.klass[t].vector
+                cluster.eq_class[t].vector
                 for t in range(len(cluster.tasks))
                 if cluster.status[t] == j.RUNNING and session.job(t).queue == i
             ),
             start=np.zeros(len(cluster.dims)),
         )
         deserved = cluster.dims.counts(queue.deserved)
-        largest = max((cluster.klass[t].vector for t in lost), key=lambda v: tuple(v))
+        largest = max((cluster.eq_class[t].vector for t in lost), key=lambda v: tuple(v))
         assert ((held + largest)[:2] > deserved[:2]).any()
 
 
@@ -287,7 +287,7 @@ def test_rollback_is_identity(parts: dict[str, Any], moves: list[tuple[int, int]
         elif cluster.status[t] == j.PENDING and b % 3:
             statement.pipeline(t, node)
         elif cluster.status[t] == j.PENDING:
-            statement.allocate(cluster.klass[t], [t], [node])
+            statement.allocate(cluster.eq_class[t], [t], [node])
     halfway = statement.checkpoint() // 2
     statement.rollback(halfway)
     middle = books(session)

@@ -33,7 +33,7 @@ def scores_of(session: Session, task: str, domain: str) -> dict[str, float]:
     ask = session.placer.ask(cluster.task_uid.index(task), domain)
     rows = Rows(cluster, np.arange(len(cluster.nodes)))
     total = np.zeros(len(rows))
-    for scorer in session.voices.all("scorer"):
+    for scorer in session.hooks.all("scorer"):
         total += scorer.score(rows, ask)  # type: ignore[attr-defined]
     return dict(zip(cluster.node_names, total.tolist(), strict=True))
 
@@ -42,7 +42,7 @@ def domain_scores_of(session: Session, gang: str, names: list[str]) -> dict[str,
     """What the network domains get for the gang as a whole."""
     part = session.cluster.jobs[session.cluster.job_index[f"default/{gang}"]].default_subjob
     found: dict[str, float] = {}
-    for order in session.voices.all("hypernode_order"):
+    for order in session.hooks.all("hypernode_order"):
         found.update(order(part, names))
     return found
 

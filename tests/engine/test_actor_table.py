@@ -10,8 +10,8 @@ import itertools
 
 import pytest
 
-from phalanx.control.actors import REGISTRATION_S, ActorRecord, ActorTable
 from phalanx.errors import ActorAlreadyExistsError
+from phalanx.head.actors.table import REGISTRATION_S, ActorRecord, ActorTable
 from phalanx.model import lifecycle
 from phalanx.model.lifecycle import ACTOR, TASK, IllegalTransition, move
 

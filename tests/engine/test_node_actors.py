@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from phalanx.engines.embedded.node.actors import NodeActors
-from phalanx.engines.embedded.node.jobs import NodeJobs
+from phalanx.node.actors import NodeActors
+from phalanx.node.drivers import NodeJobs
 from phalanx.node.leases import LeaseMachine
 from phalanx.node.workers import WorkerPool
 from phalanx.protocol.cluster_messages import ActorPlaced, EndActor, PlaceActor, WithdrawActor

@@ -26,7 +26,7 @@ SLOW = ("numpy", "asyncio", "ssl", "psutil", "pynvml", "importlib.metadata", "ya
     [
         ("phalanx", ()),
         ("phalanx.engines.embedded.node.process", ()),
-        ("phalanx.engines.embedded.node.shell", ("phalanx.control.groups", "phalanx.batch")),
+        ("phalanx.engines.embedded.node.shell", ("phalanx.head.groups.table", "phalanx.batch")),
     ],
 )
 def test_a_start_imports_nothing_slow(module, also):

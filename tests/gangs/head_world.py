@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phalanx.engines.embedded.head.shell import ControlShell
+from phalanx.head.control_plane import ControlPlane
 from phalanx.protocol.cluster_messages import (
     Ask,
     BundlesGone,
@@ -32,7 +32,7 @@ class World:
         self.orders = []
         """Everything that the node was told and does not do by itself."""
         self.box = []
-        self.shell = ControlShell(
+        self.shell = ControlPlane(
             lambda prefix, message: self.box.append(message),
             is_alone=True,
             clock=lambda: self.now,

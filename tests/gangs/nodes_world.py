@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import msgspec
 
-from phalanx.engines.embedded.head.batch.gangs import WORDS
-from phalanx.engines.embedded.head.books import Books
-from phalanx.engines.embedded.head.shell import ControlShell
+from phalanx.head.control_plane import ControlPlane
+from phalanx.head.gangs.gang import WORDS
+from phalanx.head.state_store import StateStore
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.protocol.cluster_messages import (
     Ask,
@@ -52,10 +52,10 @@ class World:
         self.told = []
         self.start(None)
 
-    def start(self, books):
-        self.shell = ControlShell(
+    def start(self, state_store):
+        self.shell = ControlPlane(
             lambda prefix, message: self.told.append((prefix, message)),
-            books,
+            state_store,
             is_alone=True,
             clock=lambda: self.now,
             wall=lambda: self.now,
@@ -116,7 +116,7 @@ class World:
         self.shell.on_message(node.encode().ljust(6), message)
 
     def states(self, gang=None):
-        gang = gang or self.shell.batch.ledger.gangs[GROUP]
+        gang = gang or self.shell.batch.registry.gangs[GROUP]
         return [WORDS[state] for state in gang.states]
 
 
@@ -127,9 +127,9 @@ class StoredWorld(World):
         self.disk = MemoryDisk()
         super().__init__()
 
-    def start(self, books):
+    def start(self, state_store):
         storage = Storage([MemoryShard(self.disk)])
-        super().start(Books(storage, open_journal=self.open_journal))
+        super().start(StateStore(storage, open_journal=self.open_journal))
 
     def open_journal(self, storage):
         self.journal = SlowJournal(storage)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phalanx.engines.embedded.head.shell import ControlShell
+from phalanx.head.control_plane import ControlPlane
 from phalanx.protocol.cluster_messages import (
     Ask,
     Committed,
@@ -21,7 +21,7 @@ class World:
     def __init__(self):
         self.now = 100.0
         self.sent = []
-        self.shell = ControlShell(
+        self.shell = ControlPlane(
             lambda prefix, message: self.sent.append(message),
             is_alone=True,
             clock=lambda: self.now,
@@ -78,7 +78,7 @@ def test_actors_that_wait_for_a_gang_are_looked_at_once_it_has_its_places(monkey
 def test_a_cycle_that_fails_is_tried_again(monkeypatch, capsys):
     world = World()
     world.gang(1)
-    columns = world.shell.batch.ledger.columns
+    columns = world.shell.batch.registry.cache
     decide = columns.decide
 
     def fails(*args, **kwargs):

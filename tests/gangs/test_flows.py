@@ -9,7 +9,7 @@ import pytest
 from tests.polling import eventually
 
 import phalanx
-from phalanx.engines.embedded.head.batch import probing
+from phalanx.engines.embedded.head import probing
 from phalanx.model.jobs.spec import Probe
 
 from .conftest import none_left

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from phalanx.engines.embedded.node.job_members import NodeMembers
 from phalanx.engines.embedded.worker.commands import NOT_STARTED
 from phalanx.node.bundle_table import BundleTable
+from phalanx.node.job_members import NodeMembers
 from phalanx.protocol.cluster_messages import Command, EndMember, MemberNews, StartMember
 from phalanx.resources.instances import NodeResources
 from phalanx.resources.sets import ResourceSet

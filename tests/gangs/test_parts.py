@@ -11,14 +11,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from phalanx.batch.specs import QueueSpec
-from phalanx.control.jobs.environment import member_setup
-from phalanx.control.jobs.gang_size import most_members, why_none
-from phalanx.control.jobs.places import Gang as PlacedGang
-from phalanx.control.jobs.places import MemberPlace
-from phalanx.control.jobs.shares import by_weight
-from phalanx.engines.embedded.head.batch.gangs import DONE, HELD, WAITING, Gang
-from phalanx.engines.embedded.head.batch.line import WINDOW, Line
-from phalanx.engines.embedded.head.batch.scheduled import Scheduled
+from phalanx.head.gangs.admission_window import WINDOW, AdmissionWindow
+from phalanx.head.gangs.gang import DONE, HELD, WAITING, Gang
+from phalanx.head.gangs.gang_size import most_members, why_none
+from phalanx.head.gangs.podgroups import PodGroups
+from phalanx.head.jobs.environment import member_setup
+from phalanx.head.jobs.places import Gang as PlacedGang
+from phalanx.head.jobs.places import MemberPlace
+from phalanx.head.queues.shares import by_weight
 from phalanx.model.jobs.spec import JobSpec, TaskGroup
 
 from .checking import faults, left
@@ -124,7 +124,7 @@ def gang(number, *, state=WAITING, queue="default", size=2):
 
 
 def test_of_equal_gangs_only_the_first_are_looked_at():
-    line = Line()
+    line = AdmissionWindow()
     gangs = [gang(i) for i in range(WINDOW + 5)]
     for one in gangs:
         line.add(one)
@@ -144,7 +144,7 @@ def test_of_equal_gangs_only_the_first_are_looked_at():
 
 
 def test_more_are_looked_at_while_all_find_room():
-    line = Line()
+    line = AdmissionWindow()
     line.most = 3 * WINDOW
     for number in range(10 * WINDOW):
         line.add(gang(number))
@@ -159,7 +159,7 @@ def test_more_are_looked_at_while_all_find_room():
 
 
 def test_gangs_that_hold_places_are_always_looked_at():
-    line = Line()
+    line = AdmissionWindow()
     for number in range(WINDOW):
         line.add(gang(number))
     holding = gang(500, state=HELD)
@@ -173,7 +173,7 @@ def test_a_gang_waits_runs_and_is_over():
     one.set([0, 1], HELD)
     assert (one.waits, one.phase) == (False, "running")
     one.set([0], DONE)
-    assert Scheduled().podgroup(one).min_member == 1
+    assert PodGroups().podgroup(one).min_member == 1
     one.set([1], DONE)
     assert (one.is_over, one.phase) == (True, "completed")
 

@@ -75,12 +75,12 @@ def pending_of(cluster: Cluster, job: Job) -> Amount:
     times: dict[int, int] = {}
     for t in job.tasks:
         if cluster.status[t] == j.PENDING:
-            index = cluster.klass[t].index
+            index = cluster.eq_class[t].index
             times[index] = times.get(index, 0) + 1
     for index, n in times.items():
-        klass = cluster.klasses[index]
-        total.v += klass.vector * n
-        total.has |= klass.request > 0
+        eq_class = cluster.eq_classes[index]
+        total.v += eq_class.vector * n
+        total.has |= eq_class.request > 0
     return total
 
 

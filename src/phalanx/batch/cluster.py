@@ -13,9 +13,9 @@ import numpy as np
 
 from phalanx.batch import jobs as j
 from phalanx.batch.amounts import CPU, MEMORY, PODS, Amount, Counts, Dimensions, Flags
+from phalanx.batch.equivalence_class import EquivalenceClass, column_sums, sums_by_node
 from phalanx.batch.hypernodes import HyperNodes
 from phalanx.batch.jobs import Counted, Job, SubJob
-from phalanx.batch.klass import Klass, column_sums, sums_by_node
 from phalanx.batch.matching import meets
 from phalanx.batch.parts import bound_and_settle, part_for
 from phalanx.batch.specs import (
@@ -151,16 +151,18 @@ class Cluster:
             order = sorted(range(len(uids)), key=self.task_uid.__getitem__)
             self.tasks = [snapshot.tasks[i] for i in order]
             self.task_uid = uids
-        self.klasses: list[Klass] = []
-        by_shape: dict[Shape, Klass] = {}
-        by_id: dict[int, Klass] = {}
+        self.eq_classes: list[EquivalenceClass] = []
+        by_shape: dict[Shape, EquivalenceClass] = {}
+        by_id: dict[int, EquivalenceClass] = {}
         for key, shape in shapes.items():
-            klass = by_shape.get(shape)
-            if klass is None:
-                klass = by_shape[shape] = Klass(len(self.klasses), shape, self.dims)
-                self.klasses.append(klass)
-            by_id[key] = klass
-        self.klass: list[Klass] = [by_id[id(t.shape)] for t in self.tasks]
+            eq_class = by_shape.get(shape)
+            if eq_class is None:
+                eq_class = by_shape[shape] = EquivalenceClass(
+                    len(self.eq_classes), shape, self.dims
+                )
+                self.eq_classes.append(eq_class)
+            by_id[key] = eq_class
+        self.eq_class: list[EquivalenceClass] = [by_id[id(t.shape)] for t in self.tasks]
         node_index = {**self.node_index, "": -1}
         self.node_of: list[int] = [node_index[t.node] for t in self.tasks]
         known = _PHASE_STATUS
@@ -177,22 +179,24 @@ class Cluster:
         by_job = np.argsort(jobs, kind="stable")
         ends = np.searchsorted(jobs[by_job], np.arange(len(self.jobs) + 1)).tolist()
         grouped = by_job.tolist()
-        klasses = np.array([klass.index for klass in self.klass], dtype=np.int64)[by_job]
-        borders = np.concatenate(([0, 0], np.cumsum(klasses[1:] != klasses[:-1]))).tolist()
+        eq_classes = np.array([eq_class.index for eq_class in self.eq_class], dtype=np.int64)[
+            by_job
+        ]
+        borders = np.concatenate(([0, 0], np.cumsum(eq_classes[1:] != eq_classes[:-1]))).tolist()
         for job in self.jobs:
             start, end = ends[job.index], ends[job.index + 1]
             job.tasks = grouped[start:end]
             if start < end and borders[start + 1] == borders[end]:
-                job.klass = self.klass[grouped[start]]
+                job.eq_class = self.eq_class[grouped[start]]
         return status, nodes, by_job
 
     def _hold(self, status: Counts, nodes: Counts, by_job: Counts) -> None:
         """Enter the tasks that already stand on nodes into the books, and count all by job."""
         if not self.tasks:
             return
-        of_class = np.array([k.index for k in self.klass])
-        requests = np.array([k.request for k in self.klasses])
-        weights = np.array([k.weighed for k in self.klasses])
+        of_class = np.array([k.index for k in self.eq_class])
+        requests = np.array([k.request for k in self.eq_classes])
+        weights = np.array([k.weighed for k in self.eq_classes])
         gone = (status == j.PENDING) | (status == j.SUCCEEDED) | (status == j.FAILED)
         here = np.flatnonzero((nodes >= 0) & ~gone)
         at, load = nodes[here], requests[of_class[here]]
@@ -223,7 +227,7 @@ class Cluster:
             job.counts[:] = row
             self._hold_more(job, held[job.index])
             job.total_request = total[job.index]
-        idle_classes = [k.index for k in self.klasses if k.best_effort]
+        idle_classes = [k.index for k in self.eq_classes if k.best_effort]
         if idle_classes:
             idle = mine[(status[mine] == j.PENDING) & np.isin(of_class[mine], idle_classes)]
             for index in jobs[idle].tolist():
@@ -252,7 +256,7 @@ class Cluster:
                 if job.tasks:
                     job.subjobs[job.uid] = sub
             for t in job.tasks if job.has_subgroups else ():
-                sub = part_for(job, self.klass[t].labels)
+                sub = part_for(job, self.eq_class[t].labels)
                 self._sub_of[t] = sub
                 sub.tasks.append(t)
                 sub.priority = max(sub.priority, self.tasks[t].priority)
@@ -297,15 +301,15 @@ class Cluster:
     # -- counting ---------------------------------------------------------------------------
 
     def _count_role(self, job: Job, t: int, status: int, n: int) -> None:
-        klass = self.klass[t]
-        c = job.role_counts.setdefault(klass.shape.role, [0] * j.SLOTS)
+        eq_class = self.eq_class[t]
+        c = job.role_counts.setdefault(eq_class.shape.role, [0] * j.SLOTS)
         c[status] += n
-        if status == j.PENDING and klass.best_effort:
+        if status == j.PENDING and eq_class.best_effort:
             c[j.IDLE_PENDING] += n
 
     def _count_sub(self, part: Counted, t: int, status: int, n: int) -> None:
         part.counts[status] += n
-        if status == j.PENDING and self.klass[t].best_effort:
+        if status == j.PENDING and self.eq_class[t].best_effort:
             part.counts[j.IDLE_PENDING] += n
 
     def set_status(self, t: int, status: int) -> None:
@@ -326,11 +330,11 @@ class Cluster:
             self._count_role(job, t, old, -1)
             self._count_role(job, t, status, 1)
 
-    def _set_statuses(self, klass: Klass, tasks: Sequence[int], status: int) -> None:
+    def _set_statuses(self, eq_class: EquivalenceClass, tasks: Sequence[int], status: int) -> None:
         """As `set_status`, for tasks of one job and one class that are in one state."""
         index = self.job_of[tasks[0]]
         job = self.jobs[index]
-        if index < 0 or job.role_min or job.has_subgroups or klass.best_effort:
+        if index < 0 or job.role_min or job.has_subgroups or eq_class.best_effort:
             for t in tasks:
                 self.set_status(t, status)
             return
@@ -342,36 +346,45 @@ class Cluster:
 
     # -- moves ------------------------------------------------------------------------------
 
-    def place(self, klass: Klass, tasks: Sequence[int], nodes: Sequence[int], status: int) -> None:
+    def place(
+        self, eq_class: EquivalenceClass, tasks: Sequence[int], nodes: Sequence[int], status: int
+    ) -> None:
         """Put pending tasks of one class on nodes: ALLOCATED takes idle, PIPELINED future room."""
-        self._move(klass, tasks, nodes, status, 1)
+        self._move(eq_class, tasks, nodes, status, 1)
         there = self._on_node
         for t, node in zip(tasks, nodes, strict=True):
             self.node_of[t] = node
             if there is not None:
                 there[node][t] = None
-        self._set_statuses(klass, tasks, status)
+        self._set_statuses(eq_class, tasks, status)
 
-    def unplace(self, klass: Klass, tasks: Sequence[int], nodes: Sequence[int]) -> None:
+    def unplace(
+        self, eq_class: EquivalenceClass, tasks: Sequence[int], nodes: Sequence[int]
+    ) -> None:
         """Undo `place`."""
-        self._move(klass, tasks, nodes, self.status[tasks[0]], -1)
+        self._move(eq_class, tasks, nodes, self.status[tasks[0]], -1)
         for t, node in zip(tasks, nodes, strict=True):
             if self._on_node is not None:
                 del self._on_node[node][t]
             self.node_of[t] = -1
-        self._set_statuses(klass, tasks, j.PENDING)
+        self._set_statuses(eq_class, tasks, j.PENDING)
 
     def bind(self, tasks: Sequence[int]) -> None:
         """Allocated tasks go to their nodes."""
-        self._set_statuses(self.klass[tasks[0]], tasks, j.BINDING)
+        self._set_statuses(self.eq_class[tasks[0]], tasks, j.BINDING)
 
     def _move(
-        self, klass: Klass, tasks: Sequence[int], nodes: Sequence[int], status: int, sign: int
+        self,
+        eq_class: EquivalenceClass,
+        tasks: Sequence[int],
+        nodes: Sequence[int],
+        status: int,
+        sign: int,
     ) -> None:
         if len(nodes) == 1:
             at: int | Counts = nodes[0]
-            load: Counts = klass.request * sign
-            weight: Counts = klass.weighed * sign
+            load: Counts = eq_class.request * sign
+            weight: Counts = eq_class.weighed * sign
             seats: int | Counts = sign
         else:
             often: dict[int, int] = {}
@@ -379,8 +392,8 @@ class Cluster:
                 often[node] = often.get(node, 0) + 1
             at = np.array(list(often), dtype=np.int64)  # read by each of the books below
             times = np.array(list(often.values()), dtype=np.int64) * sign
-            load = times[:, None] * klass.request
-            weight = times[:, None] * klass.weighed
+            load = times[:, None] * eq_class.request
+            weight = times[:, None] * eq_class.weighed
             seats = times
         if status == j.PIPELINED:
             self.promised[at] += load
@@ -421,12 +434,12 @@ class Cluster:
         self.set_status(t, status)
 
     def _leave(self, t: int, sign: int) -> None:
-        node, klass = self.node_of[t], self.klass[t]
-        load = klass.request * sign
+        node, eq_class = self.node_of[t], self.eq_class[t]
+        load = eq_class.request * sign
         self.releasing[node] += load
         self.future[node] += load
         self.asked[node] -= load
-        self.weighed[node] -= klass.weighed * sign
+        self.weighed[node] -= eq_class.weighed * sign
         self.seats[node] -= sign
         self.version += 1
         self.changed_at[node] = self.version

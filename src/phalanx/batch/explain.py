@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from phalanx.batch import jobs as j
+from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.jobs import Job
-from phalanx.batch.klass import Klass
 from phalanx.batch.plan import Plan, Rejection
 from phalanx.batch.rows import Ask, Rows
 from phalanx.batch.session import Session
@@ -96,10 +96,10 @@ def rejections(session: Session) -> dict[str, tuple[Rejection, ...]]:
                 detail = {"node": cluster.node_names[cluster.node_of[t]]}
                 out[cluster.task_uid[t]] = (Rejection(reason=reason, detail=detail),)
             elif status == j.PENDING:
-                klass = cluster.klass[t]
-                answer = by_class.get(klass.index)
+                eq_class = cluster.eq_class[t]
+                answer = by_class.get(eq_class.index)
                 if answer is None:
-                    answer = by_class[klass.index] = _of_class(session, job, t, klass, nodes)
+                    answer = by_class[eq_class.index] = _of_class(session, job, t, eq_class, nodes)
                 out[cluster.task_uid[t]] = answer
     return out
 
@@ -152,7 +152,7 @@ def _of_class(
     session: Session,
     job: Job,
     t: int,
-    klass: Klass,
+    eq_class: EquivalenceClass,
     nodes: dict[tuple[int, int], _Nodes],
 ) -> tuple[Rejection, ...]:
     out = []
@@ -161,10 +161,10 @@ def _of_class(
         out.append(Rejection(reason="queue-closed", detail={"queue": queue.name}))
     elif session.overused(job.queue):
         out.append(Rejection(reason="queue-overused"))
-    if session.room(job, klass, 1) < 1:
-        out += [r for r in session.shortages(job, klass) if r not in out]
+    if session.room(job, eq_class, 1) < 1:
+        out += [r for r in session.shortages(job, eq_class) if r not in out]
     scope = session.placer.rules()[2]
-    key = (klass.index, {"": -1, "queue": job.queue}.get(scope, job.index + 1_000_000))
+    key = (eq_class.index, {"": -1, "queue": job.queue}.get(scope, job.index + 1_000_000))
     found = nodes.get(key)
     if found is None:
         found = nodes[key] = _of_nodes(session, session.placer.ask(t))
@@ -196,8 +196,8 @@ def _of_nodes(session: Session, ask: Ask) -> _Nodes:
             out.append(Rejection(reason=f.reason, count=away, detail={"of": n}))
             left &= passes
     short = np.zeros(n, dtype=np.bool_)
-    for r in ask.klass.asked:
-        lacks = cluster.future[:, r] < ask.klass.request[r]
+    for r in ask.eq_class.asked:
+        lacks = cluster.future[:, r] < ask.eq_class.request[r]
         short |= lacks
         if lacks.any() and cluster.dims.names[r] != "pods":
             out.append(_lack(session, ask, r, int(lacks.sum())))
@@ -210,7 +210,7 @@ def _of_nodes(session: Session, ask: Ask) -> _Nodes:
 def _lack(session: Session, ask: Ask, r: int, count: int) -> Rejection:
     cluster = session.cluster
     dims = cluster.dims
-    asked = float(ask.klass.request[r])
+    asked = float(ask.eq_class.request[r])
     largest = float(cluster.capacity[:, r].max())
     never = largest < asked
     most = largest if never else max(0.0, float(cluster.future[:, r].max()))

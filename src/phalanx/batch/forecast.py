@@ -16,8 +16,8 @@ import numpy as np
 
 from phalanx.batch import jobs as j
 from phalanx.batch.amounts import Counts
+from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.jobs import Job
-from phalanx.batch.klass import Klass
 from phalanx.batch.session import Session
 
 MOST = 200
@@ -97,7 +97,7 @@ class Outlook:
         tasks = session.sort_tasks(session.pending(job))[: max(job.shortfall(), 1)]
         by_class: dict[int, list[int]] = {}
         for t in tasks:
-            by_class.setdefault(session.cluster.klass[t].index, []).append(t)
+            by_class.setdefault(session.cluster.eq_class[t].index, []).append(t)
         parts = list(by_class.values())
         ended: list[tuple[float, int]] = []
         while True:
@@ -129,27 +129,27 @@ class Outlook:
         out: dict[int, int] = {}
         for alike in parts:
             ask = session.placer.ask(alike[0])
-            if session.room(job, ask.klass, len(alike)) < len(alike):
+            if session.room(job, ask.eq_class, len(alike)) < len(alike):
                 return None
-            fits = np.where(session.placer.answers(ask).static, rooms(left, ask.klass), 0)
+            fits = np.where(session.placer.answers(ask).static, rooms(left, ask.eq_class), 0)
             fits = np.minimum(fits, len(alike))
             if int(fits.sum()) < len(alike):
                 return None
             homes = np.repeat(np.argsort(-fits, kind="stable"), np.sort(fits)[::-1])
             for t, node in zip(alike, homes.tolist(), strict=False):
-                left[node] -= ask.klass.request
+                left[node] -= ask.eq_class.request
                 out[t] = node
         return out
 
     def _tell(self, t: int, node: int, sign: int) -> None:
         cluster = self._session.cluster
-        klass = cluster.klass[t]
-        self._free[node] -= klass.request * sign
-        self._session.changed(self._session.job(t), klass, [t], [node], sign)
+        eq_class = cluster.eq_class[t]
+        self._free[node] -= eq_class.request * sign
+        self._session.changed(self._session.job(t), eq_class, [t], [node], sign)
 
 
-def rooms(free: Counts, klass: Klass) -> Counts:
+def rooms(free: Counts, eq_class: EquivalenceClass) -> Counts:
     """How many tasks of the class each row has room for."""
-    asked = klass.asked
-    times: Counts = np.min(np.maximum(free[:, asked] // klass.request[asked], 0), axis=1)
+    asked = eq_class.asked
+    times: Counts = np.min(np.maximum(free[:, asked] // eq_class.request[asked], 0), axis=1)
     return times

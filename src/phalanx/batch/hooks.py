@@ -1,8 +1,8 @@
 """Every point at which a plugin may speak: its signature, its switch, and how answers combine.
 
-`HOOKS` is the one table; `Voices` collects what the plugins of a session registered and combines
-by the declared rule. Rules after Volcano's session_plugins.go. Order functions give keys, filters
-give one mask and scorers one vector over all nodes for a class of equal tasks.
+`HOOKS` is the one table; `HookRegistry` collects what the plugins of a session registered and
+combines by the declared rule. Rules after Volcano's session_plugins.go. Order functions give keys,
+filters give one mask and scorers one vector over all nodes for a class of equal tasks.
 """
 
 from __future__ import annotations
@@ -67,9 +67,14 @@ HOOKS: dict[str, Hook] = {
         ("job_starving", "(Job) -> bool", "jobStarving", Rule.FIRST_TIER_ALL),
         ("overused", "(queue) -> bool", "overused", Rule.ANY),
         ("preemptive", "(queue, request) -> bool", "preemptive", Rule.ALL),
-        ("queue_room", "(queue, Klass) -> int", "allocatable", Rule.LEAST),
-        ("room", "(queue, Job, Klass) -> int", "allocatable", Rule.LEAST),
-        ("shortage", "(queue, Job, Klass, count) -> rejections", "allocatable", Rule.COLLECT),
+        ("queue_room", "(queue, EquivalenceClass) -> int", "allocatable", Rule.LEAST),
+        ("room", "(queue, Job, EquivalenceClass) -> int", "allocatable", Rule.LEAST),
+        (
+            "shortage",
+            "(queue, Job, EquivalenceClass, count) -> rejections",
+            "allocatable",
+            Rule.COLLECT,
+        ),
         ("dry_run", "(queue) -> bool", None, Rule.ALL),
         ("preemptable", "(task, tasks) -> tasks | None", "preemptable", Rule.INTERSECT),
         ("reclaimable", "(task, tasks) -> tasks | None", "reclaimable", Rule.INTERSECT),
@@ -82,13 +87,13 @@ HOOKS: dict[str, Hook] = {
         ("hypernode_order", "(SubJob, names) -> scores", "hyperNodeOrder", Rule.SUM),
         ("job_gradient", "(Job, name, purpose) -> levels", "hyperNodeGradient", Rule.FIRST),
         ("subjob_gradient", "(SubJob, name, purpose) -> levels", "hyperNodeGradient", Rule.FIRST),
-        ("changed", "(Job, Klass, tasks, nodes, sign) -> None", None, Rule.EACH),
+        ("changed", "(Job, EquivalenceClass, tasks, nodes, sign) -> None", None, Rule.EACH),
         ("closing", "() -> None", None, Rule.EACH),
     )
 }
 
 
-class Voices:
+class HookRegistry:
     """What the session's plugins registered, tier by tier, and the combined answers."""
 
     def __init__(self, config: Configuration) -> None:

@@ -6,7 +6,7 @@ Counting rules after Volcano's JobInfo and SubJobInfo (pkg/scheduler/api).
 from __future__ import annotations
 
 from phalanx.batch.amounts import Amount, Counts
-from phalanx.batch.klass import Klass
+from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.specs import NetworkTopology, PodGroupSpec
 
 (PENDING, ALLOCATED, PIPELINED, BINDING, BOUND, RUNNING, RELEASING, SUCCEEDED, FAILED, UNKNOWN) = (
@@ -87,10 +87,29 @@ class Job(Counted):
     """A podgroup with its tasks. `failed_roles` remembers, per subjob, roles that fit nowhere."""
 
     __slots__ = (
-        "allocated_hypernode", "failed_roles", "has_subgroups", "held", "index", "klass",
-        "min_resources", "min_subjobs", "pending_since", "phase", "preemptable", "priority",
-        "queue", "revocable", "role_counts", "role_min", "role_min_total", "spec", "subjobs",
-        "tasks", "topology", "total_request", "uid",
+        "allocated_hypernode",
+        "eq_class",
+        "failed_roles",
+        "has_subgroups",
+        "held",
+        "index",
+        "min_resources",
+        "min_subjobs",
+        "pending_since",
+        "phase",
+        "preemptable",
+        "priority",
+        "queue",
+        "revocable",
+        "role_counts",
+        "role_min",
+        "role_min_total",
+        "spec",
+        "subjobs",
+        "tasks",
+        "topology",
+        "total_request",
+        "uid",
     )  # fmt: skip
 
     def __init__(self, spec: PodGroupSpec, index: int, queue: int, zero: Counts) -> None:
@@ -111,7 +130,7 @@ class Job(Counted):
         self.min_subjobs = {f"{self.uid}/{p.name}": p.minimum for p in spec.subgroups}
         self.subjobs: dict[str, SubJob] = {}
         self.tasks: list[int] = []
-        self.klass: Klass | None = None
+        self.eq_class: EquivalenceClass | None = None
         """The class of all its tasks; None without tasks, and with tasks of several classes."""
         self.held = zero.copy()
         """What its tasks hold at the start of the cycle."""

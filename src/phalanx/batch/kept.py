@@ -22,8 +22,8 @@ import msgspec
 from phalanx.batch import jobs as j
 from phalanx.batch.amounts import is_counted
 from phalanx.batch.cluster import Cluster
+from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.jobs import Job, SubJob
-from phalanx.batch.klass import Klass
 from phalanx.batch.plan import Plan
 from phalanx.batch.specs import PodGroupSpec, QueueSpec, Snapshot, TaskSpec
 
@@ -47,7 +47,7 @@ class KeptCluster(Cluster):
         super().__init__(snapshot)
         self._specs: list[TaskSpec] = list(self.tasks)
         self.tasks = self._specs
-        self._by_shape = {klass.shape: klass for klass in self.klasses}
+        self._by_shape = {eq_class.shape: eq_class for eq_class in self.eq_classes}
         self._task_at = {uid: t for t, uid in enumerate(self.task_uid)}
         self._ended = 0
         """Podgroups all of whose tasks are through."""
@@ -75,58 +75,58 @@ class KeptCluster(Cluster):
             self._admit(task)
 
     def _admit(self, task: TaskSpec) -> None:
-        klass = self._klass_for(task)
+        eq_class = self._eq_class_for(task)
         job = self.jobs[self.job_index[f"{task.shape.namespace}/{task.podgroup}"]]
         t = len(self.status)
         uid = task.uid
         self._specs.append(task)
         self.task_uid.append(uid)
         self._task_at[uid] = t
-        self.klass.append(klass)
+        self.eq_class.append(eq_class)
         self.node_of.append(-1)
         self.status.append(j.PENDING)
         self.job_of.append(job.index)
-        if job.klass is not klass:
-            job.klass = None if job.tasks else klass
+        if job.eq_class is not eq_class:
+            job.eq_class = None if job.tasks else eq_class
         if not job.tasks:
             sub = SubJob(job, job.uid, job.uid, job.min_available, None)
             sub.counts, sub.tasks = job.counts, job.tasks
             job.subjobs[job.uid] = sub
         job.tasks.append(t)
-        job.total_request += klass.request
+        job.total_request += eq_class.request
         self._count_sub(job, t, j.PENDING, 1)
         if job.role_min:
             self._count_role(job, t, j.PENDING, 1)
 
-    def _klass_for(self, task: TaskSpec) -> Klass:
-        klass = self._by_shape.get(task.shape)
-        if klass is None:
+    def _eq_class_for(self, task: TaskSpec) -> EquivalenceClass:
+        eq_class = self._by_shape.get(task.shape)
+        if eq_class is None:
             for name, _ in task.shape.request:
                 if is_counted(name) and name not in self.dims.index:
                     raise ValueError(f"task {task.uid} asks for {name}, which nothing here has")
-            klass = Klass(len(self.klasses), task.shape, self.dims)
-            self.klasses.append(klass)
-            self._by_shape[task.shape] = klass
-        return klass
+            eq_class = EquivalenceClass(len(self.eq_classes), task.shape, self.dims)
+            self.eq_classes.append(eq_class)
+            self._by_shape[task.shape] = eq_class
+        return eq_class
 
     def end(self, uids: Iterable[str]) -> None:
         """These running tasks are through; the last one ends its podgroup."""
-        for job, klass, tasks in self._alike([self._task_at[uid] for uid in uids]):
-            self._move(klass, tasks, [self.node_of[t] for t in tasks], j.RUNNING, -1)
-            self._set_statuses(klass, tasks, j.SUCCEEDED)
+        for job, eq_class, tasks in self._alike([self._task_at[uid] for uid in uids]):
+            self._move(eq_class, tasks, [self.node_of[t] for t in tasks], j.RUNNING, -1)
+            self._set_statuses(eq_class, tasks, j.SUCCEEDED)
             for t in tasks:
                 self._specs[t] = msgspec.structs.replace(self._specs[t], phase="Succeeded")
-            self._hold_more(job, klass.request * -len(tasks))
+            self._hold_more(job, eq_class.request * -len(tasks))
             if _is_over(job):
                 job.phase = "Completed"
                 self._ended += 1
         self._on_node = None
 
-    def _alike(self, tasks: Iterable[int]) -> Iterator[tuple[Job, Klass, list[int]]]:
+    def _alike(self, tasks: Iterable[int]) -> Iterator[tuple[Job, EquivalenceClass, list[int]]]:
         """The tasks again, those of one job and class together as far as they follow each other."""
-        for (job, _), group in groupby(tasks, lambda t: (self.job_of[t], self.klass[t].index)):
+        for (job, _), group in groupby(tasks, lambda t: (self.job_of[t], self.eq_class[t].index)):
             listed = list(group)
-            yield self.jobs[job], self.klass[listed[0]], listed
+            yield self.jobs[job], self.eq_class[listed[0]], listed
 
     def withdraw(self, uids: Iterable[str]) -> None:
         """Take running tasks off their nodes; they wait again."""
@@ -165,9 +165,9 @@ class KeptCluster(Cluster):
         """The plan that was made on these columns is carried out: bound tasks run since `now`,
         evicted ones are off their nodes and wait, promises are withdrawn. Unless `at_once`,
         evicted tasks are leaving until `released` tells that they have left."""
-        for job, klass, tasks in self._alike([self._task_at[uid] for uid in plan.binds]):
-            self._set_statuses(klass, tasks, j.RUNNING)
-            self._hold_more(job, klass.request * len(tasks))
+        for job, eq_class, tasks in self._alike([self._task_at[uid] for uid in plan.binds]):
+            self._set_statuses(eq_class, tasks, j.RUNNING)
+            self._hold_more(job, eq_class.request * len(tasks))
             for t in tasks:
                 self._specs[t] = msgspec.structs.replace(
                     self._specs[t],
@@ -186,7 +186,7 @@ class KeptCluster(Cluster):
                 self._specs[t] = msgspec.structs.replace(self._specs[t], phase="Releasing")
         for uid in plan.pipelined:
             t = self._task_at[uid]
-            self.unplace(self.klass[t], [t], [self.node_of[t]])
+            self.unplace(self.eq_class[t], [t], [self.node_of[t]])
         for uid, node in plan.nominations.items():
             t = self._task_at[uid]
             self._specs[t] = msgspec.structs.replace(self._specs[t], nominated_node=node)
@@ -205,10 +205,10 @@ class KeptCluster(Cluster):
     def _let_go(self, t: int) -> None:
         """The task's job holds that much less."""
         if self.job_of[t] >= 0:
-            self._hold_more(self.jobs[self.job_of[t]], -self.klass[t].request)
+            self._hold_more(self.jobs[self.job_of[t]], -self.eq_class[t].request)
 
     def _free(self, t: int) -> None:
-        self.unplace(self.klass[t], [t], [self.node_of[t]])
+        self.unplace(self.eq_class[t], [t], [self.node_of[t]])
         self._specs[t] = msgspec.structs.replace(
             self._specs[t], node="", phase="Pending", started=None
         )
@@ -217,7 +217,7 @@ class KeptCluster(Cluster):
         """Places of a job that did not get ready, so that nothing was bound to them."""
         for t in job.tasks:
             if self.status[t] == j.ALLOCATED:
-                self.unplace(self.klass[t], [t], [self.node_of[t]])
+                self.unplace(self.eq_class[t], [t], [self.node_of[t]])
 
     def _forget(self) -> None:
         """Podgroups that are over leave the columns, and so do classes of which no task is left."""
@@ -233,7 +233,7 @@ class KeptCluster(Cluster):
         self.tasks = self._specs
         self.task_uid = [self.task_uid[t] for t in stays]
         self._task_at = {uid: t for t, uid in enumerate(self.task_uid)}
-        self.klass = [self.klass[t] for t in stays]
+        self.eq_class = [self.eq_class[t] for t in stays]
         self.node_of = [self.node_of[t] for t in stays]
         self.status = [self.status[t] for t in stays]
         self.job_of = [renumbered[self.job_of[t]] for t in stays]
@@ -242,19 +242,19 @@ class KeptCluster(Cluster):
             job.tasks[:] = [moved[t] for t in job.tasks]
         self.job_index = {job.uid: job.index for job in self.jobs}
         self._ended = 0
-        self._forget_klasses()
+        self._forget_eq_classes()
 
-    def _forget_klasses(self) -> None:
-        used = set(map(id, self.klass))
+    def _forget_eq_classes(self) -> None:
+        used = set(map(id, self.eq_class))
         answers = self.answers
-        self.klasses = [klass for klass in self.klasses if id(klass) in used]
+        self.eq_classes = [eq_class for eq_class in self.eq_classes if id(eq_class) in used]
         self.answers = {}
-        for index, klass in enumerate(self.klasses):
-            known = answers.get((klass.index, -1))
-            klass.index = index
+        for index, eq_class in enumerate(self.eq_classes):
+            known = answers.get((eq_class.index, -1))
+            eq_class.index = index
             if known is not None:
                 self.answers[(index, -1)] = known
-        self._by_shape = {klass.shape: klass for klass in self.klasses}
+        self._by_shape = {eq_class.shape: eq_class for eq_class in self.eq_classes}
 
     # -- all of it --------------------------------------------------------------------------------
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from phalanx.batch.amounts import Counts, Flags, Vector
+from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.jobs import Job
-from phalanx.batch.klass import Klass
 from phalanx.batch.rows import ALWAYS, BY_ONE, NEVER, Ask, Filter, Indexes, Rows, Scorer
 
 if TYPE_CHECKING:
@@ -68,16 +68,18 @@ class Placer:
     def ask(self, t: int, domain: str = "") -> Ask:
         cluster = self._session.cluster
         job = self._session.job(t)
-        return Ask(task=t, klass=cluster.klass[t], job=job, sub=cluster.sub_of(t), domain=domain)
+        return Ask(
+            task=t, eq_class=cluster.eq_class[t], job=job, sub=cluster.sub_of(t), domain=domain
+        )
 
     # -- rules --------------------------------------------------------------------------------
 
     def rules(self) -> tuple[list[Filter], list[Scorer], str]:
         """Filters, scorers, and the narrowest scope among them."""
         if self._rules is None:
-            voices = self._session.voices
-            filters: list[Filter] = voices.all("filter")  # type: ignore[assignment]
-            scorers: list[Scorer] = voices.all("scorer")  # type: ignore[assignment]
+            hooks = self._session.hooks
+            filters: list[Filter] = hooks.all("filter")  # type: ignore[assignment]
+            scorers: list[Scorer] = hooks.all("scorer")  # type: ignore[assignment]
             scopes = {x.scope for x in filters} | {x.scope for x in scorers}
             scope = next((s for s in ("task", "job", "queue") if s in scopes), "")
             self._rules = (filters, scorers, scope)
@@ -85,43 +87,43 @@ class Placer:
                 self._known = self._session.cluster.answers
         return self._rules
 
-    def key(self, klass: Klass, job: Job) -> tuple[int, int]:
+    def key(self, eq_class: EquivalenceClass, job: Job) -> tuple[int, int]:
         """Jobs with the same key have the same answers for the class, unless tasks differ."""
-        return (klass.index, self._scope_key(self.rules()[2], job, -1))
+        return (eq_class.index, self._scope_key(self.rules()[2], job, -1))
 
-    def can_unroll(self, klass: Klass) -> bool:
+    def can_unroll(self, eq_class: EquivalenceClass) -> bool:
         """Whether the answers about a node with ever more tasks of the class on it are known."""
-        known = self._unrollable.get(klass.index)
+        known = self._unrollable.get(eq_class.index)
         if known is None:
-            known = self._unrollable[klass.index] = self._changes_below(BY_ONE, klass)
+            known = self._unrollable[eq_class.index] = self._changes_below(BY_ONE, eq_class)
         return known
 
-    def _changes_below(self, level: int, klass: Klass) -> bool:
+    def _changes_below(self, level: int, eq_class: EquivalenceClass) -> bool:
         filters, scorers, scope = self.rules()
         return (
             scope != "task"
-            and not self._session.voices.all("best_node")
-            and all(x.changes(klass) < level for x in filters)
-            and all(x.changes(klass) < level for x in scorers)
+            and not self._session.hooks.all("best_node")
+            and all(x.changes(eq_class) < level for x in filters)
+            and all(x.changes(eq_class) < level for x in scorers)
         )
 
     def answers(self, ask: Ask) -> Answers:
         """What is known of the asker's class, its masks brought up to date."""
         filters, scorers, scope = self.rules()
         cluster = self._session.cluster
-        key = (ask.klass.index, self._scope_key(scope, ask.job, ask.task))
+        key = (ask.eq_class.index, self._scope_key(scope, ask.job, ask.task))
         n = len(cluster.nodes)
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = Answers(n)
             rows = Rows(cluster, np.arange(n))
             for f in filters:
-                if f.changes(ask.klass) == NEVER:
+                if f.changes(ask.eq_class) == NEVER:
                     known.static &= f.passes(rows, ask)
             for s in scorers:
-                if s.changes(ask.klass) == NEVER:
+                if s.changes(ask.eq_class) == NEVER:
                     known.fixed += s.score(rows, ask)
-            known.steady = self._changes_below(ALWAYS, ask.klass)
+            known.steady = self._changes_below(ALWAYS, ask.eq_class)
         if known.mark < 0 or not known.steady:
             index = np.arange(n)
         elif known.mark == cluster.version:
@@ -140,11 +142,11 @@ class Placer:
     def _refresh(self, known: Answers, index: Indexes, ask: Ask) -> None:
         cluster = self._session.cluster
         rows = Rows(cluster, index)
-        passes = known.static[index] & _holds(cluster.future.take(index, axis=0), ask.klass)
-        for f in self._moving_filters(ask.klass):
+        passes = known.static[index] & _holds(cluster.future.take(index, axis=0), ask.eq_class)
+        for f in self._moving_filters(ask.eq_class):
             passes &= f.passes(rows, ask)
         known.open[index] = passes
-        known.room[index] = passes & _holds(cluster.idle.take(index, axis=0), ask.klass)
+        known.room[index] = passes & _holds(cluster.idle.take(index, axis=0), ask.eq_class)
         known.stale[index] = True
 
     def _rescore(self, known: Answers, nodes: Indexes, ask: Ask) -> None:
@@ -156,24 +158,24 @@ class Placer:
 
     def _scored(self, known: Answers, rows: Rows, ask: Ask) -> Vector:
         moving = np.zeros(len(rows))
-        for s in self._moving_scorers(ask.klass):
+        for s in self._moving_scorers(ask.eq_class):
             moving += s.score(rows, ask)
         return np.asarray(known.fixed[rows.index] + moving)
 
-    def _moving_scorers(self, klass: Klass) -> list[Scorer]:
+    def _moving_scorers(self, eq_class: EquivalenceClass) -> list[Scorer]:
         """Scorers whose answers for the class change within a cycle."""
-        found = self._scorers.get(klass.index)
+        found = self._scorers.get(eq_class.index)
         if found is None:
-            found = [s for s in self.rules()[1] if s.changes(klass) != NEVER]
-            self._scorers[klass.index] = found
+            found = [s for s in self.rules()[1] if s.changes(eq_class) != NEVER]
+            self._scorers[eq_class.index] = found
         return found
 
-    def _moving_filters(self, klass: Klass) -> list[Filter]:
+    def _moving_filters(self, eq_class: EquivalenceClass) -> list[Filter]:
         """Filters whose answers for the class change within a cycle."""
-        found = self._filters.get(klass.index)
+        found = self._filters.get(eq_class.index)
         if found is None:
-            found = [f for f in self.rules()[0] if f.changes(klass) != NEVER]
-            self._filters[klass.index] = found
+            found = [f for f in self.rules()[0] if f.changes(eq_class) != NEVER]
+            self._filters[eq_class.index] = found
         return found
 
     # -- choosing -----------------------------------------------------------------------------
@@ -186,7 +188,7 @@ class Placer:
         if len(nodes) == 1:
             return int(nodes[0])
         scores = self.scores(ask, nodes)
-        chosen = self._session.voices.first("best_node", ask.task, nodes, scores)
+        chosen = self._session.hooks.first("best_node", ask.task, nodes, scores)
         if chosen is not None and chosen >= 0:
             return int(chosen)
         return int(nodes[int(np.argmax(scores))])
@@ -235,15 +237,15 @@ class Placer:
     def _ladders(self, ask: Ask, nodes: Indexes, depth: int) -> list[tuple[int, list[float]]]:
         """For each node the score that the first, second … task of the class would see there."""
         cluster = self._session.cluster
-        klass = ask.klass
+        eq_class = ask.eq_class
         room = np.minimum(cluster.idle.take(nodes, axis=0), cluster.future.take(nodes, axis=0))
-        times = np.minimum(_how_often(room, klass), depth)
+        times = np.minimum(_how_often(room, eq_class), depth)
         owner = np.repeat(np.arange(len(nodes)), times)
         starts = np.concatenate(([0], np.cumsum(times)[:-1]))
         step = np.arange(len(owner)) - starts[owner]
-        rows = Rows(cluster, nodes[owner], klass, step.astype(np.int64))
+        rows = Rows(cluster, nodes[owner], eq_class, step.astype(np.int64))
         passes = np.ones(len(rows), dtype=np.bool_)
-        for f in self._moving_filters(klass):
+        for f in self._moving_filters(eq_class):
             passes &= f.passes(rows, ask)
         scores = self._scored(self.answers(ask), rows, ask)
         out = []
@@ -265,7 +267,7 @@ class Placer:
         if np.count_nonzero(found) >= count:
             return count
         room = cluster.future.take(np.flatnonzero(found), axis=0)
-        return min(count, int(np.minimum(_how_often(room, ask.klass), count).sum()))
+        return min(count, int(np.minimum(_how_often(room, ask.eq_class), count).sum()))
 
     # -- for evictions ------------------------------------------------------------------------
 
@@ -275,17 +277,17 @@ class Placer:
         filters, _, scope = self.rules()
         incurable = [f for f in filters if not f.curable]
         rows = Rows(cluster, np.arange(len(cluster.nodes)))
-        key = (ask.klass.index, self._scope_key(scope, ask.job, ask.task))
+        key = (ask.eq_class.index, self._scope_key(scope, ask.job, ask.task))
         fixed = self._incurable.get(key)
         if fixed is None:
             fixed = np.ones(len(rows), dtype=np.bool_)
             for f in incurable:
-                if f.changes(ask.klass) == NEVER:
+                if f.changes(ask.eq_class) == NEVER:
                     fixed &= f.passes(rows, ask)
             self._incurable[key] = fixed
         passes = fixed.copy() if mask is None else fixed & mask
         for f in incurable:
-            if f.changes(ask.klass) != NEVER:
+            if f.changes(ask.eq_class) != NEVER:
                 passes &= f.passes(rows, ask)
         return passes
 
@@ -297,8 +299,8 @@ class Placer:
     def fits(self, t: int, node: int) -> bool:
         """Whether the task's request is within what is or will be idle on the node."""
         cluster = self._session.cluster
-        klass = cluster.klass[t]
-        return bool((cluster.future[node] >= klass.request)[klass.asked].all())
+        eq_class = cluster.eq_class[t]
+        return bool((cluster.future[node] >= eq_class.request)[eq_class.asked].all())
 
     def ranked(self, ask: Ask, nodes: Indexes, among: Flags | None = None) -> Iterator[int]:
         """Nodes by falling score, then name; sorted only when the first is not enough. `among`
@@ -326,19 +328,19 @@ class Placer:
         return mask
 
 
-def _holds(room: Counts, klass: Klass) -> Flags:
+def _holds(room: Counts, eq_class: EquivalenceClass) -> Flags:
     """Which rows of `room`, (T, R), have what one task of the class asks for."""
-    enough = room >= klass.request
-    first, *others = klass.asked
+    enough = room >= eq_class.request
+    first, *others = eq_class.asked
     out: Flags = enough[:, first]
     for r in others:
         out = out & enough[:, r]
     return out
 
 
-def _how_often(room: Counts, klass: Klass) -> Counts:
+def _how_often(room: Counts, eq_class: EquivalenceClass) -> Counts:
     """How many tasks of the class each row of `room`, (T, R), has room for."""
-    out: Counts = (room[:, klass.asked] // klass.request[klass.asked]).min(axis=1)
+    out: Counts = (room[:, eq_class.asked] // eq_class.request[eq_class.asked]).min(axis=1)
     return out
 
 

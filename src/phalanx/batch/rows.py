@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from phalanx.batch.amounts import Counts, Flags, Vector
 from phalanx.batch.cluster import Cluster
+from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.jobs import Job, SubJob
-from phalanx.batch.klass import Klass
 
 Indexes = npt.NDArray[np.intp]
 
@@ -28,17 +28,17 @@ anywhere."""
 class Rows:
     """Columns as in Cluster, for the nodes in `index`."""
 
-    __slots__ = ("_cluster", "_klass", "_taken", "_times", "index")
+    __slots__ = ("_cluster", "_eq_class", "_taken", "_times", "index")
 
     def __init__(
         self,
         cluster: Cluster,
         index: Indexes,
-        klass: Klass | None = None,
+        eq_class: EquivalenceClass | None = None,
         times: Counts | None = None,
     ) -> None:
         self._cluster = cluster
-        self._klass = klass
+        self._eq_class = eq_class
         self._times = times
         self._taken: dict[str, Counts] = {}
         self.index = index
@@ -77,16 +77,16 @@ class Rows:
     def weighed(self) -> Counts:
         """(rows, 2): as `asked`, of cpu and memory, where asking for none counts as a little."""
         taken = self._take("weighed", self._cluster.weighed)
-        if self._times is None or self._klass is None:
+        if self._times is None or self._eq_class is None:
             return taken
-        return np.asarray(taken + self._times[:, None] * self._klass.weighed, dtype=np.int64)
+        return np.asarray(taken + self._times[:, None] * self._eq_class.weighed, dtype=np.int64)
 
     def free(self, resource: int) -> Counts:
         """What is idle once all that leaves is gone and all that was promised has come."""
         column: Counts = self._cluster.future[self.index, resource]
-        if self._times is None or self._klass is None:
+        if self._times is None or self._eq_class is None:
             return column
-        return np.asarray(column - self._times * self._klass.request[resource], dtype=np.int64)
+        return np.asarray(column - self._times * self._eq_class.request[resource], dtype=np.int64)
 
     def seats(self) -> Counts:
         """Tasks on the node."""
@@ -105,8 +105,8 @@ class Rows:
         taken = self._taken.get(name)
         if taken is None:
             taken = books.take(self.index, axis=0)
-            if self._times is not None and self._klass is not None:
-                taken += self._times[:, None] * self._klass.request
+            if self._times is not None and self._eq_class is not None:
+                taken += self._times[:, None] * self._eq_class.request
             self._taken[name] = taken
         return taken
 
@@ -116,7 +116,7 @@ class Ask:
     """Who asks: a task of a class, for its job."""
 
     task: int
-    klass: Klass
+    eq_class: EquivalenceClass
     job: Job
     sub: SubJob | None
     domain: str = ""
@@ -135,7 +135,7 @@ class Filter:
 
     reason: str
     passes: Callable[[Rows, Ask], Flags]
-    changes: Callable[[Klass], int]
+    changes: Callable[[EquivalenceClass], int]
     curable: bool = False
     frozen: bool = False
     lasting: bool = False
@@ -148,22 +148,22 @@ class Scorer:
 
     name: str
     score: Callable[[Rows, Ask], Vector]
-    changes: Callable[[Klass], int]
+    changes: Callable[[EquivalenceClass], int]
     lasting: bool = False
     scope: str = ""
 
 
-def never(_: Klass) -> int:
+def never(_: EquivalenceClass) -> int:
     return NEVER
 
 
-def touched(_: Klass) -> int:
+def touched(_: EquivalenceClass) -> int:
     return TOUCHED
 
 
-def by_one(_: Klass) -> int:
+def by_one(_: EquivalenceClass) -> int:
     return BY_ONE
 
 
-def always(_: Klass) -> int:
+def always(_: EquivalenceClass) -> int:
     return ALWAYS

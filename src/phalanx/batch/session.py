@@ -1,4 +1,4 @@
-"""One cycle's working room: the cluster's columns, the plugins' voices, and the orders they give.
+"""One cycle's working room: the cluster's columns, the plugins' hooks, and the orders they give.
 
 Actions ask the session; plugins speak through it; neither knows the other.
 """
@@ -14,9 +14,9 @@ from phalanx.batch.arguments import count
 from phalanx.batch.attempts import Attempt
 from phalanx.batch.cluster import Cluster
 from phalanx.batch.config import Configuration
-from phalanx.batch.hooks import Voices
+from phalanx.batch.equivalence_class import EquivalenceClass
+from phalanx.batch.hooks import HookRegistry
 from phalanx.batch.jobs import Job, SubJob
-from phalanx.batch.klass import Klass
 from phalanx.batch.placing import Placer
 from phalanx.batch.plan import Eviction, Rejection
 from phalanx.batch.specs import Snapshot
@@ -52,7 +52,7 @@ class Session:
         self.shells = dict(shells or {})
         """What the caller lends to plugins that need the outside, by name."""
         self.cluster = Cluster(snapshot) if cluster is None else cluster
-        self.voices = Voices(self.config)
+        self.hooks = HookRegistry(self.config)
         self._watch = watch
         self.explains = explains
         """Whether anybody will ask why the rest must wait."""
@@ -72,7 +72,7 @@ class Session:
     @property
     def strict(self) -> bool:
         """True without Volcano's quirks (compat: none)."""
-        return self.voices.strict
+        return self.hooks.strict
 
     # -- what plugins register ----------------------------------------------------------------
 
@@ -80,10 +80,10 @@ class Session:
         """Register a hook (see hooks.HOOKS)."""
         if self._watch is not None:
             fn = self._watch.hook(hook, plugin, fn)
-        self.voices.add(hook, plugin, fn)
+        self.hooks.add(hook, plugin, fn)
 
     def is_on(self, plugin: str, switch: str) -> bool:
-        return self.voices.is_on(plugin, switch)
+        return self.hooks.is_on(plugin, switch)
 
     def warn(self, text: str) -> None:
         self.warnings.append(text)
@@ -111,60 +111,64 @@ class Session:
     # -- questions about jobs -----------------------------------------------------------------
 
     def job_valid(self, job: Job) -> bool:
-        refusal = self.voices.first("job_valid", job)
+        refusal = self.hooks.first("job_valid", job)
         if refusal is not None:
             self.refuse(job, refusal)
         return refusal is None
 
     def job_ready(self, job: Job) -> bool:
-        return self.voices.every("job_ready", job)
+        return self.hooks.every("job_ready", job)
 
     def subjob_ready(self, job: Job, sub: SubJob) -> bool:
         if not job.has_subgroups:
             return self.job_ready(job)
-        return self.voices.every("subjob_ready", sub)
+        return self.hooks.every("subjob_ready", sub)
 
     def subjob_pipelined(self, job: Job, sub: SubJob) -> bool:
         if not job.has_subgroups:
             return self.job_pipelined(job)
-        return self.voices.vote("subjob_pipelined", sub)
+        return self.hooks.vote("subjob_pipelined", sub)
 
     def shortfall(self, job: Job) -> int:
         """At least so many tasks must be placed before the job can be ready; 1 or more."""
         if job.has_subgroups:
             return 1
-        if len(self.voices.all("job_shortfall")) < len(self.voices.all("job_ready")):
+        if len(self.hooks.all("job_shortfall")) < len(self.hooks.all("job_ready")):
             return 1
-        return max(1, self.voices.most("job_shortfall", job))
+        return max(1, self.hooks.most("job_shortfall", job))
 
     def job_pipelined(self, job: Job) -> bool:
-        return self.voices.vote("job_pipelined", job)
+        return self.hooks.vote("job_pipelined", job)
 
     def job_starving(self, job: Job) -> bool:
-        return self.voices.first_tier_all("job_starving", job)
+        return self.hooks.first_tier_all("job_starving", job)
 
     # -- questions about queues ---------------------------------------------------------------
 
     def overused(self, queue: int) -> bool:
-        return self.voices.some("overused", queue)
+        return self.hooks.some("overused", queue)
 
-    def room(self, job: Job, klass: Klass, limit: int) -> int:
+    def room(self, job: Job, eq_class: EquivalenceClass, limit: int) -> int:
         """How many tasks of the class the job's queue still admits, at most `limit`."""
-        limit = self.queue_room(job.queue, klass, limit)
-        return self.voices.least("room", job.queue, job, klass, limit=limit)
+        limit = self.queue_room(job.queue, eq_class, limit)
+        return self.hooks.least("room", job.queue, job, eq_class, limit=limit)
 
-    def queue_room(self, queue: int, klass: Klass, limit: int) -> int:
+    def queue_room(self, queue: int, eq_class: EquivalenceClass, limit: int) -> int:
         """How many tasks of the class, whosever, the queue still admits, at most `limit`: no more
         after anything was given room, in whatever queue."""
-        return self.voices.least("queue_room", queue, klass, limit=limit)
+        return self.hooks.least("queue_room", queue, eq_class, limit=limit)
 
-    def shortages(self, job: Job, klass: Klass, count: int = 1) -> tuple[Rejection, ...]:
+    def shortages(
+        self, job: Job, eq_class: EquivalenceClass, count: int = 1
+    ) -> tuple[Rejection, ...]:
         """What quotas lack for so many more tasks of the class."""
-        found = [r for fn in self.voices.all("shortage") for r in fn(job.queue, job, klass, count)]
+        found = [
+            r for fn in self.hooks.all("shortage") for r in fn(job.queue, job, eq_class, count)
+        ]
         return tuple(found) or (Rejection(reason="queue-full"),)
 
     def allocatable(self, t: int) -> bool:
-        return self.room(self.job(t), self.cluster.klass[t], 1) >= 1
+        return self.room(self.job(t), self.cluster.eq_class[t], 1) >= 1
 
     # -- orders -------------------------------------------------------------------------------
 
@@ -173,13 +177,13 @@ class Session:
 
     def job_key(self, job: Job) -> tuple[Any, ...]:
         created = job.spec.created
-        return (*self.voices.key("job_order", job), _age(created), job.uid)
+        return (*self.hooks.key("job_order", job), _age(created), job.uid)
 
     def subjob_key(self, sub: SubJob) -> tuple[Any, ...]:
-        return (*self.voices.key("subjob_order", sub), sub.match_index, sub.uid)
+        return (*self.hooks.key("subjob_order", sub), sub.match_index, sub.uid)
 
     def compare_queues(self, left: int, right: int) -> int:
-        answer = self.voices.compare("queue_order", left, right)
+        answer = self.hooks.compare("queue_order", left, right)
         if answer:
             return answer
         queues = self.cluster.queues
@@ -193,7 +197,7 @@ class Session:
         if len(listed) < 2:
             return listed
         specs = self.cluster.tasks
-        columns = [[fn(t) for t in listed] for fn in self.voices.all("task_order")]
+        columns = [[fn(t) for t in listed] for fn in self.hooks.all("task_order")]
         indexes = [self._pod_index(t) for t in listed]
         if None not in indexes:
             columns.append(indexes)
@@ -219,7 +223,7 @@ class Session:
         rank = {t: i for i, t in enumerate(self.sort_tasks(victims))}
         jobs = [cluster.jobs[i] for i in {cluster.job_of[t] for t in victims} if i >= 0]
         keys = {job.index: self.job_key(job) for job in jobs}
-        said = {job.index: self.voices.key("victim_order", job) for job in jobs}
+        said = {job.index: self.hooks.key("victim_order", job) for job in jobs}
         mine = cluster.job_of[preemptor]
         for_queue = cluster.jobs[mine].queue if mine >= 0 else -1
 
@@ -233,7 +237,7 @@ class Session:
                 return -1 if said[ja] < said[jb] else 1
             qa, qb = cluster.jobs[ja].queue, cluster.jobs[jb].queue
             if qa != qb and for_queue >= 0:
-                return self.voices.compare(
+                return self.hooks.compare(
                     "victim_queue_order", qa, qb, for_queue
                 ) or -self.compare_queues(qa, qb)
             return (keys[ja] < keys[jb]) - (keys[ja] > keys[jb])
@@ -243,11 +247,16 @@ class Session:
     # -- what changed ---------------------------------------------------------------------------
 
     def changed(
-        self, job: Job, klass: Klass, tasks: Sequence[int], nodes: Sequence[int], sign: int
+        self,
+        job: Job,
+        eq_class: EquivalenceClass,
+        tasks: Sequence[int],
+        nodes: Sequence[int],
+        sign: int,
     ) -> None:
         """Tell the plugins that tasks were promised or given room (+1), or lost it (-1)."""
-        for fn in self.voices.all("changed"):
-            fn(job, klass, tasks, nodes, sign)
+        for fn in self.hooks.all("changed"):
+            fn(job, eq_class, tasks, nodes, sign)
 
     def pending(self, job: Job) -> list[int]:
         return [t for t in job.tasks if self.cluster.status[t] == j.PENDING]

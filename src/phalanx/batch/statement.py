@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from phalanx.batch import jobs as j
 from phalanx.batch.arguments import flag
-from phalanx.batch.klass import Klass
+from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.plan import Eviction
 
 if TYPE_CHECKING:
@@ -21,10 +21,12 @@ if TYPE_CHECKING:
 class Placement:
     """Tasks of one class that went to nodes; `status` is ALLOCATED or PIPELINED."""
 
-    __slots__ = ("klass", "nodes", "status", "tasks")
+    __slots__ = ("eq_class", "nodes", "status", "tasks")
 
-    def __init__(self, klass: Klass, tasks: Sequence[int], nodes: Sequence[int], status: int):
-        self.klass = klass
+    def __init__(
+        self, eq_class: EquivalenceClass, tasks: Sequence[int], nodes: Sequence[int], status: int
+    ):
+        self.eq_class = eq_class
         self.tasks = list(tasks)
         self.nodes = list(nodes)
         self.status = status
@@ -54,12 +56,14 @@ class Statement:
     def __len__(self) -> int:
         return len(self.moves)
 
-    def allocate(self, klass: Klass, tasks: Sequence[int], nodes: Sequence[int]) -> None:
-        self._place(Placement(klass, tasks, nodes, j.ALLOCATED))
+    def allocate(
+        self, eq_class: EquivalenceClass, tasks: Sequence[int], nodes: Sequence[int]
+    ) -> None:
+        self._place(Placement(eq_class, tasks, nodes, j.ALLOCATED))
 
     def pipeline(self, task: int, node: int) -> None:
-        klass = self._session.cluster.klass[task]
-        self._place(Placement(klass, [task], [node], j.PIPELINED))
+        eq_class = self._session.cluster.eq_class[task]
+        self._place(Placement(eq_class, [task], [node], j.PIPELINED))
 
     def evict(self, task: int, reason: str) -> None:
         cluster = self._session.cluster
@@ -78,9 +82,9 @@ class Statement:
         while len(self.moves) > mark:
             move = self.moves.pop()
             if isinstance(move, Placement):
-                session.cluster.unplace(move.klass, move.tasks, move.nodes)
+                session.cluster.unplace(move.eq_class, move.tasks, move.nodes)
                 job = session.job(move.tasks[0])
-                session.changed(job, move.klass, move.tasks, move.nodes, -1)
+                session.changed(job, move.eq_class, move.tasks, move.nodes, -1)
             else:
                 session.cluster.unevict(move.task, move.status)
                 self._tell(move.task, 1)
@@ -134,13 +138,17 @@ class Statement:
     def _place(self, move: Placement) -> None:
         session = self._session
         self.moves.append(move)
-        session.cluster.place(move.klass, move.tasks, move.nodes, move.status)
+        session.cluster.place(move.eq_class, move.tasks, move.nodes, move.status)
         job = session.job(move.tasks[0])
-        session.changed(job, move.klass, move.tasks, move.nodes, 1)
+        session.changed(job, move.eq_class, move.tasks, move.nodes, 1)
 
     def _tell(self, task: int, sign: int) -> None:
         cluster = self._session.cluster
         if cluster.job_of[task] >= 0:
             self._session.changed(
-                self._session.job(task), cluster.klass[task], [task], [cluster.node_of[task]], sign
+                self._session.job(task),
+                cluster.eq_class[task],
+                [task],
+                [cluster.node_of[task]],
+                sign,
             )

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from phalanx.control.nodes import NodeDirectory, NodeRecord
+from phalanx.head.nodes import NodeDirectory, NodeRecord
 from phalanx.protocol.cluster_messages import NodeReport
 
 Clock = Callable[[], float]

@@ -354,7 +354,7 @@ def _resources(text: str | None) -> dict[str, float] | None:
 def _limits(texts: list[str]) -> dict[str, float]:
     import msgspec
 
-    from phalanx.control.nodes import HealthLimits
+    from phalanx.head.nodes import HealthLimits
 
     names = HealthLimits.__struct_fields__
     found: dict[str, float] = {}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from phalanx.batch.jobs import Job
-from phalanx.control.groups import GroupTable
-from phalanx.engines.embedded.head.batch.placing import Placing
+from phalanx.head.gangs.plan_applier import PlanApplier
+from phalanx.head.groups.table import GroupTable
 from phalanx.node.bundle_table import BundleTable
 from phalanx.owner.leases import TaskMachine
 from phalanx.resources.instances import Allocation
@@ -77,7 +77,7 @@ def no_gang_minimum(monkeypatch):
         self.min_available = min(self.min_available, 1)
 
     monkeypatch.setattr(Job, "__init__", forgetful)
-    monkeypatch.setattr(Placing, "_is_enough", lambda self, gang, more, gone=(): True)
+    monkeypatch.setattr(PlanApplier, "_is_enough", lambda self, gang, more, gone=(): True)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from phalanx.cli.commands import app
-from phalanx.control.groups import GroupTable
+from phalanx.head.groups.table import GroupTable
 from phalanx.sim.chaos.command import Request, SeedsError, run, seeds_of
 from phalanx.sim.chaos.run import try_seed
 

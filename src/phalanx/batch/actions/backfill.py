@@ -19,14 +19,14 @@ from phalanx.batch.statement import Statement
 def run(session: Session) -> None:
     for t in _pending(session):
         job = session.job(t)
-        if session.voices.first("pre_predicate", t) is not None:
+        if session.hooks.first("pre_predicate", t) is not None:
             continue
         ask = session.placer.ask(t)
         node = _best(session, ask)
         if node < 0:
             continue
         statement = Statement(session)
-        statement.allocate(ask.klass, [t], [node])
+        statement.allocate(ask.eq_class, [t], [node])
         if session.job_ready(job):
             _bind_with_gang(session, job)
 
@@ -63,13 +63,13 @@ def _pending(session: Session) -> list[int]:
         mine = [
             t
             for t in job.tasks
-            if cluster.klass[t].best_effort and cluster.status[t] in (j.PENDING, j.PIPELINED)
+            if cluster.eq_class[t].best_effort and cluster.status[t] in (j.PENDING, j.PIPELINED)
         ]
         for t in mine:
             if cluster.status[t] == j.PIPELINED:
                 node = cluster.node_of[t]
-                cluster.unplace(cluster.klass[t], [t], [node])
-                session.changed(job, cluster.klass[t], [t], [node], -1)
+                cluster.unplace(cluster.eq_class[t], [t], [node])
+                session.changed(job, cluster.eq_class[t], [t], [node], -1)
         if mine:
             tasks[job.index] = mine
             if job.queue not in waiting:

@@ -44,7 +44,7 @@ def bundles_of(cluster: Cluster, job: Job, local: Iterable[int]) -> list[Bundle]
         safe = tasks
     else:
         for t in tasks:
-            role = cluster.klass[t].shape.role
+            role = cluster.eq_class[t].shape.role
             if surplus > 0 and by_role.get(role, 1) > 0 and parts.spare(cluster.sub_of(t)):
                 safe.append(t)
                 surplus -= 1
@@ -154,5 +154,5 @@ def _return(bundle: Bundle, need: Vector) -> float:
 def _sum(cluster: Cluster, tasks: Iterable[int]) -> Vector:
     total: Vector = cluster.total.v * 0.0
     for t in tasks:
-        total = total + cluster.klass[t].vector
+        total = total + cluster.eq_class[t].vector
     return total

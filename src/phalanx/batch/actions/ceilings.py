@@ -6,8 +6,8 @@ queues admit and nodes hold ever less; so who is stopped once is stopped for the
 
 from __future__ import annotations
 
+from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.jobs import PENDING, PIPELINED, Job
-from phalanx.batch.klass import Klass
 from phalanx.batch.session import Session
 
 _MANY = 1 << 30
@@ -33,27 +33,34 @@ class Ceilings:
         whose answers depend on what else is placed; and where somebody will ask why it waits, so
         that it has to be tried.
         """
-        klass = job.klass
-        if klass is None or klass.best_effort or job.has_subgroups or job.topology is not None:
+        eq_class = job.eq_class
+        if (
+            eq_class is None
+            or eq_class.best_effort
+            or job.has_subgroups
+            or job.topology is not None
+        ):
             return None
         placer = self._session.placer
-        if self._session.explains or job.counts[PIPELINED] or not placer.can_unroll(klass):
+        if self._session.explains or job.counts[PIPELINED] or not placer.can_unroll(eq_class):
             return None
         least = min(self._session.shortfall(job), job.counts[PENDING])
-        return self._admits_too_few(job, klass, least) or self._hold_too_few(job, klass, least)
+        return self._admits_too_few(job, eq_class, least) or self._hold_too_few(
+            job, eq_class, least
+        )
 
-    def _admits_too_few(self, job: Job, klass: Klass, least: int) -> bool:
-        key = (job.queue, klass.index)
+    def _admits_too_few(self, job: Job, eq_class: EquivalenceClass, least: int) -> bool:
+        key = (job.queue, eq_class.index)
         version = self._session.cluster.version
         at, most = self._admitted.get(key, (-1, _MANY))
         if at != version and most >= least:
-            most = self._session.queue_room(job.queue, klass, _MANY)
+            most = self._session.queue_room(job.queue, eq_class, _MANY)
             self._admitted[key] = (version, most)
         return most < least
 
-    def _hold_too_few(self, job: Job, klass: Klass, least: int) -> bool:
+    def _hold_too_few(self, job: Job, eq_class: EquivalenceClass, least: int) -> bool:
         placer = self._session.placer
-        key = placer.key(klass, job)
+        key = placer.key(eq_class, job)
         version = self._session.cluster.version
         at, asked, most = self._held.get(key, (-1, 0, 0))
         if at != version or asked == most < least:

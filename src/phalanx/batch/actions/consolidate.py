@@ -72,7 +72,7 @@ def _clear_for(
             home = _home(session, v, left)
             if home < 0:
                 continue
-            left[home] -= cluster.klass[v].request
+            left[home] -= cluster.eq_class[v].request
             homes[v] = home
             statement.evict(v, NAME)
         if session.placer.fits(t, node) and session.placer.passes_now(ask, node):
@@ -88,20 +88,20 @@ def _movable(session: Session, node: int) -> list[int]:
     cluster = session.cluster
     out = []
     for t in sorted(cluster.on_node[node]):
-        shape = cluster.klass[t].shape
+        shape = cluster.eq_class[t].shape
         tied = shape.spread or shape.ports or (shape.affinity and shape.affinity.between_tasks)
         known = cluster.job_of[t] >= 0 and cluster.tasks[t].preemptable
         if known and not tied and cluster.status[t] == j.RUNNING:
             out.append(t)
-    return sorted(out, key=lambda t: (cluster.klass[t].vector.tolist(), t))
+    return sorted(out, key=lambda t: (cluster.eq_class[t].vector.tolist(), t))
 
 
 def _home(session: Session, t: int, left: Counts) -> int:
     """The fullest node by name that passes the task's filters and has the room now; -1 if none."""
-    klass = session.cluster.klass[t]
-    room = (left[:, klass.asked] >= klass.request[klass.asked]).all(axis=1)
+    eq_class = session.cluster.eq_class[t]
+    room = (left[:, eq_class.asked] >= eq_class.request[eq_class.asked]).all(axis=1)
     good = np.flatnonzero(session.placer.curable(session.placer.ask(t)) & room)
     if len(good) == 0:
         return -1
-    spare = left[good][:, klass.asked].sum(axis=1)
+    spare = left[good][:, eq_class.asked].sum(axis=1)
     return int(good[np.argmin(spare)])

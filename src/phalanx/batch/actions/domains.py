@@ -21,7 +21,7 @@ def levels_for(
     session: Session, hook: str, part: Job | SubJob, within: str, purpose: str
 ) -> list[list[str]]:
     """Domains to try for a job (hook job_gradient) or subjob (subjob_gradient), by level."""
-    levels: list[list[str]] | None = session.voices.first(hook, part, within, purpose)
+    levels: list[list[str]] | None = session.hooks.first(hook, part, within, purpose)
     return [[within]] if levels is None else levels
 
 
@@ -107,7 +107,7 @@ class DomainAllocation:
 
     def _best(self, sub: SubJob, domains: list[str]) -> tuple[str, float]:
         scores = dict.fromkeys(domains, 0.0)
-        for fn in self._session.voices.all("hypernode_order"):
+        for fn in self._session.hooks.all("hypernode_order"):
             for name, score in fn(sub, domains).items():
                 scores[name] += score
         best = max(domains, key=lambda name: scores[name])
@@ -127,8 +127,8 @@ class DomainAllocation:
                 statement.discard()
                 sub.nominated_hypernode = ""
                 return None
-            if bool((cluster.idle[node] >= ask.klass.request)[ask.klass.asked].all()):
-                statement.allocate(ask.klass, [t], [node])
+            if bool((cluster.idle[node] >= ask.eq_class.request)[ask.eq_class.asked].all()):
+                statement.allocate(ask.eq_class, [t], [node])
             else:
                 statement.pipeline(t, node)
         tasks.take(len(tasks))

@@ -28,11 +28,11 @@ def run(session: Session) -> None:
         if not len(waiting[queue]):
             continue
         job = waiting[queue].pop()
-        if job.min_resources is None or session.voices.vote("job_enqueueable", job):
+        if job.min_resources is None or session.hooks.vote("job_enqueueable", job):
             _let_in(session, job)
         queues.push(queue)
 
 
 def _let_in(session: Session, job: Job) -> None:
-    session.voices.tell("job_enqueued", job)
+    session.hooks.tell("job_enqueued", job)
     job.phase = "Inqueue"

@@ -54,7 +54,7 @@ class Fitting:
             if session.explains:
                 failed = tasks.rest()[lack.room]
                 if lack.of_quota:
-                    why = session.shortages(job, session.cluster.klass[failed], lack.room + 1)
+                    why = session.shortages(job, session.cluster.eq_class[failed], lack.room + 1)
             tasks.drop()
         else:
             failed, why = _Filling(
@@ -81,15 +81,15 @@ class Fitting:
         short = session.shortfall(job)
         if short <= 1 or len(tasks) < 2 or job.counts[j.PIPELINED] or job.has_subgroups:
             return None
-        if not tasks.are_alike(session.cluster.klass):
+        if not tasks.are_alike(session.cluster.eq_class):
             return None
         ask = session.placer.ask(tasks.any())
-        if not session.placer.can_unroll(ask.klass):
+        if not session.placer.can_unroll(ask.eq_class):
             return None
         least = min(short, len(tasks))
-        admitted = session.room(job, ask.klass, least)
+        admitted = session.room(job, ask.eq_class, least)
         if admitted < least:
-            if session.voices.first("pre_predicate", ask.task) is not None:
+            if session.hooks.first("pre_predicate", ask.task) is not None:
                 return None
             if not session.explains:
                 return _Lack(0, of_quota=True)
@@ -98,7 +98,7 @@ class Fitting:
 
     def fail(self, job: Job, sub: SubJob, t: int) -> None:
         """Remember that a task's role fitted nowhere."""
-        role = self._session.cluster.klass[t].shape.role
+        role = self._session.cluster.eq_class[t].shape.role
         job.failed_roles.setdefault(sub.uid, set()).add(role)
 
     def may_go_on(self, job: Job, sub: SubJob) -> bool:
@@ -114,7 +114,7 @@ class Fitting:
         cluster = self._session.cluster
         if not job.roles_matter():
             left = sum(
-                cluster.klass[t].shape.role not in failed
+                cluster.eq_class[t].shape.role not in failed
                 for t in job.tasks
                 if cluster.status[t] == j.PENDING
             )
@@ -177,20 +177,20 @@ class _Filling:
         session, cluster = self._session, self._session.cluster
         while len(self._tasks):
             t = self._tasks.peek()
-            klass = cluster.klass[t]
-            alike = self._tasks.run_length(cluster.klass)
-            admitted = session.room(self._job, klass, min(alike, session.shortfall(self._job)))
+            eq_class = cluster.eq_class[t]
+            alike = self._tasks.run_length(cluster.eq_class)
+            admitted = session.room(self._job, eq_class, min(alike, session.shortfall(self._job)))
             if admitted < 1:
                 self._tasks.take(alike)  # nothing changes in between, so none of them has room
                 if self._failed < 0:
                     self._failed = t
                     if session.explains:
-                        self._why = session.shortages(self._job, klass)
+                        self._why = session.shortages(self._job, eq_class)
                 continue
-            if self._role_failed(klass.shape.role):
+            if self._role_failed(eq_class.shape.role):
                 self._tasks.take(1)
                 continue
-            refusal = session.voices.first("pre_predicate", t)
+            refusal = session.hooks.first("pre_predicate", t)
             if refusal is not None:
                 self._tasks.take(1)
                 if self._failed < 0:
@@ -210,7 +210,7 @@ class _Filling:
         placer = self._session.placer
         ask = placer.ask(t, self._at)
         answers = placer.answers(ask)
-        role = ask.klass.shape.role
+        role = ask.eq_class.shape.role
         mask = self._mask
         if self._remember and role and role in self._refused:
             mask = mask & ~self._refused[role]
@@ -226,11 +226,11 @@ class _Filling:
             self._fitting.fail(self._job, self._sub, t)
             return self._fitting.may_go_on(self._job, self._sub)
         self._unnoted = (ask, mask, good, [])
-        if count > 1 and not self._sub.topology and placer.can_unroll(ask.klass):
+        if count > 1 and not self._sub.topology and placer.can_unroll(ask.eq_class):
             nodes = placer.unroll(ask, count, mask)
             if nodes:
                 self._unnoted = (ask, mask, good, nodes)
-                self._statement.allocate(ask.klass, self._tasks.take(len(nodes)), nodes)
+                self._statement.allocate(ask.eq_class, self._tasks.take(len(nodes)), nodes)
                 return True
         self._tasks.take(1)
         idle = answers.room & mask
@@ -250,8 +250,8 @@ class _Filling:
 
     def _put(self, ask: Ask, t: int, node: int) -> None:
         cluster = self._session.cluster
-        if bool((cluster.idle[node] >= ask.klass.request)[ask.klass.asked].all()):
-            self._statement.allocate(ask.klass, [t], [node])
+        if bool((cluster.idle[node] >= ask.eq_class.request)[ask.eq_class.asked].all()):
+            self._statement.allocate(ask.eq_class, [t], [node])
         else:
             self._statement.pipeline(t, node)
         if self._sub.topology is not None:
@@ -264,7 +264,7 @@ class _Filling:
             return
         ask, mask, good, nodes = self._unnoted
         self._unnoted = None
-        role = ask.klass.shape.role
+        role = ask.eq_class.shape.role
         if not self._remember or not role:
             return
         if len(nodes) > 1:  # what the last one saw: all is as now, but for its own node

@@ -77,7 +77,7 @@ class GangEviction:
         if not pending:
             return {}
         need = self._sum(pending)
-        if not self._within and not session.voices.every("preemptive", job.queue, need):
+        if not self._within and not session.hooks.every("preemptive", job.queue, need):
             return {}
         for domain in self._domains(job):
             members = cluster.hypernodes.members[domain]
@@ -133,7 +133,7 @@ class GangEviction:
         bundles = ordered(bundles, need, compare)
         candidates = [t for b in bundles for t in b.tasks]
         ask = EvictionAsk(job=job, within_queue=self._within, domain=domain)
-        allowed = set(session.voices.intersect("evictable", ask, candidates))
+        allowed = set(session.hooks.intersect("evictable", ask, candidates))
         kept = ordered(approved(cluster, bundles, allowed), need, compare)
         if session.strict:
             kept = one_by_one(cluster, kept)
@@ -166,7 +166,7 @@ class GangEviction:
         def by_queue(a: Job, b: Job) -> int:
             if a.queue == b.queue:
                 return 0
-            answer = session.voices.compare("victim_queue_order", a.queue, b.queue, job.queue)
+            answer = session.hooks.compare("victim_queue_order", a.queue, b.queue, job.queue)
             return answer or -session.compare_queues(a.queue, b.queue)
 
         return by_job if self._within else by_queue
@@ -238,10 +238,10 @@ class GangEviction:
             t = tasks.take(1)[0]
             if not session.allocatable(t):
                 return False
-            if session.voices.first("pre_predicate", t) is not None:
+            if session.hooks.first("pre_predicate", t) is not None:
                 return False
             ask = session.placer.ask(t, at)
-            request, asked = ask.klass.request, ask.klass.asked
+            request, asked = ask.eq_class.request, ask.eq_class.asked
             good = session.placer.curable(ask, mask)
             fits = np.all(cluster.future[:, asked] >= request[asked], axis=1)
             idle = np.all(cluster.idle[:, asked] >= request[asked], axis=1)
@@ -251,7 +251,7 @@ class GangEviction:
             if node < 0:
                 return False
             if now[node]:
-                attempt.allocate(ask.klass, [t], [node])
+                attempt.allocate(ask.eq_class, [t], [node])
             else:
                 attempt.pipeline(t, node)
             if sub.topology is not None:
@@ -265,5 +265,5 @@ class GangEviction:
     def _sum(self, tasks: Iterable[int]) -> Vector:
         total = np.zeros(len(self._session.cluster.dims))
         for t in tasks:
-            total += self._session.cluster.klass[t].vector
+            total += self._session.cluster.eq_class[t].vector
         return total

@@ -87,12 +87,12 @@ class _Preemption:
         """Whom the task may drive out at all: of other jobs of its queue, or of its own job."""
         cluster = self._session.cluster
         mine = self._session.job(preemptor)
-        idle = cluster.klass[preemptor].best_effort
+        idle = cluster.eq_class[preemptor].best_effort
 
         def allowed(t: int) -> bool:
             if cluster.status[t] not in (j.RUNNING, j.BOUND) or not cluster.tasks[t].preemptable:
                 return False
-            if idle and not cluster.klass[t].best_effort:
+            if idle and not cluster.eq_class[t].best_effort:
                 return False
             index = cluster.job_of[t]
             if within:
@@ -105,7 +105,7 @@ class _Preemption:
         session = self._session
         if session.cluster.tasks[t].preemption_policy == "Never":
             return False
-        if session.voices.first("pre_predicate", t) is not None:
+        if session.hooks.first("pre_predicate", t) is not None:
             return False
         ask = session.placer.ask(t)
         nodes = np.flatnonzero(session.placer.curable(ask))
@@ -121,7 +121,7 @@ class _Preemption:
         session, cluster = self._session, self._session.cluster
         for node in nodes:
             candidates = [v for v in sorted(cluster.on_node[node]) if allowed(v)]
-            victims = session.voices.intersect("preemptable", t, candidates)
+            victims = session.hooks.intersect("preemptable", t, candidates)
             if not _enough(session, t, node, victims):
                 continue
             attempt = Statement(session)
@@ -146,18 +146,18 @@ class _Preemption:
 def _could_hold(session: Session, t: int, nodes: Indexes) -> Flags:
     """False where the task would not fit even if everybody but the promised left."""
     cluster = session.cluster
-    klass = cluster.klass[t]
+    eq_class = cluster.eq_class[t]
     good = np.ones(len(nodes), dtype=np.bool_)
-    for r in klass.asked:
-        good &= cluster.capacity[nodes, r] - cluster.promised[nodes, r] >= klass.request[r]
+    for r in eq_class.asked:
+        good &= cluster.capacity[nodes, r] - cluster.promised[nodes, r] >= eq_class.request[r]
     return good
 
 
 def _enough(session: Session, t: int, node: int, victims: Sequence[int]) -> bool:
     """Whether the node's future room with all victims gone would hold the task."""
     cluster = session.cluster
-    klass = cluster.klass[t]
+    eq_class = cluster.eq_class[t]
     room = cluster.future[node].copy()
     for v in victims:
-        room += cluster.klass[v].request
-    return bool((room >= klass.request)[klass.asked].all())
+        room += cluster.eq_class[v].request
+    return bool((room >= eq_class.request)[eq_class.asked].all())

@@ -48,9 +48,9 @@ def _for_job(session: Session, job: Job) -> None:
             break
         if cluster.tasks[t].preemption_policy == "Never":
             continue
-        if not session.voices.every("preemptive", job.queue, cluster.klass[t].vector):
+        if not session.hooks.every("preemptive", job.queue, cluster.eq_class[t].vector):
             continue
-        if session.voices.first("pre_predicate", t) is not None:
+        if session.hooks.first("pre_predicate", t) is not None:
             continue
         _for_task(session, statement, t, job)
     if session.job_pipelined(job):
@@ -61,16 +61,16 @@ def _for_job(session: Session, job: Job) -> None:
 
 def _for_task(session: Session, statement: Statement, t: int, job: Job) -> None:
     cluster, placer = session.cluster, session.placer
-    klass = cluster.klass[t]
+    eq_class = cluster.eq_class[t]
     for node in np.flatnonzero(placer.curable(placer.ask(t))):
         candidates = _candidates(session, int(node), job)
         if not candidates:
             continue
-        victims = session.voices.intersect("reclaimable", t, candidates)
+        victims = session.hooks.intersect("reclaimable", t, candidates)
         room = cluster.future[node].copy()
         for v in victims:
-            room += cluster.klass[v].request
-        if not bool((room >= klass.request)[klass.asked].all()):
+            room += cluster.eq_class[v].request
+        if not bool((room >= eq_class.request)[eq_class.asked].all()):
             continue
         attempt = Statement(session)
         for v in session.sort_victims(victims, t):

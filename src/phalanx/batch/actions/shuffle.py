@@ -12,7 +12,7 @@ from phalanx.batch.statement import Statement
 
 def run(session: Session) -> None:
     statement = Statement(session)
-    for t in session.voices.union("victims"):
+    for t in session.hooks.union("victims"):
         if session.cluster.status[t] == j.RUNNING:
             statement.evict(t, "shuffle")
     statement.commit()

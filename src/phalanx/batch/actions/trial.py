@@ -40,7 +40,7 @@ class Trial:
             if f.frozen and len(nodes):
                 nodes = nodes[f.passes(Rows(self._session.cluster, nodes), ask)]
         count = len(nodes)
-        if count == 0 or not self._session.voices.every("dry_run", ask.job.queue):
+        if count == 0 or not self._session.hooks.every("dry_run", ask.job.queue):
             return False
         wanted = min(max(count * self._percent // 100, self._least), self._most, count)
         start = self._session.snapshot.seed % count
@@ -64,11 +64,11 @@ class Trial:
         """The fewest tasks that must leave the node; the state is as before when it returns."""
         session, cluster = self._session, self._session.cluster
         candidates = [v for v in sorted(cluster.on_node[node]) if allowed(v)]
-        named = session.voices.intersect("preemptable", ask.task, candidates)
+        named = session.hooks.intersect("preemptable", ask.task, candidates)
         room = cluster.future[node].copy()
         for v in named:
-            room += cluster.klass[v].request
-        if not named or not bool((room >= ask.klass.request)[ask.klass.asked].all()):
+            room += cluster.eq_class[v].request
+        if not named or not bool((room >= ask.eq_class.request)[ask.eq_class.asked].all()):
             return []
         before = {v: cluster.status[v] for v in named}
         gone: list[int] = []
@@ -97,12 +97,16 @@ class Trial:
     def _leave(self, v: int) -> None:
         cluster = self._session.cluster
         cluster.evict(v)
-        self._session.changed(self._session.job(v), cluster.klass[v], [v], [cluster.node_of[v]], -1)
+        self._session.changed(
+            self._session.job(v), cluster.eq_class[v], [v], [cluster.node_of[v]], -1
+        )
 
     def _return(self, v: int, status: int) -> None:
         cluster = self._session.cluster
         cluster.unevict(v, status)
-        self._session.changed(self._session.job(v), cluster.klass[v], [v], [cluster.node_of[v]], 1)
+        self._session.changed(
+            self._session.job(v), cluster.eq_class[v], [v], [cluster.node_of[v]], 1
+        )
 
     def _harm(self, victims: list[int]) -> tuple[int, int, int, float]:
         tasks = self._session.cluster.tasks

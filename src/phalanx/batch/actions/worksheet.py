@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import partial
 
 from phalanx.batch import jobs as j
+from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.jobs import Job, SubJob
-from phalanx.batch.klass import Klass
 from phalanx.batch.ordering import Heap
 from phalanx.batch.session import Session
 
@@ -35,10 +35,10 @@ class Tasks:
         """One that is still to be tried."""
         return self._listed[self._at]
 
-    def are_alike(self, klass_of: list[Klass]) -> bool:
+    def are_alike(self, eq_class_of: list[EquivalenceClass]) -> bool:
         """Whether all that are still to be tried are of one class."""
-        klass = klass_of[self.any()]
-        return all(klass_of[t] is klass for t in self._listed[self._at :])
+        eq_class = eq_class_of[self.any()]
+        return all(eq_class_of[t] is eq_class for t in self._listed[self._at :])
 
     def peek(self) -> int:
         return self._ordered()[self._at]
@@ -52,12 +52,12 @@ class Tasks:
         """Take all that are left, in whatever order."""
         self._at = len(self._listed)
 
-    def run_length(self, klass_of: list[Klass]) -> int:
+    def run_length(self, eq_class_of: list[EquivalenceClass]) -> int:
         """How many from here on are of one class."""
         listed, at = self._ordered(), self._at
-        klass = klass_of[listed[at]]
+        eq_class = eq_class_of[listed[at]]
         end = at + 1
-        while end < len(listed) and klass_of[listed[end]] is klass:
+        while end < len(listed) and eq_class_of[listed[end]] is eq_class:
             end += 1
         return end - at
 
@@ -98,13 +98,13 @@ def needed_first(session: Session, job: Job, tasks: list[int]) -> list[int]:
     minimum, nor one that could go anywhere take the room that another role must have."""
     listed = session.sort_tasks(tasks)
     short = job.roles_short(pipelined=True)
-    roles = {session.cluster.klass[t].shape.role for t in listed} if short else set()
+    roles = {session.cluster.eq_class[t].shape.role for t in listed} if short else set()
     if len(roles) < 2:
         return listed
     first: list[int] = []
     rest: list[int] = []
     for t in listed:
-        role = session.cluster.klass[t].shape.role
+        role = session.cluster.eq_class[t].shape.role
         is_needed = short.get(role, 0) > 0
         (first if is_needed else rest).append(t)
         if is_needed:
@@ -115,9 +115,9 @@ def needed_first(session: Session, job: Job, tasks: list[int]) -> list[int]:
 
 def _hosts(session: Session, t: int) -> int:
     """How many nodes, empty, have what the task asks for."""
-    klass = session.cluster.klass[t]
-    holds = session.cluster.capacity >= klass.request
-    return int(holds[:, klass.asked].all(axis=1).sum())
+    eq_class = session.cluster.eq_class[t]
+    holds = session.cluster.capacity >= eq_class.request
+    return int(holds[:, eq_class.asked].all(axis=1).sum())
 
 
 def worksheet_of(session: Session, job: Job) -> Worksheet:
@@ -144,7 +144,7 @@ def worksheet_of(session: Session, job: Job) -> Worksheet:
             pending = [
                 t
                 for t in sub.tasks
-                if cluster.status[t] == j.PENDING and not cluster.klass[t].best_effort
+                if cluster.status[t] == j.PENDING and not cluster.eq_class[t].best_effort
             ]
             if pending:
                 tasks[uid] = Tasks(pending, partial(needed_first, session, job))

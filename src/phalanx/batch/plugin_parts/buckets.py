@@ -78,7 +78,7 @@ class Buckets:
         self._bucket_of: dict[int, Bucket] = {}
         self._on_node: dict[int, dict[str, int]] = {}
         self.largest = 1
-        mine = [t for t in job.tasks if cluster.klass[t].shape.role in wishes.strength]
+        mine = [t for t in job.tasks if cluster.eq_class[t].shape.role in wishes.strength]
         by_node: dict[int, Bucket] = {}
         for t in sorted(mine, key=self._first):
             self._put(t, by_node)
@@ -88,7 +88,7 @@ class Buckets:
 
     def role_key(self, t: int) -> tuple[int, int]:
         """Roles that were ordered first, then the strongest wishes."""
-        role = self._cluster.klass[t].shape.role
+        role = self._cluster.eq_class[t].shape.role
         return (-self._wishes.order.get(role, 0), -self._wishes.strength.get(role, 0))
 
     def repulsion(self, role: str, node: int) -> int:
@@ -97,7 +97,7 @@ class Buckets:
 
     def moved(self, t: int, node: int, sign: int) -> None:
         """A task of the job got a node (+1) or lost it (-1)."""
-        role = self._cluster.klass[t].shape.role
+        role = self._cluster.eq_class[t].shape.role
         if role:
             there = self._on_node.setdefault(node, {})
             there[role] = there.get(role, 0) + sign
@@ -127,7 +127,7 @@ class Buckets:
         return out
 
     def _put(self, t: int, by_node: dict[int, Bucket]) -> None:
-        role, node = self._cluster.klass[t].shape.role, self._cluster.node_of[t]
+        role, node = self._cluster.eq_class[t].shape.role, self._cluster.node_of[t]
         chosen: Bucket | None = None
         best = -(1 << 31)
         if node >= 0:
@@ -154,7 +154,7 @@ class Buckets:
         self.largest = max(self.largest, len(chosen.tasks) + chosen.placed)
 
     def _load(self, bucket: Bucket, t: int, sign: int) -> None:
-        request = self._cluster.klass[t].request
+        request = self._cluster.eq_class[t].request
         bucket.request += request * sign
         others = float(request.sum() - request[CPU] - request[MEMORY])
         bucket.weight += sign * (float(request[CPU]) + float(request[MEMORY]) / _MIB + others)

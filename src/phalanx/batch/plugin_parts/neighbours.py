@@ -11,7 +11,7 @@ import numpy as np
 
 from phalanx.batch import jobs as j
 from phalanx.batch.amounts import Flags, Vector
-from phalanx.batch.klass import Klass
+from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.matching import meets
 from phalanx.batch.rows import ALWAYS, NEVER, Ask, Rows
 from phalanx.batch.session import Session
@@ -23,7 +23,7 @@ class Neighbours:
 
     def __init__(self, session: Session) -> None:
         self._cluster = session.cluster
-        shapes = [k.shape for k in session.cluster.klasses]
+        shapes = [k.shape for k in session.cluster.eq_classes]
         found = [x.affinity for x in shapes if x.affinity is not None]
         self.any_required = any(a.pod_required or a.pod_anti_required for a in found)
         self._any_preferred = any(a.pod_preferred or a.pod_anti_preferred for a in found)
@@ -38,40 +38,40 @@ class Neighbours:
             known = self._domains[key] = [labels.get(key) for labels in self._cluster.labels]
         return known
 
-    def _present(self) -> Iterator[tuple[int, Klass]]:
+    def _present(self) -> Iterator[tuple[int, EquivalenceClass]]:
         """(node, class) of every task that stands on a node and is not being evicted."""
         cluster = self._cluster
         for node, tasks in enumerate(cluster.on_node):
             for t in tasks:
                 if cluster.status[t] != j.RELEASING:
-                    yield node, cluster.klass[t]
+                    yield node, cluster.eq_class[t]
 
-    def _matched(self, term: PodTerm, owner: Klass, other: Klass) -> bool:
+    def _matched(self, term: PodTerm, owner: EquivalenceClass, other: EquivalenceClass) -> bool:
         spaces = term.namespaces or (owner.shape.namespace,)
         return other.shape.namespace in spaces and meets(other.labels, term.matches)
 
     # -- filters --------------------------------------------------------------------------------
 
-    def required_changes(self, _: Klass) -> int:
+    def required_changes(self, _: EquivalenceClass) -> int:
         return ALWAYS
 
     def near(self, rows: Rows, ask: Ask) -> Flags:
         """Every required affinity term has a match in the node's domain; the first of a group of
         tasks that want each other may go anywhere in a labelled domain."""
-        affinity = ask.klass.shape.affinity
+        affinity = ask.eq_class.shape.affinity
         good = np.ones(len(rows), dtype=np.bool_)
         if affinity is None or not affinity.pod_required:
             return good
         found: list[set[str]] = [set() for _ in affinity.pod_required]
-        for node, klass in self._present():
-            if not all(self._matched(t, ask.klass, klass) for t in affinity.pod_required):
+        for node, eq_class in self._present():
+            if not all(self._matched(t, ask.eq_class, eq_class) for t in affinity.pod_required):
                 continue
             for i, term in enumerate(affinity.pod_required):
                 value = self._domain(term.topology_key)[node]
                 if value is not None:
                     found[i].add(value)
         alone = not any(found) and all(
-            self._matched(t, ask.klass, ask.klass) for t in affinity.pod_required
+            self._matched(t, ask.eq_class, ask.eq_class) for t in affinity.pod_required
         )
         for i, term in enumerate(affinity.pod_required):
             domain = self._domain(term.topology_key)
@@ -83,13 +83,13 @@ class Neighbours:
 
     def apart(self, rows: Rows, ask: Ask) -> Flags:
         """No required anti-affinity is broken, neither the asker's nor that of a task in place."""
-        affinity = ask.klass.shape.affinity
+        affinity = ask.eq_class.shape.affinity
         mine = affinity.pod_anti_required if affinity else ()
         taken: dict[str, set[str]] = {}
-        for node, klass in self._present():
-            theirs = klass.shape.affinity.pod_anti_required if klass.shape.affinity else ()
-            terms = [t for t in mine if self._matched(t, ask.klass, klass)]
-            terms += [t for t in theirs if self._matched(t, klass, ask.klass)]
+        for node, eq_class in self._present():
+            theirs = eq_class.shape.affinity.pod_anti_required if eq_class.shape.affinity else ()
+            terms = [t for t in mine if self._matched(t, ask.eq_class, eq_class)]
+            terms += [t for t in theirs if self._matched(t, eq_class, ask.eq_class)]
             for term in terms:
                 value = self._domain(term.topology_key)[node]
                 if value is not None:
@@ -101,7 +101,7 @@ class Neighbours:
         return good
 
     def ports_free(self, rows: Rows, ask: Ask) -> Flags:
-        wanted = set(ask.klass.shape.ports)
+        wanted = set(ask.eq_class.shape.ports)
         if not wanted:
             return np.ones(len(rows), dtype=np.bool_)
         cluster = self._cluster
@@ -111,29 +111,29 @@ class Neighbours:
                 p
                 for t in cluster.on_node[n]
                 if cluster.status[t] != j.RELEASING
-                for p in cluster.klass[t].shape.ports
+                for p in cluster.eq_class[t].shape.ports
             }
             good.append(not used & wanted)
         return np.array(good, dtype=np.bool_)
 
     # -- spread -----------------------------------------------------------------------------------
 
-    def spread_changes(self, klass: Klass) -> int:
-        return ALWAYS if klass.shape.spread else NEVER
+    def spread_changes(self, eq_class: EquivalenceClass) -> int:
+        return ALWAYS if eq_class.shape.spread else NEVER
 
     def spread_labelled(self, rows: Rows, ask: Ask) -> Flags:
-        keys = [x.topology_key for x in ask.klass.shape.spread if x.hard]
+        keys = [x.topology_key for x in ask.eq_class.shape.spread if x.hard]
         good = [all(self._domain(k)[n] is not None for k in keys) for n in rows.index]
         return np.array(good, dtype=np.bool_)
 
     def spread_within(self, rows: Rows, ask: Ask) -> Flags:
         good = np.ones(len(rows), dtype=np.bool_)
-        for rule in ask.klass.shape.spread:
+        for rule in ask.eq_class.shape.spread:
             if not rule.hard:
                 continue
             counts = self._spread_counts(rule, ask)
             least = min(counts.values(), default=0)
-            own = meets(ask.klass.labels, rule.matches)
+            own = meets(ask.eq_class.labels, rule.matches)
             domain = self._domain(rule.topology_key)
             skew = [counts.get(domain[n] or "", 0) + own - least for n in rows.index]
             good &= np.array(skew, dtype=np.int64) <= rule.max_skew
@@ -143,24 +143,24 @@ class Neighbours:
         """Matching tasks per domain, over the domains that the task's selector allows."""
         cluster = self._cluster
         domain = self._domain(rule.topology_key)
-        selector = ask.klass.shape.selector
+        selector = ask.eq_class.shape.selector
         counts: dict[str, int] = {}
         for n, value in enumerate(domain):
             if value is not None and all(cluster.labels[n].get(k) == v for k, v in selector):
                 counts.setdefault(value, 0)
-        for node, klass in self._present():
+        for node, eq_class in self._present():
             value = domain[node]
             if (
                 value in counts
-                and klass.shape.namespace == ask.klass.shape.namespace
-                and meets(klass.labels, rule.matches)
+                and eq_class.shape.namespace == ask.eq_class.shape.namespace
+                and meets(eq_class.labels, rule.matches)
             ):
                 counts[value] += 1
         return counts
 
     def spread(self, rows: Rows, ask: Ask) -> Vector:
         """0..100, the fewer matching tasks in the node's domain the more."""
-        soft = [x for x in ask.klass.shape.spread if not x.hard]
+        soft = [x for x in ask.eq_class.shape.spread if not x.hard]
         if not soft:
             return np.zeros(len(rows))
         raw = np.zeros(len(rows))
@@ -177,7 +177,7 @@ class Neighbours:
 
     # -- wishes ---------------------------------------------------------------------------------
 
-    def affinity_changes(self, _: Klass) -> int:
+    def affinity_changes(self, _: EquivalenceClass) -> int:
         return ALWAYS if self._any_preferred else NEVER
 
     def affinity(self, rows: Rows, ask: Ask) -> Vector:
@@ -192,10 +192,13 @@ class Neighbours:
                 at = (term.topology_key, value)
                 sums[at] = sums.get(at, 0) + sign * term.weight
 
-        mine = ask.klass.shape.affinity
-        for node, klass in self._present():
-            theirs = klass.shape.affinity
-            for affinity, owner, other in ((mine, ask.klass, klass), (theirs, klass, ask.klass)):
+        mine = ask.eq_class.shape.affinity
+        for node, eq_class in self._present():
+            theirs = eq_class.shape.affinity
+            for affinity, owner, other in (
+                (mine, ask.eq_class, eq_class),
+                (theirs, eq_class, ask.eq_class),
+            ):
                 if affinity is None:
                     continue
                 for term in affinity.pod_preferred:

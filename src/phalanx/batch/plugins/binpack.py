@@ -14,7 +14,7 @@ import numpy as np
 from phalanx.batch.accepted import TEXT, WHOLE, Accepted
 from phalanx.batch.amounts import PODS, Counts, Flags, Vector
 from phalanx.batch.arguments import Arguments, text, whole
-from phalanx.batch.klass import Klass
+from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.rows import Ask, Rows, Scorer, touched
 from phalanx.batch.session import Session
 
@@ -62,13 +62,13 @@ class Binpack:
         everywhere: Flags = np.asarray((session.cluster.capacity > 0).all(axis=0))
         of_class: dict[int, _Asked] = {}
 
-        def asked(klass: Klass) -> _Asked:
-            known = of_class.get(klass.index)
+        def asked(eq_class: EquivalenceClass) -> _Asked:
+            known = of_class.get(eq_class.index)
             if known is None:
-                rs = [r for r in klass.asked if r != PODS and r in weights]
-                known = of_class[klass.index] = _Asked(
+                rs = [r for r in eq_class.asked if r != PODS and r in weights]
+                known = of_class[eq_class.index] = _Asked(
                     resources=rs,
-                    request=klass.request[rs],
+                    request=eq_class.request[rs],
                     weights=np.array([weights[r] for r in rs], dtype=np.int64),
                     total=sum(weights[r] for r in rs),
                     whole_nodes=bool(everywhere[rs].all()),
@@ -76,7 +76,7 @@ class Binpack:
             return known
 
         def score(rows: Rows, ask: Ask) -> Vector:
-            rs, request, weighed, total, whole_nodes = asked(ask.klass)
+            rs, request, weighed, total, whole_nodes = asked(ask.eq_class)
             if total == 0:
                 return np.zeros(len(rows))
             capacity = rows.capacities()[:, rs]

@@ -32,10 +32,10 @@ from phalanx.batch.amounts import (
 )
 from phalanx.batch.arguments import Arguments, flag, whole
 from phalanx.batch.cluster import Cluster
+from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.evictions import EvictionAsk
 from phalanx.batch.hooks import PERMIT, REJECT
 from phalanx.batch.jobs import Job
-from phalanx.batch.klass import Klass
 from phalanx.batch.plan import Rejection
 from phalanx.batch.plugin_parts.excess import may_lose, may_take, short_of
 from phalanx.batch.plugin_parts.quota_tree import ROOT, QuotaNode, QuotaTree
@@ -131,22 +131,24 @@ class Capacity:
             return Rejection(reason="queue-not-leaf", detail={"queue": spec.name})
         return None if self._tree.ready else Rejection(reason="queue-tree")
 
-    def _room(self, queue: int, klass: Klass) -> int:
+    def _room(self, queue: int, eq_class: EquivalenceClass) -> int:
         if self._unusable(queue) is not None:
             return 0
         return min(
-            fits_how_often(n.account.allocated.v, n.real_capability.v, klass.under_quota)
+            fits_how_often(n.account.allocated.v, n.real_capability.v, eq_class.under_quota)
             for n in self._chain(queue)
         )
 
-    def _shortage(self, queue: int, _: Job, klass: Klass, count: int) -> list[Rejection]:
+    def _shortage(
+        self, queue: int, _: Job, eq_class: EquivalenceClass, count: int
+    ) -> list[Rejection]:
         unusable = self._unusable(queue)
         if unusable is not None:
             return [unusable]
         out: list[Rejection] = []
         for n in self._chain(queue):
-            used, limit = n.account.allocated.v + klass.vector * count, n.real_capability.v
-            out += above(self._cluster, "queue-quota", n.queue, used, limit, klass.vector)
+            used, limit = n.account.allocated.v + eq_class.vector * count, n.real_capability.v
+            out += above(self._cluster, "queue-quota", n.queue, used, limit, eq_class.vector)
         return out
 
     def _enqueueable(self, job: Job) -> int:
@@ -192,10 +194,10 @@ class Capacity:
             return []
         cluster = self._cluster
         dims = cluster.dims
-        request = cluster.klass[reclaimer].vector
+        request = cluster.eq_class[reclaimer].vector
         mine = self._nodes[self._session.job(reclaimer).queue]
         room = cluster.future[cluster.node_of[candidates[0]]]
-        short = short_of(dims, room, cluster.klass[reclaimer].request)
+        short = short_of(dims, room, cluster.eq_class[reclaimer].request)
         used = mine.account.allocated.v + request
         if self._only_excess and not may_take(dims, used, mine.deserved, request, short):
             return []
@@ -208,7 +210,7 @@ class Capacity:
         for t in self._session.sort_victims(candidates, reclaimer):
             if cluster.job_of[t] < 0:
                 continue
-            load = cluster.klass[t].vector
+            load = cluster.eq_class[t].vector
             if not shares_resource(dims, load, request):
                 continue
             theirs = self._nodes[self._session.job(t).queue]
@@ -265,7 +267,7 @@ class Capacity:
         for t in candidates:
             node = self._nodes[self._session.job(t).queue]
             held = left.setdefault(node.queue, node.account.allocated.copy())
-            load = self._cluster.klass[t].vector
+            load = self._cluster.eq_class[t].vector
             rest = Amount(held.v - load, held.has)
             if node.guarantee.less_equal(rest) and self._over(held, node, load):
                 left[node.queue] = rest
@@ -283,9 +285,14 @@ class Capacity:
         return self._tree.ready and usable and kept_on_trial(self._session, self.name)
 
     def _changed(
-        self, job: Job, klass: Klass, tasks: Sequence[int], nodes: Sequence[int], sign: int
+        self,
+        job: Job,
+        eq_class: EquivalenceClass,
+        tasks: Sequence[int],
+        nodes: Sequence[int],
+        sign: int,
     ) -> None:
-        load = klass.vector * (len(tasks) * sign)
+        load = eq_class.vector * (len(tasks) * sign)
         for node in self._chain(job.queue):
             node.add(load)
 

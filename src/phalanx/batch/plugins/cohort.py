@@ -18,8 +18,8 @@ from phalanx.batch.accepted import Accepted
 from phalanx.batch.accounts import queue_accounts
 from phalanx.batch.amounts import Vector, fits_how_often
 from phalanx.batch.arguments import Arguments
+from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.jobs import Job
-from phalanx.batch.klass import Klass
 from phalanx.batch.plan import Rejection
 from phalanx.batch.plugin_parts.quotas import above
 from phalanx.batch.session import Session
@@ -61,18 +61,20 @@ class Cohort:
                 out[i] = dims.counts(written or ())[i]
         return out
 
-    def _room(self, queue: int, klass: Klass) -> int:
+    def _room(self, queue: int, eq_class: EquivalenceClass) -> int:
         most = self._most(queue)
         if most is None:
             return 1 << 30
-        return fits_how_often(self._held[queue], most, klass.under_quota)
+        return fits_how_often(self._held[queue], most, eq_class.under_quota)
 
-    def _shortage(self, queue: int, _: Job, klass: Klass, count: int) -> list[Rejection]:
+    def _shortage(
+        self, queue: int, _: Job, eq_class: EquivalenceClass, count: int
+    ) -> list[Rejection]:
         most = self._most(queue)
         if most is None:
             return []
-        used = self._held[queue] + klass.vector * count
-        return above(self._cluster, "queue-quota", queue, used, most, klass.vector)
+        used = self._held[queue] + eq_class.vector * count
+        return above(self._cluster, "queue-quota", queue, used, most, eq_class.vector)
 
     def _most(self, queue: int) -> Vector | None:
         """What the queue may hold now; None where that is not this plugin's business."""
@@ -96,6 +98,11 @@ class Cohort:
         return total
 
     def _changed(
-        self, job: Job, klass: Klass, tasks: Sequence[int], nodes: Sequence[int], sign: int
+        self,
+        job: Job,
+        eq_class: EquivalenceClass,
+        tasks: Sequence[int],
+        nodes: Sequence[int],
+        sign: int,
     ) -> None:
-        self._held[job.queue] = self._held[job.queue] + klass.vector * (len(tasks) * sign)
+        self._held[job.queue] = self._held[job.queue] + eq_class.vector * (len(tasks) * sign)

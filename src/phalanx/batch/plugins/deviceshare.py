@@ -22,8 +22,8 @@ from phalanx.batch import jobs as j
 from phalanx.batch.accepted import FOREIGN, ONLY_ONE, WHOLE, Accepted, one_of
 from phalanx.batch.amounts import Flags, Vector
 from phalanx.batch.arguments import Arguments, flag, text, whole
+from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.jobs import Job
-from phalanx.batch.klass import Klass
 from phalanx.batch.plugin_parts.devices import told_apart
 from phalanx.batch.rows import BY_ONE, NEVER, Ask, Filter, Rows, Scorer
 from phalanx.batch.session import Session
@@ -104,7 +104,7 @@ class DeviceShare:
     def open(self, session: Session) -> None:
         cluster = session.cluster
         self._held: dict[int, list[tuple[Card, float]]] = {}
-        self._needs = {k.index: self._need(k) for k in cluster.klasses}
+        self._needs = {k.index: self._need(k) for k in cluster.eq_classes}
         if not any(n.cards for n in self._needs.values()):
             return
         counted = [_counted(node) for node in cluster.nodes]
@@ -118,10 +118,10 @@ class DeviceShare:
         ]
         for t, status in enumerate(cluster.status):
             if status in (j.BOUND, j.RUNNING, j.RELEASING):
-                self._take(t, self._needs[cluster.klass[t].index], cluster.node_of[t])
+                self._take(t, self._needs[cluster.eq_class[t].index], cluster.node_of[t])
 
-        def changes(klass: Klass) -> int:
-            return BY_ONE if self._needs[klass.index].cards else NEVER
+        def changes(eq_class: EquivalenceClass) -> int:
+            return BY_ONE if self._needs[eq_class.index].cards else NEVER
 
         session.add("changed", self.name, self._changed)
         rule = Filter(reason="devices", passes=self._passes, changes=changes, curable=True)
@@ -130,8 +130,8 @@ class DeviceShare:
             scorer = Scorer(name=self.name, score=self._score, changes=changes)
             session.add("scorer", self.name, scorer)
 
-    def _need(self, klass: Klass) -> Need:
-        request = dict(klass.shape.request)
+    def _need(self, eq_class: EquivalenceClass) -> Need:
+        request = dict(eq_class.shape.request)
         if self._memory and request.get(SHARED_MEMORY):
             return Need(1, memory=request[SHARED_MEMORY])
         if self._number and request.get(SHARED_CARDS):
@@ -154,13 +154,13 @@ class DeviceShare:
         return fitting[: need.cards] if len(fitting) >= need.cards else []
 
     def _passes(self, rows: Rows, ask: Ask) -> Flags:
-        need = self._needs[ask.klass.index]
+        need = self._needs[ask.eq_class.index]
         if not need.cards:
             return np.ones(len(rows), dtype=np.bool_)
         return np.array([bool(self._choose(int(n), need)) for n in rows.index], dtype=np.bool_)
 
     def _score(self, rows: Rows, ask: Ask) -> Vector:
-        need = self._needs[ask.klass.index]
+        need = self._needs[ask.eq_class.index]
         out = np.zeros(len(rows))
         for i, n in enumerate(rows.index if need.virtual else ()):
             for card in self._choose(int(n), need):
@@ -179,9 +179,14 @@ class DeviceShare:
         self._held[t] = held
 
     def _changed(
-        self, job: Job, klass: Klass, tasks: Sequence[int], nodes: Sequence[int], sign: int
+        self,
+        job: Job,
+        eq_class: EquivalenceClass,
+        tasks: Sequence[int],
+        nodes: Sequence[int],
+        sign: int,
     ) -> None:
-        need = self._needs[klass.index]
+        need = self._needs[eq_class.index]
         for t, node in zip(tasks, nodes, strict=True):
             if sign > 0:
                 self._take(t, need, node)

@@ -17,8 +17,8 @@ import numpy as np
 from phalanx.batch.accepted import Accepted
 from phalanx.batch.amounts import EPSILON, Vector
 from phalanx.batch.arguments import Arguments
+from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.jobs import Job
-from phalanx.batch.klass import Klass
 from phalanx.batch.plugin_parts.hierarchy import Branch, ShareTree
 from phalanx.batch.session import Session
 
@@ -69,25 +69,30 @@ class DominantShare:
         return max(0.0, float((held[self._of] / self._total[self._of]).max()))
 
     def _changed(
-        self, job: Job, klass: Klass, tasks: Sequence[int], nodes: Sequence[int], sign: int
+        self,
+        job: Job,
+        eq_class: EquivalenceClass,
+        tasks: Sequence[int],
+        nodes: Sequence[int],
+        sign: int,
     ) -> None:
-        self._moved[job.index] = self._held(job.index) + klass.vector * (len(tasks) * sign)
+        self._moved[job.index] = self._held(job.index) + eq_class.vector * (len(tasks) * sign)
         self._shares[job.index] = None
         if self._tree is not None:
-            self._tree.allocated += klass.vector * (len(tasks) * sign)
+            self._tree.allocated += eq_class.vector * (len(tasks) * sign)
             self._enter(self._tree, job, self._held(job.index), new=False)
 
     def _victims(self, preemptor: int, candidates: Sequence[int]) -> list[int]:
         cluster = self._session.cluster
         mine = cluster.job_of[preemptor]
-        own = self._share_of(self._held(mine) + cluster.klass[preemptor].vector)
+        own = self._share_of(self._held(mine) + cluster.eq_class[preemptor].vector)
         left: dict[int, Vector] = {}
         out = []
         for t in candidates:
             job = cluster.job_of[t]
             if job < 0:
                 continue
-            left[job] = left.get(job, self._held(job)) - cluster.klass[t].vector
+            left[job] = left.get(job, self._held(job)) - cluster.eq_class[t].vector
             theirs = self._share_of(left[job])
             if own < theirs or abs(own - theirs) <= TOLERANCE:
                 out.append(t)
@@ -117,14 +122,14 @@ class DominantShare:
         cluster = session.cluster
         tree = self._tree.copy()
         mine = session.job(reclaimer)
-        load = cluster.klass[reclaimer].vector
+        load = cluster.eq_class[reclaimer].vector
         tree.allocated += load
         self._enter(tree, mine, self._held(mine.index) + load, new=False)
         out = []
         for t in candidates:
             if cluster.job_of[t] < 0:
                 continue
-            theirs, load = session.job(t), cluster.klass[t].vector
+            theirs, load = session.job(t), cluster.eq_class[t].vector
             held = self._held(theirs.index)
             tree.allocated -= load
             self._enter(tree, theirs, held - load, new=False)

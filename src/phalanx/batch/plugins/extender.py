@@ -122,9 +122,9 @@ class Extender:
 
     def _ask_nodes(self, point: str, ask: Ask) -> Any:
         cluster = self._session.cluster
-        key = f"{ask.job.uid}/{ask.klass.index}"
+        key = f"{ask.job.uid}/{ask.eq_class.index}"
         task = {"task": cluster.task_uid[ask.task], "job": ask.job.uid,
-                "request": dict(ask.klass.shape.request)}  # fmt: skip
+                "request": dict(ask.eq_class.shape.request)}  # fmt: skip
         return self._call(point, key, {**task, "nodes": cluster.node_names}, dict)
 
     def _passes(self, rows: Rows, ask: Ask) -> Flags:

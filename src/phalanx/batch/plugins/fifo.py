@@ -9,8 +9,8 @@ from typing import ClassVar
 
 from phalanx.batch.accepted import FLAG, Accepted
 from phalanx.batch.arguments import Arguments, flag
+from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.jobs import PENDING, Job
-from phalanx.batch.klass import Klass
 from phalanx.batch.plugin_parts.service import rank_jobs
 from phalanx.batch.session import Session
 
@@ -33,7 +33,7 @@ class FirstInFirstOut:
             if job.counts[PENDING] and session.cluster.queues[job.queue].state == "Open":
                 waiting.setdefault(job.queue, []).append(job)
 
-        def room(queue: int, job: Job, klass: Klass) -> int:
+        def room(queue: int, job: Job, eq_class: EquivalenceClass) -> int:
             ahead = waiting.get(queue, [])
             while ahead and ahead[0] is not job and not ahead[0].counts[PENDING]:
                 ahead.pop(0)

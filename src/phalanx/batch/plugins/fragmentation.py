@@ -21,8 +21,8 @@ from phalanx.batch.accepted import NUMBER, TEXT, Accepted, one_of
 from phalanx.batch.amounts import CPU, MEMORY, Flags, Vector
 from phalanx.batch.arguments import Arguments, number, text
 from phalanx.batch.cluster import Cluster
+from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.jobs import Job
-from phalanx.batch.klass import Klass
 from phalanx.batch.plugin_parts.devices import told_apart
 from phalanx.batch.rows import BY_ONE, Ask, Filter, Rows, Scorer
 from phalanx.batch.session import Session
@@ -61,9 +61,9 @@ class Fragmentation:
     def open(self, session: Session) -> None:
         cluster = session.cluster
         gpu = cluster.dims.index.get(self._resource)
-        if gpu is None or not cluster.klasses:
+        if gpu is None or not cluster.eq_classes:
             return
-        self._shapes = {k.index: self._shape(k, gpu) for k in cluster.klasses}
+        self._shapes = {k.index: self._shape(k, gpu) for k in cluster.eq_classes}
         self._nodes = GpuNodes(
             cluster.capacity[:, CPU],
             cluster.capacity[:, MEMORY] // MIB,
@@ -72,7 +72,7 @@ class Fragmentation:
         )
         self._held: dict[int, tuple[int, tuple[int, ...]]] = {}
         self._settle(cluster)
-        seen = Counter(k.index for k in cluster.klass)
+        seen = Counter(k.index for k in cluster.eq_class)
         past = Counter(dict.fromkeys(self._shapes.values(), 0))
         for index, count in sorted(seen.items()):
             past[self._shapes[index]] += count
@@ -81,7 +81,7 @@ class Fragmentation:
         for shape, count in past.items():
             self._policy.observe(shape, count)
 
-        def always_one(_: Klass) -> int:
+        def always_one(_: EquivalenceClass) -> int:
             return BY_ONE
 
         session.add("changed", self.name, self._changed)
@@ -97,24 +97,24 @@ class Fragmentation:
         if isinstance(self._policy, Random):
             session.add("best_node", self.name, self._best_node)
 
-    def _shape(self, klass: Klass, gpu: int) -> Shape:
+    def _shape(self, eq_class: EquivalenceClass, gpu: int) -> Shape:
         """What the policy sees of a class; several GPUs and a part of one count as so many more."""
-        milli = int(klass.request[gpu])
+        milli = int(eq_class.request[gpu])
         count = -(-milli // WHOLE)
         return Shape(
-            int(klass.request[CPU]),
-            -(-int(klass.request[MEMORY]) // MIB),
+            int(eq_class.request[CPU]),
+            -(-int(eq_class.request[MEMORY]) // MIB),
             count,
             milli if count == 1 else WHOLE if count else 0,
-            self._models(klass) if count else (),
+            self._models(eq_class) if count else (),
         )
 
-    def _models(self, klass: Klass) -> tuple[str, ...]:
+    def _models(self, eq_class: EquivalenceClass) -> tuple[str, ...]:
         """The GPU models that its selector or required affinity names; empty for any."""
-        for key, value in klass.shape.selector:
+        for key, value in eq_class.shape.selector:
             if key == self._label:
                 return (value,)
-        affinity = klass.shape.affinity
+        affinity = eq_class.shape.affinity
         if affinity is None or not affinity.node_required:
             return ()
         named: set[str] = set()
@@ -132,10 +132,10 @@ class Fragmentation:
             for t, node in enumerate(cluster.node_of)
             if node >= 0 and cluster.status[t] in j.HOLDING
         ]
-        standing.sort(key=lambda t: -self._shapes[cluster.klass[t].index].milli)
+        standing.sort(key=lambda t: -self._shapes[cluster.eq_class[t].index].milli)
         packer = FirstFit(self._nodes)
         for t in standing:
-            self._book(t, cluster.node_of[t], self._shapes[cluster.klass[t].index], packer)
+            self._book(t, cluster.node_of[t], self._shapes[cluster.eq_class[t].index], packer)
 
     def _book(self, task: int, node: int, shape: Shape, policy: NodePolicy) -> None:
         """Take GPUs for a task; one that does not fit (promised on what is still held) has none."""
@@ -146,13 +146,13 @@ class Fragmentation:
 
     def _passes(self, rows: Rows, ask: Ask) -> Flags:
         """Whether enough single GPUs have the share left; totals are the session's own business."""
-        shape = self._shapes[ask.klass.index]
+        shape = self._shapes[ask.eq_class.index]
         left = self._nodes.gpu_left[rows.index]
         good = (left >= max(shape.gpu_milli, 1)).sum(axis=1) >= shape.num_gpu
         return np.asarray(good, dtype=np.bool_)
 
     def _score(self, rows: Rows, ask: Ask) -> Vector:
-        shape = self._shapes[ask.klass.index]
+        shape = self._shapes[ask.eq_class.index]
         fits = self._nodes.fits(rows.index, shape)
         out = np.zeros(len(rows))
         if fits.any():
@@ -163,9 +163,14 @@ class Fragmentation:
         return int(nodes[self._policy.pick_node(scores)])
 
     def _changed(
-        self, job: Job, klass: Klass, tasks: Sequence[int], nodes: Sequence[int], sign: int
+        self,
+        job: Job,
+        eq_class: EquivalenceClass,
+        tasks: Sequence[int],
+        nodes: Sequence[int],
+        sign: int,
     ) -> None:
-        shape = self._shapes[klass.index]
+        shape = self._shapes[eq_class.index]
         for task, node in zip(tasks, nodes, strict=True):
             if sign > 0:
                 self._book(task, node, shape, self._policy)

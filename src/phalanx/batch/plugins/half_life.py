@@ -13,8 +13,8 @@ from typing import ClassVar
 from phalanx.batch.accepted import NUMBER, Accepted
 from phalanx.batch.accounts import queue_accounts
 from phalanx.batch.arguments import Arguments, number
+from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.jobs import Job
-from phalanx.batch.klass import Klass
 from phalanx.batch.session import Session
 
 
@@ -56,9 +56,13 @@ class HalfLife:
             return (a > b) - (a < b)
 
         def changed(
-            job: Job, klass: Klass, tasks: Sequence[int], nodes: Sequence[int], sign: int
+            job: Job,
+            eq_class: EquivalenceClass,
+            tasks: Sequence[int],
+            nodes: Sequence[int],
+            sign: int,
         ) -> None:
-            held[job.queue] = held[job.queue] + klass.vector * (len(tasks) * sign)
+            held[job.queue] = held[job.queue] + eq_class.vector * (len(tasks) * sign)
 
         session.add("queue_order", self.name, compare)
         session.add("changed", self.name, changed)

@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 from phalanx.batch.accepted import NUMBER, Accepted
 from phalanx.batch.amounts import Amount, Vector
 from phalanx.batch.arguments import Arguments
+from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.hooks import ABSTAIN, REJECT
 from phalanx.batch.jobs import Job
-from phalanx.batch.klass import Klass
 from phalanx.batch.plan import Rejection
 from phalanx.batch.session import Session
 
@@ -61,12 +61,12 @@ class Limits:
         held = self._held.get(key)
         self._held[key] = load.copy() if held is None else held + load
 
-    def _room(self, _: int, job: Job, klass: Klass) -> int:
+    def _room(self, _: int, job: Job, eq_class: EquivalenceClass) -> int:
         room = 1 << 30
         for key in self._keys(job):
             limit = self._limit_of(key)
             for r in limit[1] if limit else ():
-                ask = float(klass.vector[r])
+                ask = float(eq_class.vector[r])
                 if limit and ask > 0:
                     free = float(limit[0].v[r]) - float(self._held[key][r])
                     room = min(room, int(free // ask))
@@ -80,8 +80,10 @@ class Limits:
             self._session.refuse(job, rejection)
         return REJECT if over else ABSTAIN
 
-    def _shortage(self, _: int, job: Job, klass: Klass, count: int) -> list[Rejection]:
-        return self._above(job, klass.vector * count)
+    def _shortage(
+        self, _: int, job: Job, eq_class: EquivalenceClass, count: int
+    ) -> list[Rejection]:
+        return self._above(job, eq_class.vector * count)
 
     def _above(self, job: Job, request: Vector) -> list[Rejection]:
         """By how much the job's user and group would pass their limits with the request."""
@@ -102,10 +104,15 @@ class Limits:
         return out
 
     def _changed(
-        self, job: Job, klass: Klass, tasks: Sequence[int], nodes: Sequence[int], sign: int
+        self,
+        job: Job,
+        eq_class: EquivalenceClass,
+        tasks: Sequence[int],
+        nodes: Sequence[int],
+        sign: int,
     ) -> None:
         for key in self._keys(job):
-            self._add(key, klass.vector * (len(tasks) * sign))
+            self._add(key, eq_class.vector * (len(tasks) * sign))
 
 
 def _tables(given: Any) -> dict[str, Mapping[str, Any]]:

@@ -20,8 +20,8 @@ from phalanx.batch import jobs as j
 from phalanx.batch.accepted import FLAG, NUMBER, TEXT, WHOLE, Accepted
 from phalanx.batch.amounts import PODS, Counts, Vector
 from phalanx.batch.arguments import Arguments, flag, text, whole, within
+from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.jobs import Job, SubJob
-from phalanx.batch.klass import Klass
 from phalanx.batch.rows import ALWAYS, NEVER, Ask, Rows, Scorer
 from phalanx.batch.session import Session
 from phalanx.batch.specs import NetworkTopology
@@ -96,12 +96,17 @@ class NetworkTopologyAware:
         )
 
     def _changed(
-        self, job: Job, klass: Klass, tasks: Sequence[int], nodes: Sequence[int], sign: int
+        self,
+        job: Job,
+        eq_class: EquivalenceClass,
+        tasks: Sequence[int],
+        nodes: Sequence[int],
+        sign: int,
     ) -> None:
         if self._tree.given:
             for node in nodes:
                 for name in self._domains_of.get(node, ()):
-                    self._used[name] = self._used[name] + klass.request * sign
+                    self._used[name] = self._used[name] + eq_class.request * sign
 
     # -- levels ---------------------------------------------------------------------------------
 
@@ -114,7 +119,7 @@ class NetworkTopologyAware:
         least = np.zeros(len(cluster.dims))
         for t in sub.tasks:
             if cluster.status[t] == j.PENDING:
-                least += cluster.klass[t].vector
+                least += cluster.eq_class[t].vector
         return self._levels(sub.topology, sub.allocated_hypernode, least, within, purpose)
 
     def _levels(
@@ -211,7 +216,7 @@ class NetworkTopologyAware:
         cluster = self._session.cluster
         request = np.zeros(len(cluster.dims))
         for t in sub.tasks:
-            request += cluster.klass[t].vector
+            request += cluster.eq_class[t].vector
         scores = {name: self._ratio(name, request) for name in names}
         best = max(scores.values())
         level = [name for name in names if scores[name] == best]
@@ -267,7 +272,7 @@ class NetworkTopologyAware:
             for tier, weight in weights.items():
                 name = of_tier.get(tier)
                 if name is not None and name not in worth:
-                    worth[name] = self._ratio(name, ask.klass.vector)
+                    worth[name] = self._ratio(name, ask.eq_class.vector)
                 score += weight * (worth[name] if name is not None else 1.0)
             out[i] = score / total
         return out

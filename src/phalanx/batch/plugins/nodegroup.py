@@ -20,8 +20,8 @@ from phalanx.batch.accepted import FLAG, Accepted
 from phalanx.batch.amounts import EPSILON, Flags, Vector
 from phalanx.batch.arguments import Arguments, flag, quantity
 from phalanx.batch.cluster import Cluster
+from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.jobs import HOLDING, Job
-from phalanx.batch.klass import Klass
 from phalanx.batch.rows import Ask, Filter, Rows, Scorer, always, never
 from phalanx.batch.session import Session
 from phalanx.batch.specs import GroupAffinity, QueueSpec
@@ -126,26 +126,31 @@ class GroupLimits:
         for t, status in enumerate(cluster.status):
             if status in HOLDING and cluster.job_of[t] >= 0:
                 job = cluster.jobs[cluster.job_of[t]]
-                self._add(job.queue, cluster.node_of[t], cluster.klass[t].vector)
+                self._add(job.queue, cluster.node_of[t], cluster.eq_class[t].vector)
 
     def passes(self, rows: Rows, ask: Ask) -> Flags:
         limits = self._limits[ask.job.queue]
         if limits is None:
             return np.zeros(len(rows), dtype=np.bool_)
-        room = {g: self._has_room(ask.job.queue, g, ask.klass) for g in limits}
+        room = {g: self._has_room(ask.job.queue, g, ask.eq_class) for g in limits}
         return np.array([room.get(self._groups[n] or "", True) for n in rows.index], dtype=np.bool_)
 
-    def _has_room(self, queue: int, group: str, klass: Klass) -> bool:
+    def _has_room(self, queue: int, group: str, eq_class: EquivalenceClass) -> bool:
         held = self._held.get((queue, group))
-        would = klass.vector if held is None else held + klass.vector
+        would = eq_class.vector if held is None else held + eq_class.vector
         limits = self._limits[queue] or {}
         return all(would[r] - most < EPSILON for r, most in limits[group].items())
 
     def changed(
-        self, job: Job, klass: Klass, tasks: Sequence[int], nodes: Sequence[int], sign: int
+        self,
+        job: Job,
+        eq_class: EquivalenceClass,
+        tasks: Sequence[int],
+        nodes: Sequence[int],
+        sign: int,
     ) -> None:
         for node in nodes:
-            self._add(job.queue, node, klass.vector * sign)
+            self._add(job.queue, node, eq_class.vector * sign)
 
     def _add(self, queue: int, node: int, load: Vector) -> None:
         group = self._groups[node] if node >= 0 else None

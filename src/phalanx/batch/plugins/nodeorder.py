@@ -22,7 +22,7 @@ from phalanx.batch.accepted import WHOLE, Accepted
 from phalanx.batch.amounts import CPU, MEMORY, Counts, Flags, Vector
 from phalanx.batch.arguments import Arguments, whole
 from phalanx.batch.cluster import Cluster
-from phalanx.batch.klass import Klass
+from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.matching import tolerates
 from phalanx.batch.plugin_parts.neighbours import Neighbours
 from phalanx.batch.rows import ALWAYS, NEVER, Ask, Rows, Scorer, never, touched
@@ -65,9 +65,9 @@ class NodeOrder:
         def load(rows: Rows, ask: Ask) -> Vector:
             out = np.zeros(len(rows))
             if least or most:
-                out += _allocation(rows, ask.klass, least, most, whole_nodes=whole_nodes)
+                out += _allocation(rows, ask.eq_class, least, most, whole_nodes=whole_nodes)
             if balanced:
-                out += balanced * _balance(rows, ask.klass, gpu, whole_nodes=whole_nodes)
+                out += balanced * _balance(rows, ask.eq_class, gpu, whole_nodes=whole_nodes)
             return out
 
         if least or most or balanced:
@@ -118,7 +118,7 @@ class NodeOrder:
         tainted = any(soft)
 
         def affinity(rows: Rows, ask: Ask) -> Vector:
-            found = ask.klass.shape.affinity
+            found = ask.eq_class.shape.affinity
             if found is None or not found.node_preferred:
                 return np.zeros(len(rows))
             sums = np.zeros(len(cluster.nodes))
@@ -130,7 +130,9 @@ class NodeOrder:
         def toleration(rows: Rows, ask: Ask) -> Vector:
             if not tainted:
                 return np.full(len(rows), 100.0 * taints)
-            kept = [t for t in ask.klass.shape.tolerations if t.effect in ("", "PreferNoSchedule")]
+            kept = [
+                t for t in ask.eq_class.shape.tolerations if t.effect in ("", "PreferNoSchedule")
+            ]
             bad = np.array([sum(not tolerates(kept, t) for t in soft[n]) for n in rows.index])
             worst = bad.max(initial=0)
             if worst == 0:
@@ -162,7 +164,7 @@ class Images:
         self._spread = {name: count / len(here) for name, count in nodes.items()}
 
     def score(self, rows: Rows, ask: Ask) -> Vector:
-        wanted = [_tagged(name) for name in ask.klass.shape.images]
+        wanted = [_tagged(name) for name in ask.eq_class.shape.images]
         most = _MOST_BYTES * max(len(wanted), 1)
         out = np.zeros(len(rows))
         for i, n in enumerate(rows.index if wanted else ()):
@@ -186,10 +188,12 @@ def _tagged(image: str) -> str:
     return image if ":" in image.rpartition("/")[2] else f"{image}:latest"
 
 
-def _allocation(rows: Rows, klass: Klass, least: int, most: int, *, whole_nodes: bool) -> Counts:
+def _allocation(
+    rows: Rows, eq_class: EquivalenceClass, least: int, most: int, *, whole_nodes: bool
+) -> Counts:
     """`whole_nodes`: every node has some cpu and some memory."""
     capacity = rows.capacities()[:, : MEMORY + 1]
-    asked = rows.weighed() + klass.weighed
+    asked = rows.weighed() + eq_class.weighed
     of: Counts = capacity
     weights: Counts | int = 2
     if not whole_nodes:
@@ -208,21 +212,23 @@ def _allocation(rows: Rows, klass: Klass, least: int, most: int, *, whole_nodes:
     return out
 
 
-def _balance(rows: Rows, klass: Klass, gpu: int | None, *, whole_nodes: bool) -> Counts:
+def _balance(
+    rows: Rows, eq_class: EquivalenceClass, gpu: int | None, *, whole_nodes: bool
+) -> Counts:
     """`whole_nodes` as for `_allocation`."""
-    if klass.best_effort:
+    if eq_class.best_effort:
         return np.zeros(len(rows), dtype=np.int64)
     spread: Vector
-    if gpu is not None and klass.request[gpu] > 0:
+    if gpu is not None and eq_class.request[gpu] > 0:
         resources = [CPU, MEMORY, gpu]
         capacity = rows.capacities()[:, resources]
-        asked = rows.asked_of_all()[:, resources] + klass.request[resources]
+        asked = rows.asked_of_all()[:, resources] + eq_class.request[resources]
         counted = capacity > 0
         fractions = np.minimum(asked / np.maximum(capacity, 1), 1.0)
         spread = _deviation(fractions) if counted.all() else _spread(fractions.T, counted.T)
     else:
         capacity = rows.capacities()[:, : MEMORY + 1]
-        asked = rows.asked_of_all()[:, : MEMORY + 1] + klass.request[: MEMORY + 1]
+        asked = rows.asked_of_all()[:, : MEMORY + 1] + eq_class.request[: MEMORY + 1]
         if whole_nodes:
             fractions = np.minimum(asked / capacity, 1.0)
             spread = np.abs(fractions[:, CPU] - fractions[:, MEMORY])

@@ -19,8 +19,8 @@ import numpy as np
 from phalanx.batch.accepted import WHOLE, Accepted
 from phalanx.batch.amounts import CPU, MEMORY, PODS, Counts, Flags, Vector
 from phalanx.batch.arguments import Arguments, whole
+from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.jobs import Job
-from phalanx.batch.klass import Klass
 from phalanx.batch.rows import ALWAYS, NEVER, Ask, Filter, Rows, Scorer
 from phalanx.batch.session import Session
 
@@ -47,12 +47,12 @@ class NumaAware:
             [dims.counts(part) for part in node.numa] for node in session.cluster.nodes
         ]
         self._taken: dict[int, list[tuple[int, Counts]]] = {}
-        caring = any(_policy(k) for k in session.cluster.klasses)
+        caring = any(_policy(k) for k in session.cluster.eq_classes)
         if not caring:
             return
 
-        def changes(klass: Klass) -> int:
-            return ALWAYS if _policy(klass) else NEVER
+        def changes(eq_class: EquivalenceClass) -> int:
+            return ALWAYS if _policy(eq_class) else NEVER
 
         session.add("changed", self.name, self._changed)
         session.add("filter", self.name, Filter(reason="numa", passes=self._passes,
@@ -60,48 +60,48 @@ class NumaAware:
         session.add("scorer", self.name, Scorer(name=self.name, score=self._score, changes=changes))
 
     def _passes(self, rows: Rows, ask: Ask) -> Flags:
-        policy = _policy(ask.klass)
+        policy = _policy(ask.eq_class)
         if not policy:
             return np.ones(len(rows), dtype=np.bool_)
         good = []
         for n in rows.index:
-            if policy not in _STRICT or not _aligned(ask.klass):
+            if policy not in _STRICT or not _aligned(ask.eq_class):
                 good.append(any(part[CPU] > 0 for part in self._free[n]))
                 continue
-            used = self._spread(int(n), ask.klass)
-            limit = 1 if policy == _STRICT[1] else self._fewest(int(n), ask.klass)
+            used = self._spread(int(n), ask.eq_class)
+            limit = 1 if policy == _STRICT[1] else self._fewest(int(n), ask.eq_class)
             good.append(0 < used <= limit)
         return np.array(good, dtype=np.bool_)
 
     def _score(self, rows: Rows, ask: Ask) -> Vector:
-        if not _policy(ask.klass):
+        if not _policy(ask.eq_class):
             return np.zeros(len(rows))
-        used = np.array([self._spread(int(n), ask.klass) for n in rows.index], dtype=np.float64)
+        used = np.array([self._spread(int(n), ask.eq_class) for n in rows.index], dtype=np.float64)
         worst = used.max(initial=0.0)
         if worst == 0:
             return np.full(len(rows), 100.0 * self._weight)
         out: Vector = self._weight * (100.0 - np.floor(100.0 * used / worst))
         return out
 
-    def _spread(self, node: int, klass: Klass) -> int:
+    def _spread(self, node: int, eq_class: EquivalenceClass) -> int:
         """How many NUMA nodes the task needs on a node as it is; 0 if they cannot hold it."""
-        return len(self._choose(self._free[node], klass))
+        return len(self._choose(self._free[node], eq_class))
 
-    def _fewest(self, node: int, klass: Klass) -> int:
+    def _fewest(self, node: int, eq_class: EquivalenceClass) -> int:
         """How many it would need if the machine were empty and cut evenly."""
         parts = len(self._free[node])
         if parts == 0:
             return 0
         each = self._cluster.capacity[node] // parts
-        need = [-(-int(klass.request[r]) // max(int(each[r]), 1)) for r in _aligned(klass)]
+        need = [-(-int(eq_class.request[r]) // max(int(each[r]), 1)) for r in _aligned(eq_class)]
         return max(need, default=1)
 
-    def _choose(self, free: list[Counts], klass: Klass) -> tuple[int, ...]:
+    def _choose(self, free: list[Counts], eq_class: EquivalenceClass) -> tuple[int, ...]:
         """The first of the smallest sets of NUMA nodes that together have what the task asks for;
         of more than eight NUMA nodes those that have most of it, which may be more than need be.
         Empty if all together have too little."""
-        of = _aligned(klass)
-        need = klass.request[of]
+        of = _aligned(eq_class)
+        need = eq_class.request[of]
         parts = np.array([part[of] for part in free]).reshape(len(free), len(of))
         if not free or bool((parts.sum(axis=0) < need).any()):
             return ()
@@ -112,17 +112,22 @@ class NumaAware:
         return tuple(np.flatnonzero(sets[int(np.argmax(enough))]).tolist())
 
     def _changed(
-        self, job: Job, klass: Klass, tasks: Sequence[int], nodes: Sequence[int], sign: int
+        self,
+        job: Job,
+        eq_class: EquivalenceClass,
+        tasks: Sequence[int],
+        nodes: Sequence[int],
+        sign: int,
     ) -> None:
         for t, node in zip(tasks, nodes, strict=True):
             if sign < 0:
                 for part, amount in self._taken.pop(t, ()):
                     self._free[node][part] = self._free[node][part] + amount
                 continue
-            left = np.zeros_like(klass.request)
-            left[_aligned(klass)] = klass.request[_aligned(klass)]
+            left = np.zeros_like(eq_class.request)
+            left[_aligned(eq_class)] = eq_class.request[_aligned(eq_class)]
             taken = []
-            for part in self._choose(self._free[node], klass):
+            for part in self._choose(self._free[node], eq_class):
                 amount = np.minimum(left, np.maximum(self._free[node][part], 0))
                 self._free[node][part] = self._free[node][part] - amount
                 left = left - amount
@@ -150,12 +155,12 @@ def _fullest(free: Counts, need: Counts) -> tuple[int, ...]:
             return tuple(sorted(chosen))
 
 
-def _aligned(klass: Klass) -> list[int]:
+def _aligned(eq_class: EquivalenceClass) -> list[int]:
     """Resources that are to be on few NUMA nodes: whole cores, and devices."""
-    whole_cores = klass.request[CPU] % 1000 == 0
-    return [r for r in klass.asked if r not in (MEMORY, PODS) and (r != CPU or whole_cores)]
+    whole_cores = eq_class.request[CPU] % 1000 == 0
+    return [r for r in eq_class.asked if r not in (MEMORY, PODS) and (r != CPU or whole_cores)]
 
 
-def _policy(klass: Klass) -> str:
-    policy = dict(klass.shape.annotations).get(POLICY, "")
+def _policy(eq_class: EquivalenceClass) -> str:
+    policy = dict(eq_class.shape.annotations).get(POLICY, "")
     return "" if policy == "none" else policy

@@ -29,23 +29,23 @@ class DisruptionBudgets:
     def open(self, session: Session) -> None:
         cluster = session.cluster
         budgets = session.snapshot.budgets
-        quirks = not session.voices.strict
+        quirks = not session.hooks.strict
 
         def covers(t: int) -> list[int]:
-            klass = cluster.klass[t]
+            eq_class = cluster.eq_class[t]
             return [
                 i
                 for i, b in enumerate(budgets)
                 if b.matches
-                and b.namespace == klass.shape.namespace
-                and meets(klass.labels, b.matches)
+                and b.namespace == eq_class.shape.namespace
+                and meets(eq_class.labels, b.matches)
             ]
 
         def spare(_: Any, candidates: Sequence[int]) -> list[int]:
             left = allowances()
             out = []
             for t in candidates:
-                shape = cluster.klass[t].shape
+                shape = cluster.eq_class[t].shape
                 if quirks and not shape.labels and not shape.role:
                     continue
                 of = covers(t)

@@ -16,7 +16,7 @@ import numpy as np
 from phalanx.batch.accepted import FLAG, FOREIGN, Accepted
 from phalanx.batch.amounts import PODS, Flags
 from phalanx.batch.arguments import Arguments, flag
-from phalanx.batch.klass import Klass
+from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.matching import tolerates
 from phalanx.batch.plugin_parts.neighbours import Neighbours
 from phalanx.batch.rows import ALWAYS, NEVER, Ask, Filter, Rows, never, touched
@@ -63,7 +63,7 @@ class Predicates:
             return ~shut[rows.index]
 
         def labelled(rows: Rows, ask: Ask) -> Flags:
-            shape = ask.klass.shape
+            shape = ask.eq_class.shape
             any_of = shape.affinity.node_required if shape.affinity else ()
             if not shape.selector and not any_of:
                 return np.ones(len(rows), dtype=np.bool_)
@@ -80,17 +80,17 @@ class Predicates:
         def tolerated(rows: Rows, ask: Ask) -> Flags:
             if not tainted:
                 return np.ones(len(rows), dtype=np.bool_)
-            given = ask.klass.shape.tolerations
+            given = ask.eq_class.shape.tolerations
             good = [all(tolerates(given, t) for t in hard[n]) for n in rows.index]
             return np.array(good, dtype=np.bool_)
 
         told = session.is_on(self.name, "preemptable") or session.is_on(self.name, "allocatable")
-        unaware = not (told or session.voices.strict)
+        unaware = not (told or session.hooks.strict)
 
         def add(
             reason: str,
             passes: Callable[[Rows, Ask], Flags],
-            changes: Callable[[Klass], int],
+            changes: Callable[[EquivalenceClass], int],
             curable: bool = False,
             frozen: bool = False,
             lasting: bool = False,
@@ -113,7 +113,7 @@ class Predicates:
         if self._on("TaintToleration") and tainted:
             add("taints", tolerated, never, lasting=True)
         neighbours = Neighbours(session)
-        if self._on("NodePorts") and any(k.shape.ports for k in cluster.klasses):
+        if self._on("NodePorts") and any(k.shape.ports for k in cluster.eq_classes):
             add(
                 "ports",
                 neighbours.ports_free,
@@ -124,7 +124,7 @@ class Predicates:
             changes = neighbours.required_changes
             add("pod-affinity", neighbours.near, changes, frozen=unaware)
             add("pod-anti-affinity", neighbours.apart, changes, curable=True, frozen=unaware)
-        if self._on("PodTopologySpread") and any(k.shape.spread for k in cluster.klasses):
+        if self._on("PodTopologySpread") and any(k.shape.spread for k in cluster.eq_classes):
             add("spread-label", neighbours.spread_labelled, never)
             add("spread", neighbours.spread_within, neighbours.spread_changes, curable=True)
 

@@ -17,9 +17,9 @@ from phalanx.batch.accounts import queue_accounts
 from phalanx.batch.amounts import Amount, Vector, fits_how_often, over_requested
 from phalanx.batch.arguments import Arguments
 from phalanx.batch.cluster import Cluster
+from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.hooks import PERMIT, REJECT
 from phalanx.batch.jobs import Job
-from phalanx.batch.klass import Klass
 from phalanx.batch.plan import Rejection
 from phalanx.batch.plugin_parts.quotas import (
     Holding,
@@ -77,7 +77,7 @@ class Proportion:
             entry = self.entries[self._session.job(t).queue]
             held = left.setdefault(entry.queue, entry.account.allocated.copy())
             if not held.less_equal(entry.deserved):
-                held.v -= self._cluster.klass[t].vector
+                held.v -= self._cluster.eq_class[t].vector
                 out.append(t)
         return out
 
@@ -85,16 +85,18 @@ class Proportion:
         entry = self.entries[queue]
         return entry.deserved.less_equal(entry.account.allocated)
 
-    def _room(self, queue: int, klass: Klass) -> int:
+    def _room(self, queue: int, eq_class: EquivalenceClass) -> int:
         if self._cluster.queues[queue].state != "Open":
             return 0
         entry = self.entries[queue]
-        return fits_how_often(entry.account.allocated.v, entry.deserved.v, klass.under_quota)
+        return fits_how_often(entry.account.allocated.v, entry.deserved.v, eq_class.under_quota)
 
-    def _shortage(self, queue: int, _: Job, klass: Klass, count: int) -> list[Rejection]:
+    def _shortage(
+        self, queue: int, _: Job, eq_class: EquivalenceClass, count: int
+    ) -> list[Rejection]:
         entry = self.entries[queue]
-        used = entry.account.allocated.v + klass.vector * count
-        return above(self._cluster, "queue-quota", queue, used, entry.deserved.v, klass.vector)
+        used = entry.account.allocated.v + eq_class.vector * count
+        return above(self._cluster, "queue-quota", queue, used, entry.deserved.v, eq_class.vector)
 
     def _preemptive(self, queue: int, request: Vector) -> bool:
         if self._cluster.queues[queue].state != "Open":
@@ -118,9 +120,14 @@ class Proportion:
         return kept_on_trial(self._session, self.name)
 
     def _changed(
-        self, job: Job, klass: Klass, tasks: Sequence[int], nodes: Sequence[int], sign: int
+        self,
+        job: Job,
+        eq_class: EquivalenceClass,
+        tasks: Sequence[int],
+        nodes: Sequence[int],
+        sign: int,
     ) -> None:
-        self.entries[job.queue].add(klass.vector * (len(tasks) * sign))
+        self.entries[job.queue].add(eq_class.vector * (len(tasks) * sign))
 
 
 def _entries(cluster: Cluster) -> dict[int, Holding]:

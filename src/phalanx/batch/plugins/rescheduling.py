@@ -76,7 +76,7 @@ class Rescheduling:
                 if cluster.status[t] == j.RUNNING and cluster.tasks[t].preemptable
             ]
             for t in sorted(running, key=lambda t: (cluster.tasks[t].priority, t)):
-                load = cluster.klass[t].vector[columns]
+                load = cluster.eq_class[t].vector[columns]
                 if not (over > 0).any() or bool((load > room).any()):
                     break
                 over, room = over - load, room - load

@@ -15,9 +15,9 @@ import numpy as np
 from phalanx.batch.accepted import WHOLE, Accepted
 from phalanx.batch.amounts import Counts, Flags
 from phalanx.batch.arguments import Arguments, whole
+from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.forecast import known_ends, rooms
 from phalanx.batch.jobs import Job
-from phalanx.batch.klass import Klass
 from phalanx.batch.rows import Ask, Filter, Rows, touched
 from phalanx.batch.session import Session
 
@@ -57,9 +57,9 @@ class Reservation:
         length = ask.job.spec.run_time_s
         if length is not None and self._session.now + length <= booking.shadow_time:
             return good
-        for r in ask.klass.asked:
+        for r in ask.eq_class.asked:
             left = rows.free(r) + booking.freed[rows.index, r] - booking.kept[rows.index, r]
-            good &= left >= ask.klass.request[r]
+            good &= left >= ask.eq_class.request[r]
         return np.asarray(good | ~booking.held[rows.index], dtype=np.bool_)
 
     def _booking(self) -> Booking | None:
@@ -78,25 +78,25 @@ class Reservation:
             pending = session.sort_tasks(session.pending(job))
             if not pending:
                 continue
-            need, klass = job.shortfall(), cluster.klass[pending[0]]
-            if int(rooms(cluster.future, klass).sum()) < need:
-                return self._when(job, klass, need)
+            need, eq_class = job.shortfall(), cluster.eq_class[pending[0]]
+            if int(rooms(cluster.future, eq_class).sum()) < need:
+                return self._when(job, eq_class, need)
         return None
 
-    def _when(self, job: Job, klass: Klass, need: int) -> Booking | None:
+    def _when(self, job: Job, eq_class: EquivalenceClass, need: int) -> Booking | None:
         """The earliest end of running work after which the gang fits."""
         session, cluster = self._session, self._session.cluster
         freed = np.zeros_like(cluster.future)
-        fits = rooms(cluster.future, klass)
+        fits = rooms(cluster.future, eq_class)
         total = int(fits.sum())
         for end, t in known_ends(session):
             node = cluster.node_of[t]
-            freed[node] += cluster.klass[t].request
-            now = int(rooms((cluster.future[node] + freed[node])[None], klass)[0])
+            freed[node] += cluster.eq_class[t].request
+            now = int(rooms((cluster.future[node] + freed[node])[None], eq_class)[0])
             total += now - int(fits[node])
             fits[node] = now
             if total >= need:
-                return Booking(job, end, klass, need, fits, freed)
+                return Booking(job, end, eq_class, need, fits, freed)
         return None
 
 
@@ -104,7 +104,7 @@ class Booking:
     """Which nodes are kept for a job from when on, and how much of each."""
 
     def __init__(
-        self, job: Job, shadow_time: float, klass: Klass, need: int, *columns: Counts
+        self, job: Job, shadow_time: float, eq_class: EquivalenceClass, need: int, *columns: Counts
     ) -> None:
         fits, self.freed = columns
         self.job = job
@@ -114,6 +114,6 @@ class Booking:
             take = min(need, int(fits[node]))
             if take <= 0:
                 break
-            self.kept[node] = klass.request * take
+            self.kept[node] = eq_class.request * take
             need -= take
         self.held: Flags = np.any(self.kept, axis=1)

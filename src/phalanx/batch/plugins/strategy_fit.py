@@ -21,7 +21,7 @@ from phalanx.batch.accepted import FLAG, NUMBER, TEXT, WHOLE, Accepted, one_of
 from phalanx.batch.amounts import ALIASES, PODS, Flags, Vector
 from phalanx.batch.arguments import Arguments, flag, names, number, table, whole
 from phalanx.batch.cluster import Cluster
-from phalanx.batch.klass import Klass
+from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.rows import Ask, Filter, Rows, Scorer, never, touched
 from phalanx.batch.session import Session
 
@@ -68,19 +68,19 @@ class StrategyFit:
         cluster = session.cluster
         of_class: dict[int, list[tuple[int, bool, int]]] = {}
 
-        def wanted(klass: Klass) -> list[tuple[int, bool, int]]:
-            known = of_class.get(klass.index)
+        def wanted(eq_class: EquivalenceClass) -> list[tuple[int, bool, int]]:
+            known = of_class.get(eq_class.index)
             if known is None:
-                known = of_class[klass.index] = self._for_class(cluster, klass)
+                known = of_class[eq_class.index] = self._for_class(cluster, eq_class)
             return known
 
         def score(rows: Rows, ask: Ask) -> Vector:
             out = np.zeros(len(rows))
             total = 0
             fits = np.ones(len(rows), dtype=np.bool_)
-            for r, pack, weight in wanted(ask.klass):
+            for r, pack, weight in wanted(ask.eq_class):
                 capacity = rows.capacity(r)
-                filled = rows.used(r) + ask.klass.request[r]
+                filled = rows.used(r) + ask.eq_class.request[r]
                 fits &= (capacity == 0) | (filled <= capacity)
                 part = np.where(capacity > 0, filled / np.maximum(capacity, 1), 0.0)
                 out += weight * (part if pack else np.where(capacity > 0, 1.0 - part, 0.0))
@@ -96,10 +96,12 @@ class StrategyFit:
         if flag(self._kept, "enable", False):
             self._keep_proportions(session)
 
-    def _for_class(self, cluster: Cluster, klass: Klass) -> list[tuple[int, bool, int]]:
-        strategies = _own(dict(klass.shape.annotations), self._strategies)
+    def _for_class(
+        self, cluster: Cluster, eq_class: EquivalenceClass
+    ) -> list[tuple[int, bool, int]]:
+        strategies = _own(dict(eq_class.shape.annotations), self._strategies)
         out = []
-        for r in klass.asked:
+        for r in eq_class.asked:
             if r == PODS:
                 continue
             found = _lookup(strategies, cluster.dims.names[r])
@@ -118,7 +120,7 @@ class StrategyFit:
         def score(rows: Rows, ask: Ask) -> Vector:
             out = np.zeros(len(rows))
             for r, w in scarce:
-                if ask.klass.request[r] == 0:
+                if ask.eq_class.request[r] == 0:
                     out += w * (rows.capacity(r) == 0)
             return out * (100.0 * weight / total)
 
@@ -143,11 +145,11 @@ class StrategyFit:
         def passes(rows: Rows, ask: Ask) -> Flags:
             good = np.ones(len(rows), dtype=np.bool_)
             for r, cores, gigabytes in kept:
-                if ask.klass.request[r] > 0:
+                if ask.eq_class.request[r] > 0:
                     return np.ones(len(rows), dtype=np.bool_)
                 devices = (rows.capacity(r) - rows.used(r)) / dims.scale[r]
-                cpu = (rows.capacity(0) - rows.used(0) - ask.klass.request[0]) / 1000.0
-                memory = (rows.capacity(1) - rows.used(1) - ask.klass.request[1]) / 1e9
+                cpu = (rows.capacity(0) - rows.used(0) - ask.eq_class.request[0]) / 1000.0
+                memory = (rows.capacity(1) - rows.used(1) - ask.eq_class.request[1]) / 1e9
                 enough = (cpu >= devices * cores) & (memory >= devices * gigabytes)
                 good &= enough | (rows.capacity(r) == 0)
             return good

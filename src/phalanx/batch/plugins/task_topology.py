@@ -18,8 +18,8 @@ from phalanx.batch import jobs as j
 from phalanx.batch.accepted import WHOLE, Accepted
 from phalanx.batch.amounts import Vector
 from phalanx.batch.arguments import Arguments, whole
+from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.jobs import Job
-from phalanx.batch.klass import Klass
 from phalanx.batch.plugin_parts.buckets import Bucket, Buckets, Wishes, wishes_of
 from phalanx.batch.rows import Ask, Rows, Scorer, always
 from phalanx.batch.session import Session
@@ -53,7 +53,7 @@ class TaskTopology:
 
     def _wishes(self, job: Job) -> Wishes | None:
         cluster = self._session.cluster
-        roles = {cluster.klass[t].shape.role for t in job.tasks}
+        roles = {cluster.eq_class[t].shape.role for t in job.tasks}
         for t in job.tasks:
             parts = cluster.tasks[t].name.split("-")
             roles.update(parts[-2:-1])
@@ -67,7 +67,12 @@ class TaskTopology:
         return (0, -len(bucket.tasks), bucket.index, *buckets.role_key(t))
 
     def _changed(
-        self, job: Job, klass: Klass, tasks: Sequence[int], nodes: Sequence[int], sign: int
+        self,
+        job: Job,
+        eq_class: EquivalenceClass,
+        tasks: Sequence[int],
+        nodes: Sequence[int],
+        sign: int,
     ) -> None:
         buckets = self._buckets.get(job.index)
         if buckets is not None:
@@ -85,16 +90,16 @@ class TaskTopology:
     def _on_node(self, buckets: Buckets, bucket: Bucket, ask: Ask, node: int) -> int:
         cluster = self._session.cluster
         room = cluster.idle[node] + cluster.releasing[node]
-        if bool((room < ask.klass.request).any()):
+        if bool((room < ask.eq_class.request).any()):
             return 0
         score = bucket.on_node.get(node, 0)
-        score += min(0, buckets.repulsion(ask.klass.shape.role, node))
+        score += min(0, buckets.repulsion(ask.eq_class.shape.role, node))
         score += len(bucket.tasks)
         left = bucket.request.copy()
         for t in sorted(bucket.tasks):
             if bool((left <= room).all()):
                 break
             if t != ask.task:
-                left -= cluster.klass[t].request
+                left -= cluster.eq_class[t].request
                 score -= 1
         return score

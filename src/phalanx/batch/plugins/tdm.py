@@ -60,12 +60,12 @@ class TimeDivision:
 
         def passes(rows: Rows, ask: Ask) -> Flags:
             at = rows.index
-            may = bool(ask.klass.shape.revocable_zone)
+            may = bool(ask.eq_class.shape.revocable_zone)
             return ~lent[at] | (live[at] & may)
 
         def score(rows: Rows, ask: Ask) -> Vector:
             at = rows.index
-            may = bool(ask.klass.shape.revocable_zone)
+            may = bool(ask.eq_class.shape.revocable_zone)
             return np.where(lent[at] & live[at] & may, 100.0, 0.0)
 
         def victims(preemptor: int, candidates: Sequence[int]) -> list[int]:

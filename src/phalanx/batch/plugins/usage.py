@@ -22,8 +22,8 @@ from phalanx.batch.accepted import NUMBER, QUANTITY, WHOLE, Accepted
 from phalanx.batch.amounts import CPU, MEMORY, Vector
 from phalanx.batch.arguments import Arguments, number, quantity, table, whole, within
 from phalanx.batch.cluster import Cluster
+from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.jobs import Job
-from phalanx.batch.klass import Klass
 from phalanx.batch.rows import Ask, Filter, Indexes, Rows, Scorer, by_one, never
 from phalanx.batch.session import Session
 
@@ -112,10 +112,10 @@ class Estimator:
     def risk(self, load: float) -> float:
         return self._factor if load >= self._from else 1.0
 
-    def of(self, klass: Klass, limits: Vector, risk: float) -> Vector:
-        if klass.best_effort:
+    def of(self, eq_class: EquivalenceClass, limits: Vector, risk: float) -> Vector:
+        if eq_class.best_effort:
             return np.asarray(self._nothing * risk)
-        asked = klass.vector[list(_OF)]
+        asked = eq_class.vector[list(_OF)]
         most = np.maximum(limits, asked)
         guess = (asked * self._request + (most - asked) * self._burst) * risk
         return np.asarray(np.minimum(guess, most))
@@ -143,7 +143,7 @@ class Load:
             started = cluster.tasks[t].started
             young = status == j.RUNNING and (started is None or now - started < UNSEEN_S)
             if young or status in (j.ALLOCATED, j.BINDING, j.BOUND):
-                self._enter(t, cluster.klass[t], cluster.node_of[t])
+                self._enter(t, cluster.eq_class[t], cluster.node_of[t])
 
     def of(self, nodes: Indexes) -> Vector:
         capacity = self._capacity[nodes]
@@ -154,17 +154,22 @@ class Load:
         return np.asarray(np.clip(load, 0.0, 1.0))
 
     def changed(
-        self, job: Job, klass: Klass, tasks: Sequence[int], nodes: Sequence[int], sign: int
+        self,
+        job: Job,
+        eq_class: EquivalenceClass,
+        tasks: Sequence[int],
+        nodes: Sequence[int],
+        sign: int,
     ) -> None:
         for t, node in zip(tasks, nodes, strict=True):
             if sign > 0:
-                self._enter(t, klass, node)
+                self._enter(t, eq_class, node)
             elif t in self._guess_of:
                 self._guessed[node] -= self._guess_of.pop(t)
 
-    def _enter(self, t: int, klass: Klass, node: int) -> None:
+    def _enter(self, t: int, eq_class: EquivalenceClass, node: int) -> None:
         load = self.of(np.array([node]))[0]
         risk = self._estimator.risk(float((load * self._weights).sum() / self._weights.sum()))
-        limits = self._cluster.dims.counts(klass.shape.limits)[list(_OF)].astype(np.float64)
-        guess = self._guess_of[t] = self._estimator.of(klass, limits, risk)
+        limits = self._cluster.dims.counts(eq_class.shape.limits)[list(_OF)].astype(np.float64)
+        guess = self._guess_of[t] = self._estimator.of(eq_class, limits, risk)
         self._guessed[node] += guess

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from phalanx.engines.embedded.head.books import Books
-from phalanx.engines.embedded.head.shell import ControlShell
+from phalanx.head.control_plane import ControlPlane
+from phalanx.head.state_store import StateStore
 from phalanx.model.ids import CONTROL, PREFIX_BYTES
 from phalanx.protocol.cluster_messages import CommitBundles, GiveBackBundles, PrepareBundles
 from phalanx.protocol.messages import Hello
@@ -15,7 +15,7 @@ from phalanx.storage.memory import MemoryDisk, MemoryShard
 from phalanx.storage.storage import Storage
 
 if TYPE_CHECKING:
-    from phalanx.control.group_record import Group
+    from phalanx.head.groups.record import Group
     from phalanx.sim.chaos.hosts import Host
     from phalanx.sim.chaos.network import End, Message
     from phalanx.sim.chaos.world import World
@@ -43,9 +43,9 @@ class SimHead:
         self._journal: SimJournal | None = None
         self._woken_at = 0.0
         storage = Storage([MemoryShard(disk)])
-        self.control = ControlShell(
+        self.control = ControlPlane(
             self._send,
-            Books(storage, open_journal=self._open_journal),  # type: ignore[arg-type]
+            StateStore(storage, open_journal=self._open_journal),  # type: ignore[arg-type]
             world.options.limits,
             clock=host.clock,
             wall=host.clock,
@@ -81,8 +81,8 @@ class SimHead:
             end.post(message)
 
     def _job_begins(self, group: Group | None, attempt: int) -> None:
-        batch = self.control.batch_if_used
-        gang = None if batch is None or group is None else batch.ledger.gangs.get(group.group)
+        batch = self.control.gangs_if_used
+        gang = None if batch is None or group is None else batch.registry.gangs.get(group.group)
         record = batch.jobs.table.get(gang.job) if batch is not None and gang is not None else None
         if record is not None and group is not None:
             self._world.promises.jobs.gang_begins(record, group, attempt)
@@ -111,7 +111,7 @@ class SimHead:
         wake_at = self.control.on_round(self._host.clock())
         if wake_at < float("inf"):
             self._wake_in(max(wake_at - self._host.clock(), LEAST_ROUND_S))
-        self.control.books.flush()
+        self.control.state_store.flush()
         self._world.look(self)
 
     def _wake_in(self, delay_s: float) -> None:

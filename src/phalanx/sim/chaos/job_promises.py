@@ -13,7 +13,7 @@ from phalanx.protocol.cluster_messages import StartMember
 from phalanx.sim.chaos.broken import Broken
 
 if TYPE_CHECKING:
-    from phalanx.control.group_record import Group
+    from phalanx.head.groups.record import Group
     from phalanx.sim.chaos.node import SimNode
     from phalanx.sim.chaos.world import World
 
@@ -118,7 +118,7 @@ class JobPromises:
     def open(self) -> list[str]:
         """Jobs that have still something to do, or that nobody knows any more, in words."""
         head = self._world.head
-        batch = None if head is None else head.control.batch_if_used
+        batch = None if head is None else head.control.gangs_if_used
         if batch is None:
             return sorted(self._taken.keys() - self._deleted)
         known = {job.uid: job for job in batch.jobs.table.all()}
@@ -129,7 +129,7 @@ class JobPromises:
     def check_ends(self) -> None:
         """Who is said to be completed has as many members that were."""
         head = self._world.head
-        batch = None if head is None else head.control.batch_if_used
+        batch = None if head is None else head.control.gangs_if_used
         for job in batch.jobs.table.all() if batch is not None else ():
             done = len(self._succeeded.get(job.uid, ()))
             by_policy = any(p.action == st.COMPLETE_JOB for p in job.spec.policies)

@@ -6,7 +6,7 @@ import signal
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from phalanx.engines.embedded.node.job_members import MARK, NodeMembers
+from phalanx.node.job_members import MARK, NodeMembers
 from phalanx.protocol.cluster_messages import StartMember
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from phalanx.control.nodes import REPORT_EVERY_S
-from phalanx.engines.embedded.node.control import RemoteControl
 from phalanx.engines.embedded.node.membership import report_of, row_of
+from phalanx.head.nodes import REPORT_EVERY_S
 from phalanx.model.ids import CONTROL, node_process_id
+from phalanx.node.control_link import RemoteControl
 from phalanx.protocol.cluster_messages import Acked, Answer, Ask, NodeReport, View, ViewRow
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from phalanx.engines.embedded.node.actors import NodeActors
-from phalanx.engines.embedded.node.groups import NodeGroups
-from phalanx.engines.embedded.node.jobs import NodeJobs
-from phalanx.engines.embedded.node.others import OtherNodes
 from phalanx.engines.embedded.node.requests import FOR_CONTROL
-from phalanx.engines.embedded.node.switchboard import Switchboard
 from phalanx.model.ids import PREFIX_BYTES, node_prefix, node_process_id, process_id
+from phalanx.node.actors import NodeActors
 from phalanx.node.bundle_table import BundleTable
+from phalanx.node.drivers import NodeJobs
 from phalanx.node.group_places import GroupPlaces
+from phalanx.node.groups import NodeGroups
 from phalanx.node.leases import LeaseMachine
+from phalanx.node.message_dispatcher import MessageDispatcher
+from phalanx.node.other_nodes import OtherNodes
 from phalanx.node.spilling import Spilling
 from phalanx.node.workers import WorkerPool, WorkerRecord
 from phalanx.policies.averages import Average
@@ -124,7 +124,7 @@ class _Loop:
             self._node.on_end(end)
 
 
-class SimNode(Switchboard):
+class SimNode(MessageDispatcher):
     """One node's process."""
 
     members: SimMembers
@@ -273,9 +273,9 @@ class SimNode(Switchboard):
         self.processes.start(worker.worker_id)
 
     def kill(self, worker_id: bytes) -> None:
-        """See Switchboard."""
+        """See MessageDispatcher."""
         self.processes.kill(worker_id)
 
     def warn(self, worker_id: bytes) -> None:
-        """See Switchboard."""
+        """See MessageDispatcher."""
         self.processes.warn(worker_id)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from phalanx.control.nodes import LEAST_SILENCE_S, HealthLimits
+from phalanx.head.nodes import LEAST_SILENCE_S, HealthLimits
 from phalanx.node.options import SpillOptions
 from phalanx.sim.chaos.kernel import Kernel
 

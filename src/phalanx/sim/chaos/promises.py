@@ -269,7 +269,7 @@ class Promises:
                 [one.driver, *one.ran_on],
             )
 
-    # ---- books -------------------------------------------------------------------------------
+    # ---- state store -----------------------------------------------------------------------
 
     def _promise(self, driver: SimDriver, number: int, promise: Promise) -> None:
         self.kept[driver.name, number] = promise

@@ -15,17 +15,17 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from phalanx.control.nodes import HealthLimits
 from phalanx.engines.embedded import session as sessions
 from phalanx.engines.embedded.connection import Connection, listen
 from phalanx.engines.embedded.daemon_files import Announcement, Failure, announce
 from phalanx.engines.embedded.gateway.channel import GatewayChannel
 from phalanx.engines.embedded.gateway.config import GatewayConfig
 from phalanx.engines.embedded.gateway.starting import start_gateway
-from phalanx.engines.embedded.head.books import Books
-from phalanx.engines.embedded.head.shell import ControlShell
 from phalanx.engines.embedded.node.loop import NodeLoop
 from phalanx.engines.embedded.node.requests import is_for_visitors
+from phalanx.head.control_plane import ControlPlane
+from phalanx.head.nodes import HealthLimits
+from phalanx.head.state_store import StateStore
 from phalanx.model.ids import CONTROL, PREFIX_BYTES
 from phalanx.protocol.gateway_messages import AuthFailed, Listening, Unable
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
@@ -62,10 +62,10 @@ class HeadProcess:
         self._is_quiet = False
         """Whether nothing was said since the last tick."""
         storage = _open(config.store)
-        self._control = ControlShell(
-            self._send, Books(storage, storage_name(config.store)), config.limits
+        self._control = ControlPlane(
+            self._send, StateStore(storage, storage_name(config.store)), config.limits
         )
-        journal = self._control.books.journal
+        journal = self._control.state_store.journal
         if journal is not None:
             self._loop.call_when_readable(journal.fileno(), journal.deliver)
         if config.parent_fd >= 0:
@@ -79,8 +79,8 @@ class HeadProcess:
     def serve(self) -> None:
         """Until told to stop, or the gateway is gone."""
         self._loop.serve()
-        if self._control.books.journal is not None:
-            self._control.books.journal.close()
+        if self._control.state_store.journal is not None:
+            self._control.state_store.journal.close()
 
     def _send(self, prefix: bytes, message: Any) -> None:
         connection = self._nodes.get(prefix)
@@ -157,7 +157,7 @@ class HeadProcess:
     def on_round(self) -> None:
         """See Handler."""
         self._loop.wake_at = self._control.on_round(time.monotonic())
-        self._control.books.flush()
+        self._control.state_store.flush()
 
 
 def storage_name(addresses: Sequence[str]) -> str:

@@ -20,13 +20,13 @@ PARTS = (
     "phalanx.batch.actions.allocate",
     "phalanx.batch.actions.backfill",
     "phalanx.manifests.pods",
-    "phalanx.control.jobs.machine",
-    "phalanx.control.jobs.environment",
-    "phalanx.control.jobs.crons",
-    "phalanx.engines.embedded.head.batch.cycles",
-    "phalanx.engines.embedded.head.batch.jobs",
-    "phalanx.engines.embedded.head.batch.desk",
-    "phalanx.engines.embedded.head.batch.shell",
+    "phalanx.head.jobs.machine",
+    "phalanx.head.jobs.environment",
+    "phalanx.head.jobs.crons",
+    "phalanx.head.gangs.cycles",
+    "phalanx.head.jobs.control",
+    "phalanx.head.jobs.requests",
+    "phalanx.head.gangs.gang_scheduler",
 )
 
 
@@ -42,7 +42,7 @@ class Warming:
             return False
         import_module(self._left.pop(0))
         if not self._left:
-            from phalanx.engines.embedded.head.batch.cycles import configuration
+            from phalanx.head.gangs.cycles import configuration
 
             configuration()  # with the plugins that it names
         return True

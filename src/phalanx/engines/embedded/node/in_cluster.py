@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from phalanx.control.nodes import REPORT_EVERY_S
 from phalanx.engines.embedded.connection import Connection
 from phalanx.engines.embedded.daemon_files import Announcement, Failure, announce
 from phalanx.engines.embedded.gateway.channel import GatewayChannel
@@ -20,10 +19,11 @@ from phalanx.engines.embedded.gateway.config import GatewayConfig
 from phalanx.engines.embedded.gateway.gate import request_dial
 from phalanx.engines.embedded.gateway.starting import start_gateway
 from phalanx.engines.embedded.node.config import MemberConfig
-from phalanx.engines.embedded.node.control import RemoteControl
 from phalanx.engines.embedded.node.membership import report_of, row_of
 from phalanx.engines.embedded.session import started_at
+from phalanx.head.nodes import REPORT_EVERY_S
 from phalanx.model.ids import CONTROL, PREFIX_BYTES, node_process_id
+from phalanx.node.control_link import RemoteControl
 from phalanx.node.spilling import Spilling
 from phalanx.protocol.cluster_messages import Acked, Answer, Ask, NodeReport, View, ViewRow
 from phalanx.protocol.gateway_messages import AddressBook, LetGo, Listening, Pull, Pulled, Unable

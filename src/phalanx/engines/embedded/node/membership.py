@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from phalanx.engines.embedded.connection import Connection
-from phalanx.engines.embedded.node.control import ControlLink, LocalControl, Mailbox
 from phalanx.model.ids import JobID
 from phalanx.model.lifecycle import ALIVE, DRAINING
+from phalanx.node.control_link import ControlLink, LocalControl, Mailbox
 from phalanx.node.surroundings import Nobody, Spills
 from phalanx.protocol.cluster_messages import (
     Answer,
@@ -22,8 +22,8 @@ from phalanx.protocol.cluster_messages import (
 from phalanx.protocol.gateway_messages import Pulled
 
 if TYPE_CHECKING:
-    from phalanx.engines.embedded.head.shell import ControlShell
     from phalanx.engines.embedded.node.shell import NodeShell
+    from phalanx.head.control_plane import ControlPlane
     from phalanx.node.group_places import GroupPlaces
 
 _QUIET_S = 0.25
@@ -182,7 +182,7 @@ class Alone:
         self.is_stale = ""
         self._mailbox = Mailbox()
         self._has_reported = False
-        self._control: ControlShell | None = None
+        self._control: ControlPlane | None = None
         self._kept: list[Any] = []
         self._jobs = 0
         self._make_at = float("inf")
@@ -210,13 +210,13 @@ class Alone:
             case _:
                 self._make().on_message(self._shell.prefix, message)
 
-    def _make(self) -> ControlShell:
-        from phalanx.engines.embedded.head.shell import ControlShell
+    def _make(self) -> ControlPlane:
+        from phalanx.head.control_plane import ControlPlane
 
         def to_node(_: bytes, message: Any) -> None:
             self._mailbox.put(self._from_control, message)
 
-        made = self._control = ControlShell(to_node, is_alone=True)
+        made = self._control = ControlPlane(to_node, is_alone=True)
         made.join_alone(self.own_row())
         made.on_message(self._shell.prefix, report_of(self._shell))
         for message in self._kept:

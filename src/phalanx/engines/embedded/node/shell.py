@@ -14,24 +14,24 @@ from typing import Any
 
 from phalanx.engines.declared_topology import read_topology
 from phalanx.engines.embedded.connection import Connection, listen
-from phalanx.engines.embedded.node.actors import NodeActors
 from phalanx.engines.embedded.node.config import NodeConfig
-from phalanx.engines.embedded.node.control import ControlLink
-from phalanx.engines.embedded.node.events import NodeEvents
 from phalanx.engines.embedded.node.exits import NodeExits
-from phalanx.engines.embedded.node.groups import NodeGroups
-from phalanx.engines.embedded.node.job_members import NodeMembers
-from phalanx.engines.embedded.node.jobs import NodeJobs
 from phalanx.engines.embedded.node.loop import NodeLoop
 from phalanx.engines.embedded.node.membership import Membership, membership, spilling
-from phalanx.engines.embedded.node.others import OtherNodes
 from phalanx.engines.embedded.node.requests import NodeRequests, is_for_visitors
 from phalanx.engines.embedded.node.store import NodeStore
-from phalanx.engines.embedded.node.switchboard import Switchboard
 from phalanx.model.ids import PREFIX_BYTES, node_prefix
+from phalanx.node.actors import NodeActors
 from phalanx.node.bundle_table import BundleTable
+from phalanx.node.control_link import ControlLink
+from phalanx.node.drivers import NodeJobs
+from phalanx.node.events import NodeEvents
 from phalanx.node.group_places import GroupPlaces
+from phalanx.node.groups import NodeGroups
+from phalanx.node.job_members import NodeMembers
 from phalanx.node.leases import LeaseMachine
+from phalanx.node.message_dispatcher import MessageDispatcher
+from phalanx.node.other_nodes import OtherNodes
 from phalanx.node.workers import WorkerPool, WorkerRecord
 from phalanx.objects.names import prefix_of_name
 from phalanx.policies.averages import Average
@@ -55,7 +55,7 @@ from phalanx.protocol.node_messages import (
 from phalanx.resources.instances import NodeResources
 
 
-class NodeShell(Switchboard):
+class NodeShell(MessageDispatcher):
     """Runs the machines' effects: sockets, processes, files."""
 
     store: NodeStore

@@ -11,8 +11,6 @@ from typing import Any
 
 import msgspec
 
-from phalanx.control.nodes import HealthLimits
-from phalanx.engines.embedded.head.books import Books
 from phalanx.engines.embedded.head.process import storage_name
 from phalanx.engines.ray.scheduler.control import RayControl
 from phalanx.engines.ray.scheduler.fleet import Fleet
@@ -32,6 +30,8 @@ from phalanx.engines.ray.scheduler.reservation import (
 from phalanx.engines.ray.scheduler.runners import Runners
 from phalanx.engines.ray.scheduler.stages import Stages
 from phalanx.engines.ray.scheduler.view import Naming
+from phalanx.head.nodes import HealthLimits
+from phalanx.head.state_store import StateStore
 from phalanx.node.bundle_table import Inventory
 from phalanx.protocol.cluster_messages import Answer, Ask, NodeReport
 from phalanx.protocol.frames import decode_body
@@ -76,7 +76,7 @@ class Brain:
     # ---- from other threads ------------------------------------------------------------------
 
     def start(self) -> None:
-        """Open the books and go on from there. From any thread."""
+        """Open the state_store and go on from there. From any thread."""
         self._loop.start(self._begin)
 
     def call(self, action: Callable[[], None]) -> None:
@@ -124,7 +124,7 @@ class Brain:
             restored_s=options.ttl_s,
         )
         # What is restored tells nobody: until Runners join, there is nobody to tell.
-        self._control = RayControl(self, Books(storage, storage_name(options.store)), limits)
+        self._control = RayControl(self, StateStore(storage, storage_name(options.store)), limits)
         self._control.address = "ray"
         self._runners = Runners(
             self._control, options, self._naming, self._fleet.start_runner, self._loop.call
@@ -132,7 +132,7 @@ class Brain:
         self._questions = Questions(
             self._control, self._reservations, self._groups, self._stages, options.reserve_s
         )
-        journal = self._control.books.journal
+        journal = self._control.state_store.journal
         assert journal is not None
         self._loop.read_from(journal.fileno(), self._deliver)
         self._adopt(rows)
@@ -187,13 +187,13 @@ class Brain:
         is_due = self._reservations.under_way < MOST_UNDER_WAY
         self._loop.wake_at = self._control.on_round(time.monotonic()) if is_due else NEVER
         try:
-            self._control.books.flush()
+            self._control.state_store.flush()
         except StorageError as error:
             self._give_up(error)
         self._runners.flush(self._epoch)
 
     def _deliver(self) -> None:
-        journal = self._control.books.journal
+        journal = self._control.state_store.journal
         assert journal is not None
         try:
             journal.deliver()
@@ -202,14 +202,14 @@ class Brain:
 
     def _sweep(self) -> None:
         """What went wrong before leaves nothing behind."""
-        batch = self._control.batch_if_used
-        self._reservations.forget_all_but(batch.ledger.gangs if batch is not None else ())
+        batch = self._control.gangs_if_used
+        self._reservations.forget_all_but(batch.registry.gangs if batch is not None else ())
         self._fleet.sweep(self._reservations.keys)
 
     def _jobs_ended(self, ended: set[str]) -> None:
         """What these drivers' jobs own goes."""
-        batch = self._control.batch_if_used
-        gangs = list(batch.ledger.gangs.values()) if batch is not None else []
+        batch = self._control.gangs_if_used
+        gangs = list(batch.registry.gangs.values()) if batch is not None else []
         owners = {gang.creator for gang in gangs if gang.creator}
         self._fleet.has_owners = bool(owners)
         for owner in sorted(owners):
@@ -306,7 +306,7 @@ class Brain:
 
     def keep(self, key: Key, row: Row | None) -> None:
         """See ReservationEffects."""
-        self._control.books.keep(RESERVATIONS, key[0] + key[1].to_bytes(8, "big"), row)
+        self._control.state_store.keep(RESERVATIONS, key[0] + key[1].to_bytes(8, "big"), row)
 
 
 def open_store(store: tuple[str, ...]) -> Storage:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from phalanx.control.nodes import HealthLimits, NodeRecord
-from phalanx.engines.embedded.head.books import Books
-from phalanx.engines.embedded.head.shell import ControlShell
 from phalanx.engines.ray.scheduler.reservation import Whole
+from phalanx.head.control_plane import ControlPlane
+from phalanx.head.nodes import HealthLimits, NodeRecord
+from phalanx.head.state_store import StateStore
 from phalanx.model.ids import node_prefix
 from phalanx.model.lifecycle import PREPARED
 from phalanx.protocol.cluster_messages import Answer, NodeReport
 
 if TYPE_CHECKING:
-    from phalanx.engines.embedded.head.batch.shell import BatchShell
+    from phalanx.head.gangs.gang_scheduler import GangScheduler
 
 PAUSE = 0.2
 """Between two cycles lies so many times what the last one took: words are heard then."""
@@ -44,20 +44,20 @@ class Gate(Protocol):
         ...
 
 
-class RayControl(ControlShell):
+class RayControl(ControlPlane):
     """See the module."""
 
-    def __init__(self, gate: Gate, books: Books, limits: HealthLimits) -> None:
+    def __init__(self, gate: Gate, state_store: StateStore, limits: HealthLimits) -> None:
         self._gate = gate
-        super().__init__(gate.send, books, limits)
+        super().__init__(gate.send, state_store, limits)
 
     @property
-    def batch(self) -> BatchShell:
+    def batch(self) -> GangScheduler:
         """Queues and gangs; the scheduler's thread has nothing else to do."""
-        if self.batch_if_used is None:
+        if self.gangs_if_used is None:
             cycles = super().batch.cycles
             cycles.pause = PAUSE
-            cycles.ledger.line.most = MOST_AT_ONCE
+            cycles.registry.window.most = MOST_AT_ONCE
         return super().batch
 
     def on_message(self, prefix: bytes, message: Any) -> None:
@@ -71,7 +71,7 @@ class RayControl(ControlShell):
     def reply(self, prefix: bytes, answer: Answer) -> None:
         """To who asked, once all that the answer speaks of is written."""
         if prefix == CLIENTS:
-            self.books.when_written(lambda: self._gate.answer(answer))
+            self.state_store.when_written(lambda: self._gate.answer(answer))
         else:
             super().reply(prefix, answer)
 

@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from phalanx.control.jobs.gates import Batch, GateTable, Share
-from phalanx.engines.embedded.head.batch.gangs import HOLDING
 from phalanx.errors import PhalanxError
+from phalanx.head.gangs.gang import HOLDING
+from phalanx.head.queues.task_admission import Batch, GateTable, Share
 
 if TYPE_CHECKING:
-    from phalanx.engines.embedded.head.shell import ControlShell
+    from phalanx.head.control_plane import ControlPlane
 
 MOST_IN_BATCH = 16
 SILENT_S = 15.0
@@ -25,7 +25,7 @@ Answered = Callable[[tuple[Any, tuple[str, str] | None]], None]
 class Gates:
     """Answers `gate.*`. Everything here runs in the scheduler's thread."""
 
-    def __init__(self, control: ControlShell) -> None:
+    def __init__(self, control: ControlPlane) -> None:
         self._control = control
         self._table = GateTable()
         self._shut: dict[bytes, list[Answered]] = {}
@@ -135,7 +135,7 @@ class Gates:
         for record in self._control.nodes.living():
             for name, amount in record.totals.items():
                 capacity[name] = capacity.get(name, 0.0) + amount
-        for gang in batch.ledger.active.values():
+        for gang in batch.registry.active.values():
             for index in gang.among(*HOLDING):
                 for name, amount in gang.needs[index].items():
                     capacity[name] = capacity.get(name, 0.0) - amount

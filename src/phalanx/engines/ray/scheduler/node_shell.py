@@ -13,16 +13,16 @@ from typing import Any
 
 from phalanx.engines.declared_topology import read_topology
 from phalanx.engines.embedded import session as sessions
-from phalanx.engines.embedded.node.control import RemoteControl
-from phalanx.engines.embedded.node.groups import OF_GROUPS, NodeGroups
-from phalanx.engines.embedded.node.job_members import OF_MEMBERS, NodeMembers
 from phalanx.engines.ray.scheduler.children import start_children
 from phalanx.engines.ray.scheduler.options import SchedulerOptions
 from phalanx.model.ids import node_prefix
 from phalanx.model.lifecycle import ALIVE
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.bundles import BundlePool
+from phalanx.node.control_link import RemoteControl
 from phalanx.node.group_places import GroupPlaces
+from phalanx.node.groups import OF_GROUPS, NodeGroups
+from phalanx.node.job_members import OF_MEMBERS, NodeMembers
 from phalanx.protocol.cluster_messages import EventsTold, NodeReport, TellEvents, ViewRow
 from phalanx.protocol.node_messages import Request
 from phalanx.resources.instances import Allocation, NodeResources

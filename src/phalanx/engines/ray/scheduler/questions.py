@@ -6,12 +6,12 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from phalanx.engines.embedded.head.batch.gangs import WORDS
 from phalanx.engines.ray.scheduler.control import CLIENTS, RayControl
 from phalanx.engines.ray.scheduler.gates import Gates
 from phalanx.engines.ray.scheduler.ray_groups import RayGroups
 from phalanx.engines.ray.scheduler.reservation import Reservations
 from phalanx.engines.ray.scheduler.stages import Stages
+from phalanx.head.gangs.gang import WORDS
 from phalanx.protocol.cluster_messages import Answer, Ask
 
 Answered = Callable[[tuple[Any, tuple[str, str] | None]], None]
@@ -89,7 +89,7 @@ class Questions:
 
     def _with_refusals(self, name: str, answered: Answered) -> Answered:
         """An explanation says as well what only Ray knows: that it has refused what was planned."""
-        gang = self._control.batch.asking.find(name)
+        gang = self._control.batch.explanations.find(name)
         count = 0 if gang is None else self._reservations.refusals(gang.group)
         if not count:
             return answered
@@ -104,17 +104,17 @@ class Questions:
 
     def _member_state(self, group: bytes, index: int) -> str:
         """Of a member of a gang, as listings call it; empty when there is no such gang."""
-        gang = self._control.batch.ledger.gangs.get(group)
+        gang = self._control.batch.registry.gangs.get(group)
         return "" if gang is None else WORDS[gang.states[index]]
 
     def _places(self, group: bytes) -> dict[int, dict[str, Any]]:
         """Where each member of a gang is that has its place: Ray's placement group and the bundle
         in it (-1: it asks for nothing), its node, what it is told of its gang, and its state."""
         batch = self._control.batch
-        gang = batch.ledger.gangs.get(group)
+        gang = batch.registry.gangs.get(group)
         if gang is None:
             return {}
-        views, nodes = batch.placing.views(gang), batch.ledger.nodes_of(gang)
+        views, nodes = batch.applier.views(gang), batch.registry.nodes_of(gang)
         return {
             index: {
                 "placement_group": self._groups.id_of((group, attempt)),

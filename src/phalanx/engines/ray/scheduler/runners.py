@@ -10,13 +10,13 @@ from typing import Any
 
 import msgspec
 
-from phalanx.control.nodes import NodeRecord
 from phalanx.engines.ray.scheduler.control import RayControl
 from phalanx.engines.ray.scheduler.options import SchedulerOptions
 from phalanx.engines.ray.scheduler.ray_groups import NODE_LABEL
 from phalanx.engines.ray.scheduler.reservation import Amounts
 from phalanx.engines.ray.scheduler.runner import RunnerSetup
 from phalanx.engines.ray.scheduler.view import Naming, RayNode, merged
+from phalanx.head.nodes import NodeRecord
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.model.lifecycle import DEAD
 from phalanx.protocol.cluster_messages import NodeReport

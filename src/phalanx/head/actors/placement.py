@@ -1,0 +1,232 @@
+"""Which node an actor goes to, and when one that still waits there does better elsewhere.
+
+The node of its owner, if that has room; else whatever its strategy picks; and where nobody has
+room now, the node that can hold it where it would wait least. Choices are hints: the node decides
+whether it has room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from phalanx.head.actors.table import ActorRecord
+from phalanx.head.groups.table import GroupTable
+from phalanx.policies.affinity import NodeAffinity
+from phalanx.policies.bundles.slots import PlacedBundle, pick_bundle
+from phalanx.policies.entry import pick_node, strategy
+from phalanx.policies.labels import LabelSelector
+from phalanx.policies.outcome import Placed, Rejection
+from phalanx.policies.request_class import Request
+from phalanx.policies.strategy import Asking, Strategy
+from phalanx.resources.ports import RandomSource
+from phalanx.resources.quantities import from_units
+from phalanx.resources.sets import EMPTY, ResourceSet
+from phalanx.scheduling.cluster_nodes import ClusterNodes
+from phalanx.scheduling.global_scheduler import GlobalScheduler
+from phalanx.scheduling.terms import affinity_of, selectors_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """Where an actor goes. Without a `node` it waits, for `reason`; or never can, with `error`.
+
+    `error` names the class of the error that says so.
+    """
+
+    node: str = ""
+    is_available: bool = False
+    bundle: int = -1
+    """The bundle that it is counted into, when it goes into a placement group."""
+    reason: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Waiting:
+    record: ActorRecord
+    owner_node: str
+    node: str
+
+
+class ActorPlacing:
+    """Chooses nodes for actors, and knows which of them still wait."""
+
+    def __init__(self, cluster: ClusterNodes, groups: GroupTable, rng: RandomSource) -> None:
+        self._cluster = cluster
+        self._groups = groups
+        self._rng = rng
+        self._global = GlobalScheduler(cluster)
+        self._strategies: dict[str, Strategy] = {}
+        self._waiting: dict[bytes, _Waiting] = {}
+        self._inside: dict[bytes, tuple[bytes, int, ResourceSet]] = {}
+        """The bundle of (group, index) that an actor was counted into, and what it takes there."""
+
+    def place(self, record: ActorRecord, owner_node: str) -> Choice:
+        """Where the actor goes now. It waits until `placed` or `gone`. `owner_node`: "" if none."""
+        self.gone(record.actor)
+        choice = self._pick(record, owner_node, require_available=False)
+        if not choice.error:
+            self._keep(_Waiting(record=record, owner_node=owner_node, node=choice.node), choice)
+        return choice
+
+    def placed(self, actor: bytes) -> None:
+        """It has a worker: it waits no longer."""
+        self._waiting.pop(actor, None)
+
+    def gone(self, actor: bytes) -> None:
+        """It needs no node any more."""
+        self._waiting.pop(actor, None)
+        self._inside.pop(actor, None)
+
+    def better(self) -> list[tuple[ActorRecord, Choice]]:
+        """Waiting actors that another node has room for now, or that can never be placed.
+
+        To be called when resources changed, once for many news. Who was told to wait by its node
+        is to be withdrawn there before it goes elsewhere.
+        """
+        moves = []
+        for actor, waiting in list(self._waiting.items()):
+            inside = self._inside.pop(actor, None)  # it is not in its own way
+            choice = self._pick(waiting.record, waiting.owner_node, bool(waiting.node))
+            is_better = choice.is_available or not waiting.node
+            if choice.error:
+                self.gone(actor)
+            elif choice.node and choice.node != waiting.node and is_better:
+                self._keep(replace(waiting, node=choice.node), choice)
+            else:
+                if inside is not None:
+                    self._inside[actor] = inside
+                continue
+            moves.append((waiting.record, choice))
+        return moves
+
+    def _keep(self, waiting: _Waiting, choice: Choice) -> None:
+        record = waiting.record
+        self._waiting[record.actor] = waiting
+        if not choice.node:
+            return
+        hold = ResourceSet.from_mapping(record.hold)
+        if choice.bundle >= 0:
+            group = bytes.fromhex(record.strategy["group"])
+            self._inside[record.actor] = (group, choice.bundle, hold)
+        else:
+            self._cluster.count_in(choice.node, hold, choice.is_available)
+
+    def _pick(self, record: ActorRecord, owner_node: str, require_available: bool) -> Choice:
+        place = ResourceSet.from_mapping(record.place)
+        if record.strategy.get("group") is not None:
+            return self._in_group(record, place)
+        try:
+            tiers = selectors_of(record.strategy)
+            chosen = self._strategy(record.strategy)
+        except ValueError as error:
+            return Choice(reason=str(error), error="ActorUnschedulableError")
+        if require_available and not self._has_room(place, tiers):
+            return Choice()
+        asking = Asking(
+            local=owner_node or None,
+            preferred=owner_node or None,
+            require_available=require_available,
+        )
+        outcome = pick_node(
+            self._cluster.view,
+            Request(resources=place, selector=tiers[0]),
+            asking,
+            self._rng,
+            strategy=chosen,
+            fallbacks=tiers[1:],
+            creates_actor=True,
+        )
+        if isinstance(outcome, Rejection):
+            return self._no(record.strategy, outcome, place, tiers)
+        if not outcome.is_available and not isinstance(chosen, NodeAffinity):
+            outcome = self._least_waiting(place, tiers, asking) or outcome
+        return Choice(node=outcome.node, is_available=outcome.is_available)
+
+    def _has_room(self, place: ResourceSet, tiers: Sequence[LabelSelector]) -> bool:
+        """Whether any node has, before it is worked out which and why not the others."""
+        requests = (Request(resources=place, selector=selector) for selector in tiers)
+        return any(self._cluster.view.of(request).available.any() for request in requests)
+
+    def _strategy(self, wire: Mapping[str, Any]) -> Strategy:
+        affinity = affinity_of(wire)
+        if affinity is not None:
+            return affinity
+        name = wire.get("name", "DEFAULT")
+        if name not in self._strategies:
+            self._strategies[name] = strategy(name)  # SPREAD remembers whose turn it is
+        return self._strategies[name]
+
+    def _least_waiting(
+        self, place: ResourceSet, tiers: Sequence[LabelSelector], asking: Asking
+    ) -> Placed | None:
+        for selector in tiers:
+            found = self._global.pick(Request(resources=place, selector=selector), asking)
+            if isinstance(found, Placed):
+                return found
+        return None
+
+    def _no(
+        self,
+        wire: Mapping[str, Any],
+        no: Rejection,
+        place: ResourceSet,
+        tiers: Sequence[LabelSelector],
+    ) -> Choice:
+        """Why there is no node, in today's words; an error where waiting is not allowed."""
+        nodes = self._cluster.view.nodes
+        target = wire.get("node_id")
+        if target is not None and not wire.get("soft"):
+            row = nodes.row_of.get(target)
+            if row is None:
+                reason = f"node {target} does not exist or is not alive"
+            elif not nodes.states[row].is_schedulable:
+                reason = f"node {target} drains"
+            elif no.reason == "infeasible":
+                reason = f"node {target} can never hold {place.to_mapping()}: {no}"
+            else:
+                reason = f"node {target} is busy, and the strategy does not let the actor wait"
+            return Choice(reason=reason, error="ActorUnschedulableError")
+        alive = [node for node in nodes.states if node.is_schedulable]
+        if wire.get("labels") and not any(t.holds(n.labels) for t in tiers for n in alive):
+            return Choice(reason=f"no node has labels that match {wire['labels']}")
+        has = {name: max((n.total.get(name, 0) for n in alive), default=0) for name in place}
+        lacking = {name: from_units(place[name]) for name in place if place[name] > has[name]}
+        if not lacking:
+            return Choice(reason=str(no))
+        largest = {name: from_units(has[name]) for name in lacking}
+        return Choice(reason=f"it asks for {lacking} and the largest node has {largest}")
+
+    def _in_group(self, record: ActorRecord, place: ResourceSet) -> Choice:
+        """The node of a bundle, of all that may serve the first with room left by other actors."""
+        group_id, index = bytes.fromhex(record.strategy["group"]), record.strategy["bundle"]
+        refusal = self._groups.refusal((group_id, index), place)
+        if refusal is not None:
+            reason, error = refusal
+            return Choice(reason=reason, error=error.replace("TaskPlacement", "ActorPlacement"))
+        group = self._groups.get(group_id)
+        assert group is not None
+        there = [
+            (at, node)
+            for at, node in enumerate(group.nodes)
+            if node and index in (-1, at) and at not in group.unconfirmed
+        ]
+        slots = [
+            PlacedBundle(
+                node=node,
+                total=group.bundles[at],
+                available=group.bundles[at] - self._taken(group_id, at),
+            )
+            for at, node in there
+        ]
+        slot = pick_bundle(slots, place)
+        if isinstance(slot, Rejection):
+            return Choice(reason="its placement group has no node for the bundle now")
+        bundle = there[slot.bundle][0]
+        return Choice(node=slot.node, is_available=slot.is_available, bundle=bundle)
+
+    def _taken(self, group: bytes, index: int) -> ResourceSet:
+        mine = (hold for at, i, hold in self._inside.values() if (at, i) == (group, index))
+        return sum(mine, EMPTY)

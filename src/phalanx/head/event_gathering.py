@@ -1,0 +1,82 @@
+"""Gathers what all nodes recorded, for one who asks."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from phalanx.observe.cluster_events import Event, EventRing
+from phalanx.protocol.cluster_messages import Answer, EventsTold, TellEvents
+
+if TYPE_CHECKING:
+    from phalanx.head.control_plane import ControlPlane
+
+_PATIENCE_S = 5.0
+"""A node that has not answered by then is left out."""
+
+
+@dataclass
+class _Round:
+    prefix: bytes
+    token: int
+    waits_for: set[bytes]
+    rows: list[dict[str, Any]]
+    until: float
+
+
+class EventGathering:
+    """What the control store recorded itself, and rounds of asking that are under way."""
+
+    def __init__(self, shell: ControlPlane) -> None:
+        self._shell = shell
+        self._own = EventRing()
+        self._of_gangs = EventRing()  # of their own: there are many, and they crowd out no others
+        self._numbers = itertools.count(1)
+        self._rounds: dict[int, _Round] = {}
+
+    def record(self, event: Event) -> None:
+        """Something happened to a node."""
+        self._own.record(event)
+
+    def record_gang(self, event: Event) -> None:
+        """Something happened to members of a gang."""
+        self._of_gangs.record(event)
+
+    def gather(self, prefix: bytes, token: int, nodes: Iterable[bytes]) -> None:
+        """Ask these nodes, and answer the one that asks once all have said what they know."""
+        number = next(self._numbers)
+        until = self._shell.clock() + _PATIENCE_S
+        rows = self._of_gangs.rows() + self._own.rows()
+        self._rounds[number] = _Round(prefix, token, set(nodes), rows, until)
+        self._shell.broadcast(TellEvents(number))
+        self._look(number)
+
+    def told(self, prefix: bytes, message: EventsTold) -> None:
+        """A node has answered."""
+        found = self._rounds.get(message.number)
+        if found is not None and prefix in found.waits_for:
+            found.waits_for.discard(prefix)
+            found.rows += message.rows
+            self._look(message.number)
+
+    def node_gone(self, prefix: bytes) -> None:
+        """A node will not answer."""
+        for number, found in list(self._rounds.items()):
+            found.waits_for.discard(prefix)
+            self._look(number)
+
+    def tick(self, now: float) -> None:
+        """Time has passed."""
+        for number, found in list(self._rounds.items()):
+            if now > found.until:
+                found.waits_for.clear()
+                self._look(number)
+
+    def _look(self, number: int) -> None:
+        found = self._rounds[number]
+        if not found.waits_for:
+            del self._rounds[number]
+            rows = sorted(found.rows, key=lambda row: float(row["at"]))
+            self._shell.reply(found.prefix, Answer(found.token, rows))

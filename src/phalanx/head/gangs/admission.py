@@ -1,0 +1,100 @@
+"""Letting a gang in: what is asked for is checked before anything is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from phalanx.errors import GangInfeasibleError
+from phalanx.head.gangs.gang import WAITING, Gang
+from phalanx.head.gangs.gang_size import most_members, why_none
+from phalanx.model.jobs.topology import NetworkTopology
+
+
+def admitted(
+    *,
+    group: bytes,
+    creator: bytes,
+    created: float,
+    limits: Mapping[str, float],
+    domains: Sequence[Sequence[Mapping[str, float]]],
+    name: str,
+    queue: str,
+    needs: list[dict[str, float]],
+    least: int,
+    priority: int = 0,
+    topology: NetworkTopology | None = None,
+    ports: int = 1,
+    grace_s: float = 0.0,
+) -> Gang:
+    """The gang, with all its members waiting.
+
+    `limits`: what its queue may use at most; `domains`: what each node has in all, of every domain
+    in which it may be placed whole. Raises GangInfeasibleError for one that none of these can
+    ever hold.
+    """
+    check_size(f"gang {name}", queue, needs[:least], limits, domains)
+    return Gang(
+        group=group,
+        name=f"{name}-{group[:6].hex()}",
+        queue=queue,
+        priority=priority,
+        least=least,
+        needs=needs,
+        creator=creator,
+        created=created,
+        topology=topology,
+        port_count=max(ports, 1),
+        grace_s=grace_s,
+        states=[WAITING] * len(needs),
+    )
+
+
+def check_size(
+    what: str,
+    queue: str,
+    needs: list[dict[str, float]],
+    limits: Mapping[str, float],
+    domains: Sequence[Sequence[Mapping[str, float]]],
+) -> None:
+    """Raise GangInfeasibleError when the nodes of no domain, empty, hold all of `needs` side by
+    side."""
+    nodes = max(domains, key=lambda nodes: most_members(needs, nodes, limits))
+    most = most_members(needs, nodes, limits)
+    if most >= len(needs):
+        return
+    why = why_none(needs[0], nodes)
+    if not why and most < most_members(needs, nodes):
+        said = ", ".join(f"{amount:g} {resource}" for resource, amount in limits.items())
+        why = f"queue {queue} may use {said} at most"
+    elif not why:
+        asks = ", ".join(f"{amount:g} {resource}" for resource, amount in needs[0].items())
+        where = "its only node holds" if len(nodes) == 1 else f"its {len(nodes)} nodes hold"
+        if len(domains) > 1:
+            where = f"the {len(domains)} domains whose nodes are close enough hold"
+        why = f"each asks for {asks}, and {where} no more side by side"
+    raise GangInfeasibleError(
+        f"{what} needs {len(needs)} members at once and could never have more than {most} here: "
+        f"{why}."
+    )
+
+
+def check_sum(
+    what: str,
+    queue: str,
+    needs: Sequence[Mapping[str, float]],
+    limits: Mapping[str, float],
+    nodes: Sequence[Mapping[str, float]],
+) -> None:
+    """Raise GangInfeasibleError when `needs`, different ones, are more in all than these nodes
+    have, or than the queue may use: then no way to place them side by side will be found."""
+    for name in sorted({name for need in needs for name in need}):
+        asked = sum(need.get(name, 0.0) for need in needs)
+        has = sum(node.get(name, 0.0) for node in nodes)
+        most = limits.get(name, has)
+        if asked <= min(has, most):
+            continue
+        where = f"the cluster has {has:g}" if asked > has else f"queue {queue} may use {most:g}"
+        raise GangInfeasibleError(
+            f"{what} needs {len(needs)} members at once, which ask for {asked:g} {name} in all: "
+            f"{where}."
+        )

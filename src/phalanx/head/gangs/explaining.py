@@ -1,0 +1,85 @@
+"""Why something waits, and the scheduler's own picture of the cluster."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import msgspec
+
+from phalanx.batch.cycle import run_cycle
+from phalanx.batch.explain import sentence
+from phalanx.batch.inquiry import explain_snapshot
+from phalanx.batch.writing import as_data
+from phalanx.errors import JobNotFoundError
+from phalanx.head.gangs.cycles import Cycles
+from phalanx.head.gangs.gang import WAITING, Gang
+
+
+class Explanations:
+    """Answers `explain` and `snapshot`."""
+
+    def __init__(self, cycles: Cycles) -> None:
+        self._cycles = cycles
+
+    def explain(self, name: str) -> dict[str, Any]:
+        """Why a gang or job waits: reasons, what would change them, and its position in its queue.
+
+        `name`: of a job or gang, or the group of a gang in hex. Raises JobNotFoundError.
+        """
+        gang = self.find(name)
+        if gang is None:
+            raise JobNotFoundError(f"nothing called {name!r} waits or runs")
+        answer = explain_snapshot(self._cycles.picture(gang), gang.uid)[0]
+        answer["waits"] = gang.waits
+        if gang.waits:
+            answer["position"] = self._position(gang)
+        return answer
+
+    def reasons(self) -> dict[str, tuple[str, int]]:
+        """(why it waits, position in its queue) of all that wait, by name, in few words."""
+        gangs = [gang for gang in self._cycles.registry.gangs.values() if gang.waits]
+        if not gangs:
+            return {}
+        plan = run_cycle(self._cycles.picture())  # after which it is known who is looked at
+        counts: dict[str, int] = {}
+        found = {}
+        for gang in sorted(gangs, key=_in_line):
+            position = counts[gang.queue] = counts.get(gang.queue, 0) + 1
+            waiting = [gang.task(i) for i in gang.among(WAITING)]
+            rejections = plan.rejections.get(waiting[0], ()) or plan.rejections.get(gang.uid, ())
+            if self._cycles.registry.window.sees(gang):
+                reason = sentence(rejections[-1]) if rejections else ""
+            else:
+                reason = "others that ask for the same are ahead of it"
+            found[gang.uid] = (reason, position)
+        return found
+
+    def find(self, name: str) -> Gang | None:
+        """The gang of a job or gang of this name, or of this group in hex."""
+        registry = self._cycles.registry
+        with contextlib.suppress(ValueError):
+            found = registry.gangs.get(bytes.fromhex(name))
+            if found is not None:
+                return found
+        namespace, _, own = name.rpartition("/")
+        known = ((g.namespace, g.name, g) for g in registry.gangs.values())
+        wanted = (namespace or "default", own)
+        return next((gang for space, word, gang in known if (space, word) == wanted), None)
+
+    def _position(self, gang: Gang) -> int:
+        """1 for the first that waits in its queue: by priority, then by age."""
+        mine = _in_line(gang)
+        others = self._cycles.registry.gangs.values()
+        return 1 + sum(
+            other.waits and other.queue == gang.queue and _in_line(other) < mine for other in others
+        )
+
+    def snapshot(self) -> bytes:
+        """Everything that a cycle could look at, as a snapshot file in JSON."""
+        return msgspec.json.encode(as_data(self._cycles.picture(whole=True)))
+
+
+def _in_line(gang: Gang) -> tuple[int, float, str]:
+    """Gangs of one queue wait in this order."""
+    return (-gang.priority, gang.created, gang.uid)

@@ -1,0 +1,162 @@
+"""Network domains: which nodes are close, and what that says of a gang that must be close.
+
+Every node is a domain, whose devices are wired together. What HyperNode manifests declare stands
+above; where there are none, nodes with one value of the label `rack` are a domain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from phalanx.batch.hypernodes import HyperNodes
+from phalanx.batch.specs import HyperNodeSpec
+from phalanx.head.nodes import NodeRecord
+from phalanx.manifests.hypernodes import HyperNode, resolve
+from phalanx.model.jobs.topology import NetworkTopology
+
+if TYPE_CHECKING:
+    from phalanx.head.state_store import StateStore
+
+RACK = "rack"
+"""The label of nodes that names their rack, and the tier of racks."""
+NODE, NVLINK = "node", "nvlink"
+"""The tier of single nodes, and another word for it: the devices of one are wired together."""
+NODE_TIER, RACK_TIER = 1, 2
+"""Where no HyperNode is declared."""
+
+Totals = dict[str, float]
+
+
+class Domains:
+    """The declared domains, by name."""
+
+    def __init__(self, state_store: StateStore, changed: Callable[[], None]) -> None:
+        """`changed`: nodes are closer or further than before."""
+        self._state_store = state_store
+        self._changed = changed
+        self._declared: dict[str, HyperNode] = {}
+
+    def put(self, domain: HyperNode) -> str:
+        """A domain is new, or has other members from now on; what was done."""
+        done = "updated" if domain.name in self._declared else "created"
+        self._declared[domain.name] = domain
+        self._state_store.keep("hypernodes", domain.name.encode(), domain)
+        self._changed()
+        return done
+
+    def delete(self, name: str) -> bool:
+        """Forget one; False when there is none of that name."""
+        if self._declared.pop(name, None) is None:
+            return False
+        self._state_store.keep("hypernodes", name.encode(), None)
+        self._changed()
+        return True
+
+    def load(self, domains: Iterable[HyperNode]) -> None:
+        """Know them again."""
+        for domain in domains:
+            self._declared[domain.name] = domain
+
+    # ---- questions ---------------------------------------------------------------------------
+
+    def specs(self, records: Sequence[NodeRecord]) -> tuple[HyperNodeSpec, ...]:
+        """All domains with these nodes."""
+        declared = [self._declared[name] for name in sorted(self._declared)]
+        if not declared:
+            return (*_nodes(records, NODE_TIER), *_racks(records))
+        names = {record.node_id: (record.hostname,) for record in records}
+        labels = {record.node_id: record.labels for record in records}
+        above = resolve(declared, labels, names)
+        return (
+            *_nodes(records, min(domain.tier for domain in above) - 1),
+            *(_of_domains(domain) for domain in above),
+        )
+
+    def topology(self, word: str) -> NetworkTopology | None:
+        """What a word for closeness means: "node" or "nvlink", "rack", or the name of a tier that
+        is declared. Raises ValueError with the words that there are."""
+        if not word:
+            return None
+        tiers = {d.tier_name for d in self._declared.values() if d.tier_name}
+        known = [NODE, NVLINK, *(sorted(tiers) if self._declared else [RACK])]
+        if word not in known:
+            raise ValueError(f"topology is one of {', '.join(map(repr, known))}, not {word!r}")
+        return NetworkTopology(highest_tier_name=NODE if word == NVLINK else word)
+
+    def within(
+        self, topology: NetworkTopology | None, records: Sequence[NodeRecord]
+    ) -> list[list[Totals]]:
+        """What the nodes of each domain have in which such a gang may be placed whole.
+
+        Raises ValueError for the name of a tier that there is not.
+        """
+        everything = [[record.totals for record in records]]
+        if topology is None or topology.mode != "hard":
+            return everything
+        if not (topology.highest_tier or topology.highest_tier_name):
+            return everything  # tier 0 is no bound, as in Volcano
+        specs = self.specs(records)
+        tree = HyperNodes(specs, {record.node_id: i for i, record in enumerate(records)})
+        bound = tree.bound(topology)
+        if bound is None:
+            known = ", ".join(sorted({repr(s.tier_name) for s in specs if s.tier_name}))
+            raise ValueError(f"no domain is of tier {topology.highest_tier_name!r}; of {known} are")
+        if bound > max(tree.tiers, default=0):
+            return everything
+        return [
+            [records[i].totals for i in tree.members[spec.name]]
+            for spec in specs
+            if spec.tier <= bound
+        ] or [[]]
+
+    def rows(self, records: Sequence[NodeRecord]) -> list[dict[str, object]]:
+        """For people: every domain with the nodes that are in it now."""
+        specs = self.specs(records)
+        tree = HyperNodes(specs, {record.node_id: i for i, record in enumerate(records)})
+        return [
+            {
+                "name": spec.name,
+                "tier": spec.tier,
+                "tier_name": spec.tier_name,
+                "parent": spec.parent,
+                "nodes": [records[i].node_id for i in tree.members[spec.name]],
+            }
+            for spec in specs
+        ]
+
+
+def _nodes(records: Iterable[NodeRecord], tier: int) -> Iterable[HyperNodeSpec]:
+    return (
+        HyperNodeSpec(
+            name=_domain_of(record.node_id), tier=tier, tier_name=NODE, nodes=(record.node_id,)
+        )
+        for record in records
+    )
+
+
+def _racks(records: Iterable[NodeRecord]) -> Iterable[HyperNodeSpec]:
+    racks: dict[str, list[str]] = {}
+    for record in records:
+        if RACK in record.labels:
+            racks.setdefault(record.labels[RACK], []).append(_domain_of(record.node_id))
+    for rack, members in sorted(racks.items()):
+        yield HyperNodeSpec(
+            name=f"rack/{rack}", tier=RACK_TIER, tier_name=RACK, children=tuple(members)
+        )
+
+
+def _of_domains(domain: HyperNodeSpec) -> HyperNodeSpec:
+    """The domain with its own nodes as the domains that they are."""
+    children = (*domain.children, *map(_domain_of, domain.nodes))
+    return HyperNodeSpec(
+        name=domain.name,
+        tier=domain.tier,
+        tier_name=domain.tier_name,
+        parent=domain.parent,
+        children=children,
+    )
+
+
+def _domain_of(node_id: str) -> str:
+    return f"node/{node_id}"

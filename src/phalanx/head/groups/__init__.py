@@ -1,0 +1,1 @@
+"""Placement groups: every bundle of a group on a node, or none."""

@@ -1,0 +1,128 @@
+"""What a member finds in its environment: who it is, who the others are, and what it holds.
+
+A variable that the manifest sets is never replaced. `$(NAME)` in commands, arguments and values
+stands for a variable, as in Kubernetes, and `$$(NAME)` for itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from phalanx.head.jobs.frameworks import framework_setup
+from phalanx.head.jobs.places import Gang, MemberSetup, PortNeed
+from phalanx.manifests.plugins import options
+from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup
+
+_REFERENCE = re.compile(r"\$\$|\$\(([^()$\s]+)\)")
+DEVICES = "CUDA_VISIBLE_DEVICES"
+
+
+def ports_needed(job: JobSpec) -> PortNeed:
+    """How many ports the gang needs that are free on all of its nodes, and how many each member
+    needs that are free on its own."""
+    ray = job.plugin("ray") is not None
+    return PortNeed(gang=4 if ray else 1, member=1 if job.plugin("tensorflow") is not None else 0)
+
+
+def member_setup(gang: Gang, group: str, index: int) -> MemberSetup:
+    """Variables, files and perhaps a command for one member, before the manifest has its say."""
+    me = gang.place(group, index)
+    own = gang.job.group(group)
+    assert own is not None
+    env = {
+        "PHALANX_JOB": gang.job.name,
+        "PHALANX_NAMESPACE": gang.job.namespace,
+        "PHALANX_QUEUE": gang.job.queue,
+        "PHALANX_TASK": group,
+        "PHALANX_TASK_INDEX": str(index),
+        "PHALANX_ATTEMPT": str(me.attempt),
+        "PHALANX_NODE": me.node,
+        "PHALANX_GRACE_S": f"{own.template.grace_s:g}",
+        "PHALANX_PORTS": ",".join(map(str, me.ports)),
+        "VC_TASK_INDEX": str(index),
+        DEVICES: ",".join(map(str, me.devices)),
+        "CONTAINER_GPUS": str(sum(1 << d for d in me.devices)),
+        "CONTAINER_PORTS": _port_labels(own, gang),
+    }
+    if gang.directory:
+        env["PHALANX_FILES"] = gang.directory
+    if gang.job.plugin("env") is not None:
+        env["VK_TASK_INDEX"] = str(index)
+    env |= _rendezvous(gang, group, index)
+    files: dict[str, str] = {}
+    if gang.job.plugin("svc") is not None:
+        variables, lists = gang.hosts
+        env |= variables
+        files |= lists
+    return framework_setup(MemberSetup(env=env, files=files), gang, group, index)
+
+
+def _rendezvous(gang: Gang, group: str, index: int) -> dict[str, str]:
+    """What torch.distributed and its kin read."""
+    ranks, me = gang.rendezvous, (group, index)
+    arguments = gang.job.plugin("pytorch")
+    port = "" if arguments is None else options("pytorch", arguments)["port"]
+    if not port and gang.ports:
+        port = str(gang.ports[0])
+    env: dict[str, str] = {}
+    first = next((key for key in ranks.order if key in gang.places), None)
+    if first is not None:
+        env["MASTER_ADDR"] = gang.place(*first).address
+        env["WORLD_SIZE"] = str(len(ranks.order))
+    if port:
+        env["MASTER_PORT"] = port
+    if me in ranks.local:
+        env["RANK"] = str(ranks.rank[me])
+        env["LOCAL_RANK"] = str(ranks.local[me])
+        env["LOCAL_WORLD_SIZE"] = str(ranks.on_node[gang.place(*me).node])
+    return env
+
+
+def _port_labels(group: TaskGroup, gang: Gang) -> str:
+    """PAI's way of naming ports: `http:8080,8081;rendezvous:29500;`."""
+    labels: dict[str, list[int]] = {}
+    for process in group.template.processes:
+        for port in process.ports:
+            labels.setdefault(port.name or "port", []).append(port.number)
+    if gang.ports:
+        labels["rendezvous"] = list(gang.ports)
+    return "".join(f"{name}:{','.join(map(str, ports))};" for name, ports in labels.items())
+
+
+def process_environment(setup: MemberSetup, process: Process) -> dict[str, str]:
+    """The variables of one process of the member: the setup's, then the manifest's own.
+
+    CUDA_VISIBLE_DEVICES of a manifest counts within the devices that the member holds, as it does
+    inside a container; what does not fit them is replaced, since the others are somebody else's.
+    """
+    env = dict(setup.env)
+    for name, value in process.env:
+        env[name] = expand(value, env)
+    own = dict(process.env).get(DEVICES)
+    if own is not None and DEVICES in setup.env:
+        env[DEVICES] = _within(own, setup.env[DEVICES])
+    return env
+
+
+def _within(chosen: str, held: str) -> str:
+    devices = held.split(",") if held else []
+    words = [word.strip() for word in chosen.split(",") if word.strip()]
+    if all(word.isdecimal() and int(word) < len(devices) for word in words):
+        return ",".join(devices[int(word)] for word in words)
+    return held
+
+
+def process_argv(setup: MemberSetup, process: Process, env: Mapping[str, str]) -> tuple[str, ...]:
+    """The command line of one process; the plugin's where the manifest has none."""
+    return tuple(expand(word, env) for word in process.argv or setup.command)
+
+
+def expand(text: str, env: Mapping[str, str]) -> str:
+    """`$(NAME)` replaced by the variable's value, left alone where there is no such variable."""
+
+    def value(match: re.Match[str]) -> str:
+        name = match.group(1)
+        return "$" if name is None else env.get(name, match.group(0))
+
+    return _REFERENCE.sub(value, text)

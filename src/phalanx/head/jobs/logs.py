@@ -1,0 +1,62 @@
+"""What members of jobs have printed: asked of the nodes that have the files."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from phalanx.errors import JobNotFoundError
+from phalanx.head.jobs.control import Jobs
+from phalanx.head.requests import LATER
+from phalanx.protocol.cluster_messages import LogRead, ReadLog
+
+if TYPE_CHECKING:
+    from phalanx.head.control_plane import ControlPlane
+
+MOST_BYTES = 1 << 20
+KEEP_ASKED = 1_000
+
+
+class Logs:
+    """Questions for logs that are on their way."""
+
+    def __init__(self, shell: ControlPlane, jobs: Jobs) -> None:
+        self._shell = shell
+        self._jobs = jobs
+        self._tokens = itertools.count(1)
+        self._asked: dict[int, Callable[[Any], None]] = {}
+
+    def read(
+        self,
+        reply: Callable[[Any], None],
+        job: str,
+        member: str,
+        attempt: int = -1,
+        offset: int = 0,
+    ) -> Any:
+        """A part of a member's log: (bytes, length of the whole); the length is -1 when nobody has
+        it any more. `attempt` counts the member's starts from 0; -1 is the last one.
+
+        Raises JobNotFoundError for a member that printed nothing that often.
+        """
+        files = self._jobs.logs(job).get(member, [])
+        if not -len(files) <= attempt < len(files):
+            started = f"it was started {len(files)} times" if files else "it was not started yet"
+            raise JobNotFoundError(f"member {member} of job {job} has no such output: {started}")
+        node_id, path = files[attempt]
+        record = self._shell.nodes.get(node_id)
+        if record is None or not self._shell.is_connected(record.prefix):
+            return b"", -1
+        token = next(self._tokens)
+        self._asked[token] = reply
+        if len(self._asked) > KEEP_ASKED:
+            del self._asked[next(iter(self._asked))]
+        self._shell.send_node(node_id, ReadLog(token, path, offset, MOST_BYTES))
+        return LATER
+
+    def answered(self, message: LogRead) -> None:
+        """A node has read."""
+        reply = self._asked.pop(message.token, None)
+        if reply is not None:
+            reply((message.data, message.size))

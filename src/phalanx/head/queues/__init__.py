@@ -1,0 +1,1 @@
+"""Queues: their life, what each deserves, and ordinary tasks that wait for one."""

@@ -1,0 +1,198 @@
+"""Queues at the control store: kept on the state_store, and what each deserves now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from phalanx.batch.specs import Amounts, QueueSpec
+from phalanx.errors import JobCommandError, QueueUnavailableError
+from phalanx.head.queues.shares import by_weight
+from phalanx.head.queues.table import QueueRecord, QueueTable
+from phalanx.manifests.quantities import HOUSE, batch_amounts
+from phalanx.manifests.queue_rules import ROOT
+
+if TYPE_CHECKING:
+    from phalanx.head.state_store import StateStore
+
+_AMOUNTS = ("capability", "deserved", "guarantee")
+SETTABLE = ("weight", "priority", "parent", "reclaimable", *_AMOUNTS)
+
+Counts = Callable[[str], tuple[dict[str, int], int]]
+"""The podgroups of a queue by phase, and how many members hold something in it."""
+
+
+class Queues:
+    """All queues, and their quotas as scheduling sees them."""
+
+    def __init__(
+        self,
+        state_store: StateStore,
+        changed: Callable[[bool], None],
+        counts: Counts,
+        wall: Callable[[], float],
+    ) -> None:
+        """`changed(anew)`: quotas are others; `anew` when there are other queues than before.
+        `wall`: the time of day in seconds."""
+        self._wall = wall
+        self.table = QueueTable(self)
+        self._state_store = state_store
+        self._changed = changed
+        self._counts = counts
+
+    # ---- effects -----------------------------------------------------------------------------
+
+    def publish(self, queue: QueueRecord) -> None:
+        """See QueueEffects."""
+        self._state_store.keep("queues", queue.name.encode(), queue)
+
+    def forget(self, queue: QueueRecord) -> None:
+        """See QueueEffects."""
+        self._state_store.keep("queues", queue.name.encode(), None)
+
+    # ---- what people ask for -----------------------------------------------------------------
+
+    def create(self, name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """A new queue."""
+        self._count_all()
+        record = self.table.create(_with(QueueSpec(name=name), fields), self._wall())
+        self._changed(True)
+        return self._row(record)
+
+    def put(self, spec: QueueSpec) -> str:
+        """A queue of a manifest: made, or changed; whether it is open too. What was done."""
+        self._count_all()
+        known = self.table.get(spec.name)
+        if known is None:
+            self.table.create(spec, self._wall())
+            self._changed(True)
+            return "created"
+        self.table.update(spec, self._wall())
+        if spec.state and spec.state != known.state:
+            change = self.table.open if spec.state == "Open" else self.table.close
+            change(spec.name, self._wall())
+        self._changed(True)
+        return "updated"
+
+    def update(self, name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Other quotas; what is not named stays."""
+        self._count_all()
+        known = self._need(name)
+        record = self.table.update(_with(known.spec, fields), self._wall())
+        self._changed(known.spec.parent != record.spec.parent)
+        return self._row(record)
+
+    def open(self, name: str) -> dict[str, Any]:
+        """Let work in."""
+        self._need(name)
+        self.table.open(name, self._wall())
+        self._changed(False)
+        return self._row(self._need(name))
+
+    def close(self, name: str) -> dict[str, Any]:
+        """Let no more work in."""
+        self._need(name)
+        self._count_all()
+        self.table.close(name, self._wall())
+        return self._row(self._need(name))
+
+    def delete(self, name: str) -> None:
+        """Forget it."""
+        self._need(name)
+        self._count_all()
+        self.table.delete(name, self._wall())
+        self._changed(True)
+
+    def rows(self, name: str | None = None) -> list[dict[str, Any]]:
+        """For people: all queues, or one."""
+        self._count_all()
+        found = self.table.all() if name is None else [self._need(name)]
+        return [self._row(record) for record in found]
+
+    def admit(self, name: str) -> QueueRecord:
+        """The queue, if it takes work. Raises QueueUnavailableError."""
+        try:
+            self.table.admit(name)
+        except JobCommandError as error:
+            raise QueueUnavailableError(str(error)) from None
+        return self._need(name)
+
+    def left(self, name: str) -> None:
+        """Something of this queue is over: one that is closing may be closed now."""
+        record = self.table.get(name)
+        if record is not None and record.state == "Closing":
+            self._count(record)
+
+    def weights(self) -> dict[str, float]:
+        """What each queue weighs, where that is not 1."""
+        found = self.table.all()
+        return {q.name: float(q.spec.weight) for q in found if q.spec.weight != 1}
+
+    # ---- scheduling --------------------------------------------------------------------------
+
+    def specs(self, busy: Collection[str], total: Mapping[str, float]) -> list[QueueSpec]:
+        """The queues with what they deserve now. Closing ones let those in that they have."""
+        known = [q.spec for q in self.table.all()]
+        opened = [msgspec.structs.replace(q, state="Open") for q in known]
+        return by_weight(opened, busy, dict(batch_amounts(dict(total))))
+
+    def capability(self, name: str) -> dict[str, float]:
+        """What a queue may use at most, also by those above it, under the names of leases."""
+        limits: dict[str, float] = {}
+        record = self.table.get(name)
+        while record is not None:
+            for resource, amount in house_amounts(record.spec.capability).items():
+                limits[resource] = min(amount, limits.get(resource, amount))
+            record = self.table.get(record.spec.parent or ROOT) if record.name != ROOT else None
+        return limits
+
+    def _need(self, name: str) -> QueueRecord:
+        record = self.table.get(name)
+        if record is None:
+            there = ", ".join(q.name for q in self.table.all())
+            raise QueueUnavailableError(f"there is no queue {name!r}; there is {there}")
+        return record
+
+    def _count_all(self) -> None:
+        for record in self.table.all():
+            self._count(record)
+
+    def _count(self, record: QueueRecord) -> None:
+        podgroups, members = self._counts(record.name)
+        self.table.counted(record.name, podgroups, members, self._wall())
+
+    def _row(self, record: QueueRecord) -> dict[str, Any]:
+        spec = record.spec
+        row: dict[str, Any] = {
+            "name": record.name,
+            "state": record.state,
+            "weight": spec.weight,
+            "priority": spec.priority,
+            "parent": spec.parent or ("" if record.name == ROOT else ROOT),
+            "reclaimable": spec.reclaimable,
+            "members": record.members,
+        }
+        row |= {name: house_amounts(getattr(spec, name)) for name in _AMOUNTS}
+        phases = ("pending", "inqueue", "running", "unknown", "completed")
+        return row | {phase: record.podgroups.get(phase, 0) for phase in phases}
+
+
+def house_amounts(amounts: Amounts) -> dict[str, float]:
+    """Amounts under the names that leases use."""
+    return {HOUSE.get(name, name.removeprefix("phalanx/")): amount for name, amount in amounts}
+
+
+def _with(spec: QueueSpec, fields: Mapping[str, Any]) -> QueueSpec:
+    strange = sorted(set(fields) - set(SETTABLE))
+    if strange:
+        raise JobCommandError(
+            f"a queue has no {strange[0]!r}; it has {', '.join(SETTABLE)}, and open and close"
+        )
+    told = {
+        name: batch_amounts({k: float(v) for k, v in value.items()}) if name in _AMOUNTS else value
+        for name, value in fields.items()
+        if value is not None
+    }
+    return msgspec.structs.replace(spec, **told)

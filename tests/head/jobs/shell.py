@@ -1,0 +1,150 @@
+"""A shell that runs nothing: it keeps what was asked for, and plays events from a script.
+
+Words of a script, each one event; members are named group-index:
+    run a-0 / run          that member (or all pending ones) runs
+    ok a-0 / ok            that member (or all running ones) ends with exit code 0
+    fail a-0[:3]           it ends with exit code 1 (or 3)
+    lose a-0               it is evicted
+    gone                   all that are being ended have ended
+    do AbortJob[:a[:0]]    a command
+    at 30                  the clock stands at 30 seconds
+    strand, delete         the gang is stranded; the job is deleted
+"""
+
+from __future__ import annotations
+
+from phalanx.head.jobs import events as ev
+from phalanx.head.jobs.machine import JobTable
+from phalanx.manifests.reading import read_checked
+from phalanx.model.jobs import states as st
+from phalanx.model.jobs.records import JobRecord, MemberRecord
+from phalanx.model.jobs.spec import JobSpec
+
+J = "default/j"
+
+
+def job_spec(text: str) -> JobSpec:
+    """The inner part of a Job's spec, in flow style, as a JobSpec."""
+    body = (
+        f"kind: Job\napiVersion: batch.volcano.sh/v1alpha1\nmetadata: {{name: j}}\nspec: {{{text}}}"
+    )
+    spec = read_checked(body)[0][0].spec
+    assert isinstance(spec, JobSpec)
+    return spec
+
+
+class Shell:
+    """Keeps effects, and what they add up to."""
+
+    def __init__(self, spec: JobSpec | str) -> None:
+        self.table = JobTable(self)
+        self.now = 0.0
+        self.queued = False
+        self.left = 0
+        self.asked: list[str] = []
+        self.ended: list[str] = []
+        self.restarted: list[str] = []
+        self.published = 0
+        self.forgotten: list[str] = []
+        spec = job_spec(spec) if isinstance(spec, str) else spec
+        self.table.handle(ev.Submitted(spec=spec), self.now)
+
+    # ---- effects
+
+    def enter_queue(self, job: JobRecord) -> None:
+        self.queued = True
+
+    def leave_queue(self, job: JobRecord) -> None:
+        self.queued = False
+        self.left += 1
+
+    def want_members(self, job: JobRecord, members: list[MemberRecord]) -> None:
+        assert self.queued, "members are wanted for a job that takes no part in scheduling"
+        assert not job.is_finished
+        assert all(m.state == st.PENDING for m in members)
+        self.asked += [m.name for m in members]
+
+    def restart_members(self, job: JobRecord, members: list[MemberRecord]) -> None:
+        assert not job.is_finished
+        self.restarted += [m.name for m in members]
+
+    def end_members(self, job: JobRecord, members: list[MemberRecord], reason: str) -> None:
+        assert reason
+        assert all(m.state == st.TERMINATING for m in members)
+        self.ended += [m.name for m in members]
+
+    def publish(self, job: JobRecord) -> None:
+        self.published += 1
+
+    def forget(self, job: JobRecord) -> None:
+        self.forgotten.append(job.uid)
+
+    # ---- events
+
+    @property
+    def job(self) -> JobRecord:
+        job = self.table.get(J)
+        assert job is not None
+        return job
+
+    def of(self, name: str) -> MemberRecord:
+        group, _, index = name.rpartition("-")
+        member = self.job.member(group, int(index))
+        assert member is not None, name
+        return member
+
+    def _in(self, *states: str) -> list[str]:
+        return [m.name for m in self.job.members if m.state in states]
+
+    def tell(self, kind: type, name: str, **more: object) -> None:
+        m = self.of(name)
+        event = kind(job=J, group=m.group, index=m.index, attempt=m.attempt, **more)
+        self.table.handle(event, self.now)
+
+    def play(self, script: str) -> Shell:
+        words = iter(script.split())
+        pending: str | None = next(words, None)
+        while pending is not None:
+            word, pending = pending, next(words, None)
+            name = ""
+            if word in ("run", "ok", "fail", "lose", "do", "at") and pending not in VERBS:
+                name, pending = pending or "", next(words, None)
+            self._play(word, name)
+        return self
+
+    def _play(self, word: str, name: str) -> None:
+        if word == "run":
+            for member in [name] if name else self._in(st.PENDING):
+                self.tell(ev.MemberRan, member, node="n")
+        elif word == "ok":
+            for member in [name] if name else self._in(st.RUNNING):
+                if self.table.get(J) is not None:
+                    self.tell(ev.MemberExited, member, exit_code=0)
+        elif word == "fail":
+            member, _, code = name.partition(":")
+            self.tell(ev.MemberExited, member, exit_code=int(code or 1))
+        elif word == "lose":
+            self.tell(ev.MemberLost, name, reason="preempted")
+        elif word == "gone":
+            for member in self._in(st.TERMINATING):
+                self.tell(ev.MemberExited, member, exit_code=143)
+        elif word == "do":
+            action, _, rest = name.partition(":")
+            group, _, index = rest.partition(":")
+            command = ev.Commanded(job=J, action=action, group=group, index=int(index or -1))
+            self.table.handle(command, self.now)
+        elif word == "at":
+            self.now = float(name)
+            self.table.tick(self.now)
+        elif word == "strand":
+            self.table.handle(ev.Stranded(job=J), self.now)
+        else:
+            assert word == "delete", word
+            self.table.handle(ev.Deleted(job=J), self.now)
+
+    def story(self) -> str:
+        """The job's states, one after another."""
+        return " ".join(t.new for t in self.job.history)
+
+
+VERBS = ("run", "ok", "fail", "lose", "gone", "do", "at", "strand", "delete", None)

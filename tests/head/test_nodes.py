@@ -1,0 +1,295 @@
+"""The directory of nodes: who may join, who is dead when, and what others are told."""
+
+from __future__ import annotations
+
+import pytest
+
+from phalanx.errors import StaleNodeError
+from phalanx.head.nodes import KEEP_DEAD, HealthLimits, NodeDirectory, NodeRecord
+from phalanx.model.lifecycle import ALIVE, DEAD, DRAINING
+from phalanx.policies.request_class import Request
+from phalanx.protocol.cluster_messages import NodeReport
+from phalanx.resources.sets import ResourceSet
+from phalanx.scheduling.cluster_nodes import ClusterNodes
+
+LIMITS = HealthLimits(period_s=1.0, misses=3, joining_s=2.0, restored_s=10.0)
+CPU = Request(resources=ResourceSet.from_mapping({"CPU": 1}))
+
+
+class Effects:
+    def __init__(self):
+        self.changed, self.dead = [], []
+
+    def node_changed(self, record):
+        self.changed.append((record.node_id, record.state, record.epoch))
+
+    def node_dead(self, record, reason):
+        self.dead.append((record.node_id, reason))
+
+
+@pytest.fixture
+def effects():
+    return Effects()
+
+
+@pytest.fixture
+def directory(effects):
+    return NodeDirectory(effects, LIMITS)
+
+
+def node(name, *, prefix=None, epoch=0, cpus=4.0, **fields):
+    return NodeRecord(
+        node_id=name,
+        prefix=(prefix or name).encode().ljust(6, b"-"),
+        host="10.0.0.1",
+        port=7,
+        totals={"CPU": cpus},
+        epoch=epoch,
+        **fields,
+    )
+
+
+def report(free=4.0, **fields):
+    return NodeReport(available={"CPU": free}, **fields)
+
+
+def available(directory):
+    view = directory.cluster.view
+    flags = view.of(CPU).available
+    return [state.id for row, state in enumerate(view.nodes.states) if flags[row]]
+
+
+def test_a_node_joins_reports_and_is_counted_on(directory, effects):
+    directory.join(0.0, node("a"))
+    assert available(directory) == [], "nothing is free before it has said so"
+    assert directory.report(0.1, "a", report()) is True
+    assert available(directory) == ["a"]
+    assert directory.report(0.2, "a", report()) is False
+    assert effects.changed == [("a", ALIVE, 1)]
+
+
+def test_silence_is_death(directory, effects):
+    directory.join(0.0, node("a"))
+    directory.join(0.0, node("b"))
+    directory.report(4.0, "b", report())
+    directory.tick(4.9)
+    assert effects.dead == [], "a node that starts may be silent for longer"
+    directory.tick(5.0)
+    assert effects.dead == [("a", "it did not report for 3 s")]
+    directory.report(6.0, "b", report())
+    directory.tick(8.9)
+    directory.tick(9.0)
+    assert [name for name, _ in effects.dead] == ["a", "b"]
+    assert available(directory) == []
+    assert directory.get("a").state == DEAD
+    assert not directory.is_alive("a")
+
+
+def test_a_node_whose_connection_ended_is_awaited_and_then_dead(directory, effects):
+    directory.join(0.0, node("a"))
+    assert directory.reason("a") == ""
+    directory.disconnected("a", 1.0)
+    assert directory.reason("a") == "its connection ended: it is awaited"
+    directory.join(1.5, node("a", epoch=1))
+    assert directory.reason("a") == ""
+    directory.disconnected("a", 2.0)
+    directory.tick(10.0)
+    assert effects.dead == [("a", "its connection ended, and it did not come back in time")]
+
+
+@pytest.mark.parametrize(
+    ("node_id", "totals", "said"),
+    [
+        ("b", {"CPU": 1}, "does not exist"),
+        ("a", {"CPU": -1}, "at least 0"),
+        ("a", {"CPU": float("nan")}, "at least 0"),
+        ("a", {"CPU": float("inf")}, "at least 0"),
+        ("a", {"CPU": 1, "GPU": 1.5}, "whole number"),
+        ("a", {"object_store_memory": 1}, "stays as it is"),
+    ],
+)
+def test_totals_that_no_node_can_have_are_refused(directory, node_id, totals, said):
+    directory.join(0.0, node("a"))
+    directory.report(0.1, "a", report(devices={"GPU": [10_000]}))
+    assert directory.totals("a", {"CPU": 0.5, "GPU": 3, "new": 1}) == {
+        "CPU": 0.5,
+        "GPU": 3,
+        "new": 1,
+    }
+    with pytest.raises(ValueError, match=said):
+        directory.totals(node_id, totals)
+
+
+def test_the_dead_must_come_back_as_another(directory):
+    directory.join(0.0, node("a"))
+    directory.tick(9.0)
+    with pytest.raises(StaleNodeError, match=r"declared dead: it did not report .* a new node"):
+        directory.join(9.1, node("a", epoch=1))
+    with pytest.raises(StaleNodeError, match="has the prefix 612d2d2d2d2d of node a"):
+        directory.join(9.1, node("b", prefix="a"))
+    with pytest.raises(StaleNodeError, match="Node a is dead: it did not report"):
+        directory.report(9.2, "a", report())
+    with pytest.raises(StaleNodeError, match="Node c is not known here"):
+        directory.report(9.2, "c", report())
+    assert directory.join(9.3, node("a2")).epoch == 1
+
+
+@pytest.mark.parametrize(
+    ("record", "words"),
+    [
+        (node("b", epoch=2), "joined before, but this head knows nothing of it"),
+        (node("b", prefix="a"), "has the prefix 612d2d2d2d2d of node a"),
+        (node("a", prefix="x", epoch=1), "joined with the prefix 612d2d2d2d2d, and comes again"),
+    ],
+)
+def test_who_may_not_join(directory, record, words):
+    directory.join(0.0, node("a"))
+    with pytest.raises(StaleNodeError, match=words):
+        directory.join(1.0, record)
+    assert [r.node_id for r in directory.all()] == ["a"]
+
+
+def test_a_prefix_has_six_bytes(directory):
+    record = node("a")
+    record.prefix = b"12345"
+    with pytest.raises(ValueError, match="6 bytes, not 5"):
+        directory.join(0.0, record)
+
+
+def test_a_connection_that_broke_is_made_again(directory, effects):
+    directory.join(0.0, node("a"))
+    directory.report(0.5, "a", report(3.0))
+    directory.drain("a", "maintenance")
+    again = directory.join(2.0, node("a", epoch=1))
+    assert (again.epoch, again.state, again.reason) == (2, DRAINING, "maintenance")
+    assert effects.changed[-1] == ("a", DRAINING, 2)
+    directory.tick(6.9)
+    assert effects.dead == []
+    assert directory.of_prefix(b"a-----").node_id == "a"
+    assert directory.of_prefix(b"zzzzzz") is None
+
+
+def test_a_draining_node_gets_nothing_new(directory, effects):
+    directory.join(0.0, node("a"))
+    directory.report(0.1, "a", report())
+    assert directory.drain("a", "spot price") is True
+    assert directory.drain("a", "again") is False
+    assert available(directory) == []
+    assert directory.get("a").reason == "spot price"
+    directory.leave("a", "it drained")
+    directory.leave("a", "twice")
+    assert effects.dead == [("a", "it drained")]
+    with pytest.raises(ValueError, match="node a does not exist or is not alive"):
+        directory.drain("a", "late")
+
+
+def test_totals_set_at_run_time(directory):
+    directory.join(0.0, node("a", cpus=0.0))
+    directory.report(0.1, "a", report(0.0))
+    shape = directory.cluster.shape
+    directory.report(0.2, "a", report(2.0, total={"CPU": 2.0}))
+    assert directory.cluster.shape == shape + 1
+    assert available(directory) == ["a"]
+    directory.report(0.3, "a", report(1.0))
+    assert directory.get("a").totals == {"CPU": 2.0}
+    assert directory.cluster.shape == shape + 1
+
+
+def test_what_was_counted_in_and_never_taken_comes_back(directory):
+    directory.join(0.0, node("a", cpus=1.0))
+    directory.report(0.1, "a", report(1.0))
+    version = directory.version
+    directory.cluster.count_in("a", CPU.resources, True)
+    assert available(directory) == []
+    directory.report(1.1, "a", report(1.0))
+    assert available(directory) == ["a"]
+    assert directory.changes_since(version) == (version, []), "others need not be told"
+
+
+def test_others_are_told_what_changed(directory):
+    for name in "abc":
+        directory.join(0.0, node(name))
+        directory.report(0.1, name, report())
+    version, rows = directory.changes_since(0)
+    assert [row.node_id for row in rows] == ["a", "b", "c"]
+    assert directory.changes_since(version) == (version, [])
+    directory.report(1.0, "b", report())
+    assert directory.changes_since(version) == (version, [])
+    directory.report(2.0, "a", report(1.0, queued=[({"CPU": 1.0}, 3), ({"CPU": 2.0}, 1)]))
+    directory.leave("c", "it left")
+    later, rows = directory.changes_since(version)
+    assert [(r.node_id, r.state, r.queue_length) for r in rows] == [("a", ALIVE, 4), ("c", DEAD, 0)]
+    assert directory.changes_since(later + 50)[1] != [], "counted by another head: all is told"
+
+
+def test_a_copy_is_what_the_head_has(directory):
+    copy, seen = ClusterNodes(), 0
+    for step in range(30):
+        name = "abcd"[step % 4]
+        if directory.get(name) is None:
+            directory.join(step, node(name))
+        elif directory.is_alive(name):
+            directory.report(step, name, report(float(step % 3)))
+        if step == 20:
+            directory.leave("b", "it left")
+        if step > 5:
+            copy.count_in("a", CPU.resources, step % 2 == 0)
+        seen, rows = directory.changes_since(seen)
+        for row in rows:
+            copy.put(row)
+        copy.drop_counts()
+        head = directory.cluster.view.nodes
+        assert copy.view.nodes.states == head.states
+    assert "b" not in copy.view.nodes.row_of
+
+
+def test_a_restarted_head_knows_its_nodes_and_gives_them_time(effects):
+    stored = [node("a", epoch=3), node("b", epoch=1), node("c", epoch=1, state=DEAD, reason="old")]
+    directory = NodeDirectory(effects, LIMITS)
+    directory.restore(stored, 100.0)
+    assert [directory.is_alive(name) for name in "abc"] == [True, True, False]
+    assert available(directory) == []
+    assert len(directory.cluster.view.nodes) == 2
+    assert directory.join(101.0, node("a", epoch=3)).epoch == 4
+    directory.report(101.0, "a", report())
+    with pytest.raises(StaleNodeError, match="declared dead: old"):
+        directory.join(101.0, node("c", epoch=1))
+    directory.report(112.0, "a", report())
+    directory.tick(112.9)
+    assert effects.dead == []
+    directory.tick(113.0)
+    assert [name for name, _ in effects.dead] == ["b"]
+
+
+def test_a_death_that_leads_to_another(directory, effects):
+    for name in "ab":
+        directory.join(0.0, node(name))
+    effects.node_dead = lambda record, reason: (
+        effects.dead.append((record.node_id, reason)),
+        directory.leave("b", "with the other"),
+    )
+    directory.tick(99.0)
+    assert [name for name, _ in effects.dead] == ["a", "b"]
+
+
+def test_the_memory_of_the_dead_is_bounded(directory):
+    for at in range(KEEP_DEAD + 5):
+        name = f"n{at:05}"
+        directory.join(0.0, node(name, prefix=f"{at:06}"))
+        directory.leave(name, "it left")
+    assert len(directory.all()) == KEEP_DEAD
+    assert len(directory.changes_since(0)[1]) == KEEP_DEAD
+    with pytest.raises(StaleNodeError, match="knows nothing of it"):
+        directory.join(1.0, node("n00000", prefix="000000", epoch=1))
+
+
+@pytest.mark.parametrize("fields", [{"period_s": 0.0}, {"misses": 0}, {"period_s": float("inf")}])
+def test_limits_that_are_none(fields):
+    with pytest.raises(ValueError, match="is a number above 0"):
+        HealthLimits(**fields)
+
+
+def test_limits_that_nodes_would_miss_between_two_reports():
+    with pytest.raises(ValueError, match=r"at least 1.5 s, not 0.9 s: .* report every 1 s"):
+        HealthLimits(period_s=0.3, misses=3)
+    assert HealthLimits(period_s=0.3, misses=5).silence_s == 1.5

@@ -1,0 +1,133 @@
+"""Answers and news that come late, twice or not at all; found by simulated clusters."""
+
+from __future__ import annotations
+
+import pytest
+from tests.head.groups_world import World
+
+from phalanx.head.actors.table import ActorRecord
+from phalanx.head.control_plane import ControlPlane
+from phalanx.model.lifecycle import ALIVE, CREATED
+from phalanx.owner.actors import ActorClient
+from phalanx.owner.reaching import ASK_AGAIN_S, Reaching
+from phalanx.policies.bundles.room import Room
+from phalanx.policies.node_table import NodeState
+from phalanx.protocol.cluster_messages import ActorLost, Ask, NodeReport, PlaceActor
+from phalanx.resources.sets import ResourceSet
+
+amounts = ResourceSet.from_mapping
+
+
+def test_an_answer_to_one_release_is_none_to_the_next():
+    world = World()
+    world.add("n1", CPU=2)
+    world.create("g", {"CPU": 1}, {"CPU": 1}, is_pinned=True)
+    world.groups.place(b"g", {0: "n1", 1: "n1"}, world.now)
+    world.run()
+    world.groups.release(b"g", [0], world.now)
+    (first,) = world.on_the_way
+    world.groups.release(b"g", [1], world.now)
+    world.on_the_way = [first]  # the second is lost
+    world.run()
+    assert world.held(committed=True) == {(b"g", 1): ["n1"]}
+    assert world.was_freed == []
+    world.heal(3)
+    assert world.held(committed=False) == {}
+    assert world.was_freed == [b"g"]
+
+
+def pinned_world():
+    """A pinned group that has its first bundle on n1, and is asking n2 for the second."""
+    world = World()
+    world.add("n1", CPU=1)
+    world.add("n2", CPU=1)
+    world.create("g", {"CPU": 1}, {"CPU": 1}, is_pinned=True)
+    assert world.groups.place(b"g", {0: "n1"}, world.now)
+    world.run()
+    assert world.groups.place(b"g", {1: "n2"}, world.now)
+    return world
+
+
+def test_bundles_on_their_way_are_given_up_when_those_they_were_to_join_are_lost():
+    world = pinned_world()
+    world.kill("n1")
+    assert world.told[-2:] == [("g", "refused"), ("g", CREATED)]
+    assert world.where("g") == " "
+    world.heal(3)
+    assert world.held(committed=False) == {}
+    assert world.groups.place(b"g", {1: "n2"}, world.now)
+    world.run()
+    assert world.held(committed=True) == {(b"g", 1): ["n2"]}
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_pinned_group_that_was_refused_more_tells_what_it_loses(restarts):
+    world = pinned_world()
+    if restarts:
+        world.restart_head()
+    else:
+        world.nodes["n2"].bundles.prepare(b"other", 1, {0: amounts({"CPU": 1})}, world.now)
+        world.run()
+        assert ("g", "refused") in world.told
+    assert world.state("g") == CREATED
+    world.told.clear()
+    world.kill("n1")
+    assert world.told == [("g", CREATED)]
+
+
+def test_what_others_overdrew_leaves_the_rest_of_a_node():
+    node = NodeState(
+        id="n1",
+        total=amounts({"CPU": 1, "disk": 2}),
+        available=amounts({"disk": 2}) - amounts({"CPU": 1}),
+        load=amounts({}),
+    )
+    room = Room(node, frozenset(), exact_devices=True)
+    assert room.add(amounts({"disk": 1}))
+    assert not room.add(amounts({"CPU": 1}))
+
+
+class Waiting(ActorClient):
+    """A client with a call that has not left."""
+
+    @property
+    def pending(self):
+        return 1
+
+
+def test_who_waits_for_an_actor_asks_again():
+    asked = []
+    reaching = Reaching(asked.append)
+    client = Waiting(b"actor", None)
+    clients = {b"actor": client}
+    reaching.tick(100.0, clients)
+    reaching.tick(100.0 + ASK_AGAIN_S / 2, clients)
+    assert asked == []  # its news may well be on their way
+    reaching.tick(100.0 + ASK_AGAIN_S, clients)
+    assert asked == [b"actor"]
+    client.state, client.connection = ALIVE, object()
+    reaching.tick(100.0 + 2 * ASK_AGAIN_S, clients)
+    assert asked == [b"actor"]
+
+
+def test_the_end_of_an_actors_former_process_leaves_it_in_the_line():
+    """It waits on a node that is full; once another has room, it goes there."""
+    sent, now = [], 10.0
+    head = ControlPlane(lambda to, message: sent.append((to, message)), clock=lambda: now)
+    for name in (b"node-a", b"node-b"):
+        row = [name.hex(), name, "h", 1, "ALIVE", {"CPU": 1.0}, {"CPU": 0.0}, {}, {}, 0, 0.0, 0.0]
+        fields = {"row": row, "hostname": "", "epoch": 0, "actors": {}, "processes": []}
+        fields["bundles"] = {"held": [], "ended": {}}
+        head.on_message(name, Ask(0, b"", "join", fields))
+    driver, former = b"node-a".ljust(16, b"d"), b"node-b".ljust(16, b"w")
+    one = {"CPU": 1.0}
+    record = ActorRecord(
+        actor=b"actor", owner=driver, job=driver[12:], creation=b"", class_name="A", place=one
+    )
+    head.actor_table.register(record)
+    head.on_message(b"node-b", ActorLost(b"actor", former, "it is not wanted", False))
+    (first,) = [to for to, message in sent if isinstance(message, PlaceActor)]
+    other = next(name for name in (b"node-a", b"node-b") if name != first)
+    head.on_message(other, NodeReport(available=one))
+    head.on_tick(now)
+    assert [to for to, message in sent if isinstance(message, PlaceActor)] == [first, other]
