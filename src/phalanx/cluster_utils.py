@@ -21,6 +21,7 @@ from phalanx.engines.embedded.daemons import (
     start_head,
     start_node,
 )
+from phalanx.policies.placement import read_placement
 
 STORE_BYTES = 200 * 2**20
 """Of each node's object store, unless it is given."""
@@ -59,7 +60,8 @@ class Cluster:
     """A head and any number of nodes on this machine.
 
     `store` is where the control store keeps its tables ("memory", a path, `redis://...`), `limits`
-    when a silent node is dead (`period_s`, `misses`, `joining_s`, `restored_s`).
+    when a silent node is dead (`period_s`, `misses`, `joining_s`, `restored_s`), `placement` the
+    policy by which work finds its nodes, as in `init`.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Cluster:
         shutdown_at_exit: bool = True,
         store: str | list[str] = "memory",
         limits: dict[str, float] | None = None,
+        placement: str | dict[str, Any] | None = None,
     ) -> None:
         self.worker_nodes: set[ClusterNode] = set()
         self.head_node: ClusterNode | None = None
@@ -78,6 +81,7 @@ class Cluster:
         self._ends, self._alive = os.pipe()
         self._store = (store,) if isinstance(store, str) else tuple(store)
         self._limits = limits or {}
+        self._placement = read_placement(placement)
         self._head: Daemon | None = None
         self._address = ""
         if shutdown_at_exit:
@@ -108,6 +112,7 @@ class Cluster:
             token_file=self._token_file,
             store=self._store,
             limits=self._limits,
+            placement=self._placement,
             temp_dir=self.temp_dir,
             is_private=True,
         )

@@ -61,7 +61,7 @@ class Node:
             self.over.append((node_id, scheduling_class))
 
     def plan(self, *demands, is_blind=False):
-        self.spilling.plan(demands, is_blind)
+        self.spilling.plan(demands, 0.0, is_blind)
         return {node: count for (node, _), count in self.asked.items()}
 
 

@@ -11,6 +11,7 @@ from tests.head.groups_world import World, amounts
 from phalanx.head.actors.placement import ActorPlacing
 from phalanx.head.actors.table import CONFIRMATION_S, ActorRecord, ActorTable
 from phalanx.model.lifecycle import ALIVE, DEAD, PENDING_CREATION, RESTARTING
+from phalanx.policies.placement import Placement
 from phalanx.policies.seeded import Seeded
 from phalanx.protocol.cluster_messages import NodeReport
 
@@ -22,12 +23,12 @@ class Actors(World):
 
     def __init__(self):
         super().__init__(at_once=True)
-        self.placing = ActorPlacing(self.directory.cluster, self.groups, Seeded(7))
+        self.placing = ActorPlacing(self.directory.cluster, self.groups, Seeded(7), Placement())
         self.table = ActorTable(self)
         self.log = []
 
     def place_actor(self, record):
-        choice = self.placing.place(record, "a")
+        choice = self.placing.place(record, "a", 0.0)
         self.log.append(f"place {choice.node}")
         self.table.sent(record.actor, choice.node)
 
@@ -61,7 +62,7 @@ class Actors(World):
         )
 
     def place(self, name="x", owner="a", **fields):
-        return self.placing.place(self.record(name, **fields), owner)
+        return self.placing.place(self.record(name, **fields), owner, 0.0)
 
 
 @pytest.fixture
@@ -177,22 +178,22 @@ def test_one_that_waits_goes_where_room_came_first(world):
     fill(world, a=1)
     first, second = world.place("x"), world.place("y")
     assert {first.node, second.node} <= {"b", "c"}
-    assert world.placing.better() == []
+    assert world.placing.better(0.0) == []
     world.report(world.nodes["a"])
-    moves = world.placing.better()
+    moves = world.placing.better(0.0)
     assert [(record.actor, choice.node) for record, choice in moves] == [(b"x", "a"), (b"y", "a")]
-    assert world.placing.better() == []
+    assert world.placing.better(0.0) == []
     world.placing.gone(b"x")
     world.placing.placed(b"y")
     world.report(world.nodes["c"])
-    assert world.placing.better() == []
+    assert world.placing.better(0.0) == []
 
 
 def test_what_fits_nowhere_goes_to_a_node_that_joins(world):
     world.place("x", place={"CPU": 16})
-    assert world.placing.better() == []
+    assert world.placing.better(0.0) == []
     world.add("d", CPU=16)
-    assert [(r.actor, c.node) for r, c in world.placing.better()] == [(b"x", "d")]
+    assert [(r.actor, c.node) for r, c in world.placing.better(0.0)] == [(b"x", "d")]
 
 
 def in_group(index):
@@ -208,10 +209,10 @@ def test_actors_in_a_group_go_to_its_bundles(world):
     waiting = world.place("4", **in_group(-1))
     assert (waiting.node, waiting.is_available) == (small, False)
     world.placing.gone(b"3")
-    assert [(r.actor, c.node) for r, c in world.placing.better()] == [(b"4", large)]
+    assert [(r.actor, c.node) for r, c in world.placing.better(0.0)] == [(b"4", large)]
     assert world.place("5", place={"CPU": 3}, **in_group(-1)).error == "ValueError"
     world.groups.remove(b"g", 0.0)
-    assert [c.error for _, c in world.placing.better()] == ["ActorPlacementGroupRemoved"] * 3
+    assert [c.error for _, c in world.placing.better(0.0)] == ["ActorPlacementGroupRemoved"] * 3
 
 
 def test_actors_wait_for_their_group(world):
@@ -220,7 +221,7 @@ def test_actors_wait_for_their_group(world):
     assert (choice.node, choice.error) == ("", "")
     assert "at most 4 CPU in total" in choice.reason
     world.add("d", CPU=16)
-    assert [c.node for _, c in world.placing.better()] == ["d"]
+    assert [c.node for _, c in world.placing.better(0.0)] == ["d"]
 
 
 # ---- nodes that die, heads that restart ------------------------------------------------------

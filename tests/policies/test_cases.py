@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import yaml
-
 from phalanx.policies.cases.__main__ import main
 from phalanx.policies.cases.compare import Unusable
 from phalanx.policies.cases.document import AREAS, findings

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from tests.docs.programs import ROOT, programs_in
 
-from phalanx.policies.entry import strategy
+from phalanx.policies.entry import placement_strategy
+from phalanx.policies.placement import read_placement
+from phalanx.policies.waiting_time import LeastWaiting
 
 from .language import cluster, picks, request
 
@@ -48,12 +50,13 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_the_documented_strategy(nodes: str, terms: str, expected: str) -> None:
     view = cluster(nodes.replace(";", "\n"))
-    assert picks(strategy("latest-lease"), view, request("1CPU"), terms) == expected
+    made = placement_strategy(read_placement("latest-lease"), LeastWaiting())
+    assert picks(made, view, request("1CPU"), terms) == expected
 
 
 @pytest.mark.usefixtures("installed")
 def test_an_entry_point_that_is_no_strategy() -> None:
     with pytest.raises(ValueError, match=r"entry point 'broken' of phalanx\.strategies is not"):
-        strategy("broken")
-    with pytest.raises(ValueError, match="of one's own: broken, latest-lease; built in: DEFAULT"):
-        strategy("other")
+        read_placement("broken")
+    with pytest.raises(ValueError, match="of one's own: broken, latest-lease; built in: default"):
+        read_placement("other")

@@ -7,12 +7,13 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from phalanx.policies.affinity import NodeAffinity, NodeLabels
+from phalanx.policies.affinity import NodeAffinity, WithFallbacks
 from phalanx.policies.hybrid import Hybrid
 from phalanx.policies.labels import parse_selector
 from phalanx.policies.node_table import NodeState, NodeTable
 from phalanx.policies.outcome import Placed, Rejection
 from phalanx.policies.request_class import ClusterView, Request
+from phalanx.policies.selector.strategy import Selector
 from phalanx.policies.spread import RandomAvailable, Spread
 from phalanx.policies.strategy import Asking, Strategy
 from phalanx.policies.two_pass import TwoPassRandom
@@ -74,8 +75,9 @@ STRATEGIES = {
     "random": RandomAvailable,
     "two-pass": TwoPassRandom,
     "affinity": lambda: NodeAffinity(node="n1", soft=True),
-    "labels": lambda: NodeLabels(soft=parse_selector({"zone": "x"})),
+    "fallbacks": lambda: WithFallbacks(fallbacks=[parse_selector({"zone": "x"})]),
     "least waiting": LeastWaiting,
+    "selector": Selector,
 }
 NAMES = st.sampled_from(sorted(STRATEGIES))
 

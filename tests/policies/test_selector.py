@@ -6,8 +6,6 @@ import random
 import re
 
 import pytest
-
-from phalanx.policies.selector.chain import pick_one, select
 from phalanx.policies.selector.node import Amounts, SelectorNode, choose_mask
 from phalanx.policies.selector.request import (
     NotSelected,
@@ -15,6 +13,8 @@ from phalanx.policies.selector.request import (
     SelectorConfig,
     SelectorRequest,
 )
+
+from phalanx.policies.selector.chain import pick_one, select
 from phalanx.resources.devices import LowestIndex
 from phalanx.resources.machines import machine
 from phalanx.resources.ports import Ports

@@ -1,19 +1,24 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
-from phalanx.policies.affinity import NodeAffinity, NodeLabels, WithFallbacks
-from phalanx.policies.entry import pick_node, strategy
+from phalanx.policies.affinity import NodeAffinity, WithFallbacks
+from phalanx.policies.entry import pick_node, placement_strategy
 from phalanx.policies.hybrid import Hybrid
 from phalanx.policies.labels import LabelSelector, condition, parse_selector
 from phalanx.policies.locality import best_holder
 from phalanx.policies.node_table import NodeState, NodeTable
 from phalanx.policies.outcome import Placed, Rejection
+from phalanx.policies.placement import POLICIES, read_placement
 from phalanx.policies.request_class import ClusterView, Request
+from phalanx.policies.selector.settings import SelectorSettings
+from phalanx.policies.selector.strategy import Selector
 from phalanx.policies.spread import RandomAvailable, Spread
 from phalanx.policies.two_pass import TwoPassRandom
+from phalanx.policies.waiting_time import LeastWaiting
 from phalanx.resources.instances import IMPLICIT_PREFIX
 from phalanx.resources.sets import ResourceSet
 
@@ -162,10 +167,12 @@ def test_flags_that_contradict_the_affinity() -> None:
         NodeAffinity(node="a", soft=True, fail_on_unavailable=True)
 
 
-def test_node_labels_in_four_tiers() -> None:
+def test_labels_that_are_wished_for_come_before_those_that_must_hold() -> None:
+    """As NodeLabelSchedulingStrategy asks: the soft conditions first, then without."""
     hard = LabelSelector((condition("zone", "In", ["x"]),))
-    soft = LabelSelector((condition("disk", "Exists"),))
-    labels = NodeLabels(hard=hard, soft=soft)
+    both = hard & LabelSelector((condition("disk", "Exists"),))
+    labels = WithFallbacks(fallbacks=[hard], strategy=BEST_ONE)
+    wanted = Request(resources=resources("1CPU"), selector=both)
     lines = [
         "a 1CPU zone=x disk=ssd",
         "b 1CPU zone=x",
@@ -175,10 +182,10 @@ def test_node_labels_in_four_tiers() -> None:
     ]
     answers = []
     while lines:
-        answers.append(picks(labels, cluster("\n".join(lines)), request("1CPU"), draws=20))
+        answers.append(picks(labels, cluster("\n".join(lines)), wanted, draws=20))
         lines.pop(0)
     assert answers == ["a", "b", "c busy", "d busy", "infeasible"]
-    assert picks(labels, cluster("d 0/1CPU zone=x"), request("1CPU"), "now") == "unavailable"
+    assert picks(labels, cluster("d 0/1CPU zone=x"), wanted, "now") == "unavailable"
 
 
 # nodes | selector | fallbacks | what DEFAULT with fallbacks says
@@ -311,11 +318,45 @@ def test_the_implicit_resource_is_everywhere_until_it_is_used() -> None:
     assert picks(BEST_ONE, view, wanted) == "b"
 
 
-def test_strategies_by_name() -> None:
-    assert isinstance(strategy("SPREAD"), Spread)
-    assert isinstance(strategy("DEFAULT"), Hybrid)
-    with pytest.raises(ValueError, match=r"unknown placement strategy 'BEST'.*built in: DEFAULT"):
-        strategy("BEST")
+POLICY_CLASSES = {
+    "default": Hybrid,
+    "least-waiting": LeastWaiting,
+    "selector": Selector,
+    "two-pass-random": TwoPassRandom,
+}
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_policies_of_a_cluster_by_name(name: str) -> None:
+    waiting = LeastWaiting()
+    made = placement_strategy(read_placement(name), waiting)
+    assert type(made) is POLICY_CLASSES[name]
+    assert (made is waiting) is (name == "least-waiting")
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("best", r"unknown placement strategy 'best'.*built in: default, least-waiting"),
+        ({"candidate_factor": 2}, "names a policy: one of default"),
+        (["selector"], "names a policy"),
+        ({"policy": "default", "candidate_factor": 2}, "default has no settings, and candidate"),
+        ({"policy": "selector", "factor": 2}, "unknown field `factor`; it has candidate_factor"),
+        ({"policy": "selector", "candidate_factor": 0}, "candidate_factor is 1 or more"),
+        ({"policy": "selector", "same_rack": "maybe"}, "Invalid enum value 'maybe'"),
+        ({"policy": "selector", "min_dynamic_port": 70_000}, "min_dynamic_port is 0 to 65535"),
+        ({"policy": "selector", "rack_label": ""}, "rack_label is the name of a label"),
+    ],
+)
+def test_policies_that_cannot_be(given: Any, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        read_placement(given)
+
+
+def test_settings_of_the_selector() -> None:
+    found = read_placement({"policy": "selector", "same_rack": "prefer"})
+    assert found.selector == SelectorSettings(same_rack="prefer")
+    assert not found.starts_here_first and read_placement(None).starts_here_first
 
 
 class TestReasons:

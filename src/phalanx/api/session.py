@@ -24,6 +24,7 @@ from phalanx.engines.embedded.session import Session
 from phalanx.engines.interface import Engine, current, set_current
 from phalanx.errors import SystemFailureError
 from phalanx.model.options import check_task_options
+from phalanx.policies.placement import read_placement
 from phalanx.protocol.node_messages import LogLine
 
 _lock = threading.RLock()
@@ -83,6 +84,7 @@ def init(
     namespace: str | None = None,
     runtime_env: dict[str, Any] | None = None,
     topology: str | None = None,
+    placement: str | dict[str, Any] | None = None,
     queue: str | None = None,
     priority: int = 0,
     **options: Any,
@@ -96,7 +98,9 @@ def init(
     Amounts default to what the machine has. `object_store_memory` is in bytes (default: 30 % of
     free memory, and what shared memory holds). `topology` says how the GPUs are wired, so that
     several of one task are close: the name of a known machine such as "dgx_h100", or the text of
-    `nvidia-smi topo -m`; real GPUs are asked. What this driver starts is charged to `queue`, by
+    `nvidia-smi topo -m`; real GPUs are asked. `placement` is the policy of a runtime of its own by
+    which work finds its nodes: a name, or `{"policy": "selector", "same_rack": "prefer"}` (see
+    docs/placement.md). What this driver starts is charged to `queue`, by
     whose weight it shares nodes with drivers of other queues, and has `priority`, unless it says
     otherwise; a runtime of its own makes the queue if there is none. Raises RuntimeError when it
     is running already, unless `ignore_reinit_error`; QueueUnavailableError for a queue that takes
@@ -119,9 +123,15 @@ def init(
         is_ray, rays = ray_address(address)
         found = None if is_ray else find_node(address, options.get("_temp_dir"))
         check_amounts(num_cpus, num_gpus, resources, labels, object_store_memory)
+        policy = read_placement(placement)
         _check_namespace(namespace)
         check_task_options({"runtime_env": runtime_env, "queue": queue, "priority": priority})
         if is_ray:
+            if placement is not None:
+                raise ValueError(
+                    "On Ray the scheduler has a policy of its own: `phalanx start --address "
+                    "ray:auto --placement ...` starts it with one."
+                )
             amounts = {
                 "num_cpus": num_cpus,
                 "num_gpus": num_gpus,
@@ -153,7 +163,7 @@ def init(
             priority=priority,
         )
         if found is not None:
-            _check_connecting(num_cpus, num_gpus, resources, labels, object_store_memory)
+            _check_connecting(num_cpus, num_gpus, resources, labels, object_store_memory, placement)
             joined = EmbeddedEngine.connect(found, job, _print_log, _print_warning)
             return _begin(joined, runtime_env)
         here = node_amounts(
@@ -172,6 +182,7 @@ def init(
             prestart=min(int(here.resources.get("CPU", 0)), 8),
             temp_dir=options.get("_temp_dir"),
             topology=here.topology,
+            placement=policy,
         )
         started = EmbeddedEngine.start(start, job, _print_log, _print_warning)
         return _begin(started, runtime_env, found_none=True)
@@ -242,8 +253,8 @@ def _node_of(address: str, temp_dir: str | None) -> Session:
 def _check_connecting(*amounts: Any) -> None:
     if any(amount is not None for amount in amounts):
         raise ValueError(
-            "num_cpus, num_gpus, resources, labels and object_store_memory belong to nodes: they "
-            "cannot be given when connecting to a running cluster. "
+            "num_cpus, num_gpus, resources, labels, object_store_memory and placement belong to "
+            "nodes and their cluster: they cannot be given when connecting to a running cluster. "
             'address="local" starts a runtime of its own.'
         )
 

@@ -24,6 +24,7 @@ from phalanx.node.leases import LeaseMachine
 from phalanx.node.options import SpillOptions
 from phalanx.node.spilling import Spilling
 from phalanx.node.workers import WorkerPool, WorkerRecord
+from phalanx.policies.placement import Placement
 from phalanx.protocol.cluster_messages import ViewRow
 from phalanx.resources.instances import NodeResources
 from phalanx.resources.sets import ResourceSet
@@ -36,7 +37,7 @@ NODES = 60
 DRIVERS = 6
 TASKS = 10_000
 LOADS = (0.6, 0.95, 1.5)
-CHOICES = (("hybrid", 0), ("least-waiting", 0), ("hybrid", 16), ("least-waiting", 16))
+CHOICES = (("default", 0), ("least-waiting", 0), ("default", 16), ("least-waiting", 16))
 """Global scheduler and spill threshold."""
 _TICK_S = 0.1
 _SIZES = (4, 4, 8, 8, 16, 32)
@@ -192,7 +193,7 @@ class _World:
     def __init__(self, clock: Clock, nodes: int, name: str, threshold: int) -> None:
         self._clock = clock
         self._choice = (name, threshold)
-        options = SpillOptions(global_scheduler=name, threshold=threshold)
+        options = SpillOptions(placement=Placement(policy=name), threshold=threshold)
         self.now = 0.0
         made = [_Node(self, number, options) for number in range(nodes)]
         self.nodes = {node.id: node for node in made}
@@ -260,7 +261,7 @@ class _World:
     def _plan(self, node: _Node) -> None:
         node.cluster.put(node.row())
         start = self._clock()
-        node.spilling.plan(node.machine.waiting.all())
+        node.spilling.plan(node.machine.waiting.all(), self.now)
         self._plan_s += self._clock() - start
         self._plans += 1
         node.machine.dispatch(self.now)

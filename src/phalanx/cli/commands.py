@@ -112,16 +112,6 @@ def explain(
         typer.echo(f"  it is number {answer['position']} of those that wait in its queue")
 
 
-@app.command("placement-cases")
-def placement_cases(
-    file: Annotated[Path, typer.Argument(help="A table of placement cases.")],
-) -> None:
-    """Check a table of placement cases against the choices made here. Exit 1 on a difference."""
-    from phalanx.policies.cases.__main__ import main as check
-
-    raise typer.Exit(check([str(file)]))
-
-
 for command in (start, stop, status, nodes, drain):
     app.command()(command)
 app.command("set-resource")(set_resource)

@@ -7,7 +7,6 @@ import ipaddress
 import json
 import os
 import socket
-from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -20,17 +19,11 @@ from phalanx.cli.table import amount, size
 if TYPE_CHECKING:
     from phalanx.api.amounts import NodeAmounts
     from phalanx.engines.embedded.daemons import Daemon
+    from phalanx.policies.placement import Placement
 
 PORT = 6380
 """Where a head listens unless told otherwise."""
 _NODE_ID = "ray.io/node-id"
-
-
-class GlobalScheduler(str, Enum):
-    """See `SpillOptions`."""
-
-    hybrid = "hybrid"
-    least_waiting = "least-waiting"
 
 
 def default_store() -> str:
@@ -79,9 +72,17 @@ def start(
     topology: Annotated[
         str, typer.Option(help="How the GPUs are wired: a known machine, as dgx_h100.")
     ] = "",
-    global_scheduler: Annotated[
-        GlobalScheduler, typer.Option(help="Who gets what this node cannot start at once.")
-    ] = GlobalScheduler.hybrid,
+    ports: Annotated[
+        str, typer.Option(help="Ports that gangs may use on this node: '20000-20999,8080'.")
+    ] = "",
+    placement: Annotated[
+        str | None,
+        typer.Option(
+            help="How the cluster places work (with --head): default, least-waiting, selector, "
+            "two-pass-random, or one's own; with settings '{policy: selector, same_rack: prefer}'. "
+            "See docs/placement.md."
+        ),
+    ] = None,
     spill_threshold: Annotated[
         int, typer.Option(min=0, help="So many may wait here before other nodes are asked.")
     ] = 0,
@@ -100,17 +101,17 @@ def start(
         fail("Say either --head, to start a cluster, or --address HOST:PORT, to join one.", USAGE)
     if address is not None and address.startswith(RAY):
         with _told():
-            start_on_ray(address, store or [], gpu_resource, topology)
+            start_on_ray(address, store or [], gpu_resource, topology, _placement(placement))
         return
-    if address is not None and (store or limit):
-        fail("--store and --limit belong to the head.", USAGE)
+    if address is not None and (store or limit or placement):
+        fail("--store, --limit and --placement belong to the head.", USAGE)
     _check_host(host)
     node = {
         "labels": _labels(labels or []),
         "host": host,
         "token_file": os.path.abspath(token_file) if token_file else "",
         "insecure": insecure,
-        "global_scheduler": global_scheduler.value,
+        "ports": ports,
         "spill_threshold": spill_threshold,
     }
     amounts = {
@@ -121,8 +122,9 @@ def start(
     }
     with _told():
         if address is None:
-            limits = _limits(limit or [])
-            _start_head(node, amounts, topology, PORT if port is None else port, store, limits)
+            limits, policy = _limits(limit or []), _placement(placement)
+            where = PORT if port is None else port
+            _start_head(node, amounts, topology, where, store, limits, policy)
         else:
             _join(address, {**node, "port": port or 0}, amounts, topology)
 
@@ -165,6 +167,7 @@ def _start_head(
     port: int,
     store: list[str] | None,
     limits: dict[str, float],
+    placement: Placement,
 ) -> None:
     from phalanx.engines.embedded.cluster_token import default_path
     from phalanx.engines.embedded.daemons import HeadOptions, local_daemons, start_head
@@ -187,6 +190,7 @@ def _start_head(
         insecure=node["insecure"],
         store=addresses,
         limits=limits,
+        placement=placement,
     )
     try:
         started = start_head(options)
@@ -349,6 +353,19 @@ def _resources(text: str | None) -> dict[str, float] | None:
     if not isinstance(found, dict):
         fail(f"--resources takes a JSON object, as '{{\"TPU\": 4}}', not {text}.", USAGE)
     return found
+
+
+def _placement(text: str | None) -> Placement:
+    """A policy's name, or a mapping as YAML writes it. Raises ValueError."""
+    import yaml
+
+    from phalanx.policies.placement import read_placement
+
+    try:
+        given = None if text is None else yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise ValueError(f"--placement is a name or a YAML mapping, not {text}") from None
+    return read_placement(given)
 
 
 def _limits(texts: list[str]) -> dict[str, float]:

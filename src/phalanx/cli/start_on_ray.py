@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import importlib.util
+from typing import TYPE_CHECKING
 
 import typer
 
 from phalanx.cli.reach import fail
 
+if TYPE_CHECKING:
+    from phalanx.policies.placement import Placement
 
-def start_on_ray(address: str, store: list[str], gpu_resource: str, topology: str) -> None:
+
+def start_on_ray(
+    address: str, store: list[str], gpu_resource: str, topology: str, placement: Placement
+) -> None:
     """Start the scheduler with these options; say so when one runs already, with its own."""
     _need_ray(address)
     from phalanx.engines.ray.scheduler.options import SchedulerOptions
     from phalanx.engines.ray.scheduler.visitor import start_scheduler
 
     options = SchedulerOptions(
-        store=tuple(store) or ("kv",), gpu_resource=gpu_resource, topology=topology
+        store=tuple(store) or ("kv",),
+        gpu_resource=gpu_resource,
+        topology=topology,
+        placement=placement,
     )
     if start_scheduler(address, options):
         typer.echo(f"The scheduler runs on the Ray cluster at {address}.")

@@ -29,6 +29,7 @@ from phalanx.head.state_store import StateStore
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.node.bundle_table import Inventory
 from phalanx.observe import cluster_events
+from phalanx.policies.placement import Placement
 from phalanx.protocol.cluster_messages import (
     Acked,
     ActorLost,
@@ -73,13 +74,15 @@ class ControlPlane:
         send: Send,
         state_store: StateStore | None = None,
         limits: HealthLimits | None = None,
+        placement: Placement | None = None,
         is_alone: bool = False,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
         rng: RandomSource | None = None,
     ) -> None:
         """`state_store` keeps what must outlive the process; None: nothing must. `wall` is the time
-        of day, in seconds since the epoch. `rng`: None for one that nobody foresees."""
+        of day, in seconds since the epoch. `placement`: the policy by which work finds its nodes.
+        `rng`: None for one that nobody foresees."""
         self.send_raw = send
         self.clock = clock
         self.wall = wall
@@ -92,8 +95,9 @@ class ControlPlane:
         self.groups = GroupControl(self)
         self.group_table = GroupTable(self.nodes.cluster, self.groups)
         self.rng: RandomSource = rng or random.Random(secrets.randbits(64))
-        placement = ActorPlacing(self.nodes.cluster, self.group_table, self.rng)
-        self.actors = ActorControl(self, placement)
+        self.placement = placement or Placement()
+        placing = ActorPlacing(self.nodes.cluster, self.group_table, self.rng, self.placement)
+        self.actors = ActorControl(self, placing)
         self.actor_table = ActorTable(self.actors)
         self.events = EventGathering(self)
         self.gangs_if_used: GangScheduler | None = None
@@ -174,7 +178,7 @@ class ControlPlane:
         must_place, self._must_place = self._must_place, False
         if must_place:
             self.group_table.resources_changed(now)
-        if must_place or self._must_look_again:
+        if must_place or self._must_look_again or self.actors.is_overdue():
             self._must_look_again = False
             self.actors.look_again()
 
@@ -282,7 +286,8 @@ class ControlPlane:
             )
         )
         version, rows = self.nodes.changes_since(0)
-        self.send_raw(prefix, Answer(0, {"epoch": record.epoch, "version": version}))
+        joined = {"epoch": record.epoch, "version": version, "placement": self.placement}
+        self.send_raw(prefix, Answer(0, joined))
         self.send_raw(prefix, View(rows, is_whole=True))
         self.jobs.node_joined(prefix)
         self.actors.node_joined(record, args["actors"])
@@ -360,5 +365,6 @@ def _record(row: ViewRow, hostname: str, epoch: int) -> NodeRecord:
         hostname=hostname,
         totals=row.total,
         labels=row.labels,
+        ports=row.ports,
         epoch=epoch,
     )

@@ -66,6 +66,8 @@ class NodeRecord(msgspec.Struct, kw_only=True, eq=False):
     hostname: str = ""
     totals: dict[str, float] = {}
     labels: dict[str, str] = {}
+    ports: str = ""
+    """Those that gangs may use there; empty: the usual ones."""
     state: str = ALIVE
     reason: str = ""
     """Why it drains, or why it is dead."""
@@ -275,6 +277,7 @@ class NodeDirectory:
             queue_length=sum(count for _, count in report.queued),
             run_s=report.run_s,
             bandwidth=report.bandwidth,
+            ports=record.ports,
         )
 
     def reason(self, node_id: str) -> str:

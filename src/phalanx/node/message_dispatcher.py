@@ -135,7 +135,7 @@ class MessageDispatcher(ABC):
                 demand.here = -1
         elif not self.member.awaits_view(now):  # the view that comes has it planned again
             self.spilling.put(self.member.own_row())
-            self.spilling.plan(self.leases.waiting.all(), self.member.is_blind)
+            self.spilling.plan(self.leases.waiting.all(), now, self.member.is_blind)
         self.leases.dispatch(now)
 
     def process_gone(self, process: bytes, now: float, is_driver: bool = False) -> None:

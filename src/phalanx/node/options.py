@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import msgspec
 
+from phalanx.policies.placement import Placement
+
 
 class SpillOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How this cluster spreads its tasks.
 
-    `global_scheduler`: "hybrid" (Ray's DEFAULT: nodes below half use first, the local one
-    preferred) or "least-waiting" (seed 003: queue x mean run time + missing bytes / bandwidth).
+    `placement`: the policy that chooses among nodes, which the head tells a node that joins.
     `threshold`: so many workers may be waited for on this node before others are asked.
     """
 
-    global_scheduler: str = "hybrid"
+    placement: Placement = Placement()
     threshold: int = 0

@@ -15,12 +15,13 @@ from typing import Any, Protocol
 
 from phalanx.node.demands import Demand, DemandKey
 from phalanx.node.options import SpillOptions
-from phalanx.policies.affinity import NodeAffinity
-from phalanx.policies.entry import pick_node
-from phalanx.policies.entry import strategy as strategy_named
+from phalanx.policies.entry import pick_node, placement_strategy
 from phalanx.policies.node_table import NodeState
 from phalanx.policies.outcome import Placed
+from phalanx.policies.placement import Placement
 from phalanx.policies.request_class import Request
+from phalanx.policies.selector.tried import TriedPlaces
+from phalanx.policies.spread import Spread
 from phalanx.policies.strategy import Asking, Strategy
 from phalanx.resources.ports import RandomSource
 from phalanx.scheduling.cluster_nodes import ClusterNodes, NodeRow
@@ -71,11 +72,18 @@ class Spilling:
         self._options = options
         self._is_mine = is_mine
         self._nodes_of = nodes_of
-        is_hybrid = options.global_scheduler == "hybrid"
-        self._default: Strategy = strategy_named("DEFAULT") if is_hybrid else self._waiting
+        self.use(options.placement)
         self._spread: dict[DemandKey, Strategy] = {}
         self._asked: dict[DemandKey, dict[str, int]] = {}
         self._seen: dict[tuple[str, DemandKey], int] = {}
+
+    def use(self, placement: Placement) -> None:
+        """The cluster's policy is this one."""
+        self._default: Strategy = placement_strategy(placement, self._waiting)
+        self._starts_here_first = placement.starts_here_first
+        self._tried = TriedPlaces[DemandKey]() if placement.policy == "selector" else None
+        self._patient: Strategy = self._waiting if self._starts_here_first else self._default
+        """Where what nobody has room for waits."""
 
     # ---- what is known of the others ---------------------------------------------------------
 
@@ -97,13 +105,13 @@ class Spilling:
 
     @property
     def is_alone(self) -> bool:
-        """Whether there is no other node to ask."""
+        """Whether this node may start what it has room for without a plan: there is no other."""
         nodes = self.view.nodes
-        return len(nodes) == (self._me in nodes.row_of)
+        return self._starts_here_first and len(nodes) == (self._me in nodes.row_of)
 
     def must_plan(self, strategy: Mapping[str, Any]) -> bool:
         """Whether nothing may start here before it was looked at what other nodes have."""
-        return _is_planned(strategy) and not self.is_alone
+        return self._is_planned(strategy) and not self.is_alone
 
     def why_closed(self, node_id: str) -> str:
         """Why this node takes nothing new; empty when it does."""
@@ -115,20 +123,20 @@ class Spilling:
 
     def is_feasible(self, demand: Demand) -> bool:
         """Whether any node, busy or not, could run this."""
-        terms = terms_of(demand.strategy, demand.place)
+        terms = terms_of(demand.strategy, demand.place, self._default)
         outcome = pick_node(
             self.view,
             terms.request,
             Asking(),
             self._rng,
-            strategy=terms.strategy or self._waiting,
+            strategy=terms.affinity or self._patient,
             fallbacks=terms.fallbacks,
         )
         return isinstance(outcome, Placed)
 
     # ---- planning ----------------------------------------------------------------------------
 
-    def plan(self, demands: Iterable[Demand], is_blind: bool = False) -> None:
+    def plan(self, demands: Iterable[Demand], now: float, is_blind: bool = False) -> None:
         """Set anew what is asked of whom, and how much of each demand may run here.
 
         `is_blind`: no news of other nodes come. What seems taken there may be free again.
@@ -144,10 +152,10 @@ class Spilling:
                 nodes = self._nodes_of(demand.group)
                 wanted[key] = (demand, dict.fromkeys(nodes, -(-demand.count // max(len(nodes), 1))))
                 continue
-            is_planned = _is_planned(demand.strategy)
+            is_planned = self._is_planned(demand.strategy)
             kept = min(patience, demand.count) if demand.can_run_here and not is_planned else 0
             patience -= kept
-            targets = self._targets(key, demand, demand.count - kept, taken, is_blind)
+            targets = self._targets(key, demand, demand.count - kept, taken, now, is_blind)
             demand.here = targets.pop(self._me, 0) if is_planned else -1
             wanted[key] = (demand, targets)
         for state in taken.values():
@@ -174,6 +182,8 @@ class Spilling:
         """The demand is met or its owner gone: nobody is asked for it any more."""
         for node_id in self._asked.pop(key, {}):
             self._effects.withdraw(node_id, key[0], key[1])
+        if self._tried is not None:
+            self._tried.forget(key)
 
     def class_over(self, owner: bytes, scheduling_class: int) -> None:
         """This class will want nothing any more: who was asked for it forgets it as well."""
@@ -182,6 +192,8 @@ class Spilling:
         for node_id in lent:
             del self._seen[node_id, key]
         self._spread.pop(key, None)
+        if self._tried is not None:
+            self._tried.forget(key)
         for node_id in sorted({*lent, *self._asked.pop(key, {})}):
             self._effects.withdraw(node_id, owner, scheduling_class, is_over=True)
 
@@ -189,6 +201,8 @@ class Spilling:
         """A node lends a worker for this demand."""
         key = (owner, scheduling_class)
         self._seen[node_id, key] = self._seen.get((node_id, key), 0) + 1
+        if self._tried is not None:
+            self._tried.given(key, node_id)
         asked = self._asked.get(key, {})
         if asked.get(node_id, 0) > 1:
             asked[node_id] -= 1
@@ -210,15 +224,14 @@ class Spilling:
         demand: Demand,
         count: int,
         taken: dict[str, NodeState],
+        now: float,
         is_blind: bool,
     ) -> dict[str, int]:
-        terms = terms_of(demand.strategy, demand.place)
-        must_plan = _is_planned(demand.strategy)
-        strategy = terms.strategy
-        if demand.strategy.get("name") == "SPREAD":
-            strategy = self._spread.setdefault(key, strategy_named("SPREAD"))
-        elif strategy is None:
-            strategy = self._default
+        terms = terms_of(demand.strategy, demand.place, self._default)
+        must_plan = self._is_planned(demand.strategy)
+        strategy: Strategy = terms.affinity or self._default
+        if terms.affinity is None and demand.strategy.get("name") == "SPREAD":
+            strategy = self._spread.setdefault(key, Spread())
         near: str | None = demand.strategy.get("near")
         size: int = demand.strategy.get("bytes", 0)
         asking = Asking(
@@ -230,7 +243,14 @@ class Spilling:
             held_bytes={near: size} if near else {},
         )
         targets: dict[str, int] = {}
-        for _ in range(min(count, MOST_PICKS)):
+        for left in range(min(count, MOST_PICKS), 0, -1):
+            if self._tried is not None:
+                asking = replace(
+                    asking,
+                    waiting=left,
+                    tried=self._tried.of(key, now),
+                    beside=self._places_of(key[0]) | targets.keys(),
+                )
             outcome = pick_node(
                 self.view,
                 terms.request,
@@ -245,16 +265,19 @@ class Spilling:
             row = self.view.nodes.row_of[outcome.node]
             taken.setdefault(outcome.node, self.view.nodes.states[row])
             self.view.nodes.take(outcome.node, terms.request.resources)
+        if self._tried is not None:
+            place = demand.place
+            asked = {node: place.times(n) for node, n in targets.items() if node != self._me}
+            self._tried.asked(key, asked, now)
         if not targets and demand.count and (must_plan or not demand.can_run_here):
             # Nobody has room: all of it waits where it would wait least, or where it must run.
-            bound = strategy if isinstance(strategy, NodeAffinity) else self._waiting
             patient = replace(asking, require_available=False)
             outcome = pick_node(
                 self.view,
                 terms.request,
                 patient,
                 self._rng,
-                strategy=bound,
+                strategy=terms.affinity or self._patient,
                 fallbacks=terms.fallbacks,
             )
             if isinstance(outcome, Placed):
@@ -262,6 +285,12 @@ class Spilling:
         elif not targets and is_blind:
             return self._anybody(terms.request, demand.count)
         return targets
+
+    def _places_of(self, owner: bytes) -> frozenset[str]:
+        """The nodes that gave this owner workers, or were asked to."""
+        given = {node_id for node_id, key in self._seen if key[0] == owner}
+        asked = (nodes for key, nodes in self._asked.items() if key[0] == owner)
+        return frozenset(given.union(*asked))
 
     def _anybody(self, request: Request, count: int) -> dict[str, int]:
         """The feasible nodes that follow this one in the ring of ids: each plan asks the same."""
@@ -272,7 +301,8 @@ class Spilling:
         row_of = self.view.nodes.row_of
         return dict.fromkeys([n for n in ring if feasible[row_of[n]]][:MOST_BLIND], count)
 
-
-def _is_planned(strategy: Mapping[str, Any]) -> bool:
-    """Whether the plan says how much may run here; else this node takes what it can, first."""
-    return any(strategy.get(name) for name in ("name", "near", "node_id", "labels"))
+    def _is_planned(self, strategy: Mapping[str, Any]) -> bool:
+        """Whether the plan says how much may run here; else this node takes what it can, first."""
+        return not self._starts_here_first or any(
+            strategy.get(name) for name in ("name", "near", "node_id", "labels")
+        )

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from phalanx.node.demands import Demand
     from phalanx.node.lease import Lease
     from phalanx.node.workers import WorkerRecord
+    from phalanx.policies.placement import Placement
     from phalanx.protocol.cluster_messages import ViewRow
 
 
@@ -76,11 +77,15 @@ class Spills(Elsewhere, Protocol):
         """All that was asked of a node is void."""
         ...
 
+    def use(self, placement: Placement) -> None:
+        """The cluster's policy is this one."""
+        ...
+
     def must_plan(self, strategy: Mapping[str, Any]) -> bool:
         """Whether nothing may start here before it was looked at what other nodes have."""
         ...
 
-    def plan(self, demands: Iterable[Demand], is_blind: bool = False) -> None:
+    def plan(self, demands: Iterable[Demand], now: float, is_blind: bool = False) -> None:
         """Set anew what is asked of whom."""
         ...
 
@@ -120,11 +125,14 @@ class Nobody:
     def owner_gone(self, owner: bytes) -> None:
         """Nobody was asked on its behalf."""
 
+    def use(self, placement: Placement) -> None:
+        """There is nothing to choose."""
+
     def must_plan(self, strategy: Mapping[str, Any]) -> bool:
         """All that starts, starts here."""
         return False
 
-    def plan(self, demands: Iterable[Demand], is_blind: bool = False) -> None:
+    def plan(self, demands: Iterable[Demand], now: float, is_blind: bool = False) -> None:
         """Nobody is asked."""
 
     def granted(self, node_id: str, owner: bytes, scheduling_class: int) -> None:

@@ -1,4 +1,4 @@
-"""Strategies that name nodes: one node by its id, nodes by labels, selectors with fallbacks."""
+"""Strategies that name nodes: one node by its id, and label selectors with fallbacks."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from phalanx.policies.hybrid import Hybrid
-from phalanx.policies.labels import ANY_NODE, LabelSelector
+from phalanx.policies.labels import LabelSelector
 from phalanx.policies.node_table import Flags
 from phalanx.policies.outcome import Outcome, Placed, Rejection, TurnedAway
 from phalanx.policies.request_class import ClusterView, Request
-from phalanx.policies.strategy import Asking, Strategy, excluded_rows, placed, reject
+from phalanx.policies.strategy import Asking, Strategy, placed
 from phalanx.resources.ports import RandomSource
 
 
@@ -51,37 +51,9 @@ class NodeAffinity:
             return self.otherwise.pick(view, request, asking, rng)
         if row is None:
             return Rejection(reason="infeasible")
-        others = [other for other in range(len(view.nodes)) if other != row]
-        return known.rejection(others)
-
-
-@dataclass(frozen=True, kw_only=True)
-class NodeLabels:
-    """Nodes by labels: all of `hard` must hold, `soft` is wished for.
-
-    In this order, at random inside each: available and wished for, available, feasible and
-    wished for, feasible.
-    """
-
-    hard: LabelSelector = ANY_NODE
-    soft: LabelSelector = ANY_NODE
-
-    def pick(
-        self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource
-    ) -> Outcome:
-        """See the class."""
-        bound = replace(request, selector=request.selector & self.hard)
-        known = view.of(bound)
-        wished = view.of(replace(bound, selector=bound.selector & self.soft))
-        tiers = [(wished.available, True), (known.available, True)]
-        if not asking.require_available:
-            tiers += [(wished.feasible, False), (known.feasible, False)]
-        excluded = excluded_rows(view, asking)
-        for flags, is_available in tiers:
-            row = random_flagged(flags, excluded, rng)
-            if row is not None:
-                return placed(view, row, is_available)
-        return reject(view, bound, asking)
+        others = np.ones(len(view.nodes), np.bool_)
+        others[row] = False
+        return known.rejection({"excluded": others})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import get_args
 
-from phalanx.policies.affinity import NodeAffinity, NodeLabels
+from phalanx.policies.affinity import NodeAffinity, WithFallbacks
 from phalanx.policies.bundles.domain import pick_bundles
 from phalanx.policies.bundles.request import BundleRequest, BundleStrategy
 from phalanx.policies.hybrid import Hybrid
@@ -14,6 +14,7 @@ from phalanx.policies.labels import parse_selector
 from phalanx.policies.node_table import NodeState, NodeTable
 from phalanx.policies.request_class import ClusterView, Request
 from phalanx.policies.seeded import Seeded
+from phalanx.policies.selector.strategy import Selector
 from phalanx.policies.spread import RandomAvailable, Spread
 from phalanx.policies.strategy import Asking, Strategy
 from phalanx.policies.two_pass import TwoPassRandom
@@ -78,8 +79,9 @@ def _strategies() -> dict[str, Strategy]:
         "RANDOM": RandomAvailable(),
         "two-pass random": TwoPassRandom(),
         "node affinity": NodeAffinity(node="n00003", soft=True),
-        "node labels": NodeLabels(hard=parse_selector({"zone": "a"})),
+        "label fallbacks": WithFallbacks(fallbacks=[parse_selector({"zone": "a"})]),
         "least waiting time": LeastWaiting(),
+        "selector": Selector(),
     }
 
 

@@ -8,32 +8,33 @@ from phalanx.policies.affinity import NodeAffinity, WithFallbacks
 from phalanx.policies.hybrid import Hybrid
 from phalanx.policies.labels import LabelSelector
 from phalanx.policies.outcome import Outcome
+from phalanx.policies.placement import Placement
 from phalanx.policies.request_class import ClusterView, Request
-from phalanx.policies.spread import RandomAvailable, Spread
+from phalanx.policies.selector.strategy import Selector
+from phalanx.policies.spread import RandomAvailable
 from phalanx.policies.strategy import Asking, Strategy, load_strategy, placed
 from phalanx.policies.two_pass import TwoPassRandom
+from phalanx.policies.waiting_time import LeastWaiting
 from phalanx.resources.ports import RandomSource
 
-BUILT_IN: Mapping[str, Callable[[], Strategy]] = {
-    "DEFAULT": Hybrid,
-    "SPREAD": Spread,
-    "RANDOM": RandomAvailable,
-    "TWO_PASS_RANDOM": TwoPassRandom,
+_MAKERS: Mapping[str, Callable[[Placement], Strategy]] = {
+    "default": lambda placement: Hybrid(),
+    "selector": lambda placement: Selector(settings=placement.selector),
+    "two-pass-random": lambda placement: TwoPassRandom(),
 }
 
 
-def strategy(name: str) -> Strategy:
-    """A fresh strategy by name: a built-in one, or one's own by its entry point.
+def placement_strategy(placement: Placement, waiting: LeastWaiting) -> Strategy:
+    """Where work goes that names no strategy of its own, under a cluster's policy.
 
-    Raises ValueError that lists what there is.
+    `waiting`: the one that knows what nodes reported. Raises ValueError for a policy that is none.
     """
-    factory = BUILT_IN.get(name)
-    if factory is not None:
-        return factory()
-    try:
-        made: Strategy = load_strategy(name)()
-    except ValueError as error:
-        raise ValueError(f"{error}; built in: {', '.join(BUILT_IN)}") from None
+    if placement.policy == "least-waiting":
+        return waiting
+    maker = _MAKERS.get(placement.policy)
+    if maker is not None:
+        return maker(placement)
+    made: Strategy = load_strategy(placement.policy)()
     return made
 
 
@@ -50,11 +51,12 @@ def pick_node(
     """The node for one task or for one actor's creation.
 
     An actor that asks for nothing goes to a random node, as any would do and they would all
-    pile up on one; not so where a hard affinity names the node. The local node is taken at once
-    where it is preferred and free: only DEFAULT prefers a node.
+    pile up on one; not so where a hard affinity names the node, and the selector sees to it itself.
+    The local node is taken at once where it is preferred and free: only DEFAULT prefers a node.
     """
     is_hard_affinity = isinstance(strategy, NodeAffinity) and not strategy.soft
-    if creates_actor and not request.resources and not is_hard_affinity:
+    chooses_itself = is_hard_affinity or isinstance(strategy, Selector)
+    if creates_actor and not request.resources and not chooses_itself:
         strategy = RandomAvailable()
     elif isinstance(strategy, Hybrid) and not asking.avoid_local:
         local = view.nodes.row_of.get(asking.local or "")

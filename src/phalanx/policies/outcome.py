@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 Reason = Literal["infeasible", "unavailable"]
 """`infeasible`: no node could ever; `unavailable`: some node could, none can now."""
 
-Filter = Literal["draining", "excluded", "labels", "total", "free"]
-"""Draining or dead; left out by the asker; other labels; has too little; has too little free."""
+Filter = Literal[
+    "draining", "excluded", "labels", "gpu type", "cpu only", "ports", "tried", "rack", "total",
+    "free",
+]  # fmt: skip
+"""Why a node is no answer. Of the selector alone: GPUs of another type; GPUs, and the work needs
+none; ports in use; asked in vain before; another rack."""
+
+_WORDS: Mapping[Filter, str] = {
+    "draining": "draining or dead",
+    "excluded": "left out by the asker",
+    "labels": "with other labels",
+    "gpu type": "without GPUs of the type asked for",
+    "cpu only": "with GPUs, kept for work that asks for some",
+    "ports": "without the ports that it needs",
+    "tried": "asked a moment ago in vain",
+    "rack": "in other racks than the rest of its job",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,12 +44,8 @@ class TurnedAway:
 
     def __str__(self) -> str:
         nodes = f"{self.nodes} node{'' if self.nodes == 1 else 's'}"
-        if self.filter == "draining":
-            return f"{nodes} draining or dead"
-        if self.filter == "excluded":
-            return f"{nodes} left out by the asker"
-        if self.filter == "labels":
-            return f"{nodes} with other labels"
+        if self.filter in _WORDS:
+            return f"{nodes} {_WORDS[self.filter]}"
         what = "free" if self.filter == "free" else "in total"
         return f"{nodes} with at most {self.most:g} {self.resource} {what}, {self.asked:g} asked"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -92,15 +92,19 @@ class RequestClass:
             found = self._rankings[group, threshold] = Ranking(scores, rows)
         return found
 
-    def rejection(self, excluded: Sequence[int] = ()) -> Rejection:
-        """Why no node will do: each node counts for the first filter that turns it away."""
+    def rejection(self, turned_away_before: Mapping[Filter, Flags]) -> Rejection:
+        """Why no node will do: each node counts for the first filter that turns it away.
+
+        `turned_away_before`: nodes that other filters turn away, which are asked after `draining`
+        and before the labels and amounts of this class.
+        """
         nodes = self._nodes
         left = nodes.is_schedulable.copy()
         turned_away: list[TurnedAway] = []
         _tell(turned_away, TurnedAway(filter="draining", nodes=int((~left).sum())))
-        dropped = sum(bool(left[row]) for row in excluded)
-        left[list(excluded)] = False
-        _tell(turned_away, TurnedAway(filter="excluded", nodes=dropped))
+        for filtered, away in turned_away_before.items():
+            _tell(turned_away, TurnedAway(filter=filtered, nodes=int((left & away).sum())))
+            left &= ~away
         _tell(turned_away, TurnedAway(filter="labels", nodes=int((left & ~self._labelled).sum())))
         left &= self._labelled
         for name, units in self.request.resources.items():
@@ -113,6 +117,13 @@ class RequestClass:
             _tell(turned_away, _short("free", name, units, has[left & (has < units)]))
             left &= has >= units
         return Rejection(reason=reason, turned_away=tuple(turned_away))
+
+    def has_room_beside(self, row: int, taken: ResourceSet) -> bool:
+        """Whether a node has room for the request when `taken` counts as gone."""
+        return bool(self.available[row]) and all(
+            int(self._free(name, units)[row]) - taken.get(name, 0) >= units
+            for name, units in self.request.resources.items()
+        )
 
     def _build(self) -> None:
         nodes, resources = self._nodes, self.request.resources

@@ -6,9 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from phalanx.policies.outcome import Outcome, Placed, Rejection
+import numpy as np
+
+from phalanx.policies.node_table import Flags
+from phalanx.policies.outcome import Filter, Outcome, Placed, Rejection
 from phalanx.policies.request_class import ClusterView, Request
 from phalanx.resources.ports import RandomSource
+from phalanx.resources.sets import ResourceSet
 
 ENTRY_POINT_GROUP = "phalanx.strategies"
 
@@ -20,7 +24,9 @@ class Asking:
     `local`: the node that decides. `preferred`: the node that wins when it is no worse than the
     best. `require_available`: a node that would have to wait is no answer. `avoid_local`: the
     local node is passed over, as its queue is being emptied. `argument_bytes`: of all large
-    arguments; `held_bytes`: how many of these each node holds.
+    arguments; `held_bytes`: how many of these each node holds. `waiting`: how many like this one
+    wait, itself included. `tried`: what was asked of nodes for it in vain. `beside`: the nodes
+    where its job runs already.
     """
 
     local: str | None = None
@@ -29,6 +35,9 @@ class Asking:
     avoid_local: bool = False
     argument_bytes: int = 0
     held_bytes: Mapping[str, int] = field(default_factory=dict)
+    waiting: int = 1
+    tried: Mapping[str, ResourceSet] = field(default_factory=dict)
+    beside: frozenset[str] = frozenset()
 
 
 class Strategy(Protocol):
@@ -40,13 +49,24 @@ class Strategy(Protocol):
         """A node for `request`, or the reasons why there is none. Reserves nothing."""
 
 
+NOBODY_ELSE: Mapping[Filter, Flags] = {}
 NOBODY = Asking()
 """Nobody in particular asks: no node is local or preferred."""
 
 
-def reject(view: ClusterView, request: Request, asking: Asking) -> Rejection:
-    """The no of a strategy that found no node, with what each filter turned away."""
-    return view.of(request).rejection(excluded_rows(view, asking))
+def reject(
+    view: ClusterView,
+    request: Request,
+    asking: Asking,
+    turned_away: Mapping[Filter, Flags] = NOBODY_ELSE,
+) -> Rejection:
+    """The no of a strategy that found no node, with what each filter turned away.
+
+    `turned_away`: whom filters of the strategy's own turned away.
+    """
+    excluded = np.zeros(len(view.nodes), np.bool_)
+    excluded[excluded_rows(view, asking)] = True
+    return view.of(request).rejection({"excluded": excluded, **turned_away})
 
 
 def excluded_rows(view: ClusterView, asking: Asking) -> list[int]:

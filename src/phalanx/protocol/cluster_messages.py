@@ -73,6 +73,8 @@ class ViewRow(msgspec.Struct, array_like=True):
     queue_length: int = 0
     run_s: float = 0.0
     bandwidth: float = 0.0
+    ports: str = ""
+    """Those that gangs may use there, where its configuration says so."""
 
 
 class View(msgspec.Struct, array_like=True, tag=74):

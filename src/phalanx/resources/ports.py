@@ -154,24 +154,15 @@ def common_ports(nodes: Iterable[Ports]) -> Ports:
     return common if common is not None else Ports()
 
 
-def parse_port_labels(text: str) -> dict[str, Ports]:
-    """`"http:8080,8081;ssh:2000-2003"` as ports by label; a label without ports has none.
-
-    Raises ValueError, with the part, for anything else.
-    """
-    labels: dict[str, Ports] = {}
-    for part in filter(None, (part.strip() for part in text.split(";"))):
-        label, colon, ports = part.partition(":")
-        if not colon or not label.strip():
-            raise ValueError(f"ports are written label:port,port; not {part!r}")
-        try:
-            ranges = [_range_of(word) for word in ports.split(",") if word.strip()]
-        except ValueError:
-            raise ValueError(
-                f"{label}: a port is a number or a range like 2000-2010: {ports!r}"
-            ) from None
-        labels[label.strip()] = Ports.of(ranges)
-    return labels
+def parse_ports(text: str) -> Ports:
+    """`"8080,20000-20999"` as ports. Raises ValueError for anything else."""
+    try:
+        ranges = [_range_of(word) for word in text.split(",") if word.strip()]
+    except ValueError:
+        raise ValueError(
+            f"ports are numbers and ranges, as 8080,20000-20999; not {text!r}"
+        ) from None
+    return Ports.of(ranges)
 
 
 def _range_of(word: str) -> Range:

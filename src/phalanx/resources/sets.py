@@ -84,6 +84,10 @@ class ResourceSet(Mapping[str, int]):
             left[name] = left.get(name, 0) - units
         return ResourceSet(left)
 
+    def times(self, count: int) -> ResourceSet:
+        """So many of it together."""
+        return ResourceSet({name: units * count for name, units in self._units.items()})
+
     def __le__(self, other: Mapping[str, int]) -> bool:
         return self.is_subset(other)
 

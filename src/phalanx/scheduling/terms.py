@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from phalanx.policies.affinity import NodeAffinity
-from phalanx.policies.entry import strategy as strategy_named
 from phalanx.policies.labels import ANY_NODE, LabelSelector, condition
 from phalanx.policies.request_class import Request
 from phalanx.policies.strategy import Strategy
@@ -16,28 +15,29 @@ from phalanx.resources.sets import ResourceSet
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """`strategy` None: the cluster's own. `fallbacks`: selectors to try after the request's."""
+    """`affinity`: to the node that is named. `fallbacks`: selectors to try after the request's."""
 
     request: Request
-    strategy: Strategy | None
+    affinity: NodeAffinity | None
     fallbacks: tuple[LabelSelector, ...]
 
 
-def terms_of(wire: Mapping[str, Any], place: ResourceSet) -> Terms:
-    """What a task asks of a node, by the keys name, node_id, soft and labels. Raises ValueError.
+def terms_of(wire: Mapping[str, Any], place: ResourceSet, otherwise: Strategy) -> Terms:
+    """What a task asks of a node, by the keys node_id, soft and labels. Raises ValueError.
 
     The node of its owner fails what must not wait for a busy one; until then it is asked for.
+    `otherwise`: where it goes when the named node will not do and it is not bound to it.
     """
     first, *fallbacks = selectors_of(wire)
-    chosen: Strategy | None = affinity_of({**wire, "fail_on_unavailable": False})
-    if chosen is None and wire.get("name") == "SPREAD":
-        chosen = strategy_named("SPREAD")
-    request = Request(resources=place, selector=first)
-    return Terms(request=request, strategy=chosen, fallbacks=tuple(fallbacks))
+    return Terms(
+        request=Request(resources=place, selector=first),
+        affinity=affinity_of({**wire, "fail_on_unavailable": False}, otherwise),
+        fallbacks=tuple(fallbacks),
+    )
 
 
-def affinity_of(wire: Mapping[str, Any]) -> NodeAffinity | None:
-    """The affinity to the node that the strategy names, if it names one."""
+def affinity_of(wire: Mapping[str, Any], otherwise: Strategy) -> NodeAffinity | None:
+    """The affinity to the node that the strategy names, if it names one; see `terms_of`."""
     target = wire.get("node_id")
     if not target:
         return None
@@ -47,6 +47,7 @@ def affinity_of(wire: Mapping[str, Any]) -> NodeAffinity | None:
         soft=soft,
         spill_on_unavailable=soft and bool(wire.get("spill_on_unavailable")),
         fail_on_unavailable=not soft and bool(wire.get("fail_on_unavailable")),
+        otherwise=otherwise,
     )
 
 

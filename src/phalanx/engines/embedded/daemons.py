@@ -20,6 +20,8 @@ from phalanx.engines.embedded import session as sessions
 from phalanx.engines.embedded.daemon_files import Announcement, Failure, daemons, environment
 from phalanx.engines.embedded.session import Session
 from phalanx.errors import AuthenticationError, SystemFailureError
+from phalanx.policies.placement import Placement
+from phalanx.resources.ports import parse_ports
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 10.0
@@ -36,6 +38,7 @@ class HeadOptions(msgspec.Struct, kw_only=True):
     insecure: bool = False
     store: tuple[str, ...] = ("memory",)
     limits: dict[str, Any] = {}
+    placement: Placement = Placement()
     temp_dir: str | None = None
     is_private: bool = False
 
@@ -56,7 +59,7 @@ class NodeOptions(msgspec.Struct, kw_only=True):
     unit_resources: tuple[str, ...] = ("GPU",)
     memory_limit: float = 0.95
     patience_s: float = 60.0
-    global_scheduler: str = "hybrid"
+    ports: str = ""
     spill_threshold: int = 0
     temp_dir: str | None = None
     is_private: bool = False
@@ -104,6 +107,7 @@ def start_head(options: HeadOptions, parent_fd: int = -1) -> Daemon:
         "insecure": options.insecure,
         "store": options.store,
         "limits": options.limits,
+        "placement": msgspec.to_builtins(options.placement),
         "is_private": options.is_private,
     }
     return _start("phalanx.engines.embedded.head.process", [], config, session, parent_fd)
@@ -122,6 +126,7 @@ def start_node(options: NodeOptions, parent_fd: int = -1) -> Daemon:
 
 def node_config(options: NodeOptions, session: Session) -> dict[str, Any]:
     """What the node's process reads from its standard input. Raises ValueError."""
+    parse_ports(options.ports)
     node_id = os.urandom(28).hex()
     host, port = split_address(options.head)
     return {
@@ -135,10 +140,8 @@ def node_config(options: NodeOptions, session: Session) -> dict[str, Any]:
         "topology": options.topology,
         "lives_with_driver": False,
         "address": options.head,
-        "spilling": {
-            "global_scheduler": options.global_scheduler,
-            "threshold": options.spill_threshold,
-        },
+        "ports": options.ports,
+        "spilling": {"threshold": options.spill_threshold},
         "member": {
             "head": (host, port),
             "host": options.host,

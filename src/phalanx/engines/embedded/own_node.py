@@ -15,6 +15,7 @@ import msgspec
 from phalanx.engines.embedded import session as sessions
 from phalanx.engines.embedded.connection import Connection
 from phalanx.engines.embedded.daemon_files import environment
+from phalanx.policies.placement import Placement
 
 END_TIMEOUT_S = 10.0
 CLEANED_TIMEOUT_S = 5.0
@@ -32,6 +33,7 @@ class StartOptions(msgspec.Struct, kw_only=True):
     temp_dir: str | None = None
     memory_limit: float = 0.95
     topology: str = ""
+    placement: Placement = Placement()
 
 
 class OwnNode:
@@ -53,6 +55,7 @@ class OwnNode:
             "prestart": options.prestart,
             "memory_limit": options.memory_limit,
             "topology": options.topology,
+            "spilling": {"placement": msgspec.to_builtins(options.placement)},
         }
         self._process = _spawn(theirs.fileno())
         theirs.close()

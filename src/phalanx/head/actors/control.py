@@ -40,7 +40,8 @@ class ActorControl:
         """See ActorEffects."""
         owner = self._shell.nodes.of_prefix(record.owner[:PREFIX_BYTES])
         is_there = owner is not None and self._shell.nodes.is_alive(owner.node_id)
-        choice = self._placing.place(record, owner.node_id if owner and is_there else "")
+        home = owner.node_id if owner and is_there else ""
+        choice = self._placing.place(record, home, self._shell.clock())
         self._follow(record, choice)
 
     def _follow(self, record: ActorRecord, choice: Choice) -> None:
@@ -191,7 +192,11 @@ class ActorControl:
             if worker:
                 self._pids.setdefault(worker, 0)
 
+    def is_overdue(self) -> bool:
+        """Whether an actor waits on a node that showed room for it and does not take it."""
+        return self._placing.is_overdue(self._shell.clock())
+
     def look_again(self) -> None:
         """Resources came free: who waits may do better elsewhere."""
-        for record, choice in self._placing.better():
+        for record, choice in self._placing.better(self._shell.clock()):
             self._follow(record, choice)

@@ -1,8 +1,8 @@
 """Which node an actor goes to, and when one that still waits there does better elsewhere.
 
 The node of its owner, if that has room; else whatever its strategy picks; and where nobody has
-room now, the node that can hold it where it would wait least. Choices are hints: the node decides
-whether it has room.
+room now, the node that can hold it where it would wait least. Under another policy than the default
+that policy chooses in all three cases. Choices are hints: the node decides whether it has room.
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ from phalanx.head.actors.table import ActorRecord
 from phalanx.head.groups.table import GroupTable
 from phalanx.policies.affinity import NodeAffinity
 from phalanx.policies.bundles.slots import PlacedBundle, pick_bundle
-from phalanx.policies.entry import pick_node, strategy
+from phalanx.policies.entry import pick_node, placement_strategy
 from phalanx.policies.labels import LabelSelector
 from phalanx.policies.outcome import Placed, Rejection
+from phalanx.policies.placement import Placement
 from phalanx.policies.request_class import Request
+from phalanx.policies.selector.tried import TriedPlaces
+from phalanx.policies.spread import Spread
 from phalanx.policies.strategy import Asking, Strategy
 from phalanx.resources.ports import RandomSource
 from phalanx.resources.quantities import from_units
@@ -53,34 +56,53 @@ class _Waiting:
 class ActorPlacing:
     """Chooses nodes for actors, and knows which of them still wait."""
 
-    def __init__(self, cluster: ClusterNodes, groups: GroupTable, rng: RandomSource) -> None:
+    def __init__(
+        self,
+        cluster: ClusterNodes,
+        groups: GroupTable,
+        rng: RandomSource,
+        placement: Placement,
+    ) -> None:
         self._cluster = cluster
         self._groups = groups
         self._rng = rng
         self._global = GlobalScheduler(cluster)
-        self._strategies: dict[str, Strategy] = {}
+        self._default = placement_strategy(placement, cluster.waiting)
+        self._waits_anywhere = placement.starts_here_first
+        self._tried = TriedPlaces[bytes]() if placement.policy == "selector" else None
+        self._spread = Spread()
+        self._homes: dict[bytes, tuple[bytes, str]] = {}
+        """(job, node) of each actor that was sent to a node."""
         self._waiting: dict[bytes, _Waiting] = {}
         self._inside: dict[bytes, tuple[bytes, int, ResourceSet]] = {}
         """The bundle of (group, index) that an actor was counted into, and what it takes there."""
 
-    def place(self, record: ActorRecord, owner_node: str) -> Choice:
+    def place(self, record: ActorRecord, owner_node: str, now: float) -> Choice:
         """Where the actor goes now. It waits until `placed` or `gone`. `owner_node`: "" if none."""
         self.gone(record.actor)
-        choice = self._pick(record, owner_node, require_available=False)
+        choice = self._pick(record, owner_node, now, require_available=False)
         if not choice.error:
-            self._keep(_Waiting(record=record, owner_node=owner_node, node=choice.node), choice)
+            waiting = _Waiting(record=record, owner_node=owner_node, node=choice.node)
+            self._keep(waiting, choice, now)
         return choice
 
     def placed(self, actor: bytes) -> None:
         """It has a worker: it waits no longer."""
         self._waiting.pop(actor, None)
+        if self._tried is not None:
+            self._tried.forget(actor)
 
     def gone(self, actor: bytes) -> None:
         """It needs no node any more."""
-        self._waiting.pop(actor, None)
+        self.placed(actor)
         self._inside.pop(actor, None)
+        self._homes.pop(actor, None)
 
-    def better(self) -> list[tuple[ActorRecord, Choice]]:
+    def is_overdue(self, now: float) -> bool:
+        """Whether a node has kept an actor waiting although it showed room for it."""
+        return self._tried is not None and self._tried.is_overdue(now)
+
+    def better(self, now: float) -> list[tuple[ActorRecord, Choice]]:
         """Waiting actors that another node has room for now, or that can never be placed.
 
         To be called when resources changed, once for many news. Who was told to wait by its node
@@ -89,12 +111,14 @@ class ActorPlacing:
         moves = []
         for actor, waiting in list(self._waiting.items()):
             inside = self._inside.pop(actor, None)  # it is not in its own way
-            choice = self._pick(waiting.record, waiting.owner_node, bool(waiting.node))
+            choice = self._pick(
+                waiting.record, waiting.owner_node, now, require_available=bool(waiting.node)
+            )
             is_better = choice.is_available or not waiting.node
             if choice.error:
                 self.gone(actor)
             elif choice.node and choice.node != waiting.node and is_better:
-                self._keep(replace(waiting, node=choice.node), choice)
+                self._keep(replace(waiting, node=choice.node), choice, now)
             else:
                 if inside is not None:
                     self._inside[actor] = inside
@@ -102,11 +126,17 @@ class ActorPlacing:
             moves.append((waiting.record, choice))
         return moves
 
-    def _keep(self, waiting: _Waiting, choice: Choice) -> None:
+    def _keep(self, waiting: _Waiting, choice: Choice, now: float) -> None:
         record = waiting.record
         self._waiting[record.actor] = waiting
         if not choice.node:
             return
+        self._homes[record.actor] = (record.job, choice.node)
+        if self._tried is not None:
+            place = ResourceSet.from_mapping(record.place)
+            self._tried.asked(
+                record.actor, {choice.node: place} if choice.is_available else {}, now
+            )
         hold = ResourceSet.from_mapping(record.hold)
         if choice.bundle >= 0:
             group = bytes.fromhex(record.strategy["group"])
@@ -114,7 +144,9 @@ class ActorPlacing:
         else:
             self._cluster.count_in(choice.node, hold, choice.is_available)
 
-    def _pick(self, record: ActorRecord, owner_node: str, require_available: bool) -> Choice:
+    def _pick(
+        self, record: ActorRecord, owner_node: str, now: float, *, require_available: bool
+    ) -> Choice:
         place = ResourceSet.from_mapping(record.place)
         if record.strategy.get("group") is not None:
             return self._in_group(record, place)
@@ -130,6 +162,12 @@ class ActorPlacing:
             preferred=owner_node or None,
             require_available=require_available,
         )
+        if self._tried is not None:
+            asking = replace(
+                asking,
+                tried=self._tried.of(record.actor, now),
+                beside=frozenset(node for job, node in self._homes.values() if job == record.job),
+            )
         outcome = pick_node(
             self._cluster.view,
             Request(resources=place, selector=tiers[0]),
@@ -141,7 +179,8 @@ class ActorPlacing:
         )
         if isinstance(outcome, Rejection):
             return self._no(record.strategy, outcome, place, tiers)
-        if not outcome.is_available and not isinstance(chosen, NodeAffinity):
+        is_bound = isinstance(chosen, NodeAffinity) or not self._waits_anywhere
+        if not outcome.is_available and not is_bound:
             outcome = self._least_waiting(place, tiers, asking) or outcome
         return Choice(node=outcome.node, is_available=outcome.is_available)
 
@@ -151,13 +190,13 @@ class ActorPlacing:
         return any(self._cluster.view.of(request).available.any() for request in requests)
 
     def _strategy(self, wire: Mapping[str, Any]) -> Strategy:
-        affinity = affinity_of(wire)
+        affinity = affinity_of(wire, self._default)
         if affinity is not None:
             return affinity
         name = wire.get("name", "DEFAULT")
-        if name not in self._strategies:
-            self._strategies[name] = strategy(name)  # SPREAD remembers whose turn it is
-        return self._strategies[name]
+        if name not in ("DEFAULT", "SPREAD"):
+            raise ValueError(f"unknown scheduling strategy {name!r}")
+        return self._spread if name == "SPREAD" else self._default
 
     def _least_waiting(
         self, place: ResourceSet, tiers: Sequence[LabelSelector], asking: Asking

@@ -61,7 +61,7 @@ class _Choice:
     def no(self, reason: Reason, bundle: int | None = None, detail: str = "") -> BundleRejection:
         """The rejection, with what the filters say of the bundle or of all bundles together."""
         about = self._summed() if bundle is None else self._request(bundle)
-        turned_away = self._view.of(about).rejection().turned_away
+        turned_away = self._view.of(about).rejection({}).turned_away
         return BundleRejection(reason=reason, bundle=bundle, turned_away=turned_away, detail=detail)
 
     def strict_pack(self) -> BundleOutcome:

@@ -1,140 +1,156 @@
-"""The selector: a chain of filters over the nodes, then packing, devices and common ports."""
+"""The selector's chain: filters over the nodes, then packing, and ports that candidates share.
+
+The order is that of OpenPAI's SelectionManager (microsoft/pai a95d9420). Nodes come as columns, so
+that tasks, actors and gangs are decided by this one text.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
-from phalanx.policies.selector.node import Amounts, SelectorNode
-from phalanx.policies.selector.request import (
-    Candidate,
-    FilterName,
-    NotSelected,
-    Selection,
-    SelectorConfig,
-    SelectorRequest,
-)
+import numpy as np
+import numpy.typing as npt
+
+from phalanx.policies.node_table import Amounts, Flags
+from phalanx.policies.outcome import Filter
+from phalanx.policies.selector.settings import SelectorSettings
 from phalanx.resources.ports import Ports, RandomSource, common_ports, pick_ports
 
 
-def select(
-    nodes: Sequence[SelectorNode],
-    request: SelectorRequest,
-    config: SelectorConfig,
-    rng: RandomSource,
-) -> Selection | NotSelected:
-    """The candidates for one task of a role.
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """All nodes, one entry each, in order of their names.
 
-    Filters, in order: label, GPU type (only when some node has one), no CPU job on a GPU node,
-    resources with ports, places tried before, rack. Then the fullest nodes first: available GPUs,
-    total GPUs, available CPU, available memory, name; of these `waiting` x `candidate_factor`.
+    `labelled` and `typed`: has the labels, and the GPU type, that are asked for. `has_room`: for
+    the request; `is_untried`: also when what was asked for there in vain counts as taken. `near`:
+    in a rack where the job is already; None when it is nowhere, or racks do not matter. `ports`:
+    those that are free on each node; None where nobody asks for any.
     """
-    chain = _Chain(nodes)
-    if request.label is not None:
-        label = request.label.strip()
-        chain.keep("label", lambda node: bool(node.labels) and node.labels[0].strip() == label)
-    if request.gpu_type is not None and any(node.gpu_type for node in nodes):
-        types = {word.strip() for word in request.gpu_type.split(",")}
-        chain.keep("gpu_type", lambda node: node.gpu_type in types)
-    job_gpus = request.amounts.gpus if request.job_gpus is None else request.job_gpus
-    if not config.allow_cpu_jobs_on_gpu_nodes and job_gpus == 0:
-        chain.keep("cpu_job_on_gpu_node", lambda node: node.total.gpus == 0)
 
-    dynamic = _early_ports(chain.left, request, config, rng)
-    fixed = request.static_ports | (dynamic or Ports())
-    _filter_resources(chain, request, config, fixed)
-    _filter_racks(chain, request, config)
+    labelled: Flags
+    typed: Flags
+    has_room: Flags
+    is_untried: Flags
+    total_gpus: Amounts
+    free_gpus: Amounts
+    free_cpu: Amounts
+    free_memory: Amounts
+    near: Flags | None = None
+    ports: Sequence[Ports] | None = None
 
-    unresolved = request.dynamic_ports > 0 and dynamic is None
-    if not chain.left:
-        if request.gpu_type is not None:
-            return NotSelected(lacking="gpu_type", turned_away=chain.turned_away)
-        if unresolved:
-            return NotSelected(lacking="ports", turned_away=chain.turned_away)
-        return Selection(ports=fixed, turned_away=chain.turned_away)
+    def packing_order(self) -> npt.NDArray[np.intp]:
+        """Rows, the fullest node first: by free GPUs, total GPUs, free CPU, free memory, name."""
+        columns = (self.free_memory, self.free_cpu, self.total_gpus, self.free_gpus)
+        return np.lexsort(columns)  # stable, and the last column counts first
 
-    kept = sorted(chain.left, key=_packing_order)[: request.waiting * config.candidate_factor]
-    overlap = common_ports(node.free_ports for node in kept)
-    if unresolved:
-        usable = overlap - request.static_ports
-        dynamic = pick_ports(usable, request.dynamic_ports, config.min_dynamic_port, rng)
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What one task asks for beside room, labels and GPU type.
+
+    `is_cpu_only`: the whole job asks for no GPU. `waiting`: tasks like it that wait, this one
+    included. `static_ports` must be free; `dynamic_ports` so many more are to be picked, unless
+    `reused_ports` names those that an earlier task of the job got.
+    """
+
+    is_cpu_only: bool = False
+    waiting: int = 1
+    static_ports: Ports = field(default_factory=Ports)
+    dynamic_ports: int = 0
+    reused_ports: Ports = field(default_factory=Ports)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """What the chain leaves.
+
+    `rows`: the candidates, the fullest first. `ports`: static and dynamic ones together, free on
+    every candidate; None when they lack: then there is no candidate. `overlap`: all ports that are
+    free on every candidate. `turned_away`: whom each filter turned away, a node once; lack of room
+    is left out, which a request's class explains in full.
+    """
+
+    rows: tuple[int, ...] = ()
+    ports: Ports | None = None
+    overlap: Ports = field(default_factory=Ports)
+    turned_away: dict[Filter, Flags]
+
+    def draw(self, rng: RandomSource) -> int | None:
+        """Any of the candidates, each as likely; None when there is none."""
+        if len(self.rows) <= 1:
+            return self.rows[0] if self.rows else None
+        return self.rows[rng.randrange(len(self.rows))]
+
+
+def select(
+    nodes: Columns, wanted: Wanted, settings: SelectorSettings, rng: RandomSource
+) -> Selection:
+    """The candidates for one task.
+
+    Filters, in order: labels, GPU type, no work without GPUs where GPUs are, room, ports, what was
+    tried before, rack. The fullest nodes are kept, `waiting` x `candidate_factor` of them. Dynamic
+    ports are those that are free on every node that the first three filters leave, so that they
+    bind no choice; where there are too few of these, those that are free on every candidate.
+    """
+    chain = _Chain(len(nodes.labelled))
+    chain.keep("labels", nodes.labelled)
+    chain.keep("gpu type", nodes.typed)
+    if wanted.is_cpu_only and not settings.allow_cpu_jobs_on_gpu_nodes:
+        chain.keep("cpu only", nodes.total_gpus == 0)
+    ports = nodes.ports or ()
+    dynamic = _early_ports(chain.free(ports), wanted, settings, rng)
+    fixed = wanted.static_ports | (dynamic or Ports())
+    chain.left &= nodes.has_room
+    if fixed:
+        chain.keep("ports", np.array([fixed <= free for free in ports], np.bool_))
+    if settings.skip_tried:
+        chain.keep("tried", nodes.is_untried)
+    near = nodes.near
+    if near is not None and (settings.same_rack == "require" or (chain.left & near).any()):
+        chain.keep("rack", near)
+
+    order = nodes.packing_order()
+    kept = order[chain.left[order]][: wanted.waiting * settings.candidate_factor]
+    overlap = common_ports(ports[row] for row in kept) if ports else Ports()
+    if dynamic is None:
+        usable = overlap - wanted.static_ports
+        dynamic = pick_ports(usable, wanted.dynamic_ports, settings.min_dynamic_port, rng)
         if dynamic is None:
-            return NotSelected(lacking="ports", turned_away=chain.turned_away)
+            return Selection(turned_away=chain.turned_away)
     return Selection(
-        candidates=tuple(_candidate(node, request, config) for node in kept),
-        ports=request.static_ports | (dynamic or Ports()),
+        rows=tuple(kept.tolist()),
+        ports=wanted.static_ports | dynamic,
         overlap=overlap,
         turned_away=chain.turned_away,
     )
 
 
-def pick_one(selection: Selection, rng: RandomSource | None = None) -> Candidate | None:
-    """One candidate: the best one, or any of them with `rng`; None when there is none."""
-    if not selection.candidates:
-        return None
-    return selection.candidates[rng.randrange(len(selection.candidates)) if rng else 0]
-
-
 class _Chain:
-    """The nodes that are left, and how many each filter turned away."""
+    """The nodes that are left, and whom each filter turned away."""
 
-    def __init__(self, nodes: Sequence[SelectorNode]) -> None:
-        self.left = list(nodes)
-        self.turned_away: dict[FilterName, int] = {}
+    def __init__(self, count: int) -> None:
+        self.left: Flags = np.ones(count, np.bool_)
+        self.turned_away: dict[Filter, Flags] = {}
 
-    def keep(self, name: FilterName, test: Callable[[SelectorNode], bool]) -> None:
-        kept = [node for node in self.left if test(node)]
-        if len(kept) < len(self.left):
-            self.turned_away[name] = len(self.left) - len(kept)
-        self.left = kept
+    def keep(self, name: Filter, flags: Flags) -> None:
+        away = self.left & ~flags
+        if away.any():
+            self.turned_away[name] = away
+            self.left &= flags
+
+    def free(self, ports: Sequence[Ports]) -> list[Ports]:
+        """The free ports of the nodes that are left."""
+        return [free for free, is_left in zip(ports, self.left, strict=False) if is_left]
 
 
 def _early_ports(
-    nodes: Sequence[SelectorNode],
-    request: SelectorRequest,
-    config: SelectorConfig,
-    rng: RandomSource,
+    free: Sequence[Ports], wanted: Wanted, settings: SelectorSettings, rng: RandomSource
 ) -> Ports | None:
-    """Dynamic ports that every node left has free: then they bind no choice. None: try later."""
-    if request.reused_ports:
-        return request.reused_ports
-    if not request.dynamic_ports:
+    """Dynamic ports that every node left has free; None: those of the candidates must do."""
+    if wanted.reused_ports:
+        return wanted.reused_ports
+    if not wanted.dynamic_ports:
         return Ports()
-    usable = common_ports(node.free_ports for node in nodes) - request.static_ports
-    return pick_ports(usable, request.dynamic_ports, config.min_dynamic_port, rng)
-
-
-def _filter_resources(
-    chain: _Chain, request: SelectorRequest, config: SelectorConfig, ports: Ports
-) -> None:
-    asked = request.amounts
-    chain.keep("resources", lambda node: _fits(asked, node.available()))
-    chain.keep("ports", lambda node: ports <= node.free_ports)
-    if config.skip_tried:
-        chain.keep("tried", lambda node: _fits(asked, node.available(skip_tried=True)))
-
-
-def _filter_racks(chain: _Chain, request: SelectorRequest, config: SelectorConfig) -> None:
-    if config.same_rack == "ignore" or not request.racks:
-        return
-    near = any(node.rack in request.racks for node in chain.left)
-    if near or config.same_rack == "require":
-        chain.keep("rack", lambda node: node.rack in request.racks)
-
-
-def _fits(asked: Amounts, free: Amounts) -> bool:
-    return (
-        asked.memory_mb <= free.memory_mb
-        and asked.cpu <= free.cpu
-        and asked.gpus <= free.gpus
-        and asked.mask & ~free.mask == 0
-    )
-
-
-def _packing_order(node: SelectorNode) -> tuple[int, int, int, int, str]:
-    free = node.available()
-    return (free.gpus, node.total.gpus, free.cpu, free.memory_mb, node.name)
-
-
-def _candidate(node: SelectorNode, request: SelectorRequest, config: SelectorConfig) -> Candidate:
-    mask = request.amounts.mask or node.choose_mask(request.amounts.gpus, config.skip_tried)
-    return Candidate(node=node.name, mask=mask)
+    usable = common_ports(free) - wanted.static_ports
+    return pick_ports(usable, wanted.dynamic_ports, settings.min_dynamic_port, rng)

@@ -14,6 +14,7 @@ import msgspec
 
 from phalanx.head.nodes import LEAST_SILENCE_S, HealthLimits
 from phalanx.node.options import SpillOptions
+from phalanx.policies.placement import Placement
 from phalanx.sim.chaos.kernel import Kernel
 
 _Number = TypeVar("_Number", int, float)
@@ -121,7 +122,8 @@ def draw(kernel: Kernel) -> Options:
             restored_s=pick(2.0, 10.0),
         ),
         spilling=SpillOptions(
-            global_scheduler=rng.choice(("hybrid", "least-waiting")), threshold=pick(0, 0, 2)
+            placement=Placement(policy=rng.choice(("default", "least-waiting"))),
+            threshold=pick(0, 0, 2),
         ),
         tick_s=pick(0.1, 0.1, 0.25),
         head_tick_s=pick(0.1, 0.2),

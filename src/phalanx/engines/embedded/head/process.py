@@ -27,6 +27,7 @@ from phalanx.head.control_plane import ControlPlane
 from phalanx.head.nodes import HealthLimits
 from phalanx.head.state_store import StateStore
 from phalanx.model.ids import CONTROL, PREFIX_BYTES
+from phalanx.policies.placement import Placement
 from phalanx.protocol.gateway_messages import AuthFailed, Listening, Unable
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
 from phalanx.protocol.node_messages import Request
@@ -43,6 +44,7 @@ class HeadConfig(msgspec.Struct, kw_only=True):
     store: tuple[str, ...] = ("memory",)
     """Addresses of the store's shards, see `phalanx.storage`."""
     limits: HealthLimits = HealthLimits()
+    placement: Placement = Placement()
     ready_fd: int = -1
     """Where the head says that it serves, or why it cannot."""
     parent_fd: int = -1
@@ -63,7 +65,10 @@ class HeadProcess:
         """Whether nothing was said since the last tick."""
         storage = _open(config.store)
         self._control = ControlPlane(
-            self._send, StateStore(storage, storage_name(config.store)), config.limits
+            self._send,
+            StateStore(storage, storage_name(config.store)),
+            config.limits,
+            config.placement,
         )
         journal = self._control.state_store.journal
         if journal is not None:

@@ -37,6 +37,8 @@ class NodeConfig(msgspec.Struct, kw_only=True):
     lives_with_driver: bool = True
     topology: str = ""
     """How the devices are wired, see `declared_topology`; empty: not known."""
+    ports: str = ""
+    """The ports that gangs may use here, as `parse_ports` reads them; empty: the usual ones."""
     spilling: SpillOptions = SpillOptions()
     member: MemberConfig | None = None
     """The cluster that it joins; None: it is a cluster of its own."""

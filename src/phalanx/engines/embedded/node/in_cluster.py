@@ -25,6 +25,7 @@ from phalanx.head.nodes import REPORT_EVERY_S
 from phalanx.model.ids import CONTROL, PREFIX_BYTES, node_process_id
 from phalanx.node.control_link import RemoteControl
 from phalanx.node.spilling import Spilling
+from phalanx.policies.placement import Placement
 from phalanx.protocol.cluster_messages import Acked, Answer, Ask, NodeReport, View, ViewRow
 from phalanx.protocol.gateway_messages import AddressBook, LetGo, Listening, Pull, Pulled, Unable
 from phalanx.protocol.handshake import Status
@@ -212,6 +213,8 @@ class Member:
             return
         assert self._head is not None
         self._epoch = answer.result["epoch"]
+        placement = answer.result["placement"]
+        self._shell.spilling.use(msgspec.convert(placement, Placement))
         self.link.connected(self._head)
         self._shell.groups.joined()
         self._last_report = None

@@ -110,10 +110,10 @@ class Membership(Protocol):
 
 
 def spilling(shell: NodeShell, places: GroupPlaces) -> Spills:
-    """Who asks the other nodes, if the node's configuration knows of any."""
-    if shell.config.member is None:
+    """Who chooses among nodes, if the node's configuration knows of others or of a policy."""
+    if shell.config.member is None and shell.config.spilling.placement.starts_here_first:
         return Nobody()
-    # Only in a cluster: numpy and what chooses among nodes would be a third of a lone start.
+    # Only then: numpy and what chooses among nodes would be a third of a lone start.
     from phalanx.engines.embedded.node.in_cluster import spilling_of
 
     return spilling_of(shell, places)
@@ -160,6 +160,7 @@ def row_of(shell: NodeShell) -> ViewRow:
         total=report.total or {},
         available=report.available,
         labels=shell.config.labels,
+        ports=shell.config.ports,
         devices=report.devices,
         queue_length=sum(count for _, count in report.queued),
         run_s=report.run_s,
@@ -216,7 +217,8 @@ class Alone:
         def to_node(_: bytes, message: Any) -> None:
             self._mailbox.put(self._from_control, message)
 
-        made = self._control = ControlPlane(to_node, is_alone=True)
+        placement = self._shell.config.spilling.placement
+        made = self._control = ControlPlane(to_node, placement=placement, is_alone=True)
         made.join_alone(self.own_row())
         made.on_message(self._shell.prefix, report_of(self._shell))
         for message in self._kept:

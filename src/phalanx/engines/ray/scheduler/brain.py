@@ -124,7 +124,9 @@ class Brain:
             restored_s=options.ttl_s,
         )
         # What is restored tells nobody: until Runners join, there is nobody to tell.
-        self._control = RayControl(self, StateStore(storage, storage_name(options.store)), limits)
+        self._control = RayControl(
+            self, StateStore(storage, storage_name(options.store)), limits, options.placement
+        )
         self._control.address = "ray"
         self._runners = Runners(
             self._control, options, self._naming, self._fleet.start_runner, self._loop.call

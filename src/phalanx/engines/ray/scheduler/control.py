@@ -11,6 +11,7 @@ from phalanx.head.nodes import HealthLimits, NodeRecord
 from phalanx.head.state_store import StateStore
 from phalanx.model.ids import node_prefix
 from phalanx.model.lifecycle import PREPARED
+from phalanx.policies.placement import Placement
 from phalanx.protocol.cluster_messages import Answer, NodeReport
 
 if TYPE_CHECKING:
@@ -47,9 +48,11 @@ class Gate(Protocol):
 class RayControl(ControlPlane):
     """See the module."""
 
-    def __init__(self, gate: Gate, state_store: StateStore, limits: HealthLimits) -> None:
+    def __init__(
+        self, gate: Gate, state_store: StateStore, limits: HealthLimits, placement: Placement
+    ) -> None:
         self._gate = gate
-        super().__init__(gate.send, state_store, limits)
+        super().__init__(gate.send, state_store, limits, placement)
 
     @property
     def batch(self) -> GangScheduler:

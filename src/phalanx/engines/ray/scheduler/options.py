@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from phalanx.policies.placement import Placement
+
 NAMESPACE = "phalanx"
 SCHEDULER = "phalanx-scheduler"
 """The scheduler's name among Ray's actors."""
@@ -33,6 +35,8 @@ class SchedulerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """A reservation that Ray has not granted by then is withdrawn, and the gang planned anew."""
     topology: str = ""
     """How devices of every node are wired, see `declared_topology`; empty: as it is found."""
+    placement: Placement = Placement()
+    """The policy by which gangs and jobs find their nodes."""
 
     def __post_init__(self) -> None:
         for name in ("ttl_s", "margin_s", "reserve_s"):

@@ -1,0 +1,52 @@
+"""Which policy a cluster places its work by: read once, and told to every node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from phalanx.policies.selector.settings import SelectorSettings
+
+POLICIES = ("default", "least-waiting", "selector", "two-pass-random")
+"""The built-in ones; see docs/placement.md. Others come by entry points."""
+
+
+class Placement(msgspec.Struct, frozen=True, kw_only=True):
+    """A policy's name, and the settings of the selector where it is that."""
+
+    policy: str = "default"
+    selector: SelectorSettings = SelectorSettings()
+
+    @property
+    def starts_here_first(self) -> bool:
+        """Whether a node starts what it has room for before it looks at any other."""
+        return self.policy in ("default", "least-waiting")
+
+
+def read_placement(given: str | Mapping[str, Any] | None) -> Placement:
+    """A policy's name, or `{"policy": "selector", "candidate_factor": 3}`; None is the default.
+
+    Raises ValueError for a name that is none, and for settings that the policy does not have.
+    """
+    if given is None:
+        return Placement()
+    settings = dict(given) if isinstance(given, Mapping) else {"policy": given}
+    policy = settings.pop("policy", None)
+    if not isinstance(policy, str):
+        raise ValueError(f"placement names a policy: one of {', '.join(POLICIES)}, not {given!r}")
+    if policy not in POLICIES:
+        from phalanx.policies.strategy import load_strategy
+
+        try:
+            load_strategy(policy)
+        except ValueError as error:
+            raise ValueError(f"{error}; built in: {', '.join(POLICIES)}") from None
+    if settings and policy != "selector":
+        raise ValueError(f"the policy {policy} has no settings, and {', '.join(settings)} is given")
+    try:
+        return Placement(policy=policy, selector=msgspec.convert(settings, SelectorSettings))
+    except msgspec.ValidationError as error:
+        known = ", ".join(SelectorSettings.__struct_fields__)
+        raise ValueError(f"a setting of the selector: {error}; it has {known}") from None

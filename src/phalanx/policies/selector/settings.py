@@ -1,0 +1,40 @@
+"""What a cluster can choose about its selector."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from phalanx.resources.ports import LAST_PORT
+
+GPU_TYPE_LABEL = "ray.io/accelerator-type"
+GPU_TYPE_RESOURCE = "accelerator_type:"
+"""The option `accelerator_type` asks for a little of the resource with this prefix."""
+
+
+class SelectorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Names and defaults of the selector of OpenPAI. Raises ValueError for numbers that cannot be.
+
+    `candidate_factor`: nodes kept for each task that waits, of which one is drawn, so that
+    choosers that do not know each other seldom meet. `min_dynamic_port`: no lower port is picked.
+    `allow_cpu_jobs_on_gpu_nodes`: whether work without GPUs may run where GPUs are.
+    `skip_tried`: pass over what was asked for in vain. `same_rack`: `prefer` keeps to the racks
+    where a job is already while they have room, `require` always. `rack_label`: the label of a
+    node that names its rack.
+    """
+
+    candidate_factor: int = 2
+    min_dynamic_port: int = 2000
+    allow_cpu_jobs_on_gpu_nodes: bool = True
+    skip_tried: bool = True
+    same_rack: Literal["ignore", "prefer", "require"] = "ignore"
+    rack_label: str = "rack"
+
+    def __post_init__(self) -> None:
+        if self.candidate_factor < 1:
+            raise ValueError(f"candidate_factor is 1 or more, not {self.candidate_factor}")
+        if not 0 <= self.min_dynamic_port <= LAST_PORT:
+            raise ValueError(f"min_dynamic_port is 0 to {LAST_PORT}, not {self.min_dynamic_port}")
+        if not self.rack_label:
+            raise ValueError("rack_label is the name of a label")

@@ -1,0 +1,103 @@
+"""The selector as a placement strategy: for tasks and actors, on the view of a live cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from phalanx.policies.labels import LabelSelector
+from phalanx.policies.node_table import Flags
+from phalanx.policies.outcome import Outcome
+from phalanx.policies.request_class import ClusterView, Request
+from phalanx.policies.selector.chain import Columns, Selection, Wanted, select
+from phalanx.policies.selector.settings import (
+    GPU_TYPE_LABEL,
+    GPU_TYPE_RESOURCE,
+    SelectorSettings,
+)
+from phalanx.policies.strategy import Asking, excluded_rows, placed, reject
+from phalanx.resources.ports import RandomSource
+from phalanx.resources.sets import EMPTY, ResourceSet
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selector:
+    """One of the fullest nodes that the chain of filters leaves, drawn at random.
+
+    What finds no room now waits for the fullest node that could have it. What asks for nothing
+    goes to any node that is left, as it would never fill one.
+    """
+
+    settings: SelectorSettings = field(default_factory=SelectorSettings)
+
+    def pick(
+        self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource
+    ) -> Outcome:
+        """See the class."""
+        found = self._select(view, request, asking, rng, now=True)
+        row = found.draw(rng)
+        if row is not None:
+            return placed(view, row, True)
+        if not asking.require_available:
+            row = self._select(view, request, asking, rng, now=False).draw(rng)
+            if row is not None:
+                return placed(view, row, False)
+        return reject(view, request, asking, found.turned_away)
+
+    def _select(
+        self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource, *, now: bool
+    ) -> Selection:
+        wanted = Wanted(
+            is_cpu_only=not request.resources.get("GPU", 0),
+            waiting=asking.waiting if request.resources else max(1, len(view.nodes)),
+        )
+        nodes = columns(view, request, asking, self.settings, now=now)
+        return select(nodes, wanted, self.settings, rng)
+
+
+def columns(
+    view: ClusterView, request: Request, asking: Asking, settings: SelectorSettings, *, now: bool
+) -> Columns:
+    """What the chain looks at, from a view; `now`: room that is free, else that there is at all."""
+    nodes = view.nodes
+    plain, typed = _apart(request.selector)
+    types = ResourceSet(
+        {name: units for name, units in request.resources.items() if _is_gpu_type(name)}
+    )
+    known = view.of(replace(request, selector=LabelSelector()))
+    has_room = (known.available if now else known.feasible).copy()
+    has_room[excluded_rows(view, asking)] = False
+    is_untried = has_room.copy()
+    for node in asking.tried if now else ():
+        row = nodes.row_of.get(node)
+        if row is not None and has_room[row]:
+            is_untried[row] = known.has_room_beside(row, asking.tried[node])
+    near: Flags | None = None
+    if asking.beside and settings.same_rack != "ignore":
+        racks = [state.labels.get(settings.rack_label) for state in nodes.states]
+        rows = (nodes.row_of.get(node) for node in asking.beside)
+        own = {racks[row] for row in rows if row is not None} - {None}
+        near = np.array([rack in own for rack in racks], np.bool_) if own else None
+    return Columns(
+        labelled=view.of(Request(resources=EMPTY, selector=plain)).feasible,
+        typed=view.of(Request(resources=types, selector=typed)).feasible,
+        has_room=has_room,
+        is_untried=is_untried,
+        total_gpus=nodes.column(nodes.total, "GPU"),
+        free_gpus=nodes.column(nodes.available, "GPU"),
+        free_cpu=nodes.column(nodes.available, "CPU"),
+        free_memory=nodes.column(nodes.available, "memory"),
+        near=near,
+    )
+
+
+def _apart(selector: LabelSelector) -> tuple[LabelSelector, LabelSelector]:
+    """The conditions on other labels, and those on the type of the GPUs."""
+    typed = tuple(one for one in selector.conditions if one.key == GPU_TYPE_LABEL)
+    plain = tuple(one for one in selector.conditions if one.key != GPU_TYPE_LABEL)
+    return LabelSelector(plain), LabelSelector(typed)
+
+
+def _is_gpu_type(name: str) -> bool:
+    return name.startswith(GPU_TYPE_RESOURCE)

@@ -1,0 +1,82 @@
+"""Places that were asked in vain: passed over for a while, as far as what was asked of them goes.
+
+What a node shows as free may be kept for others, or be a moment old. Who asked it and got nothing
+looks elsewhere first, instead of coming back to the same node for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Generic, NamedTuple, TypeVar
+
+from phalanx.resources.sets import EMPTY, ResourceSet
+
+IN_VAIN_AFTER_S = 5.0
+"""A node that has not given what it was asked for by then was asked in vain."""
+
+FORGOTTEN_AFTER_S = 30.0
+"""So long it is passed over."""
+
+Asker = TypeVar("Asker", bound=Hashable)
+
+
+class _Attempt(NamedTuple):
+    amounts: ResourceSet
+    until: float
+    """When what was asked for counts as asked in vain, or when that is forgotten."""
+
+
+class TriedPlaces(Generic[Asker]):
+    """What each asker has asked of which node. Times are in seconds on one clock."""
+
+    def __init__(self) -> None:
+        self._open: dict[Asker, dict[str, _Attempt]] = {}
+        self._tried: dict[Asker, dict[str, _Attempt]] = {}
+
+    def asked(self, who: Asker, amounts: Mapping[str, ResourceSet], now: float) -> None:
+        """`who` waits for so much of each node that showed it as free, and for nothing else; the
+        time counts from when it first did."""
+        before = self._open.pop(who, {})
+        if amounts:
+            self._open[who] = {
+                node: _Attempt(
+                    asked, before[node].until if node in before else now + IN_VAIN_AFTER_S
+                )
+                for node, asked in amounts.items()
+            }
+
+    def given(self, who: Asker, node: str) -> None:
+        """The node gave something: it was not asked in vain."""
+        self._open.get(who, {}).pop(node, None)
+
+    def refused(self, who: Asker, node: str, amounts: ResourceSet, now: float) -> None:
+        """The node said no."""
+        self.given(who, node)
+        tried = self._tried.setdefault(who, {})
+        before = tried[node].amounts if node in tried else EMPTY
+        tried[node] = _Attempt(before + amounts, now + FORGOTTEN_AFTER_S)
+
+    def of(self, who: Asker, now: float) -> dict[str, ResourceSet]:
+        """What `who` asked for in vain, by node."""
+        for node, attempt in list(self._open.get(who, {}).items()):
+            if now >= attempt.until:
+                self.refused(who, node, attempt.amounts, now)
+        tried = self._tried.get(who)
+        if tried is None:
+            return {}
+        for node, attempt in list(tried.items()):
+            if now >= attempt.until:
+                del tried[node]
+        if not tried:
+            del self._tried[who]
+        return {node: attempt.amounts for node, attempt in tried.items()}
+
+    def is_overdue(self, now: float) -> bool:
+        """Whether anybody has waited in vain since the last look."""
+        attempts = (one for nodes in self._open.values() for one in nodes.values())
+        return any(now >= one.until for one in attempts)
+
+    def forget(self, who: Asker) -> None:
+        """It needs no place any more."""
+        self._open.pop(who, None)
+        self._tried.pop(who, None)

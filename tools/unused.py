@@ -1,0 +1,317 @@
+"""Lists what in `src` no product code reaches: modules, functions, classes and methods.
+
+The walk begins at the entry points: the console script, the modules that programs import, the
+`python -m` modules. What it reaches names further definitions, and those are reached too; what only
+tests name is not. `x.run` reaches every method called `run` of a class that is reached, so the list
+may be too short. What is on it, no product code uses.
+
+    python tools/unused.py        ends with 1 when something is found that EXCEPTIONS does not name
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+SRC = Path(__file__).resolve().parent.parent / "src"
+PACKAGE = "phalanx"
+
+PUBLIC = (
+    "phalanx.actor",
+    "phalanx.cli",
+    "phalanx.cluster_utils",
+    "phalanx.compat",
+    "phalanx.exceptions",
+    "phalanx.runtime_context",
+    "phalanx.runtime_env",
+    "phalanx.util",
+)
+"""Packages and modules that programs import, beside the names of `phalanx` itself."""
+
+RETURNED = (
+    "phalanx.engines.embedded.client.context.RuntimeContext",
+    "phalanx.model.ids.BaseID",
+)
+"""Classes whose objects programs are given."""
+
+REGISTRIES = {
+    "phalanx.batch.registry": "phalanx.batch.plugins",
+    "phalanx.batch.cycle": "phalanx.batch.actions",
+}
+"""Modules that import others by a name in a table -> the package where those lie."""
+
+EXCEPTIONS: dict[str, str] = {}
+"""Qualified name -> why it stays although no product code reaches it."""
+
+CALLED_BY_PYTHON = frozenset({"create_module", "exec_module", "find_class", "reducer_override"})
+"""Methods that the standard library calls: of importers and picklers."""
+
+INERT = frozenset(
+    {
+        "abstractmethod", "cache", "cached_property", "classmethod", "contextmanager", "dataclass",
+        "lru_cache", "overload", "property", "runtime_checkable", "staticmethod", "wraps",
+    }
+)  # fmt: skip
+"""Decorators that keep a function where it is; any other hands it to somebody who calls it."""
+
+
+@dataclass(eq=False)
+class Definition:
+    """A module's own statements (`name` is empty), a function, a class, or a method."""
+
+    module: str
+    name: str
+    line: int
+    code: list[ast.AST] = field(default_factory=list)
+    """What runs, or is named, when the definition is reached."""
+    members: dict[str, Definition] = field(default_factory=dict)
+    """Of a module its functions and classes, of a class its methods."""
+
+    @property
+    def qualified(self) -> str:
+        """Its name with its module's."""
+        return f"{self.module}.{self.name}" if self.name else self.module
+
+
+class Program:
+    """All modules, taken apart into definitions."""
+
+    def __init__(self, src: Path) -> None:
+        self.modules: dict[str, Definition] = {}
+        self.imports: dict[str, dict[str, set[tuple[str, str]]]] = {}
+        """Module -> name in it -> (module it comes from, name there; empty for the module): of
+        all functions together, some of which may mean different things by one name."""
+        self.files: dict[str, str] = {}
+        for path in sorted(src.glob(f"{PACKAGE}/**/*.py")):
+            parts = path.relative_to(src).with_suffix("").parts
+            name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            self.files[name] = str(path.relative_to(src.parent))
+            known = self.imports[name] = {}
+            for word, source in _imports(tree):
+                known.setdefault(word, set()).add(source)
+            self.modules[name] = Definition(name, "", 1)
+            self._split(self.modules[name], self.modules[name], tree.body)
+
+    def _split(self, module: Definition, owner: Definition, body: list[ast.stmt]) -> None:
+        """Sort a body into what runs with its owner and what is a definition of its own."""
+        for node in body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                made = self._add(module, owner, node.name, node.lineno)
+                made.code = [node]
+                owner.code += node.decorator_list
+                is_called = any(_last_name(one) not in INERT for one in node.decorator_list)
+                if is_called or _is_dunder(node.name) or node.name in CALLED_BY_PYTHON:
+                    owner.code.append(node)
+            elif isinstance(node, ast.ClassDef):
+                made = self._add(module, owner, node.name, node.lineno)
+                made.code = [*node.bases, *(word.value for word in node.keywords)]
+                made.code += node.decorator_list
+                self._split(module, made, node.body)
+            elif isinstance(node, ast.If | ast.Try | ast.With):
+                inner = [one for one in ast.walk(node) if isinstance(one, ast.stmt) and one != node]
+                defined = [n for n in inner if isinstance(n, ast.FunctionDef | ast.ClassDef)]
+                self._split(module, owner, defined)  # type: ignore[arg-type]
+                owner.code.append(node)
+            else:
+                owner.code.append(node)
+
+    def _add(self, module: Definition, owner: Definition, name: str, line: int) -> Definition:
+        inside = f"{owner.name}." if owner.name else ""
+        made = owner.members[name] = Definition(module.module, inside + name, line)
+        return made
+
+    def all(self) -> Iterator[Definition]:
+        """Every definition, owners before their members."""
+        waiting = list(self.modules.values())
+        while waiting:
+            found = waiting.pop()
+            yield found
+            waiting += found.members.values()
+
+
+class Walk:
+    """Follows every name from the entry points on."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self.reached: set[Definition] = set()
+        self._waiting: list[Definition] = []
+        self._named: set[tuple[str, str]] = set()
+        """(module, name in it) that were followed."""
+        self._dotted: set[str] = set()
+        """Names after a dot so far."""
+        self._classes: list[Definition] = []
+        """Those that are reached."""
+
+    def run(self) -> None:
+        """Begin at the entry points, and go on while there is something new."""
+        self._publish(PACKAGE)
+        for name in RETURNED:
+            module, _, word = name.rpartition(".")
+            self._publish_methods(self._program.modules[module].members[word])
+        for name, module in self._program.modules.items():
+            if any(name == one or name.startswith(f"{one}.") for one in PUBLIC):
+                self._publish(name)
+            elif _runs_as_main(module):
+                self._reach(module)
+        while self._waiting:
+            found = self._waiting.pop()
+            for part in found.code:
+                for node in ast.walk(part):
+                    self._follow(found.module, node)
+
+    def _publish(self, name: str) -> None:
+        """A module of which programs may use every name without an underscore."""
+        module = self._program.modules[name]
+        self._reach(module)
+        for word in (*module.members, *self._program.imports[name]):
+            if not word.startswith("_"):
+                self._name(name, word)
+                for found in self._meant(name, word):
+                    self._publish_methods(found)
+
+    def _publish_methods(self, found: Definition) -> None:
+        self._reach(found)
+        for word, method in found.members.items():
+            if not word.startswith("_"):
+                self._reach(method)
+
+    def _meant(self, module: str, name: str) -> list[Definition]:
+        """The classes and functions that a name in a module stands for."""
+        if module not in self._program.modules:
+            return []
+        own = self._program.modules[module].members.get(name)
+        if own is not None:
+            return [own]
+        sources = self._program.imports[module].get(name, set()) - {(module, name)}
+        return [one for source, word in sources if word for one in self._meant(source, word)]
+
+    def _reach(self, found: Definition) -> None:
+        if found in self.reached:
+            return
+        self.reached.add(found)
+        self._waiting.append(found)
+        self._module(found.module)
+        if not found.name:
+            self._module(found.module.rpartition(".")[0])
+            package = REGISTRIES.get(found.module)
+            for name in self._program.modules if package else ():
+                if name.startswith(f"{package}."):
+                    self._publish(name)
+        elif found.members:
+            self._classes.append(found)
+            for word in self._dotted & found.members.keys():
+                self._reach(found.members[word])
+
+    def _module(self, name: str) -> bool:
+        module = self._program.modules.get(name)
+        if module is not None:
+            self._reach(module)
+        return module is not None
+
+    def _follow(self, module: str, node: ast.AST) -> None:
+        match node:
+            case ast.Name(id=name):
+                self._name(module, name)
+            case ast.Attribute(value=ast.Name(id=left), attr=name):
+                sources = self._program.imports[module].get(left, ())
+                for source, word in sources:
+                    whole = f"{source}.{word}" if word else source
+                    if whole in self._program.modules:
+                        self._name(whole, name)
+                self._dot(name)
+            case ast.Attribute(attr=name):
+                self._dot(name)
+            case ast.ImportFrom(module=str(source)):
+                for alias in node.names:
+                    self._module(f"{source}.{alias.name}") or self._module(source)
+            case ast.Import():
+                for alias in node.names:
+                    self._module(alias.name)
+            case ast.Constant(value=str(text)):  # a module by its name, or an annotation
+                if not self._module(text) and text.isidentifier():
+                    self._name(module, text)
+                    self._dot(text)
+
+    def _name(self, module: str, name: str) -> None:
+        if (module, name) in self._named:
+            return
+        self._named.add((module, name))
+        found = self._program.modules[module].members.get(name)
+        if found is not None:
+            self._reach(found)
+            return
+        for source, word in self._program.imports[module].get(name, ()):
+            is_module = self._module(f"{source}.{word}" if word else source)
+            if not is_module and self._module(source):
+                self._name(source, word)
+
+    def _dot(self, name: str) -> None:
+        if name not in self._dotted:
+            self._dotted.add(name)
+            for one in list(self._classes):
+                if name in one.members:
+                    self._reach(one.members[name])
+
+
+def unused(src: Path = SRC) -> dict[str, str]:
+    """Qualified name -> file and line of what nothing reaches, but not of what lies inside it."""
+    program = Program(src)
+    walk = Walk(program)
+    walk.run()
+    found: dict[str, str] = {}
+    for one in program.all():
+        owner = one.qualified.rpartition(".")[0]
+        is_called = _is_dunder(one.name.rpartition(".")[2]) or one.name.rpartition(".")[2] in (
+            CALLED_BY_PYTHON
+        )
+        if one not in walk.reached and owner not in found and not is_called:
+            if one.name or any(not isinstance(part, ast.Expr) for part in one.code):
+                found[one.qualified] = f"{program.files[one.module]}:{one.line}"
+    return found
+
+
+def _imports(tree: ast.Module) -> Iterator[tuple[str, tuple[str, str]]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for alias in node.names:
+                yield alias.asname or alias.name, (node.module, alias.name)
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                first = alias.name.partition(".")[0]
+                yield alias.asname or first, (alias.name if alias.asname else first, "")
+
+
+def _last_name(decorator: ast.expr) -> str:
+    if isinstance(decorator, ast.Call):
+        decorator = decorator.func
+    return decorator.attr if isinstance(decorator, ast.Attribute) else getattr(decorator, "id", "")
+
+
+def _is_dunder(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")
+
+
+def _runs_as_main(module: Definition) -> bool:
+    nodes = (node for part in module.code for node in ast.walk(part))
+    return any(isinstance(node, ast.Constant) and node.value == "__main__" for node in nodes)
+
+
+def main() -> int:
+    """Print what is unused, and exceptions that are none any more."""
+    found = unused()
+    strange = {name: where for name, where in found.items() if name not in EXCEPTIONS}
+    for name, where in sorted(strange.items(), key=lambda pair: pair[1]):
+        print(f"{where}: {name}: no product code uses it")
+    needless = sorted(EXCEPTIONS.keys() - found.keys())
+    for name in needless:
+        print(f"tools/unused.py: EXCEPTIONS names {name}, which is used or gone")
+    return 1 if strange or needless else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
