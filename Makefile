@@ -52,15 +52,16 @@ $(RAY_STAMP): pyproject.toml constraints.txt
 test-slow: setup redis ## the long soak and everything marked slow
 	@$(BIN)/python -m pytest -m slow
 
-check: setup ## style, types and import contracts
-	@$(BIN)/ruff check src tests examples
-	@$(BIN)/ruff format --check src tests examples
+check: setup ## style, types, import contracts, and nothing in src that only tests use
+	@$(BIN)/ruff check src tests examples tools
+	@$(BIN)/ruff format --check src tests examples tools
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python tools/unused.py
 
 fmt: setup ## put the code into the house's format
-	@$(BIN)/ruff format src tests examples
-	@$(BIN)/ruff check --fix src tests examples
+	@$(BIN)/ruff format src tests examples tools
+	@$(BIN)/ruff check --fix src tests examples tools
 
 bench: setup ## every row of Ray's microbenchmark, placement, batch, store (PEER=ray: Ray beside)
 	@$(BIN)/phalanx bench --group all $(if $(PEER),--peer $(PEER))

@@ -25,6 +25,7 @@ PUBLIC = (
     "phalanx.cluster_utils",
     "phalanx.compat",
     "phalanx.exceptions",
+    "phalanx.sim.traces.frames",
     "phalanx.runtime_context",
     "phalanx.runtime_env",
     "phalanx.util",
@@ -32,6 +33,8 @@ PUBLIC = (
 """Packages and modules that programs import, beside the names of `phalanx` itself."""
 
 RETURNED = (
+    "phalanx.api.gangs.Gang",
+    "phalanx.api.session.RuntimeHandle",
     "phalanx.engines.embedded.client.context.RuntimeContext",
     "phalanx.model.ids.BaseID",
 )
@@ -43,11 +46,17 @@ REGISTRIES = {
 }
 """Modules that import others by a name in a table -> the package where those lie."""
 
-EXCEPTIONS: dict[str, str] = {}
+EXCEPTIONS: dict[str, str] = {
+    "phalanx.api.actors.ActorClass._remote": "programs written for Ray call it",
+    "phalanx.engines.embedded.client.handles.ActorHandle._actor_id": "programs for Ray read it",
+    "phalanx.engines.embedded.client.handles.ActorHandle._ray_actor_id": "as _actor_id",
+}
 """Qualified name -> why it stays although no product code reaches it."""
 
-CALLED_BY_PYTHON = frozenset({"create_module", "exec_module", "find_class", "reducer_override"})
-"""Methods that the standard library calls: of importers and picklers."""
+CALLED_BY_PYTHON = frozenset(
+    {"create_module", "exec_module", "find_class", "reducer_override", "writable"}
+)
+"""Methods that the standard library calls: of importers, picklers and files."""
 
 INERT = frozenset(
     {
@@ -69,6 +78,8 @@ class Definition:
     """What runs, or is named, when the definition is reached."""
     members: dict[str, Definition] = field(default_factory=dict)
     """Of a module its functions and classes, of a class its methods."""
+    called: list[Definition] = field(default_factory=list)
+    """Members that somebody calls without naming them: a decorator, or Python itself."""
 
     @property
     def qualified(self) -> str:
@@ -105,7 +116,7 @@ class Program:
                 owner.code += node.decorator_list
                 is_called = any(_last_name(one) not in INERT for one in node.decorator_list)
                 if is_called or _is_dunder(node.name) or node.name in CALLED_BY_PYTHON:
-                    owner.code.append(node)
+                    owner.called.append(made)
             elif isinstance(node, ast.ClassDef):
                 made = self._add(module, owner, node.name, node.lineno)
                 made.code = [*node.bases, *(word.value for word in node.keywords)]
@@ -144,8 +155,8 @@ class Walk:
         """(module, name in it) that were followed."""
         self._dotted: set[str] = set()
         """Names after a dot so far."""
-        self._classes: list[Definition] = []
-        """Those that are reached."""
+        self._owners: list[Definition] = []
+        """Whose members a dot may mean: classes that are reached, and modules named in a string."""
 
     def run(self) -> None:
         """Begin at the entry points, and go on while there is something new."""
@@ -196,6 +207,8 @@ class Walk:
         self.reached.add(found)
         self._waiting.append(found)
         self._module(found.module)
+        for member in found.called:
+            self._reach(member)
         if not found.name:
             self._module(found.module.rpartition(".")[0])
             package = REGISTRIES.get(found.module)
@@ -203,9 +216,12 @@ class Walk:
                 if name.startswith(f"{package}."):
                     self._publish(name)
         elif found.members:
-            self._classes.append(found)
-            for word in self._dotted & found.members.keys():
-                self._reach(found.members[word])
+            self._own(found)
+
+    def _own(self, owner: Definition) -> None:
+        self._owners.append(owner)
+        for word in self._dotted & owner.members.keys():
+            self._reach(owner.members[word])
 
     def _module(self, name: str) -> bool:
         module = self._program.modules.get(name)
@@ -233,7 +249,9 @@ class Walk:
                 for alias in node.names:
                     self._module(alias.name)
             case ast.Constant(value=str(text)):  # a module by its name, or an annotation
-                if not self._module(text) and text.isidentifier():
+                if self._module(text):
+                    self._own(self._program.modules[text])
+                elif text.isidentifier():
                     self._name(module, text)
                     self._dot(text)
 
@@ -244,7 +262,6 @@ class Walk:
         found = self._program.modules[module].members.get(name)
         if found is not None:
             self._reach(found)
-            return
         for source, word in self._program.imports[module].get(name, ()):
             is_module = self._module(f"{source}.{word}" if word else source)
             if not is_module and self._module(source):
@@ -253,7 +270,7 @@ class Walk:
     def _dot(self, name: str) -> None:
         if name not in self._dotted:
             self._dotted.add(name)
-            for one in list(self._classes):
+            for one in list(self._owners):
                 if name in one.members:
                     self._reach(one.members[name])
 
@@ -266,12 +283,11 @@ def unused(src: Path = SRC) -> dict[str, str]:
     found: dict[str, str] = {}
     for one in program.all():
         owner = one.qualified.rpartition(".")[0]
-        is_called = _is_dunder(one.name.rpartition(".")[2]) or one.name.rpartition(".")[2] in (
-            CALLED_BY_PYTHON
-        )
-        if one not in walk.reached and owner not in found and not is_called:
-            if one.name or any(not isinstance(part, ast.Expr) for part in one.code):
-                found[one.qualified] = f"{program.files[one.module]}:{one.line}"
+        is_new = one not in walk.reached and owner not in found
+        is_doc = all(isinstance(part, ast.Expr) for part in one.code)
+        is_empty = not one.name and not one.members and is_doc
+        if is_new and not is_empty:
+            found[one.qualified] = f"{program.files[one.module]}:{one.line}"
     return found
 
 

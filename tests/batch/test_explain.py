@@ -7,7 +7,7 @@ from tests.batch.lines import cases
 from tests.batch.test_tables import CASES, snapshot_of
 
 from phalanx.batch.cycle import run_cycle
-from phalanx.batch.explain import REASONS, sentences
+from phalanx.batch.explain import REASONS, sentence
 from phalanx.batch.remedies import REMEDIES
 
 TABLE = """
@@ -401,7 +401,7 @@ def test_reason(case: dict[str, str]) -> None:
     found = plan.rejections[f"default/{who}" if who != "t" else _first_task(plan.rejections)]
     assert reason in [r.reason for r in found]
     name = f"default/{who}" if who != "t" else _first_task(plan.rejections)
-    assert " ".join(words) in " / ".join(sentences(plan, name))
+    assert " ".join(words) in " / ".join(map(sentence, plan.rejections[name]))
 
 
 def _first_task(rejections: object) -> str:
@@ -428,4 +428,4 @@ def test_whatever_waits_says_why(case: dict[str, object]) -> None:
             assert r.reason in REASONS
         assert own, f"{task.uid} waits and nothing says why"
         for name in (task.uid, f"{task.namespace}/{task.podgroup}"):
-            assert not any("{" in s for s in sentences(plan, name))
+            assert not any("{" in sentence(r) for r in plan.rejections[name])

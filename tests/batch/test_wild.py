@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import yaml
@@ -14,7 +15,7 @@ from phalanx.batch.inquiry import explain_snapshot
 from phalanx.batch.reading import read_snapshots
 from phalanx.batch.registry import BUILT_IN, known_plugins
 from phalanx.batch.replay import replay_text
-from phalanx.batch.writing import as_yaml
+from phalanx.batch.writing import as_data
 from phalanx.errors import BatchFileError
 
 VALUES: list[Any] = [
@@ -203,4 +204,4 @@ def test_a_cycle_ends(case: dict[str, Any]) -> None:
         return
     snapshot = outcomes[0].snapshot
     explain_snapshot(snapshot)
-    assert read_snapshots(as_yaml([snapshot]), known_plugins()) == (snapshot,)
+    assert read_snapshots(json.dumps(as_data(snapshot)), known_plugins()) == (snapshot,)

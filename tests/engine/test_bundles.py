@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from phalanx.node.bundles import BundlePool
 from phalanx.node.workers import IDLE_S, WorkerPool
 from phalanx.resources.instances import NodeResources
+from phalanx.resources.quantities import SCALE
 from phalanx.resources.sets import ResourceSet
 
 amounts = ResourceSet.from_mapping
@@ -24,7 +25,7 @@ def node():
 def test_a_bundle_shows_the_nodes_own_device_numbers(node):
     node.acquire(amounts({"GPU": 1}))
     pool = BundlePool(node.acquire(amounts({"GPU": 1})))
-    assert pool.acquire(amounts({"GPU": 1})).device_numbers("GPU") == (1,)
+    assert pool.acquire(amounts({"GPU": 1})).instances["GPU"] == ((1, SCALE),)
     assert pool.acquire(amounts({"GPU": 0.1})) is None
 
 

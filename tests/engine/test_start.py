@@ -84,9 +84,9 @@ def test_jobs_are_counted_before_there_is_a_control_store_and_known_to_it_after(
         JobID.from_int(1).binary(),
         JobID.from_int(2).binary(),
     ]
-    assert not node.member.has_control
+    assert node.member._control is None
     assert [row["number"] for row in ask(node, "list_jobs")] == [1, 2]
-    assert node.member.has_control
+    assert node.member._control is not None
     assert ask(node, "new_job") == JobID.from_int(3).binary()
 
 
@@ -99,10 +99,10 @@ def test_a_driver_that_ended_before_there_is_a_control_store_is_no_job_of_it(nod
 
 def test_the_control_store_is_made_when_the_node_is_idle_and_knows_what_it_has(node):
     node.member.tick(10.0)
-    assert not node.member.has_control, "no driver came"
+    assert node.member._control is None, "no driver came"
     register(node)
     node.member.tick(0.1)
-    assert not node.member.has_control, "the first task may come at any moment"
+    assert node.member._control is None, "the first task may come at any moment"
     node.member.tick(1.0)
-    assert node.member.has_control
+    assert node.member._control is not None
     assert ask(node, "cluster_resources")["CPU"] == 2.0

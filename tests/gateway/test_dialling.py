@@ -7,9 +7,9 @@ import secrets
 import socket
 
 import pytest
-from tests.gateway.world import Node, new_token, readable, receive_exactly, take_handed
+from tests.gateway.world import Node, new_token, readable, receive_exactly, take_handed, take_socket
 
-from phalanx.engines.embedded.gateway.gate import DialError, request_dial, take_socket
+from phalanx.engines.embedded.gateway.gate import DialError, request_dial
 from phalanx.errors import AuthenticationError
 from phalanx.protocol.gateway_messages import AddressBook, AuthFailed
 from phalanx.protocol.handshake import Status

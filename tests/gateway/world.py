@@ -20,9 +20,11 @@ from phalanx.engines.embedded import session as sessions
 from phalanx.engines.embedded.connection import listen
 from phalanx.engines.embedded.gateway.channel import GatewayChannel
 from phalanx.engines.embedded.gateway.config import GatewayConfig
-from phalanx.engines.embedded.gateway.gate import request_dial, take_socket
+from phalanx.engines.embedded.gateway.gate import ANSWER_BYTES, DialError, request_dial
+from phalanx.errors import AuthenticationError, ProtocolError
 from phalanx.protocol.frames import FrameReader
 from phalanx.protocol.gateway_messages import AddressBook, Listening
+from phalanx.protocol.handshake import Status
 from phalanx.protocol.messages import Handed
 
 LIMIT_S = 30.0
@@ -33,6 +35,20 @@ def readable(sock, timeout_s=LIMIT_S):
     poll = select.poll()
     poll.register(sock, select.POLLIN)
     return bool(poll.poll(timeout_s * 1000))
+
+
+def take_socket(sock):
+    """The connection that was asked for, or what was answered instead; `sock` is closed."""
+    data, fds, _, _ = socket.recv_fds(sock, ANSWER_BYTES, 1)
+    sock.close()
+    if fds:
+        return socket.socket(fileno=fds[0])
+    status, reason = Status(data[0]), data[1:].decode("utf-8", "replace")
+    if status is Status.WRONG_TOKEN:
+        raise AuthenticationError(reason)
+    if status is Status.WRONG_VERSION:
+        raise ProtocolError(reason)
+    raise DialError(status, reason)
 
 
 class Node:

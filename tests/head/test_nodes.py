@@ -232,12 +232,9 @@ def test_a_copy_is_what_the_head_has(directory):
             directory.report(step, name, report(float(step % 3)))
         if step == 20:
             directory.leave("b", "it left")
-        if step > 5:
-            copy.count_in("a", CPU.resources, step % 2 == 0)
         seen, rows = directory.changes_since(seen)
         for row in rows:
             copy.put(row)
-        copy.drop_counts()
         head = directory.cluster.view.nodes
         assert copy.view.nodes.states == head.states
     assert "b" not in copy.view.nodes.row_of

@@ -11,7 +11,7 @@ from phalanx.policies.bundles.matching import match
 from phalanx.policies.bundles.placement import BundleOutcome
 from phalanx.policies.bundles.request import BundleRejection, BundleRequest, BundlesPlaced
 from phalanx.policies.bundles.room import Room, leftover_of
-from phalanx.policies.bundles.slots import PlacedBundle, Slot, pick_bundle, take_like_ray
+from phalanx.policies.bundles.slots import PlacedBundle, Slot, pick_bundle
 from phalanx.policies.labels import parse_selector
 from phalanx.policies.node_table import NodeState, NodeTable
 from phalanx.policies.outcome import Rejection
@@ -274,10 +274,6 @@ class TestSlots:
             assert f"{slot.bundle} {slot.node}{busy}" == found
         else:
             assert slot.reason == found
-
-    def test_like_ray_each_resource_finds_its_own_bundle(self) -> None:
-        assert take_like_ray(self.BUNDLES, resources("1CPU 1GPU")) == {"CPU": 0, "GPU": 1}
-        assert take_like_ray(self.BUNDLES, resources("1CPU 2GPU")) is None
 
     def test_a_bundle_that_is_not_there(self) -> None:
         with pytest.raises(ValueError, match="bundle 2 of a group with 2: -1 for any, or 0 to 1"):

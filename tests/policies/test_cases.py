@@ -1,70 +1,126 @@
-"""The runner of case files: right tables agree, and any wrong expectation is found."""
+"""Tables of cases, ours and, where PHALANX_CASES names their directory, those of others."""
 
 from __future__ import annotations
 
 import copy
-import subprocess
-import sys
+import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, get_args
 
+import msgspec
 import pytest
 import yaml
-from phalanx.policies.cases.__main__ import main
-from phalanx.policies.cases.compare import Unusable
-from phalanx.policies.cases.document import AREAS, findings
+
+from .cases import placement, prose, schema, selecting, wiring
 
 TABLES = Path(__file__).parent / "tables"
-EXPECTATIONS = (
-    "expect", "left", "available_MiB", "ids", "whole", "fractional", "any_of", "out",
-    "pack", "pack_w", "sequential", "first_fit",
-)  # fmt: skip
+OTHERS = os.environ.get("PHALANX_CASES", "")
+"""Directory with node_policies.yaml, node_selector.yaml and device_topology.yaml."""
+
+T = TypeVar("T")
 
 
-def load(name: str) -> dict[str, Any]:
-    document: dict[str, Any] = yaml.safe_load((TABLES / name).read_text(encoding="utf-8"))
-    return document
+def load(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return found
 
 
-@pytest.mark.parametrize("name", ["placement.yaml", "selector.yaml", "wiring.yaml"])
-def test_our_own_tables_hold(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(TABLES / name)]) == 0, capsys.readouterr()
-    assert ", 0 differ" in capsys.readouterr().out
+def read(document: dict[str, Any], kind: type[T]) -> T:
+    """The document as values; ValidationError names what does not belong there."""
+    return msgspec.convert(document, kind)
 
 
-def test_every_area_has_a_case_here() -> None:
-    assert {case["area"] for case in load("placement.yaml")["cases"]} == set(AREAS)
+def placement_table(path: Path) -> schema.PlacementTable:
+    document = load(path)
+    return read({**document, "cases": prose.strict(document["cases"])}, schema.PlacementTable)
 
 
-def wrong(document: dict[str, Any], section: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each case of a section alone, with one expectation replaced by another value."""
-    for case in document[section]:
-        for path, value in expected_values(case):
-            changed = copy.deepcopy(case)
-            place: Any = changed
-            for key in path[:-1]:
-                place = place[key]
-            place[path[-1]] = other_than(value)
-            rest = {key: value for key, value in document.items() if key in ("machines", "config")}
-            name = f"{case.get('id', case)} {path}"
-            yield name, {**rest, section: [changed]}
+Pair = tuple[str, Any, Any]
+"""A row's name, what it expects, and what came."""
 
 
-def expected_values(
-    value: Any, path: tuple[Any, ...] = (), *, inside: bool = False
-) -> Iterator[tuple[tuple[Any, ...], Any]]:
+def of_placement(table: schema.PlacementTable) -> Iterator[Any]:
+    for name, row in placement.numbered(table.cases):
+        marks: list[Any] = []
+        if type(row) in placement.NOT_OURS:
+            marks = [pytest.mark.skip(reason=placement.NOT_OURS[type(row)])]
+        elif name in placement.ON_PURPOSE:
+            reason = placement.ON_PURPOSE[name]
+            marks = [pytest.mark.xfail(strict=True, raises=ValueError, reason=reason)]
+        yield pytest.param(row, id=name, marks=marks)
+
+
+def of_selector(table: schema.SelectorTable) -> Iterator[Pair]:
+    for at, mask in enumerate(table.gpu_mask_choice):
+        yield f"mask {at}", mask.mask, selecting.mask_choice(mask)
+    for at, ports in enumerate(table.ranges):
+        yield f"ranges {at}", ports.out, selecting.ports(ports)
+    for scenario in table.scenarios:
+        for at, (expected, got) in enumerate(selecting.answers(scenario, table)):
+            yield f"{scenario.id} step {at + 1}", expected, got
+
+
+def of_wiring(table: schema.WiringTable) -> Iterator[Pair]:
+    for row in table.cases:
+        yield row.id, wiring.expected(row), wiring.answer(row, table)
+
+
+OURS = placement_table(TABLES / "placement.yaml")
+
+
+@pytest.mark.parametrize("row", list(of_placement(OURS)))
+def test_our_rows_of_nodes_bundles_and_amounts(row: Any) -> None:
+    assert placement.answer(row) == placement.expected(row)
+
+
+def test_our_rows_of_the_selector() -> None:
+    for name, expected, got in of_selector(
+        read(load(TABLES / "selector.yaml"), schema.SelectorTable)
+    ):
+        assert got == expected, name
+
+
+def test_our_rows_of_wiring() -> None:
+    for name, expected, got in of_wiring(read(load(TABLES / "wiring.yaml"), schema.WiringTable)):
+        assert got == expected, name
+
+
+def test_every_area_has_a_row_of_ours() -> None:
+    ours = {type(row) for row in OURS.cases}
+    assert ours == set(get_args(schema.PlacementRow)) - placement.NOT_OURS.keys()
+
+
+# ---- a wrong expectation is found ---------------------------------------------------------------
+
+GIVEN = ("nodes", "node", "before", "request", "options", "add", "tried", "reserve", "free", "id")
+"""Keys under which nothing is expected; `left` of a set is given, too."""
+
+
+def expectations(value: Any, path: tuple[Any, ...] = (), inside: bool = False) -> Iterator[Any]:
+    """(path, value) of every leaf that is expected."""
+    keys = (
+        "expect",
+        "left",
+        "available",
+        "in_group",
+        "available_MiB",
+        "out",
+        "pack",
+        "pack_w",
+        "mask",
+    )
     if isinstance(value, dict) and value:
         for key, one in value.items():
-            is_given = key in ("nodes", "node", "before", "add") and not inside
-            is_operand = key == "left" and not path  # of sets; in steps it is what is left
-            if not is_given and not is_operand and key != "each_seen":
-                now = inside or key in EXPECTATIONS or (key == "id" and "steps" in path)
-                yield from expected_values(one, (*path, key), inside=now)
-    elif isinstance(value, list) and value and not (inside and "any_of" in path):
+            is_given = not inside and (key in GIVEN or (key == "left" and "op" in value))
+            if not is_given and key != "each_seen":
+                yield from expectations(one, (*path, key), inside or key in keys)
+    elif (
+        isinstance(value, list) and value and "any_of" not in path and "dynamic_within" not in path
+    ):
         for at, one in enumerate(value):
-            yield from expected_values(one, (*path, at), inside=inside)
-    elif inside and value != "error" and path[-1] != "error":
+            yield from expectations(one, (*path, at), inside)
+    elif inside and "any_of" not in path and "dynamic_within" not in path:
         yield path, value
 
 
@@ -76,83 +132,104 @@ def other_than(value: Any) -> Any:
     return "something else" if isinstance(value, str) else ["something else"]
 
 
-MUTANTS = [
-    pytest.param(document, id=f"{name} {section} {what}")
-    for name, sections in (
-        ("placement.yaml", ["cases"]),
-        ("selector.yaml", ["gpu_mask_choice", "scenarios", "ranges"]),
-        ("wiring.yaml", ["cases"]),
-    )
-    for section in sections
-    for what, document in wrong(load(name), section)
-    if "dynamic_within" not in what  # a wider or shifted range may hold the ports just as well
-]
+def spoilt(document: dict[str, Any], section: str) -> Iterator[Any]:
+    """The document with one row, one expectation of which is another value."""
+    for row in document[section]:
+        for path, value in expectations(row):
+            changed = copy.deepcopy(row)
+            place: Any = changed
+            for key in path[:-1]:
+                place = place[key]
+            place[path[-1]] = other_than(value)
+            empty = {key: [] for key in document if isinstance(document[key], list)}
+            yield pytest.param(
+                {**document, **empty, section: [changed]}, id=f"{row.get('id')} {path}"
+            )
 
 
-@pytest.mark.parametrize("document", MUTANTS)
-def test_a_wrong_expectation_is_found(document: dict[str, Any]) -> None:
-    assert not agrees(document)
+def holds(pairs: Iterator[Pair]) -> bool:
+    return all(expected == got for _, expected, got in pairs)
 
 
-def agrees(document: dict[str, Any]) -> bool:
-    for _, found in findings(yaml.safe_dump(document, sort_keys=False)):
-        if isinstance(found, Unusable) or not all(one.agrees for one in found):
-            return False
-    return True
-
-
-def test_what_differs_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "cases.yaml"
-    file.write_text(
-        "cases:\n"
-        "- {id: one, area: hybrid, nodes: {local: {total: {CPU: 1}}}, request: {CPU: 1},"
-        " expect: far}\n"
-        "- {id: two, area: scorer, available: {CPU: 4}, request: {CPU: 1}, expect: 0.75}\n"
-    )
-    assert main([str(file)]) == 1
-    assert capsys.readouterr().out == "one: expected far, got local\n2 cases, 1 differ\n"
+@pytest.mark.parametrize("document", list(spoilt(load(TABLES / "placement.yaml"), "cases")))
+def test_a_wrong_row_of_nodes_bundles_or_amounts_is_found(document: dict[str, Any]) -> None:
+    with pytest.raises((AssertionError, msgspec.ValidationError, ValueError)):
+        (row,) = read(document, schema.PlacementTable).cases
+        assert placement.answer(row) == placement.expected(row)
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    "document",
     [
-        ("a: [", "not YAML"),
-        ("[]", "is a mapping"),
-        ("version: 1", "no cases"),
-        ("cases: [{id: x, area: magic}]", "x: cannot be understood: unknown area 'magic'"),
-        ("cases: [{id: x}]", "lacks 'area'"),
-        ("cases: [{id: x, area: fit}]", "lacks 'node'"),
-        (
-            "cases: [{id: x, area: hybrid, nodes: {}, request: {}, options: {z: 1}, expect: none}]",
-            "unknown key 'z'",
-        ),
-        ("cases: [{id: x, area: scorer, available: 3, request: {}, expect: 1}]", "AttributeError"),
-        ("cases: [{id: x, area: instances, before: {}, steps: []}]", "expects nothing"),
-        ("ranges: [{op: rotate, a: [], out: []}]", "unknown operation on ranges 'rotate'"),
-        ("machines: {m: {topo_m: [X PIX, PIX]}}\ncases: []", "machine m: GPU1 has 1 links"),
+        one
+        for section in ("gpu_mask_choice", "scenarios", "ranges")
+        for one in spoilt(load(TABLES / "selector.yaml"), section)
     ],
 )
-def test_files_that_cannot_be_used(
-    text: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "cases.yaml"
-    file.write_text(text)
-    assert main([str(file)]) == 2
-    assert told in capsys.readouterr().err
+def test_a_wrong_row_of_the_selector_is_found(document: dict[str, Any]) -> None:
+    with pytest.raises((AssertionError, msgspec.ValidationError)):
+        assert holds(of_selector(read(document, schema.SelectorTable)))
 
 
-def test_no_file(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == 2
-    assert main(["/no/such/file"]) == 2
-    assert "usage" in capsys.readouterr().err
+@pytest.mark.parametrize("document", list(spoilt(load(TABLES / "wiring.yaml"), "cases")))
+def test_a_wrong_row_of_wiring_is_found(document: dict[str, Any]) -> None:
+    with pytest.raises((AssertionError, msgspec.ValidationError)):
+        assert holds(of_wiring(read(document, schema.WiringTable)))
 
 
-def test_as_a_command() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "phalanx.policies.cases", str(TABLES / "wiring.yaml")],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert (done.returncode, done.stdout) == (0, "6 cases, 0 differ\n"), done.stderr
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ({"id": "x", "area": "magic"}, "Invalid value 'magic'"),
+        ({"id": "x", "area": "fit"}, "missing required field `node`"),
+        ({"id": "x", "area": "scorer", "available": 3, "request": {}, "expect": 1}, "`object`"),
+        (
+            {
+                "id": "x",
+                "area": "scorer",
+                "available": {},
+                "request": {},
+                "expect": 1,
+                "expected": 2,
+            },
+            "unknown field `expected`",
+        ),
+    ],
+)
+def test_rows_that_are_refused(row: dict[str, Any], told: str) -> None:
+    with pytest.raises(msgspec.ValidationError, match=told):
+        read({"version": 1, "cases": [row]}, schema.PlacementTable)
+
+
+# ---- the tables of others -----------------------------------------------------------------------
+
+needs_others = pytest.mark.skipif(
+    not OTHERS, reason="PHALANX_CASES names no directory with tables of others"
+)
+
+
+def _others() -> list[Any]:
+    if not OTHERS:
+        return [pytest.param(None, id="none", marks=needs_others)]
+    return list(of_placement(placement_table(Path(OTHERS) / "node_policies.yaml")))
+
+
+@pytest.mark.parametrize("row", _others())
+def test_rows_of_others_about_nodes_bundles_and_amounts(row: Any) -> None:
+    assert placement.answer(row) == placement.expected(row)
+
+
+@needs_others
+def test_rows_of_others_about_the_selector() -> None:
+    table = read(load(Path(OTHERS) / "node_selector.yaml"), schema.SelectorTable)
+    assert [(name, got) for name, _, got in of_selector(table)] == [
+        (name, expected) for name, expected, _ in of_selector(table)
+    ]
+
+
+@needs_others
+def test_rows_of_others_about_wiring() -> None:
+    table = read(load(Path(OTHERS) / "device_topology.yaml"), schema.WiringTable)
+    assert [(name, got) for name, _, got in of_wiring(table)] == [
+        (name, expected) for name, expected, _ in of_wiring(table)
+    ]

@@ -1,243 +1,230 @@
-"""The selector's chain, in one line a node: `"a 4gpu 2used 9cpu 9mem ports=5-9 label=K80"`."""
+"""The selector: its chain of filters, packing, ports, and what it does as a strategy."""
 
 from __future__ import annotations
 
 import random
-import re
+from dataclasses import replace
+from typing import Any
 
 import pytest
-from phalanx.policies.selector.node import Amounts, SelectorNode, choose_mask
-from phalanx.policies.selector.request import (
-    NotSelected,
-    Selection,
-    SelectorConfig,
-    SelectorRequest,
-)
 
-from phalanx.policies.selector.chain import pick_one, select
-from phalanx.resources.devices import LowestIndex
-from phalanx.resources.machines import machine
-from phalanx.resources.ports import Ports
+from phalanx.policies.labels import parse_selector
+from phalanx.policies.outcome import Placed, Rejection
+from phalanx.policies.request_class import Request
+from phalanx.policies.selector.chain import Selection, Wanted, select
+from phalanx.policies.selector.settings import GPU_TYPE_LABEL, SelectorSettings
+from phalanx.policies.selector.strategy import Selector, columns
+from phalanx.policies.selector.tried import FORGOTTEN_AFTER_S, IN_VAIN_AFTER_S, TriedPlaces
+from phalanx.policies.strategy import Asking
+from phalanx.resources.ports import Ports, parse_ports
 
+from .language import cluster, picks, request, resources
 
-def ports(text: str) -> Ports:
-    pairs = [part.partition("-") for part in text.split(",") if part]
-    return Ports.of((int(low), int(high or low)) for low, _, high in pairs)
+TYPE = GPU_TYPE_LABEL
 
 
-def gpus(mask: int) -> Amounts:
-    return Amounts(gpus=mask.bit_count(), mask=mask)
+def chosen(
+    nodes: str, wanted: str = "1GPU", ports: str = "", labels: str = "", **given: Any
+) -> Selection:
+    """What the chain leaves of `"a 2GPU; b 1/2GPU"`. `ports` of the nodes: `"5-9; 7-8"`."""
+    settings = SelectorSettings(**{k: given.pop(k) for k in list(given) if k in SETTINGS})
+    terms = Asking(**{k: given.pop(k) for k in list(given) if k in ("tried", "beside")})
+    view = cluster(nodes.replace(";", "\n"))
+    selector = parse_selector(dict(word.split("=") for word in labels.split()))
+    asked = Request(resources=resources(wanted), selector=selector)
+    listed = [parse_ports(one) for one in ports.split(";")] if ports else None
+    rows = replace(columns(view, asked, terms, settings, now=True), ports=listed)
+    extra = {
+        key: parse_ports(given.pop(key)) for key in ("static_ports", "reused_ports") if key in given
+    }
+    asks = Wanted(is_cpu_only="GPU" not in wanted, **given, **extra)
+    return select(rows, asks, settings, random.Random(5))
 
 
-def node(line: str) -> SelectorNode:
-    name, *words = line.split()
-    counts = {"gpu": 0, "used": 0, "cpu": 9, "mem": 9}
-    said: dict[str, str] = {}
-    for word in words:
-        found = re.fullmatch(r"(\d+)([a-z]+)", word)
-        if found:
-            counts[found[2]] = int(found[1])
-        else:
-            key, _, said[key] = word.partition("=")
-    total = Amounts(
-        memory_mb=counts["mem"],
-        cpu=counts["cpu"],
-        gpus=counts["gpu"],
-        mask=(1 << counts["gpu"]) - 1,
-    )
-    return SelectorNode(
-        name=name,
-        total=total,
-        used=gpus((1 << counts["used"]) - 1),
-        ports=ports(said.get("ports", "")),
-        used_ports=ports(said.get("busy", "")),
-        labels=(said["label"],) if "label" in said else (),
-        gpu_type=said.get("type"),
-        rack=said.get("rack"),
-        tried=gpus(int(said.get("tried", "0"), 2)),
-    )
+SETTINGS = SelectorSettings.__struct_fields__
 
 
-def run(nodes: str, config: SelectorConfig | None = None, **asked: object) -> str:
-    """Candidates in packing order with their masks in binary, or what is lacking."""
-    found = outcome(nodes, config, **asked)
-    if isinstance(found, NotSelected):
-        return f"lacks {found.lacking}"
-    return " ".join(f"{one.node}:{one.mask:b}" for one in found.candidates)
-
-
-def outcome(
-    nodes: str, config: SelectorConfig | None = None, **asked: object
-) -> Selection | NotSelected:
-    asked.setdefault("amounts", Amounts(gpus=1))
-    request = SelectorRequest(**asked)  # type: ignore[arg-type]
-    listed = [node(line) for line in nodes.split(";") if line.strip()]
-    return select(listed, request, config or SelectorConfig(), random.Random(5))
+def names(found: Selection, nodes: str) -> str:
+    """The candidates in packing order."""
+    view = cluster(nodes.replace(";", "\n"))
+    return " ".join(view.nodes.states[row].id for row in found.rows)
 
 
 # nodes | what is asked | candidates
-CHAIN = [
+CHAIN: list[tuple[str, dict[str, Any], str]] = [
     ("", {}, ""),
-    ("a 2gpu", {}, "a:1"),
-    ("a 2gpu 1used", {}, "a:10"),
-    ("a 2gpu 2used", {}, ""),
-    ("a 4gpu 2used; b 4gpu 1used", {}, "a:100 b:10"),  # the fullest first
-    ("a 4gpu 2used; b 2gpu", {}, "b:1 a:100"),  # as full: the smaller machine first
-    ("a 2gpu 9cpu; b 2gpu 5cpu", {}, "b:1 a:1"),
-    ("a 2gpu 9mem; b 2gpu 5mem", {}, "b:1 a:1"),
-    ("b 2gpu; a 2gpu", {}, "a:1 b:1"),  # as full in all: by name
-    ("a 8gpu; b 8gpu; c 8gpu", {}, "a:1 b:1"),  # two for each waiting task
-    ("a 8gpu; b 8gpu; c 8gpu", {"waiting": 2}, "a:1 b:1 c:1"),
-    ("a 8gpu", {"amounts": Amounts(gpus=3)}, "a:111"),
-    ("a 8gpu", {"amounts": gpus(0b1010)}, "a:1010"),
-    ("a 8gpu 2used", {"amounts": gpus(0b1010)}, ""),
-    ("a 2gpu 1cpu", {"amounts": Amounts(gpus=1, cpu=2)}, ""),
-    ("a 2gpu 1mem", {"amounts": Amounts(gpus=1, memory_mb=2)}, ""),
-    ("a 2gpu label=K80; b 2gpu", {"label": "K80"}, "a:1"),
-    ("a 2gpu label=K80; b 2gpu", {"label": " K80 "}, "a:1"),
-    ("a 2gpu label=K80; b 2gpu", {"label": "M40"}, ""),
-    ("a 2gpu label=K80; b 2gpu", {}, "a:1 b:1"),
-    ("a 2gpu type=A; b 2gpu type=B; c 2gpu", {"gpu_type": "A"}, "a:1"),
-    ("a 2gpu type=A; b 2gpu type=B; c 2gpu", {"gpu_type": "B,A"}, "a:1 b:1"),
-    ("a 2gpu type=A; b 2gpu", {"gpu_type": "C"}, "lacks gpu_type"),
-    ("a 2gpu; b 2gpu", {"gpu_type": "C"}, "a:1 b:1"),  # nothing is configured: not asked
-    ("a 2gpu 2used type=A", {"gpu_type": "A"}, "lacks gpu_type"),
-    ("a 2gpu ports=5000-5009", {"dynamic_ports": 10}, "a:1"),
-    ("a 2gpu ports=5000-5009", {"dynamic_ports": 11}, "lacks ports"),
-    ("a 2gpu ports=100-199", {"dynamic_ports": 1}, "lacks ports"),  # below the least
-    ("a 2gpu ports=5000; b 2gpu ports=6000", {"dynamic_ports": 1}, "lacks ports"),
-    ("a 2gpu ports=5000; b 2gpu ports=6000", {"static_ports": ports("6000")}, "b:1"),
-    ("a 2gpu ports=80-90 busy=85", {"static_ports": ports("80-85")}, ""),
-    ("a 2gpu ports=80-90 busy=85", {"static_ports": ports("80-84")}, "a:1"),
-    ("a 2gpu ports=5000; b 2gpu", {"reused_ports": ports("5000"), "dynamic_ports": 1}, "a:1"),
-    ("a 4gpu tried=1", {}, "a:10"),  # never the devices that were tried in vain
-    ("a 2gpu tried=11", {}, ""),
-    ("a 4gpu tried=11; b 4gpu", {"amounts": Amounts(gpus=3)}, "b:111"),
-]
+    ("a 2GPU", {}, "a"),
+    ("a 0/2GPU", {}, ""),
+    ("a 2/4GPU; b 3/4GPU", {}, "a b"),  # the fullest first
+    ("a 2/4GPU; b 2GPU", {}, "b a"),  # as full: the smaller machine first
+    ("a 2GPU 9CPU; b 2GPU 5CPU", {}, "b a"),
+    ("a 2GPU 9memory; b 2GPU 5memory", {}, "b a"),
+    ("b 2GPU; a 2GPU", {}, "a b"),  # as full in all: by name
+    ("a 8GPU; b 8GPU; c 8GPU", {}, "a b"),  # two for each waiting task
+    ("a 8GPU; b 8GPU; c 8GPU", {"waiting": 2}, "a b c"),
+    ("a 8GPU; b 8GPU; c 8GPU", {"candidate_factor": 1}, "a"),
+    ("a 2GPU; b 8GPU", {"wanted": "3GPU"}, "b"),
+    ("a 2GPU 1CPU; b 2GPU 2CPU", {"wanted": "1GPU 2CPU"}, "b"),
+    ("a 0.5/1GPU; b 1GPU", {"wanted": "1GPU"}, "b"),
+    ("a 2GPU label=K80; b 2GPU", {"labels": "label=K80"}, "a"),
+    ("a 2GPU label=K80; b 2GPU", {"labels": "label=M40"}, ""),
+    (f"a 2GPU {TYPE}=A; b 2GPU {TYPE}=B; c 2GPU", {"labels": f"{TYPE}=A"}, "a"),
+    (f"a 2GPU {TYPE}=A; b 2GPU {TYPE}=B; c 2GPU", {"labels": f"{TYPE}=in(A,B)"}, "a b"),
+    ("a 2GPU 1A; b 2GPU", {"wanted": "1GPU 0.001A"}, "a"),
+    ("a 2GPU !; b 2GPU", {}, "b"),
+    ("a 2GPU", {"ports": "5000-5009", "dynamic_ports": 10}, "a"),
+    ("a 2GPU", {"ports": "5000-5009", "dynamic_ports": 11}, ""),
+    ("a 2GPU", {"ports": "100-199", "dynamic_ports": 1}, ""),  # below the least
+    ("a 2GPU; b 2GPU", {"ports": "5000; 6000", "dynamic_ports": 1}, ""),
+    ("a 2GPU; b 2GPU", {"ports": "5000; 6000", "static_ports": "6000"}, "b"),
+    ("a 2GPU", {"ports": "80-84,86-90", "static_ports": "80-85"}, ""),
+    ("a 2GPU; b 2GPU", {"ports": "5000; 6000", "reused_ports": "5000", "dynamic_ports": 1}, "a"),
+    ("a 4GPU; b 3GPU", {"tried": {"b": resources("1GPU")}}, "b a"),  # there is more than was tried
+    ("a 4GPU; b 3GPU", {"tried": {"b": resources("3GPU")}}, "a"),
+    ("a 4GPU; b 3GPU", {"tried": {"b": resources("3GPU")}, "skip_tried": False}, "b a"),
+    ("a 2GPU rack=r1; b 2GPU rack=r2; c 2GPU", {"beside": frozenset({"b"})}, "a b"),
+    ("a 2GPU rack=r1; b 2GPU rack=r2", {"beside": frozenset("b"), "same_rack": "prefer"}, "b"),
+    ("a 2GPU rack=r1; b 0/2GPU rack=r2", {"beside": frozenset("b"), "same_rack": "prefer"}, "a"),
+    ("a 2GPU rack=r1; b 0/2GPU rack=r2", {"beside": frozenset("b"), "same_rack": "require"}, ""),
+    ("a 2GPU rack=r1; b 2GPU", {"beside": frozenset({"b"}), "same_rack": "require"}, "a b"),
+    ("a 2GPU rack=r1; b 2GPU rack=r2", {"same_rack": "require"}, "a b"),  # it is nowhere yet
+    ("a 2GPU row=1; b 2GPU row=2",
+     {"beside": frozenset("b"), "same_rack": "require", "rack_label": "row"}, "b"),
+    ("c 4CPU; g 4GPU 4CPU", {"wanted": "1CPU"}, "c g"),
+    ("c 4CPU; g 4GPU 4CPU", {"wanted": "1CPU", "allow_cpu_jobs_on_gpu_nodes": False}, "c"),
+    ("c 4CPU; g 4GPU 4CPU", {"wanted": "1CPU 1GPU", "allow_cpu_jobs_on_gpu_nodes": False}, "g"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("nodes", "asked", "expected"), CHAIN)
-def test_the_chain(nodes: str, asked: dict[str, object], expected: str) -> None:
-    assert run(nodes, **asked) == expected
-
-
-@pytest.mark.parametrize(
-    ("allowed", "job_gpus", "expected"),
-    [(True, 0, "c:0 g:0"), (False, 0, "c:0"), (False, 4, "c:0 g:0"), (False, None, "c:0")],
-)
-def test_jobs_without_gpus_on_gpu_nodes(allowed: bool, job_gpus: int | None, expected: str) -> None:
-    config = SelectorConfig(allow_cpu_jobs_on_gpu_nodes=allowed)
-    found = run("g 4gpu; c 0gpu", config, amounts=Amounts(cpu=1), job_gpus=job_gpus)
-    assert found == expected
-
-
-@pytest.mark.parametrize(
-    ("policy", "racks", "expected"),
-    [
-        ("ignore", {"r2"}, "a:1 b:1"),
-        ("prefer", {"r2"}, "b:1"),
-        ("prefer", {"r9"}, "a:1 b:1"),
-        ("prefer", set(), "a:1 b:1"),
-        ("require", {"r9"}, ""),
-        ("require", {"r1"}, "a:1"),
-    ],
-)
-def test_racks(policy: str, racks: set[str], expected: str) -> None:
-    config = SelectorConfig(same_rack=policy)  # type: ignore[arg-type]
-    nodes = "a 2gpu rack=r1; b 2gpu rack=r2"
-    assert run(nodes, config, racks=frozenset(racks)) == expected
-
-
-def test_places_tried_before_may_be_tried_again() -> None:
-    assert run("a 2gpu tried=11", SelectorConfig(skip_tried=False)) == "a:1"
+def test_the_chain(nodes: str, asked: dict[str, Any], expected: str) -> None:
+    assert names(chosen(nodes, **asked), nodes) == expected
 
 
 def test_ports_that_all_nodes_share_bind_no_choice() -> None:
-    found = outcome("a 2gpu ports=5000-5009; b 2gpu ports=5005-5020", dynamic_ports=2, waiting=2)
-    assert isinstance(found, Selection)
-    assert [one.node for one in found.candidates] == ["a", "b"]
-    assert found.overlap == ports("5005-5009")
-    assert len(found.ports) == 2 and found.ports <= found.overlap
+    found = chosen("a 2GPU; b 2GPU", ports="5000-5009; 5005-5020", dynamic_ports=2, waiting=2)
+    assert len(found.rows) == 2 and found.overlap == parse_ports("5005-5009")
+    assert found.ports is not None and len(found.ports) == 2 and found.ports <= found.overlap
 
 
 def test_ports_that_only_the_candidates_share_are_found_in_the_second_round() -> None:
-    found = outcome("a 2gpu ports=5000-5009; b 2gpu 2used ports=7000-7001", dynamic_ports=3)
-    assert isinstance(found, Selection)
-    assert [one.node for one in found.candidates] == ["a"]
-    assert len(found.ports) == 3 and found.ports <= ports("5000-5009")
+    found = chosen("a 2GPU; b 0/2GPU", ports="5000-5009; 7000-7001", dynamic_ports=3)
+    assert found.rows == (0,)
+    assert found.ports is not None and len(found.ports) == 3
+    assert found.ports <= parse_ports("5000-5009")
 
 
 def test_static_ports_are_never_picked_as_dynamic_ones() -> None:
-    found = outcome("a 2gpu ports=5000-5002", dynamic_ports=2, static_ports=ports("5001"))
-    assert isinstance(found, Selection)
-    assert found.ports == ports("5000-5002")
+    found = chosen("a 2GPU", ports="5000-5002", dynamic_ports=2, static_ports="5001")
+    assert found.ports == parse_ports("5000-5002")
 
 
-def test_each_filter_tells_how_many_nodes_it_turned_away() -> None:
-    found = outcome(
-        "a 2gpu label=x type=A; b 2gpu 2used label=x type=A; c 2gpu label=x; d 2gpu;"
-        "e 2gpu label=x type=A tried=11; f 2gpu label=x type=A ports=80",
-        label="x",
-        gpu_type="A",
-        static_ports=ports("80"),
+def test_without_enough_ports_there_is_no_candidate() -> None:
+    found = chosen("a 2GPU", ports="5000-5002", dynamic_ports=4)
+    assert found.rows == () and found.ports is None
+    assert chosen("a 2GPU").ports == Ports()
+
+
+def test_each_filter_tells_whom_it_turned_away() -> None:
+    nodes = (
+        f"a 2GPU z=x {TYPE}=A; b 2GPU z=x {TYPE}=A; c 2GPU z=x; d 2GPU {TYPE}=A;"
+        f"e 2GPU z=x {TYPE}=A; f 0/2GPU z=x {TYPE}=A; g 2GPU z=x {TYPE}=A rack=2"
     )
-    assert isinstance(found, Selection)
-    assert found.turned_away == {"label": 1, "gpu_type": 1, "resources": 1, "ports": 2}
-    lacking = outcome("a 2gpu 2used type=A", gpu_type="A")
-    assert str(lacking) == "not enough nodes of the GPU type; nodes turned away: resources 1"
+    found = chosen(
+        nodes,
+        labels=f"z=x {TYPE}=A",
+        ports="80; 81; 80; 80; 80; 80; 80",
+        static_ports="80",
+        tried={"e": resources("2GPU")},
+        beside=frozenset("g"),
+        same_rack="require",
+    )
+    view = cluster(nodes.replace(";", "\n"))
+    told = {
+        name: "".join(n.id for n, is_away in zip(view.nodes.states, away, strict=True) if is_away)
+        for name, away in found.turned_away.items()
+    }
+    assert told == {"labels": "d", "gpu type": "c", "ports": "b", "tried": "e", "rack": "a"}
+    assert names(found, nodes) == "g"
 
 
-def test_one_of_the_candidates() -> None:
-    found = outcome("a 2gpu; b 2gpu")
-    assert isinstance(found, Selection)
-    best = pick_one(found)
-    assert best is not None and best.node == "a"
+def test_one_of_the_candidates_is_drawn() -> None:
+    found = chosen("a 2GPU; b 2GPU; c 2GPU")
     rng = random.Random(1)
-    drawn = {one.node for one in (pick_one(found, rng) for _ in range(40)) if one is not None}
-    assert drawn == {"a", "b"}
-    assert pick_one(Selection()) is None
+    assert {found.draw(rng) for _ in range(40)} == {0, 1}
+    assert chosen("a 0/2GPU").draw(rng) is None
 
 
-def test_a_topology_chooses_the_devices() -> None:
-    wired = SelectorNode(name="a", total=gpus(0xFF), used=gpus(0b1), chooser=machine("k80x8"))
-    assert wired.choose_mask(2) == 0b1100
-    assert choose_mask(0xFE, 2, LowestIndex()) == 0b110
+class TestStrategy:
+    NODES = "a 1/4GPU 4CPU\nb 2/4GPU 4CPU\nc 4GPU 4CPU\nd 4CPU"
+
+    def test_it_draws_among_the_fullest(self) -> None:
+        assert picks(Selector(), cluster(self.NODES), request("1GPU"), draws=40) == "a | b"
+        assert picks(Selector(), cluster(self.NODES), request("3GPU"), draws=40) == "c"
+
+    def test_what_finds_no_room_waits_for_the_fullest_that_could_have_it(self) -> None:
+        view = cluster("a 1/4GPU\nb 3/4GPU\nc 8CPU")
+        one = Selector(settings=SelectorSettings(candidate_factor=1))
+        assert picks(one, view, request("4GPU")) == "a busy"
+        assert picks(one, view, request("4GPU"), "now") == "unavailable"
+        assert picks(one, view, request("5GPU")) == "infeasible"
+
+    def test_what_asks_for_nothing_goes_anywhere_that_is_left(self) -> None:
+        selector = Selector(settings=SelectorSettings(allow_cpu_jobs_on_gpu_nodes=False))
+        view = cluster("a 4GPU\nb 1CPU\nc 2CPU\nd 3CPU")
+        assert picks(selector, view, request(""), draws=60) == "b | c | d"
+
+    def test_a_place_that_was_tried_is_waited_for_when_there_is_no_other(self) -> None:
+        terms = Asking(tried={"a": resources("1GPU")})
+        view = cluster("a 1/4GPU")
+        found = Selector().pick(view, request("1GPU"), terms, random.Random(1))
+        assert found == Placed(node="a", is_available=False)
+
+    def test_the_no_says_what_each_filter_turned_away(self) -> None:
+        strict = SelectorSettings(allow_cpu_jobs_on_gpu_nodes=False, same_rack="require")
+        view = cluster(
+            f"a 8CPU 4GPU {TYPE}=K80\nb 8CPU rack=1\nc 8CPU rack=2\nd 1CPU rack=2\ne 8CPU !"
+        )
+        asking = Asking(
+            require_available=True, tried={"c": resources("7CPU")}, beside=frozenset({"d"})
+        )
+        found = Selector(settings=strict).pick(view, request("2CPU"), asking, random.Random(1))
+        assert isinstance(found, Rejection)
+        assert str(found) == (
+            "unavailable: 1 node draining or dead; 1 node with GPUs, kept for work that asks for "
+            "some; 1 node asked a moment ago in vain; 1 node in other racks than the rest of its "
+            "job; 1 node with at most 1 CPU in total, 2 asked"
+        )
+        typed = Selector().pick(view, request("1GPU", **{TYPE: "A100"}), Asking(), random.Random(1))
+        assert isinstance(typed, Rejection)
+        assert "4 nodes without GPUs of the type asked for" in str(typed)
 
 
-@pytest.mark.parametrize(
-    ("left", "right", "summed", "difference"),
-    [
-        (gpus(0b0011), gpus(0b0110), gpus(0b0111), gpus(0b0001)),
-        (gpus(0b0011), Amounts(gpus=1), Amounts(gpus=3, mask=0b11), Amounts(gpus=1, mask=0b11)),
-        (Amounts(gpus=4), Amounts(gpus=1), Amounts(gpus=5), Amounts(gpus=3)),
-        (Amounts(cpu=4, memory_mb=8), Amounts(cpu=1, memory_mb=9),
-         Amounts(cpu=5, memory_mb=17), Amounts(cpu=3, memory_mb=-1)),
-    ],
-)  # fmt: skip
-def test_masks_are_added_bit_by_bit_and_counts_plainly(
-    left: Amounts, right: Amounts, summed: Amounts, difference: Amounts
-) -> None:
-    assert left + right == summed
-    assert left - right == difference
+class TestTriedPlaces:
+    ONE = resources("1GPU")
 
+    def test_what_is_not_given_in_time_was_asked_in_vain_and_is_forgotten_later(self) -> None:
+        tried = TriedPlaces[str]()
+        tried.asked("t", {"a": self.ONE}, 10.0)
+        tried.asked("t", {"a": resources("2GPU")}, 12.0)  # the first time counts
+        assert tried.of("t", 10 + IN_VAIN_AFTER_S - 0.1) == {}
+        assert tried.is_overdue(10 + IN_VAIN_AFTER_S)
+        assert tried.of("t", 10 + IN_VAIN_AFTER_S) == {"a": resources("2GPU")}
+        assert not tried.is_overdue(99.0)
+        assert tried.of("other", 16.0) == {}
+        assert tried.of("t", 10 + IN_VAIN_AFTER_S + FORGOTTEN_AFTER_S) == {}
 
-def test_a_report_keeps_reservations_and_tried_places() -> None:
-    known = node("a 4gpu tried=1").reserve(gpus(0b10))
-    again = known.reported(node("a 8gpu 1used"))
-    assert again.available().mask == 0b1111_1100
-    assert again.tried == gpus(0b1)
+    def test_what_is_given_or_not_wanted_any_more_was_not_asked_in_vain(self) -> None:
+        tried = TriedPlaces[str]()
+        tried.asked("t", {"a": self.ONE, "b": self.ONE}, 0.0)
+        tried.given("t", "a")
+        tried.asked("t", {}, 1.0)
+        assert tried.of("t", 99.0) == {}
 
-
-@pytest.mark.parametrize(
-    ("asked", "told"),
-    [
-        ({"label": "a b"}, "a label is at most 256 characters without spaces"),
-        ({"gpu_type": "x" * 257}, "a GPU type is at most 256"),
-        ({"amounts": Amounts(gpus=2, mask=0b1)}, "2 GPUs are asked for, but the mask 0x1 names 1"),
-        ({"amounts": Amounts(cpu=-1)}, "amounts are 0 or more"),
-        ({"waiting": 0}, "at least one task waits"),
-    ],
-)
-def test_requests_that_cannot_be(asked: dict[str, object], told: str) -> None:
-    with pytest.raises(ValueError, match=told):
-        SelectorRequest(**asked)  # type: ignore[arg-type]
+    def test_refusals_count_at_once_and_add_up(self) -> None:
+        tried = TriedPlaces[str]()
+        tried.refused("t", "a", self.ONE, 0.0)
+        tried.refused("t", "a", self.ONE, 1.0)
+        assert tried.of("t", 2.0) == {"a": resources("2GPU")}
+        tried.forget("t")
+        assert tried.of("t", 2.0) == {}

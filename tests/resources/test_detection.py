@@ -8,13 +8,11 @@ from types import SimpleNamespace
 import pytest
 
 from phalanx.engines.detection import (
-    DetectedGpu,
     cpu_count,
     detect,
     detect_gpus,
     gpu_model,
     memory_bytes,
-    visible_devices,
     visible_numbers,
 )
 
@@ -104,8 +102,6 @@ def test_only_visible_devices_count_and_keep_their_numbers(tmp_path: Path) -> No
     gpus, wiring = detect_gpus(FakeDriver([[]] * 4), visible="3,1", root=tmp_path)
     assert [gpu.number for gpu in gpus] == [3, 1]
     assert wiring is not None and wiring.device_count == 2
-    assert visible_devices(gpus, [1]) == "1"
-    assert visible_devices(gpus, [0, 1]) == "3,1"
     assert detect_gpus(FakeDriver([[]] * 4), visible="", root=tmp_path) == ((), None)
 
 
@@ -190,8 +186,3 @@ def test_this_very_machine() -> None:
     found = detect()
     assert found.cpus >= 1
     assert (found.topology is None) or found.topology.device_count == len(found.gpus)
-
-
-def test_a_gpu_is_named_by_its_number() -> None:
-    gpu = DetectedGpu(number=5, visible_as="5", model="A100")
-    assert visible_devices([gpu], [0]) == "5"

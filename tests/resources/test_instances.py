@@ -5,7 +5,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from phalanx.resources.device_rules import RULES, device_rule
 from phalanx.resources.devices import LowestIndex, take
 from phalanx.resources.instances import IMPLICIT_PREFIX, Allocation, NodeResources
 from phalanx.resources.machines import machine
@@ -13,6 +12,11 @@ from phalanx.resources.quantities import SCALE, to_units
 from phalanx.resources.sets import ResourceSet
 
 from .test_sets import resources
+
+
+def gpus(held: Allocation) -> tuple[int, ...]:
+    """The numbers of the GPUs that are held, shared ones among them."""
+    return tuple(index for index, _ in held.instances.get("GPU", ()))
 
 
 @pytest.mark.parametrize(
@@ -81,7 +85,7 @@ def test_the_topology_chooses_whole_devices(machine_name: str, requests: str, de
     for count in requests.split():
         allocation = node.acquire(resources(f"{count} GPU"))
         assert allocation is not None
-        got.append("".join(map(str, allocation.device_numbers("GPU"))))
+        got.append("".join(map(str, gpus(allocation))))
     assert " ".join(got) == devices
 
 
@@ -90,7 +94,7 @@ def test_a_share_opens_the_device_that_breaks_least() -> None:
     first = node.acquire(resources("1 GPU"))
     share = node.acquire(resources("0.5 GPU"))
     assert first is not None and share is not None
-    assert (first.device_numbers("GPU"), share.device_numbers("GPU")) == ((0,), (1,))
+    assert (gpus(first), gpus(share)) == ((0,), (1,))
 
 
 @pytest.mark.parametrize("amount", [1.5, 2.25, 3.0001])
@@ -157,7 +161,7 @@ class TestCapacityChangedAtRunTime:
         node = NodeResources({"GPU": 4})
         node.set_total("GPU", 2)
         held = node.acquire(resources("2 GPU"))
-        assert held is not None and held.device_numbers("GPU") == (0, 1)
+        assert held is not None and gpus(held) == (0, 1)
 
     def test_whichever_device_comes_free_first_leaves(self) -> None:
         node = NodeResources({"GPU": 2})
@@ -169,7 +173,7 @@ class TestCapacityChangedAtRunTime:
         assert node.acquire(resources("0.5 GPU")) is None
         node.release(second)
         again = node.acquire(resources("1 GPU"))
-        assert again is not None and again.device_numbers("GPU") == (1,)
+        assert again is not None and gpus(again) == (1,)
 
     def test_an_increase_brings_back_the_lowest_missing_number(self) -> None:
         node = NodeResources({"GPU": 3})
@@ -180,7 +184,7 @@ class TestCapacityChangedAtRunTime:
         node.release(first)  # device 0 leaves
         node.set_total("GPU", 3)
         again = node.acquire(resources("1 GPU"))
-        assert again is not None and again.device_numbers("GPU") == (0,)
+        assert again is not None and gpus(again) == (0,)
 
     def test_a_resource_set_to_zero_is_gone(self) -> None:
         node = NodeResources({"CPU": 1, "disk": 2})
@@ -199,18 +203,6 @@ def test_the_implicit_resource_is_on_every_node_once() -> None:
     assert held is not None and node.acquire(asked) is None
     node.release(held)
     assert node.can_now(asked)
-
-
-def test_rules_by_name() -> None:
-    free = [1, 4, 5, 6]
-    wiring = machine("k80x8")
-    picks = {name: device_rule(name, wiring).pick(free, 2) for name in RULES}
-    assert picks == {"pack": (4, 5), "first-fit": (4, 5), "lowest-index": (1, 4)}
-    assert device_rule("pack").pick(free, 2) == (1, 4)
-    assert device_rule("first-fit").pick([0, 2, 4], 2) == (0, 2)
-    assert device_rule("first-fit").pick([0], 2) == ()
-    with pytest.raises(ValueError, match="unknown rule for devices 'best'; one of pack"):
-        device_rule("best")
 
 
 REQUESTS = st.fixed_dictionaries(

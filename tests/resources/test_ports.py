@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phalanx.resources.ports import Ports, common_ports, parse_port_labels, pick_ports, pick_unused
+from phalanx.resources.ports import Ports, common_ports, parse_ports, pick_ports, pick_unused
 
 RANGES = st.lists(
     st.tuples(st.integers(0, 60), st.integers(0, 12)).map(lambda pair: (pair[0], sum(pair))),
@@ -98,15 +98,12 @@ def test_common_ports() -> None:
     assert common_ports([]) == Ports()
 
 
-def test_labels() -> None:
-    assert parse_port_labels("http:8080,8081; ssh:2000-2003;dyn:") == {
-        "http": ports("8080-8081"),
-        "ssh": ports("2000-2003"),
-        "dyn": Ports(),
-    }
-    for text in ("http", ":80", "http:eighty"):
+def test_ports_as_they_are_written() -> None:
+    assert parse_ports("8080,8081, 2000-2003") == ports("2000-2003 8080-8081")
+    assert parse_ports("") == Ports()
+    for text in ("http", "80-", "80-eighty", "9-3"):
         with pytest.raises(ValueError, match="port"):
-            parse_port_labels(text)
+            parse_ports(text)
 
 
 @pytest.mark.parametrize("bad", [(9, 3), (-1, 3), (1, 70_000)])

@@ -37,28 +37,6 @@ def test_subset(left: str, right: str, subset: bool) -> None:
     assert (resources(right) >= resources(left)) is subset
 
 
-@pytest.mark.parametrize(
-    ("left", "added", "total", "summed"),
-    [
-        ("1 CPU", "1 CPU", "4 CPU", "2 CPU"),
-        ("3 CPU", "2 CPU", "4 CPU", "4 CPU"),
-        ("1 CPU", "1 GPU", "4 CPU", "1 CPU"),
-        ("1 CPU", "1 GPU", "4 CPU, 2 GPU", "1 CPU, 1 GPU"),
-        ("", "", "4 CPU", ""),
-    ],
-)
-def test_add_bounded(left: str, added: str, total: str, summed: str) -> None:
-    assert resources(left).add_bounded(resources(added), resources(total)) == resources(summed)
-
-
-def test_subtract_strict_names_what_is_lacking() -> None:
-    assert resources("3 CPU, 1 GPU").subtract_strict(resources("1 CPU, 1 GPU")) == resources(
-        "2 CPU"
-    )
-    with pytest.raises(ValueError, match=r"CPU 2 of 1, d 1 of 0"):
-        resources("1 CPU").subtract_strict(resources("2 CPU, 1 d"))
-
-
 def test_differences_may_be_negative_and_then_are_no_superset_of_nothing() -> None:
     debt = resources("1 CPU") - resources("3 CPU")
     assert debt.to_mapping() == {"CPU": -2.0}
@@ -79,7 +57,7 @@ def test_bad_amounts_name_their_resource() -> None:
 
 @given(SETS, SETS)
 def test_subtracting_undoes_adding(left: ResourceSet, right: ResourceSet) -> None:
-    assert (left + right).subtract_strict(right) == left
+    assert (left + right) - right == left
     assert left <= left + right
 
 

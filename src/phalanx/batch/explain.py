@@ -10,7 +10,7 @@ import numpy as np
 from phalanx.batch import jobs as j
 from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.jobs import Job
-from phalanx.batch.plan import Plan, Rejection
+from phalanx.batch.plan import Rejection
 from phalanx.batch.rows import Ask, Rows
 from phalanx.batch.session import Session
 
@@ -243,11 +243,6 @@ def _said(detail: Any) -> Any:
     if isinstance(detail, Mapping):
         return ", ".join(f"{k} {v}" for k, v in detail.items())
     return detail
-
-
-def sentences(plan: Plan, name: str) -> list[str]:
-    """Why the task or podgroup `namespace/name` waits; empty if it does not."""
-    return [sentence(r) for r in plan.rejections.get(name, ())]
 
 
 def as_data(found: Mapping[str, Sequence[Rejection]]) -> dict[str, list[dict[str, Any]]]:

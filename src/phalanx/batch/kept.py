@@ -256,23 +256,6 @@ class KeptCluster(Cluster):
                 self.answers[(index, -1)] = known
         self._by_shape = {eq_class.shape: eq_class for eq_class in self.eq_classes}
 
-    # -- all of it --------------------------------------------------------------------------------
-
-    def snapshot_now(self, *, whole: bool = False) -> Snapshot:
-        """The state as a snapshot; podgroups that are over are left out unless `whole`."""
-        live = [job for job in self.jobs if whole or not _is_over(job)]
-        keep = {-1, *(job.index for job in live)}
-        return msgspec.structs.replace(
-            self.snapshot,
-            podgroups=(
-                *(msgspec.structs.replace(job.spec, phase=job.phase) for job in live),
-                *self.strays,
-            ),
-            tasks=tuple(
-                task for task, job in zip(self._specs, self.job_of, strict=True) if job in keep
-            ),
-        )
-
 
 def _is_over(job: Job) -> bool:
     return 0 < len(job.tasks) == job.counts[j.SUCCEEDED]

@@ -6,7 +6,7 @@ an equal snapshot.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -42,16 +42,6 @@ def as_data(snapshot: s.Snapshot) -> Written:
             k: v for k, v in msgspec.to_builtins(snapshot.expect).items() if v is not None
         }
     return {"format": FORMAT} | kept
-
-
-def as_yaml(snapshots: Sequence[s.Snapshot]) -> str:
-    """One snapshot, or several in a list, as text. JSON is YAML, and quick to write and read."""
-    if len(snapshots) == 1:
-        data = as_data(snapshots[0])
-    else:
-        bodies = [{k: v for k, v in as_data(x).items() if k != "format"} for x in snapshots]
-        data = {"format": FORMAT, "snapshots": bodies}
-    return msgspec.json.format(msgspec.json.encode(data), indent=1).decode() + "\n"
 
 
 def _config(config: Configuration) -> Written:

@@ -29,11 +29,10 @@ _GPU_MODEL = re.compile(r"\w+\s+([A-Za-z0-9]+)")
 
 @dataclass(frozen=True, kw_only=True)
 class DetectedGpu:
-    """One GPU: its number among all of the machine, what CUDA_VISIBLE_DEVICES calls it, and its
-    model as `accelerator_type` names it (`A100`)."""
+    """One GPU: its number among all of the machine, and its model as `accelerator_type` names it
+    (`A100`)."""
 
     number: int
-    visible_as: str
     model: str
     memory_bytes: int = 0
 
@@ -108,7 +107,6 @@ def detect_gpus(
         gpus = tuple(
             DetectedGpu(
                 number=number,
-                visible_as=str(number),
                 model=gpu_model(_text(nvml.nvmlDeviceGetName(handles[number]))),
                 memory_bytes=int(nvml.nvmlDeviceGetMemoryInfo(handles[number]).total),
             )
@@ -138,15 +136,6 @@ def visible_numbers(uuids: Sequence[str], visible: str | None) -> list[int]:
             raise ValueError(f"CUDA_VISIBLE_DEVICES lists {entry} twice: {visible}")
         numbers.extend(matching)
     return numbers
-
-
-def visible_devices(gpus: Sequence[DetectedGpu], taken: Sequence[int]) -> str:
-    """CUDA_VISIBLE_DEVICES for a worker that holds the node's devices `taken`.
-
-    A node numbers its devices from 0 in the order of `gpus`. The numbers are those of the PCI
-    order, so CUDA_DEVICE_ORDER=PCI_BUS_ID goes with it. Raises IndexError beyond the last.
-    """
-    return ",".join(gpus[index].visible_as for index in taken)
 
 
 def gpu_model(name: str) -> str:

@@ -7,11 +7,6 @@ from collections.abc import Mapping, Sequence
 Graph = Mapping[str, Sequence[str]]
 
 
-def unknown_targets(graph: Graph) -> list[tuple[str, str]]:
-    """(who waits, for whom) where the latter is not there."""
-    return [(name, t) for name, targets in graph.items() for t in targets if t not in graph]
-
-
 def find_cycle(graph: Graph) -> list[str]:
     """Names that wait for each other in a ring, first one repeated; empty when all can begin."""
     done: set[str] = set()

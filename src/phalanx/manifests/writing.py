@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
-
-import yaml
 
 from phalanx.batch.specs import GroupAffinity, PodGroupSpec, QueueSpec, SubgroupPolicy
 from phalanx.manifests.hypernodes import HyperNode, Member
@@ -36,11 +34,6 @@ VERSIONS = {
     "HyperNode": "v1alpha1",
     "PriorityClass": "v1",
 }
-
-
-def as_yaml(manifests: Iterable[Manifest]) -> str:
-    """The objects as a file of several documents."""
-    return yaml.safe_dump_all(map(as_data, manifests), sort_keys=False, allow_unicode=True)
 
 
 def as_data(manifest: Manifest) -> Written:

@@ -13,15 +13,14 @@ IDLE_WORTH_ENDING_BYTES = 1 << 30
 class WorkerMemory:
     """One worker as the memory watch sees it.
 
-    `started_s`: when its task began, on any clock that all workers share. `owner`: who submitted
-    the task. An idle worker has no task to lose.
+    `started_s`: when its task began, on any clock that all workers share. An idle worker has no
+    task to lose.
     """
 
     name: str
     memory_bytes: int = 0
     started_s: float = 0.0
     is_retriable: bool = False
-    owner: str = ""
     is_idle: bool = False
 
 
@@ -59,43 +58,4 @@ def kills_by_time(
             break
         kills.append(Kill(worker=worker.name, retry=worker.is_retriable))
         used_bytes -= worker.memory_bytes
-    return tuple(kills)
-
-
-def kill_by_owner(workers: Sequence[WorkerMemory]) -> Kill | None:
-    """The next worker to end by the older policy, None when there is none.
-
-    Workers form groups by owner; what is not retriable is a group of its own. Retriable groups
-    come first, then the largest, then the one that began last. In it the newest goes. The last
-    of a group does not run again: whatever runs alone and still is too much would be too much
-    the next time.
-    """
-    groups: dict[tuple[bool, str], list[WorkerMemory]] = {}
-    for worker in workers:
-        if not worker.is_idle:
-            alone = "" if worker.is_retriable else worker.name
-            key = (worker.is_retriable, f"{worker.owner}/{alone}")
-            groups.setdefault(key, []).append(worker)
-    if not groups:
-        return None
-    (retriable, _), group = min(
-        groups.items(),
-        key=lambda item: (
-            not item[0][0],
-            -len(item[1]),
-            -min(worker.started_s for worker in item[1]),
-            item[0][1],
-        ),
-    )
-    newest = min(group, key=lambda worker: (-worker.started_s, worker.name))
-    return Kill(worker=newest.name, retry=retriable and len(group) > 1)
-
-
-def kills_by_owner(workers: Sequence[WorkerMemory]) -> tuple[Kill, ...]:
-    """The order in which `kill_by_owner` would end all workers, one after the other."""
-    left = list(workers)
-    kills: list[Kill] = []
-    while (kill := kill_by_owner(left)) is not None:
-        kills.append(kill)
-        left = [worker for worker in left if worker.name != kill.worker]
     return tuple(kills)

@@ -23,10 +23,6 @@ class Allocation:
     resources: ResourceSet
     instances: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
-    def device_numbers(self, name: str) -> tuple[int, ...]:
-        """The numbers of the devices of resource `name`, ascending; a shared one is among them."""
-        return tuple(index for index, _ in self.instances.get(name, ()))
-
 
 class NodeResources:
     """The resources of one node, handed out whole or not at all.

@@ -60,10 +60,6 @@ class PackTables:
         self._sets_of(count)
         self._left_worth_of(count)
 
-    def inside(self, mask: int) -> int:
-        """The summed worth of the pairs in `mask`."""
-        return int(self._inside[mask])
-
     def _search(self, free: int, count: int, required: int, least_strength: int) -> int:
         if required & ~free or not 0 < count <= free.bit_count():
             return 0

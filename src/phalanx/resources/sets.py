@@ -46,31 +46,6 @@ class ResourceSet(Mapping[str, int]):
             return False
         return not any(units < 0 and name not in self._units for name, units in other.items())
 
-    def add_bounded(self, other: Mapping[str, int], total: Mapping[str, int]) -> ResourceSet:
-        """The sum, each amount held to the one in `total`; what `total` lacks is not added.
-
-        Giving resources back after a node's total was lowered, or after one was taken away, must
-        not bring back more than the node has.
-        """
-        summed = dict(self._units)
-        for name, units in other.items():
-            summed[name] = min(summed.get(name, 0) + units, total.get(name, 0))
-        return ResourceSet(summed)
-
-    def subtract_strict(self, other: Mapping[str, int]) -> ResourceSet:
-        """The difference, which must not be negative anywhere.
-
-        Raises ValueError with each amount that is asked for, and what there is of it.
-        """
-        lacking = [name for name, units in other.items() if units > self._units.get(name, 0)]
-        if lacking:
-            told = ", ".join(
-                f"{name} {from_units(other[name]):g} of {from_units(self._units.get(name, 0)):g}"
-                for name in sorted(lacking)
-            )
-            raise ValueError(f"cannot take more than there is: {told}")
-        return self - other
-
     def __add__(self, other: Mapping[str, int]) -> ResourceSet:
         summed = dict(self._units)
         for name, units in other.items():

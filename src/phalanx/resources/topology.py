@@ -73,11 +73,6 @@ class Topology:
             for count in range(1, self.device_count + 1):
                 self.tables.prepare(count)
 
-    def link_sum(self, devices: Iterable[int]) -> int:
-        """The summed weights of all pairs among `devices`."""
-        chosen = sorted(devices)
-        return sum(self.weights[i][j] for i in chosen for j in chosen if i < j)
-
     @cached_property
     def tables(self) -> PackTables:
         """The valued subsets, shared by all nodes of this machine type."""

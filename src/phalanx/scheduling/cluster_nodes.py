@@ -48,7 +48,7 @@ class ClusterNodes:
         self.shape = 0
         """Counts the changes that may make feasible what was not: nodes, totals, labels."""
         self._backlogs: dict[str, Backlog] = {}
-        self._rows: dict[str, tuple[NodeRow, ResourceSet]] = {}
+        self._rows: dict[str, NodeRow] = {}
         self._counted: set[str] = set()
 
     def put(self, row: NodeRow, load: ResourceSet = EMPTY) -> bool:
@@ -61,7 +61,7 @@ class ClusterNodes:
         known = self._rows.get(row.node_id)
         nodes = self.view.nodes
         before = None if known is None else nodes.states[nodes.row_of[row.node_id]]
-        is_as_large = known is not None and known[0].total == row.total
+        is_as_large = known is not None and known.total == row.total
         state = NodeState(
             id=row.node_id,
             total=before.total if before and is_as_large else ResourceSet.from_mapping(row.total),
@@ -78,7 +78,7 @@ class ClusterNodes:
             nodes.put(state)
         backlog = Backlog(queue_length=row.queue_length, run_s=row.run_s, bandwidth=row.bandwidth)
         self._report(row.node_id, backlog)
-        self._rows[row.node_id] = (row, load)
+        self._rows[row.node_id] = row
         self._counted.discard(row.node_id)
         return is_news
 
@@ -97,15 +97,6 @@ class ClusterNodes:
     def is_counted(self, node_id: str) -> bool:
         """Whether something was counted in since the node's last row."""
         return node_id in self._counted
-
-    def drop_counts(self) -> None:
-        """Go back to what the nodes themselves said last.
-
-        To be called when a copy is told the changes: a node that is as it was before has no row
-        among them.
-        """
-        for node_id in sorted(self._counted):
-            self.put(*self._rows[node_id])
 
     def remove(self, node_id: str) -> bool:
         """Forget a node. Whether it was known."""

@@ -17,8 +17,9 @@ from phalanx.head.jobs.environment import (
     process_environment,
 )
 from phalanx.head.jobs.places import Gang, MemberPlace
-from phalanx.head.jobs.podgroup import podgroup_of, tasks_of
+from phalanx.head.jobs.podgroup import podgroup_of
 from phalanx.manifests.reading import read_manifests
+from phalanx.manifests.shapes import shape_of
 from phalanx.model.jobs.spec import JobSpec, Process
 
 
@@ -215,14 +216,8 @@ def test_a_job_as_a_podgroup_with_tasks():
     )
     assert group.min_task_member == (("a", 2),)
     assert group.topology is not None
-    first, second = tasks_of(shell.job)
-    assert first.shape is second.shape
-    assert first.shape.request == (("cpu", 2.0), ("nvidia.com/gpu", 1.0))
-    assert (first.name, first.podgroup, first.phase) == ("j-a-0", "j", "Pending")
-    shell.play("run")
-    assert [t.phase for t in tasks_of(shell.job)] == ["Running", "Running", "Pending"]
-    shell.play("ok a-0 do AbortJob")
-    assert [(t.name, t.phase) for t in tasks_of(shell.job)] == [("j-a-1", "Releasing")]
+    shape = shape_of(shell.job.spec, shell.job.spec.groups[0], None)
+    assert shape.request == (("cpu", 2.0), ("nvidia.com/gpu", 1.0))
 
 
 def test_partitions_are_subgroups():
@@ -230,15 +225,16 @@ def test_partitions_are_subgroups():
     shell = Shell(f"tasks: [{{name: a, replicas: 4, {parts}}}]")
     (policy,) = podgroup_of(shell.job).subgroups
     assert (policy.size, policy.minimum) == (2, 1)
-    labels = [dict(t.shape.labels)[policy.match_label_keys[1]] for t in tasks_of(shell.job)]
-    assert labels == ["0", "0", "1", "1"]
+    spec = shell.job.spec
+    labels = [dict(shape_of(spec, spec.groups[0], part).labels) for part in (0, 1)]
+    assert [one[policy.match_label_keys[1]] for one in labels] == ["0", "1"]
 
 
 def test_what_narrows_the_choice_of_nodes_is_read_as_scheduling_reads_it():
     placed = "nodeSelector: {gpu: a100}, tolerations: [{key: k, operator: Exists}]"
     spec = job_spec(f"tasks: [{{name: a, template: {{spec: {{{placed}}}}}}}]")
     assert isinstance(spec, JobSpec)
-    shape = tasks_of(Shell(spec).job)[0].shape
+    shape = shape_of(spec, spec.groups[0], None)
     assert shape.selector == (("gpu", "a100"),)
     assert shape.tolerations[0].operator == "Exists"
     wrong = "{containers: [{command: [x]}], affinity: {nodeAffinity: {sometimes: []}}}"

@@ -1,21 +1,13 @@
-"""A job as scheduling sees it: its podgroup, and a task for every member that wants a place."""
+"""A job as scheduling sees it: its podgroup."""
 
 from __future__ import annotations
 
-from phalanx.batch.specs import PodGroupSpec, SubgroupPolicy, TaskSpec
+from phalanx.batch.specs import PodGroupSpec, SubgroupPolicy
 from phalanx.head.jobs.judging import gang_minimum, group_minimum
-from phalanx.manifests.shapes import GROUP_LABEL, PARTITION_LABEL, shape_of
+from phalanx.manifests.shapes import GROUP_LABEL, PARTITION_LABEL
 from phalanx.model.jobs import states as st
-from phalanx.model.jobs.records import JobRecord, MemberRecord
+from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.spec import TaskGroup
-
-PHASES = {st.PENDING: "Pending", st.RUNNING: "Running", st.TERMINATING: "Releasing"}
-"""Members in other states take no part in scheduling."""
-
-
-def task_name(job: JobRecord, member: MemberRecord) -> str:
-    """The name of a member's task, which is also what a pod of it would be called."""
-    return f"{job.spec.name}-{member.name}"
 
 
 def podgroup_of(job: JobRecord, priority: int = 0, phase: str = "Pending") -> PodGroupSpec:
@@ -53,32 +45,3 @@ def _partitions(group: TaskGroup) -> SubgroupPolicy:
         minimum=partition.minimum,
         topology=partition.topology,
     )
-
-
-def tasks_of(job: JobRecord, priority: int = 0) -> tuple[TaskSpec, ...]:
-    """A task for every member that wants, has or gives back a place. Equal members share a shape,
-    so that every question about them is asked once."""
-    tasks = []
-    for group in job.spec.groups:
-        shapes = {}
-        size = group.partition.size if group.partition else 0
-        for member in job.groups[group.name]:
-            phase = PHASES.get(member.state)
-            if phase is None or (member.state == st.TERMINATING and not member.node):
-                continue
-            part = member.index // size if size else None
-            if part not in shapes:
-                shapes[part] = shape_of(job.spec, group, part)
-            tasks.append(
-                TaskSpec(
-                    name=task_name(job, member),
-                    podgroup=job.spec.name,
-                    shape=shapes[part],
-                    node=member.node,
-                    phase=phase,
-                    priority=priority,
-                    created=job.submitted,
-                    started=member.started,
-                )
-            )
-    return tuple(tasks)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from phalanx.policies.outcome import Rejection, TurnedAway
@@ -48,22 +48,6 @@ def pick_bundle(
     available = [at for at in feasible if request <= bundles[at].available]
     bundle = (available or feasible)[0]
     return Slot(bundle=bundle, node=bundles[bundle].node, is_available=bool(available))
-
-
-def take_like_ray(
-    bundles: Sequence[PlacedBundle], request: ResourceSet
-) -> Mapping[str, int] | None:
-    """The bundle of each resource as Ray finds it with index -1: each looks for itself.
-
-    CPU and GPU of one task may come out of different bundles. None when one finds no room.
-    """
-    found: dict[str, int] = {}
-    for name, units in request.items():
-        fits = [at for at, bundle in enumerate(bundles) if bundle.available.get(name, 0) >= units]
-        if not fits:
-            return None
-        found[name] = fits[0]
-    return found
 
 
 def _short(

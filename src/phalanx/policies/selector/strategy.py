@@ -39,11 +39,11 @@ class Selector:
         row = found.draw(rng)
         if row is not None:
             return placed(view, row, True)
-        if not asking.require_available:
-            row = self._select(view, request, asking, rng, now=False).draw(rng)
-            if row is not None:
-                return placed(view, row, False)
-        return reject(view, request, asking, found.turned_away)
+        row = self._select(view, request, asking, rng, now=False).draw(rng)
+        if row is not None and not asking.require_available:
+            return placed(view, row, False)
+        no = reject(view, request, asking, found.turned_away)
+        return replace(no, reason="infeasible" if row is None else "unavailable")
 
     def _select(
         self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource, *, now: bool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,19 @@ class Faults:
         self._rng = world.kernel.rng("faults")
         self._kinds = [kind for kind in world.options.faults if kind not in MESSAGE_FAULTS]
         self.counts: dict[str, int] = {}
+        self._strikes: dict[str, Callable[[], None]] = {
+            "crash": self._crash,
+            "restart": self._restart,
+            "partition": self._partition,
+            "cut": self._cut,
+            "sever": self._sever,
+            "freeze": self._freeze,
+            "slow": self._slow,
+            "head": self._head,
+            "worker": self._worker,
+            "drain": self._drain,
+            "driver": self._driver,
+        }
         if self._kinds:
             self._plan_next()
 
@@ -34,7 +48,7 @@ class Faults:
         kind = self._rng.choice(self._kinds)
         self.counts[kind] = self.counts.get(kind, 0) + 1
         self._world.had_faults = True
-        getattr(self, f"_{kind}")()
+        self._strikes[kind]()
         self._plan_next()
 
     def _tell(self, host: Host, text: str) -> None:

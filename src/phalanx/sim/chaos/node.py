@@ -92,6 +92,7 @@ class _Config:
         self.node_id = node_id
         self.labels: dict[str, str] = {}
         self.address = "head"
+        self.ports = ""
 
 
 class _Nothing:

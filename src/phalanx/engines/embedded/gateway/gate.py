@@ -1,8 +1,6 @@
 """How a process asks its node's gateway for a connection to a process of another node.
 
-    sock = request_dial(session, target)     # at once
-    ...                                      # readable when the answer is there
-    peer = take_socket(sock)
+    sock = request_dial(session, target)     # readable when the answer is there
 
 The answer is one byte, a `Status`, then a reason in UTF-8; with OK comes the socket (SCM_RIGHTS).
 """
@@ -14,7 +12,6 @@ import socket
 import struct
 
 from phalanx.engines.embedded.session import Session
-from phalanx.errors import AuthenticationError, ProtocolError
 from phalanx.protocol.handshake import TARGET_BYTES, Status
 
 GATE_VERSION = 1
@@ -46,23 +43,3 @@ def request_dial(session: Session, target: bytes) -> socket.socket:
         raise
     sock.setblocking(False)
     return sock
-
-
-def take_socket(sock: socket.socket) -> socket.socket:
-    """The connection that was asked for; `sock` is closed.
-
-    Raises BlockingIOError while there is no answer, AuthenticationError (the token), ProtocolError
-    (the version), DialError (everything else).
-    """
-    data, fds, _, _ = socket.recv_fds(sock, ANSWER_BYTES, 1)
-    sock.close()
-    if fds:
-        return socket.socket(fileno=fds[0])
-    if not data:
-        raise DialError(Status.UNREACHABLE, "this node's gateway has ended")
-    status, reason = Status(data[0]), data[1:].decode("utf-8", "replace")
-    if status is Status.WRONG_TOKEN:
-        raise AuthenticationError(reason)
-    if status is Status.WRONG_VERSION:
-        raise ProtocolError(reason)
-    raise DialError(status, reason)

@@ -189,11 +189,6 @@ class Alone:
         self._make_at = float("inf")
         self.link = LocalControl(self._mailbox, self._to_control)
 
-    @property
-    def has_control(self) -> bool:
-        """Whether the control store is there already."""
-        return self._control is not None
-
     def _to_control(self, message: Any) -> None:
         if self._control is not None:
             self._control.on_message(self._shell.prefix, message)

@@ -1,0 +1,502 @@
+"""What a row of a table may say; any other key, and a value of another type, is refused.
+
+Amounts are as people write them. A node's `available`, where it is left out, is its total.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+Amounts = dict[str, float]
+Lists = dict[str, list[float]]
+"""What is on each instance of each resource."""
+Range = tuple[int, int]
+
+NOT_NOW = ("none", "not_placed")
+"""No node, whether there could ever be one ("unavailable") or not ("infeasible")."""
+
+
+class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Refuses what it does not know."""
+
+
+class Row(Strict, tag_field="area", kw_only=True):
+    """One case; `area` says which."""
+
+    id: str
+    note: str = ""
+
+
+class Node(Strict, kw_only=True):
+    total: Amounts
+    available: Amounts | None = None
+    labels: dict[str, str] = {}
+    draining: bool = False
+
+
+class AnyOf(Strict, kw_only=True):
+    """Any of these, draw by draw."""
+
+    any_of: list[str]
+
+
+class Seen(Strict, kw_only=True):
+    """Only these, and each of them in many draws."""
+
+    only: list[str]
+    each_seen: Literal[True]
+
+
+class Options(Strict, kw_only=True):
+    """Terms of DEFAULT, with Ray's names."""
+
+    thr: float = 0.5
+    k_abs: int = 1
+    frac: float = 0.0
+    avoid_gpu: bool = False
+    preferred: str = "local"
+    require_available: bool = False
+    avoid_local: bool = False
+
+
+Nodes = dict[str, Node]
+
+
+# ---- one node for one request -------------------------------------------------------------------
+
+
+class HybridRow(Row, tag="hybrid", kw_only=True):
+    nodes: Nodes
+    request: Amounts
+    options: Options = Options()
+    expect: str | AnyOf
+
+
+class DrainingRow(HybridRow, tag="draining", kw_only=True):
+    """As `hybrid`."""
+
+
+class TopKRow(Row, tag="hybrid_topk", kw_only=True):
+    scores: dict[str, float]
+    k: int
+    expect: str | AnyOf
+
+
+class UtilizationRow(Row, tag="utilization", kw_only=True):
+    node: Node
+    expect: float
+
+
+class Fits(Strict, kw_only=True):
+    feasible: bool
+    available: bool
+
+
+class FitRow(Row, tag="fit", kw_only=True):
+    node: Node
+    request: Amounts
+    expect: Fits
+
+
+class SequenceRow(Row, tag="sequence", kw_only=True):
+    """Decisions one after the other, each counted before the next."""
+
+    nodes: Nodes
+    request: Amounts
+    options: Options = Options()
+    expect: list[str]
+
+
+class SpreadStep(Strict, kw_only=True):
+    request: Amounts
+    options: Options = Options()
+    expect: str
+
+
+class SpreadRow(Row, tag="spread", kw_only=True):
+    nodes: Nodes
+    steps: list[SpreadStep]
+
+
+class RandomRow(Row, tag="random", kw_only=True):
+    nodes: Nodes
+    request: Amounts
+    repeat: int
+    expect: str | Seen
+
+
+class AffinityOptions(Strict, kw_only=True):
+    soft: bool = False
+    spill_on_unavailable: bool = False
+    fail_on_unavailable: bool = False
+
+
+class AffinityRow(Row, tag="node_affinity", kw_only=True):
+    nodes: Nodes
+    request: Amounts
+    target: str
+    options: AffinityOptions = AffinityOptions()
+    expect: str
+
+
+class LabelRow(Row, tag="label_selector", kw_only=True):
+    nodes: Nodes
+    request: Amounts
+    label_selector: dict[str, str]
+    fallback: list[dict[str, str]] = []
+    expect: str
+
+
+class Condition(Strict, kw_only=True):
+    op: Literal["in", "not_in"]
+    values: list[str]
+
+
+class LabelTextRow(Row, tag="label_parse", kw_only=True):
+    text: str
+    expect: Condition | Literal["error"]
+
+
+class LocalityRow(Row, tag="locality", kw_only=True):
+    strategy: Literal["DEFAULT", "SPREAD"]
+    bytes: dict[str, int]
+    expect: str
+
+
+# ---- bundles ------------------------------------------------------------------------------------
+
+Strategy = Literal["PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"]
+
+
+class Placed(Strict, kw_only=True):
+    placed: int
+
+
+class BundleRow(Row, tag="bundle", kw_only=True):
+    nodes: Nodes
+    bundles: list[Amounts]
+    strategy: Strategy
+    bundle_label_selector: list[dict[str, str]] = []
+    soft_target: str | None = None
+    occupied: list[str] = []
+    expect: list[str] | str | Placed
+
+
+class GroupsPerNode(Strict, kw_only=True):
+    groups_per_node: dict[str, int]
+
+
+class BundleSequenceRow(Row, tag="bundle_sequence", kw_only=True):
+    nodes: Nodes
+    bundles: list[Amounts]
+    strategy: Strategy
+    repeat: int
+    expect: GroupsPerNode
+
+
+class InDomain(Strict, kw_only=True):
+    domain: str
+    nodes: int
+    one_bundle_per_node: bool
+
+
+class BundleDomainRow(Row, tag="bundle_domain", kw_only=True):
+    nodes: Nodes
+    bundles: list[Amounts]
+    strategy: Strategy
+    domain_label: str
+    expect: InDomain | str
+
+
+class ScorerRow(Row, tag="scorer", kw_only=True):
+    available: Amounts
+    request: Amounts
+    expect: float
+
+
+class GroupAffinityRow(Row, tag="pg_affinity", kw_only=True):
+    bundles: dict[str, str]
+    """The node of each bundle, by number."""
+    bundle_shape: Amounts
+    available: dict[str, Amounts] = {}
+    bundle_index: int = -1
+    request: Amounts
+    expect: str
+
+
+# ---- amounts ------------------------------------------------------------------------------------
+
+
+class InstanceStep(Strict, kw_only=True):
+    request: Amounts | None = None
+    free: Lists | None = None
+    expect: Lists | Literal["none"] | None = None
+    left: Lists | None = None
+
+
+class InstancesRow(Row, tag="instances", kw_only=True):
+    before: Lists
+    steps: list[InstanceStep]
+
+
+class GroupStep(Strict, kw_only=True):
+    request: Amounts
+    expect: Literal["ok", "none"]
+    left: Lists | None = None
+
+
+class GroupInstancesRow(Row, tag="pg_instances", kw_only=True):
+    """`CPU_wild` is what all bundles have, `CPU_1` what the second one has."""
+
+    before: Lists
+    steps: list[GroupStep]
+
+
+class ArithmeticRow(Row, tag="instance_arith", kw_only=True):
+    before: list[float]
+    op: Literal["subtract", "add"]
+    arg: list[float]
+    expect: dict[str, list[float]]
+
+
+class CreateRow(Row, tag="instance_create", kw_only=True):
+    resources: Amounts
+    expect: Lists
+
+
+class SetRow(Row, tag="resource_set", kw_only=True):
+    left: Amounts
+    op: Literal["<=", "==", "+", "-"]
+    right: Amounts
+    expect: bool | Amounts
+
+
+class StoreStep(Strict, kw_only=True):
+    used_MiB: float
+    available_MiB: float
+
+
+class StoreRow(Row, tag="object_store", kw_only=True):
+    total_MiB: float
+    steps: list[StoreStep]
+
+
+# ---- one node at work ---------------------------------------------------------------------------
+
+
+class BlockedStep(Strict, kw_only=True):
+    blocks: list[str] = []
+    unblocks: list[str] = []
+    available: Amounts
+    in_group: Amounts = {}
+
+
+class BlockedRow(Row, tag="blocked_in_get", kw_only=True):
+    """`group`: what a bundle has beside the node; who is in `running_in_group` runs in it."""
+
+    node: Amounts
+    group: Amounts = {}
+    running: dict[str, Amounts]
+    running_in_group: dict[str, Amounts] = {}
+    steps: list[BlockedStep]
+
+
+class Granted(Strict, kw_only=True):
+    granted: list[str]
+
+
+class DispatchRow(Row, tag="dispatch", kw_only=True):
+    node: Amounts
+    running: dict[str, int]
+    queue: list[str]
+    request: Amounts
+    expect: Granted
+
+
+class Waits(Strict, kw_only=True):
+    queued: bool
+    worker_started: bool
+
+
+class InfeasibleRow(Row, tag="infeasible", kw_only=True):
+    nodes: Nodes
+    request: Amounts
+    expect: Waits
+
+
+class Worker(Strict, kw_only=True):
+    name: str
+    used: int
+    started: float = 0.0
+    retriable: bool = False
+    idle: bool = False
+    owner: str = ""
+
+
+class KilledByTime(Strict, kw_only=True):
+    kill_order: list[str]
+    retry: dict[str, bool]
+
+
+class ByTimeRow(Row, tag="oom_by_time", kw_only=True):
+    threshold: int
+    buffer: int
+    used: int
+    workers: list[Worker]
+    idle_bytes: int = 1 << 30
+    expect: KilledByTime
+
+
+class GoneRow(Row, tag="oom_by_owner", kw_only=True):
+    """Of a rule that the product does not have; see `placement.NOT_OURS`."""
+
+    workers: Any = None
+    expect: Any = None
+
+
+class OldIdsRow(Row, tag="resource_ids_2020", kw_only=True):
+    before: Any
+    steps: Any
+
+
+class OldSoftRow(Row, tag="soft_hard_2020", kw_only=True):
+    nodes: Any
+    request: Amounts
+    constraint: str
+    expect: Any
+
+
+PlacementRow = (
+    HybridRow | DrainingRow | TopKRow | UtilizationRow | FitRow | SequenceRow | SpreadRow
+    | RandomRow | AffinityRow | LabelRow | LabelTextRow | LocalityRow | BundleRow
+    | BundleSequenceRow | BundleDomainRow | ScorerRow | GroupAffinityRow | InstancesRow
+    | GroupInstancesRow | ArithmeticRow | CreateRow | SetRow | StoreRow | BlockedRow | DispatchRow
+    | InfeasibleRow | ByTimeRow | GoneRow | OldIdsRow | OldSoftRow
+)  # fmt: skip
+
+
+class PlacementTable(Strict, kw_only=True):
+    version: Literal[1]
+    cases: list[PlacementRow]
+
+
+# ---- the selector -------------------------------------------------------------------------------
+
+
+class SelectorConfig(Strict, kw_only=True):
+    candidate_factor: int | None = None
+    min_dynamic_port: int | None = None
+    allow_cpu_jobs_on_gpu_nodes: bool | None = None
+    skip_tried: bool | None = None
+    same_rack: Literal["ignore", "prefer", "require"] | None = None
+
+
+class MaskRow(Strict, kw_only=True):
+    """`total` and `used` are masks of devices, and so is `mask`, what is picked of them."""
+
+    total: int
+    used: int
+    want: int
+    mask: int
+    derived: bool = False
+
+
+class SelectorNode(Strict, kw_only=True):
+    """`mem` in MB; `gpus` and `used_gpus` are masks of devices."""
+
+    mem: int
+    cpu: int
+    gpus: int
+    used_gpus: int = 0
+    labels: list[str] = []
+    gpu_type: str | None = None
+    rack: str | None = None
+    ports: list[Range] = []
+    used_ports: list[Range] = []
+
+
+class SelectorRequest(Strict, kw_only=True):
+    mem: int
+    cpu: int
+    gpu: int = 0
+    dyn_ports: int = 0
+    static_ports: list[Range] = []
+    reused_ports: list[Range] = []
+    label: str | None = None
+    gpu_type: str | None = None
+    waiting: int = 1
+    racks: list[str] = []
+
+
+class SelectorExpect(Strict, kw_only=True):
+    """`nodes` in any order, `ranked` in packing order; `masks` of devices. Exact, where given."""
+
+    nodes: list[str]
+    ranked: list[str] | None = None
+    masks: dict[str, int] | None = None
+    overlap: list[Range] | None = None
+    port_count: int | None = None
+    dynamic_within: list[Range] | None = None
+
+
+class SelectorStep(Strict, kw_only=True):
+    add: dict[str, SelectorNode] = {}
+    tried: dict[str, tuple[int, int, int]] = {}
+    """mem, cpu and GPUs that were asked for there in vain."""
+    request: SelectorRequest
+    expect: SelectorExpect
+    reserve: dict[str, tuple[int, int, int, int]] = {}
+    """mem, cpu, GPUs and the mask of devices that are taken after the check."""
+
+
+class Scenario(Strict, kw_only=True):
+    id: str
+    derived: bool = False
+    config: SelectorConfig = SelectorConfig()
+    job_total_gpu: int | None = None
+    steps: list[SelectorStep]
+
+
+class RangeRow(Strict, kw_only=True):
+    op: Literal["coalesce", "intersect", "subtract"]
+    a: list[Range]
+    b: list[Range] = []
+    out: list[Range]
+
+
+class SelectorTable(Strict, kw_only=True):
+    config: SelectorConfig
+    gpu_mask_choice: list[MaskRow]
+    scenarios: list[Scenario]
+    ranges: list[RangeRow]
+
+
+# ---- wiring -------------------------------------------------------------------------------------
+
+
+class Machine(Strict, kw_only=True):
+    """The cells of `nvidia-smi topo -m` and of `topo -mp`, a row a line."""
+
+    numa: list[int]
+    topo_m: list[str]
+    topo_mp: list[str] | None = None
+
+
+class WiringRow(Strict, kw_only=True):
+    id: str
+    machine: str
+    free: list[int]
+    k: int
+    required: list[int] = []
+    pack: list[int]
+    pack_w: int
+    note: str = ""
+
+
+class WiringTable(Strict, kw_only=True):
+    weights: dict[str, Any] = {}
+    rule: str = ""
+    machines: dict[str, Machine]
+    cases: list[WiringRow]
