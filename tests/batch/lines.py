@@ -27,7 +27,7 @@ from typing import Any
 import yaml
 
 UNITS = {"c": ("cpu", 1.0), "m": ("cpu", 1e-3), "G": ("memory", 1e9), "Gi": ("memory", 2.0**30)}
-AMOUNT = re.compile(r"(\d+(?:\.\d+)?)(c|m|Gi|G|[a-z][a-z0-9./-]*)$")
+AMOUNT = re.compile(r"(\d+(?:\.\d+)?)(c|m|Gi|G|[a-z][A-Za-z0-9./_:-]*)$")
 
 
 def cases(text: str) -> list[dict[str, Any]]:

@@ -391,6 +391,40 @@ node a 3c 3G
 queue q
 gang g q min=2 {subgroup_policies: [{name: s, match_label_keys: [part], subgroup_size: 2, min_subgroups: 2}]}
 task t g 1c 1G lab.part=x x2
+
+use allocate | gang | predicates, selector(allow_cpu_jobs_on_gpu_nodes=false; same_rack=require)
+
+case gpu-type t 1 nodes have no GPU of the type it asks for
+node n 9c 9G 2gpu ray.io/accelerator-type=K80
+queue q
+gang g q min=1
+task t g 1c 1G 1gpu sel.ray.io/accelerator-type=M40
+
+case cpu-only t 1 nodes have GPUs and are kept
+node n 9c 9G 2gpu
+queue q
+gang g q min=1
+task t g 1c 1G
+
+case tried t 1 nodes were asked for it a moment ago, in vain
+node n 9c 9G 2gpu
+queue q
+gang g q min=1 {tried: {n: {gpu: 2}}}
+task t g 1c 1G 1gpu
+
+case rack t 1 nodes are in other racks
+node n 9c 9G 2gpu rack=1
+node m 9c 9G 1gpu rack=2
+queue q
+gang g q min=1
+task o g 1c 1G 1gpu @m
+task t g 1c 1G 1gpu
+
+case common-ports t 1 nodes lack the ports
+node n 9c 9G 2gpu {ports: [[5000, 5003]]}
+queue q
+gang g q min=1 {port_count: 9}
+task t g 1c 1G 1gpu
 """  # noqa: E501 -- one line a thing
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,34 +10,26 @@ import pytest
 from phalanx.policies.labels import parse_selector
 from phalanx.policies.outcome import Placed, Rejection
 from phalanx.policies.request_class import Request
-from phalanx.policies.selector.chain import Selection, Wanted, select
+from phalanx.policies.selector.chain import Selection, select
 from phalanx.policies.selector.settings import GPU_TYPE_LABEL, SelectorSettings
 from phalanx.policies.selector.strategy import Selector, columns
 from phalanx.policies.selector.tried import FORGOTTEN_AFTER_S, IN_VAIN_AFTER_S, TriedPlaces
 from phalanx.policies.strategy import Asking
-from phalanx.resources.ports import Ports, parse_ports
 
 from .language import cluster, picks, request, resources
 
 TYPE = GPU_TYPE_LABEL
 
 
-def chosen(
-    nodes: str, wanted: str = "1GPU", ports: str = "", labels: str = "", **given: Any
-) -> Selection:
-    """What the chain leaves of `"a 2GPU; b 1/2GPU"`. `ports` of the nodes: `"5-9; 7-8"`."""
+def chosen(nodes: str, wanted: str = "1GPU", labels: str = "", **given: Any) -> Selection:
+    """What the chain leaves of `"a 2GPU; b 1/2GPU"`."""
     settings = SelectorSettings(**{k: given.pop(k) for k in list(given) if k in SETTINGS})
     terms = Asking(**{k: given.pop(k) for k in list(given) if k in ("tried", "beside")})
     view = cluster(nodes.replace(";", "\n"))
     selector = parse_selector(dict(word.split("=") for word in labels.split()))
     asked = Request(resources=resources(wanted), selector=selector)
-    listed = [parse_ports(one) for one in ports.split(";")] if ports else None
-    rows = replace(columns(view, asked, terms, settings, now=True), ports=listed)
-    extra = {
-        key: parse_ports(given.pop(key)) for key in ("static_ports", "reused_ports") if key in given
-    }
-    asks = Wanted(is_cpu_only="GPU" not in wanted, **given, **extra)
-    return select(rows, asks, settings, random.Random(5))
+    rows = columns(view, asked, terms, settings, now=True)
+    return select(rows, settings, is_cpu_only="GPU" not in wanted, **given)
 
 
 SETTINGS = SelectorSettings.__struct_fields__
@@ -72,13 +63,6 @@ CHAIN: list[tuple[str, dict[str, Any], str]] = [
     (f"a 2GPU {TYPE}=A; b 2GPU {TYPE}=B; c 2GPU", {"labels": f"{TYPE}=in(A,B)"}, "a b"),
     ("a 2GPU 1A; b 2GPU", {"wanted": "1GPU 0.001A"}, "a"),
     ("a 2GPU !; b 2GPU", {}, "b"),
-    ("a 2GPU", {"ports": "5000-5009", "dynamic_ports": 10}, "a"),
-    ("a 2GPU", {"ports": "5000-5009", "dynamic_ports": 11}, ""),
-    ("a 2GPU", {"ports": "100-199", "dynamic_ports": 1}, ""),  # below the least
-    ("a 2GPU; b 2GPU", {"ports": "5000; 6000", "dynamic_ports": 1}, ""),
-    ("a 2GPU; b 2GPU", {"ports": "5000; 6000", "static_ports": "6000"}, "b"),
-    ("a 2GPU", {"ports": "80-84,86-90", "static_ports": "80-85"}, ""),
-    ("a 2GPU; b 2GPU", {"ports": "5000; 6000", "reused_ports": "5000", "dynamic_ports": 1}, "a"),
     ("a 4GPU; b 3GPU", {"tried": {"b": resources("1GPU")}}, "b a"),  # there is more than was tried
     ("a 4GPU; b 3GPU", {"tried": {"b": resources("3GPU")}}, "a"),
     ("a 4GPU; b 3GPU", {"tried": {"b": resources("3GPU")}, "skip_tried": False}, "b a"),
@@ -101,30 +85,6 @@ def test_the_chain(nodes: str, asked: dict[str, Any], expected: str) -> None:
     assert names(chosen(nodes, **asked), nodes) == expected
 
 
-def test_ports_that_all_nodes_share_bind_no_choice() -> None:
-    found = chosen("a 2GPU; b 2GPU", ports="5000-5009; 5005-5020", dynamic_ports=2, waiting=2)
-    assert len(found.rows) == 2 and found.overlap == parse_ports("5005-5009")
-    assert found.ports is not None and len(found.ports) == 2 and found.ports <= found.overlap
-
-
-def test_ports_that_only_the_candidates_share_are_found_in_the_second_round() -> None:
-    found = chosen("a 2GPU; b 0/2GPU", ports="5000-5009; 7000-7001", dynamic_ports=3)
-    assert found.rows == (0,)
-    assert found.ports is not None and len(found.ports) == 3
-    assert found.ports <= parse_ports("5000-5009")
-
-
-def test_static_ports_are_never_picked_as_dynamic_ones() -> None:
-    found = chosen("a 2GPU", ports="5000-5002", dynamic_ports=2, static_ports="5001")
-    assert found.ports == parse_ports("5000-5002")
-
-
-def test_without_enough_ports_there_is_no_candidate() -> None:
-    found = chosen("a 2GPU", ports="5000-5002", dynamic_ports=4)
-    assert found.rows == () and found.ports is None
-    assert chosen("a 2GPU").ports == Ports()
-
-
 def test_each_filter_tells_whom_it_turned_away() -> None:
     nodes = (
         f"a 2GPU z=x {TYPE}=A; b 2GPU z=x {TYPE}=A; c 2GPU z=x; d 2GPU {TYPE}=A;"
@@ -133,8 +93,6 @@ def test_each_filter_tells_whom_it_turned_away() -> None:
     found = chosen(
         nodes,
         labels=f"z=x {TYPE}=A",
-        ports="80; 81; 80; 80; 80; 80; 80",
-        static_ports="80",
         tried={"e": resources("2GPU")},
         beside=frozenset("g"),
         same_rack="require",
@@ -144,15 +102,17 @@ def test_each_filter_tells_whom_it_turned_away() -> None:
         name: "".join(n.id for n, is_away in zip(view.nodes.states, away, strict=True) if is_away)
         for name, away in found.turned_away.items()
     }
-    assert told == {"labels": "d", "gpu type": "c", "ports": "b", "tried": "e", "rack": "a"}
+    assert told == {"labels": "d", "gpu type": "c", "tried": "e", "rack": "ab"}
     assert names(found, nodes) == "g"
 
 
 def test_one_of_the_candidates_is_drawn() -> None:
     found = chosen("a 2GPU; b 2GPU; c 2GPU")
     rng = random.Random(1)
-    assert {found.draw(rng) for _ in range(40)} == {0, 1}
-    assert chosen("a 0/2GPU").draw(rng) is None
+    usual, first = SelectorSettings(), SelectorSettings(pick="fullest")
+    assert {found.draw(usual, rng) for _ in range(40)} == {0, 1}
+    assert {found.draw(first, rng) for _ in range(40)} == {0}
+    assert chosen("a 0/2GPU").draw(usual, rng) is None
 
 
 class TestStrategy:

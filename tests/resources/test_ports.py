@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phalanx.resources.ports import Ports, common_ports, parse_ports, pick_ports, pick_unused
+from phalanx.resources.ports import Ports, common_ports, parse_ports, pick_ports, settle_ports
 
 RANGES = st.lists(
     st.tuples(st.integers(0, 60), st.integers(0, 12)).map(lambda pair: (pair[0], sum(pair))),
@@ -64,33 +64,53 @@ def test_ranges_are_sets_of_ports(
     assert list(a) == sorted(a)
 
 
-@given(RANGES, st.integers(0, 30), st.integers(0, 70), st.integers(0, 99))
+@given(
+    RANGES, st.sets(st.integers(0, 80)), st.integers(0, 30), st.integers(0, 70), st.integers(0, 99)
+)
 def test_picked_ports_are_free_and_as_many_as_asked(
-    free: list[tuple[int, int]], count: int, first: int, seed: int
+    offered: list[tuple[int, int]], used: set[int], count: int, first: int, seed: int
 ) -> None:
-    usable = Ports.of(free).from_port(first)
-    picked = pick_ports(Ports.of(free), count, first, random.Random(seed))
+    usable = set(Ports.of(offered).from_port(first)) - used
+    picked = pick_ports(Ports.of(offered), count, first, random.Random(seed), used)
     if len(usable) < count:
         assert picked is None
     else:
         assert picked is not None
-        assert len(picked) == count
-        assert picked <= usable
-
-
-@given(st.sets(st.integers(0, 80)), st.integers(0, 30), st.integers(0, 70), st.integers(0, 99))
-def test_unused_ports_are_picked_as_out_of_free_ones(
-    used: set[int], count: int, first: int, seed: int
-) -> None:
-    free = Ports.of((port, port) for port in range(first, 81) if port not in used)
-    expected = pick_ports(free, count, first, random.Random(seed))
-    picked = pick_unused(first, 80, count, used, random.Random(seed))
-    assert picked == (None if expected is None else list(expected))
+        assert len(set(picked)) == len(picked) == count
+        assert set(picked) <= usable and picked == sorted(picked)
 
 
 def test_picked_ports_come_in_one_run_where_they_can() -> None:
     picked = pick_ports(ports("2000-60000"), 40, 2000, random.Random(3))
-    assert picked is not None and len(picked.ranges) == 1
+    assert picked is not None and picked[-1] - picked[0] == 39
+
+
+# everywhere | on the chosen nodes | ports before | settled ones lie in
+SETTLED = [
+    ("1-9; 5-20; 5-6", "1-9; 5-20", [], "5-6"),  # every node has them
+    ("1-9; 5-20; 30", "1-9; 5-20", [], "5-9"),  # only the chosen nodes do
+    ("1-9; 5-20; 5-6", "1-9; 5-20", [8, 9], "8-9"),  # the same again
+    ("1-9; 5-20; 5-6", "1-9; 5-20", [9, 10], "5-6"),
+    ("1-9; 5-20", "1-9; 5-20", [7], "5-9"),  # it needs another number now
+    ("1-9; 9-20", "1-9; 9-20", [], None),
+    ("1-9", "", [], None),
+]
+
+
+@pytest.mark.parametrize(("everywhere", "chosen", "before", "within"), SETTLED)
+def test_settled_ports(everywhere: str, chosen: str, before: list[int], within: str | None) -> None:
+    nodes, kept = ([parse_ports(one) for one in x.split(";")] for x in (everywhere, chosen))
+    found = settle_ports(nodes, kept, 2, 0, random.Random(1), before=before)
+    if within is None:
+        assert found is None
+    else:
+        assert found is not None and len(found) == 2 and set(found) <= set(parse_ports(within))
+
+
+def test_settled_ports_are_not_used_by_others() -> None:
+    free = parse_ports("5-9")
+    found = settle_ports([free], [free], 2, 0, random.Random(1), before=[5, 6], used={5, 7, 8})
+    assert found == [6, 9]
 
 
 def test_common_ports() -> None:

@@ -137,7 +137,7 @@ class KeptCluster(Cluster):
 
     def amend(self, uid: str, **told: Any) -> None:
         """Change what a podgroup tells of itself: `run_time_s`, `started`, `ran_s`, `turn`,
-        `promised`."""
+        `promised`, `ports`, `tried`."""
         job = self.jobs[self.job_index[uid]]
         job.spec = msgspec.structs.replace(job.spec, **told)
 

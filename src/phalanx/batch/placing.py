@@ -185,7 +185,7 @@ class Placer:
         nodes = np.flatnonzero(mask)
         if len(nodes) == 0:
             return -1
-        if len(nodes) == 1:
+        if len(nodes) == 1 and not self._session.hooks.all("best_node"):
             return int(nodes[0])
         scores = self.scores(ask, nodes)
         chosen = self._session.hooks.first("best_node", ask.task, nodes, scores)

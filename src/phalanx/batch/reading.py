@@ -11,6 +11,7 @@ from phalanx.batch.config import Known, read_config
 from phalanx.batch.documents import Document, Place
 from phalanx.batch.reading_tasks import ShapeReader, labels_of, matches_of, texts_of
 from phalanx.batch.reading_tasks import amounts_of as amounts_of  # noqa: PLC0414 -- read from here
+from phalanx.resources.ports import LAST_PORT
 
 FORMAT = "phalanx-snapshot/1"
 PHASES = ("Pending", "Inqueue", "Running", "Unknown", "Completed")
@@ -151,7 +152,7 @@ def _one_of(at: Place, allowed: tuple[str, ...], default: str) -> str:
 def _node(at: Place) -> s.NodeSpec:
     at.keys(
         "name", "capacity", "labels", "taints", "annotations", "unschedulable", "usage",
-        "usage_at", "numa", "devices", "images",
+        "usage_at", "numa", "devices", "images", "ports",
     )  # fmt: skip
     return s.NodeSpec(
         name=at.need("name").text(),
@@ -165,7 +166,15 @@ def _node(at: Place) -> s.NodeSpec:
         numa=_each(at, "numa", amounts_of),
         devices=_each(at, "devices", _device),
         images=amounts_of(at.get("images")),
+        ports=_each(at, "ports", _port_range),
     )
+
+
+def _port_range(at: Place) -> tuple[int, int]:
+    pair = [end.whole() for end in at.items()]
+    if len(pair) != 2 or not 0 <= pair[0] <= pair[1] <= LAST_PORT:
+        at.fail(f"a range of ports is [first, last], within 0 and {LAST_PORT}")
+    return pair[0], pair[1]
 
 
 def _device(at: Place) -> tuple[float, float]:
@@ -281,7 +290,7 @@ def _podgroup(at: Place) -> s.PodGroupSpec:
         "name", "namespace", "queue", "minMember", "minTaskMember", "minResources", "priority",
         "priority_class", "phase", "annotations", "network_topology", "allocated_hypernode",
         "subgroup_policies", "created", "user", "group", "run_time_s", "started", "ran_s",
-        "turn", "promised",
+        "turn", "promised", "port_count", "ports", "tried",
     )  # fmt: skip
     minimums = at.get("minTaskMember").members()
     return s.PodGroupSpec(
@@ -306,6 +315,9 @@ def _podgroup(at: Place) -> s.PodGroupSpec:
         ran_s=at.get("ran_s").number(0.0),
         turn=at.get("turn").whole() if at.has("turn") else None,
         promised=at.get("promised").flag(False),
+        port_count=_count(at.get("port_count"), 0),
+        ports=tuple(port.whole() for port in at.get("ports").items()),
+        tried=tuple((node, amounts_of(x)) for node, x in at.get("tried").members().items()),
     )
 
 

@@ -33,6 +33,7 @@ BUILT_IN: dict[str, str] = {
     "network-topology-aware": "network_topology:NetworkTopologyAware",
     "nodegroup": "nodegroup:NodeGroup",
     "deviceshare": "deviceshare:DeviceShare",
+    "selector": "selector:Selector",
     "fragmentation": "fragmentation:Fragmentation",
     "resource-strategy-fit": "strategy_fit:StrategyFit",
     "usage": "usage:Usage",

@@ -151,6 +151,8 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     be shared."""
     images: Amounts = ()
     """Container images (or data sets) that are there, with their sizes in bytes."""
+    ports: tuple[tuple[int, int], ...] = ()
+    """Closed ranges of ports that gangs may use; empty where nobody says."""
 
 
 class HyperNodeSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -235,6 +237,12 @@ class PodGroupSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Its place in an order that somebody keeps from cycle to cycle (see plugins.tiresias)."""
     promised: bool = False
     """Evictions made room for it: its queue has its turn before others."""
+    port_count: int = 0
+    """So many ports are to be free on all its nodes."""
+    ports: tuple[int, ...] = ()
+    """Those that it has, or had when it last ran."""
+    tried: tuple[tuple[str, Amounts], ...] = ()
+    """What it asked of nodes in vain a moment ago, by node."""
 
     @property
     def uid(self) -> str:

@@ -97,6 +97,7 @@ def _node(node: s.NodeSpec) -> Written:
         capacity=_pairs,
         numa=lambda parts: [dict(p) for p in parts],
         devices=lambda cards: [{"memory": m, "used": u} for m, u in cards],
+        ports=lambda ranges: [list(one) for one in ranges],
     )
 
 
@@ -133,6 +134,7 @@ def _podgroup(group: s.PodGroupSpec) -> Written:
             )
             for p in policies
         ],
+        tried=lambda places: {node: dict(amounts) for node, amounts in places},
     )
     names = {
         "min_member": "minMember",

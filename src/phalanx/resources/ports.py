@@ -51,6 +51,11 @@ class Ports:
         for low, high in self.ranges:
             yield from range(low, high + 1)
 
+    def descending(self) -> Iterator[int]:
+        """Every port, the highest first."""
+        for low, high in reversed(self.ranges):
+            yield from range(high, low - 1, -1)
+
     def __contains__(self, port: int) -> bool:
         return any(low <= port <= high for low, high in self.ranges)
 
@@ -90,60 +95,57 @@ class Ports:
         """Only the ports from `first` upwards."""
         return Ports(tuple((max(low, first), high) for low, high in self.ranges if high >= first))
 
-    def lowest(self, count: int) -> Ports:
-        """The `count` lowest ports, or all when there are fewer."""
-        taken: list[Range] = []
-        for low, high in self.ranges:
-            if count <= 0:
-                break
-            taken.append((low, min(high, low + count - 1)))
-            count -= high - low + 1
-        return Ports(tuple(taken))
 
-
-def pick_ports(free: Ports, count: int, first: int, rng: RandomSource) -> Ports | None:
-    """`count` ports out of `free`, none below `first`; None when there are too few.
+def pick_ports(
+    offered: Ports, count: int, first: int, rng: RandomSource, used: Container[int] = ()
+) -> list[int] | None:
+    """`count` of the `offered` ports that are not `used`, none below `first`, ascending; None when
+    there are too few.
 
     They are taken upwards from a random place, so that they come as a few runs and two choosers
-    that do not know each other rarely meet. Where too few lie above that place, its distance
-    from `first` is halved until there are enough.
+    that do not know each other rarely meet. Where too few lie above that place, its distance from
+    `first` is halved until there are enough. The time grows with `count` and with the used ports
+    that are met on the way, not with all.
     """
-    usable = free.from_port(first)
-    if len(usable) < count:
-        return None
-    if count == 0:
-        return Ports()
-    highest = usable.ranges[-1][1]
-    offset = 1 + rng.randrange(highest)
-    while offset:
-        picked = usable.from_port(first + offset).lowest(count)
-        if len(picked) == count:
-            return picked
-        offset //= 2
-    return usable.lowest(count)
-
-
-def pick_unused(
-    first: int, last: int, count: int, used: Container[int], rng: RandomSource
-) -> list[int] | None:
-    """What `pick_ports` picks out of all ports from `first` to `last` that are not `used`.
-
-    Its time grows with `count` and with the used ports that are met on the way, not with all.
-    """
-    highest = next((port for port in range(last, first - 1, -1) if port not in used), None)
-    if highest is None:
-        return None if count else []
     if not count:
         return []
+    usable = offered.from_port(first)
+    highest = next((port for port in usable.descending() if port not in used), None)
+    if highest is None:
+        return None
     offset = 1 + rng.randrange(highest)
     while True:
-        free = (port for port in range(first + offset, highest + 1) if port not in used)
-        picked = list(islice(free, count))
+        above = usable.from_port(first + offset)
+        picked = list(islice((port for port in above if port not in used), count))
         if len(picked) == count:
             return picked
         if not offset:
             return None
         offset //= 2
+
+
+def settle_ports(
+    everywhere: Iterable[Ports],
+    chosen: Iterable[Ports],
+    count: int,
+    first: int,
+    rng: RandomSource,
+    *,
+    before: Sequence[int] = (),
+    used: Container[int] = (),
+) -> list[int] | None:
+    """Ports for tasks that use the same ones on all their nodes; None when these share too few.
+
+    `chosen`: the ports that may be used on each of the nodes; `everywhere`: those on each node of
+    the cluster. In this order: the ports of `before`, those that every node has, so that the tasks
+    may move to any, and those that only the chosen nodes have in common. Source: SelectionManager
+    of OpenPAI (reused ports, then two rounds). `first` and `used` are as in `pick_ports`.
+    """
+    common = common_ports(chosen)
+    if len(before) == count and all(port in common and port not in used for port in before):
+        return list(before)
+    picked = pick_ports(common & common_ports(everywhere), count, first, rng, used)
+    return picked if picked is not None else pick_ports(common, count, first, rng, used)
 
 
 def common_ports(nodes: Iterable[Ports]) -> Ports:

@@ -1,7 +1,8 @@
 """The selector's table: scenarios of its chain, masks of devices, and ranges of ports.
 
 Nodes and requests become what the live cluster's policy reads; the answers are those of the
-product's functions: `columns` and `select` choose, and devices are taken as a node takes them.
+product's functions: `columns` and `select` choose, `settle_ports` finds ports, and devices are
+taken as a node takes them.
 """
 
 from __future__ import annotations
@@ -11,16 +12,17 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from phalanx.policies.labels import parse_selector
 from phalanx.policies.node_table import NodeState, NodeTable
 from phalanx.policies.request_class import ClusterView, Request
-from phalanx.policies.selector.chain import Wanted, select
+from phalanx.policies.selector.chain import select
 from phalanx.policies.selector.settings import GPU_TYPE_LABEL, SelectorSettings
 from phalanx.policies.selector.strategy import columns
 from phalanx.policies.strategy import Asking
 from phalanx.resources.devices import LowestIndex, take
-from phalanx.resources.ports import Ports
+from phalanx.resources.ports import Ports, common_ports, settle_ports
 from phalanx.resources.quantities import SCALE
 from phalanx.resources.sets import ResourceSet
 
@@ -102,32 +104,37 @@ def _select(
     terms = Asking(tried=tried, beside=frozenset(beside))
     rows = columns(view, request, terms, settings, now=True)
     order = [state.id for state in view.nodes.states]
-    free = [Ports.of(nodes[name].ports) - Ports.of(nodes[name].used_ports) for name in order]
-    static = Ports.of(asked.static_ports)
-    selection = select(
-        replace(rows, ports=free),
-        Wanted(
-            is_cpu_only=not (asked.gpu if job_gpus is None else job_gpus),
-            waiting=asked.waiting,
-            static_ports=static,
-            dynamic_ports=asked.dyn_ports,
-            reused_ports=Ports.of(asked.reused_ports),
-        ),
-        settings,
+    static, reused = Ports.of(asked.static_ports), list(Ports.of(asked.reused_ports))
+    offered = [Ports.of(nodes[name].ports) - Ports.of(nodes[name].used_ports) for name in order]
+    fixed = static | Ports.of(asked.reused_ports)
+    has_ports = np.array([fixed <= free for free in offered], np.bool_)
+    is_cpu_only = not (asked.gpu if job_gpus is None else job_gpus)
+    roomy = replace(rows, has_room=rows.has_room & has_ports)
+    found = select(roomy, settings, is_cpu_only=is_cpu_only, waiting=asked.waiting)
+    kept = list(found.rows)
+    anywhere = np.ones(len(order), np.bool_)
+    alike = replace(rows, has_room=anywhere, is_untried=anywhere, near=None)
+    every = select(alike, settings, is_cpu_only=is_cpu_only, waiting=len(order) + 1).rows
+    dynamic = settle_ports(
+        [offered[row] - static for row in every],
+        [offered[row] - static for row in kept],
+        asked.dyn_ports,
+        settings.min_dynamic_port,
         random.Random(0),
+        before=reused,
     )
-    ranked = [order[row] for row in selection.rows]
-    picked = selection.ports if selection.ports is not None else Ports()
+    if dynamic is None:
+        kept, dynamic = [], []
+    ranked = [order[row] for row in kept]
     return {
         "nodes": sorted(ranked),
         "ranked": ranked,
         "masks": {
-            order[row]: _mask_of(view.nodes.states[row].devices["GPU"], asked.gpu)
-            for row in selection.rows
+            order[row]: _mask_of(view.nodes.states[row].devices["GPU"], asked.gpu) for row in kept
         },
-        "overlap": list(selection.overlap.ranges),
-        "port_count": len(picked),
-        "dynamic": picked - static,
+        "overlap": list(common_ports(offered[row] for row in kept).ranges),
+        "port_count": len(static) + len(dynamic),
+        "dynamic": Ports.of((port, port) for port in dynamic),
     }
 
 

@@ -23,7 +23,7 @@ from phalanx.head.jobs.places import Gang as PlacedGang
 from phalanx.head.jobs.places import MemberPlace
 from phalanx.model.jobs.gang_view import GangMember, GangView
 from phalanx.model.jobs.spec import JobSpec, TaskGroup, Template
-from phalanx.resources.ports import RandomSource, pick_unused
+from phalanx.resources.ports import Ports, RandomSource, pick_ports
 
 FIRST_PORT, LAST_PORT = 20_000, 32_000
 """Below the ports that systems hand out to clients (from 32,768 on Linux)."""
@@ -45,7 +45,9 @@ class Rendezvous:
     def choose_ports(self, gang: Gang) -> None:
         """Give the gang ports that no other gang has."""
         self.free_ports(gang)
-        picked = pick_unused(FIRST_PORT, LAST_PORT, gang.port_count, self, self._rng)
+        picked = pick_ports(
+            Ports(((FIRST_PORT, LAST_PORT),)), gang.port_count, FIRST_PORT, self._rng, self
+        )
         if picked is None:
             self._busy.clear()
         gang.ports = picked or []

@@ -21,7 +21,8 @@ class SelectorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     `allow_cpu_jobs_on_gpu_nodes`: whether work without GPUs may run where GPUs are.
     `skip_tried`: pass over what was asked for in vain. `same_rack`: `prefer` keeps to the racks
     where a job is already while they have room, `require` always. `rack_label`: the label of a
-    node that names its rack.
+    node that names its rack. `pick`: one of the nodes kept at `random`, or always the `fullest`:
+    members of a gang then stand together more often.
     """
 
     candidate_factor: int = 2
@@ -30,6 +31,7 @@ class SelectorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     skip_tried: bool = True
     same_rack: Literal["ignore", "prefer", "require"] = "ignore"
     rack_label: str = "rack"
+    pick: Literal["random", "fullest"] = "random"
 
     def __post_init__(self) -> None:
         if self.candidate_factor < 1:

@@ -10,7 +10,7 @@ from phalanx.policies.labels import LabelSelector
 from phalanx.policies.node_table import Flags
 from phalanx.policies.outcome import Outcome
 from phalanx.policies.request_class import ClusterView, Request
-from phalanx.policies.selector.chain import Columns, Selection, Wanted, select
+from phalanx.policies.selector.chain import Columns, Selection, select
 from phalanx.policies.selector.settings import (
     GPU_TYPE_LABEL,
     GPU_TYPE_RESOURCE,
@@ -35,25 +35,25 @@ class Selector:
         self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource
     ) -> Outcome:
         """See the class."""
-        found = self._select(view, request, asking, rng, now=True)
-        row = found.draw(rng)
+        found = self._select(view, request, asking, now=True)
+        row = found.draw(self.settings, rng)
         if row is not None:
             return placed(view, row, True)
-        row = self._select(view, request, asking, rng, now=False).draw(rng)
-        if row is not None and not asking.require_available:
-            return placed(view, row, False)
+        later = self._select(view, request, asking, now=False).rows
+        if later and not asking.require_available:
+            return placed(view, later[0], False)
         no = reject(view, request, asking, found.turned_away)
-        return replace(no, reason="infeasible" if row is None else "unavailable")
+        return replace(no, reason="unavailable" if later else "infeasible")
 
     def _select(
-        self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource, *, now: bool
+        self, view: ClusterView, request: Request, asking: Asking, *, now: bool
     ) -> Selection:
-        wanted = Wanted(
+        return select(
+            columns(view, request, asking, self.settings, now=now),
+            self.settings,
             is_cpu_only=not request.resources.get("GPU", 0),
             waiting=asking.waiting if request.resources else max(1, len(view.nodes)),
         )
-        nodes = columns(view, request, asking, self.settings, now=now)
-        return select(nodes, wanted, self.settings, rng)
 
 
 def columns(
