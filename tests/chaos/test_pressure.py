@@ -12,6 +12,7 @@ from tests.polling import eventually
 from phalanx import exceptions as errors
 from phalanx.api import session as api_session
 from phalanx.engines.embedded.own_node import StartOptions
+from phalanx.protocol.requests.node import GetStoreCounts
 
 MIB = 1 << 20
 
@@ -41,7 +42,7 @@ def test_objects_beyond_memory_are_spilled_and_read_back_equal(start, ray):
     del mine, theirs, both
 
     def is_empty():
-        counts = api_session.current().request("store")
+        counts = api_session.current().ask(GetStoreCounts())
         return not counts["objects"] and not counts["spilled_objects"]
 
     eventually(lambda: ray.put(b"") and is_empty(), "the end of all objects")

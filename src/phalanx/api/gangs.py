@@ -11,6 +11,7 @@ import msgspec
 from phalanx.api.session import engine_or_start
 from phalanx.engines.interface import Engine
 from phalanx.model.options import required_resources
+from phalanx.protocol.requests.gangs import CreateGang, EndMembers
 
 if TYPE_CHECKING:
     from phalanx.api.actors import ActorClass
@@ -67,16 +68,13 @@ class Gang(list[T], Generic[T]):
         from phalanx.errors import GetTimeoutError
 
         try:
-            asked = engine_or_start().soon("wait_group", group=self.group)
-            started: bool = asked.result(timeout_s)
+            return engine_or_start().group_created(self.group).result(timeout_s)
         except GetTimeoutError:
             return False
-        return started
 
     def cancel(self) -> None:
         """End it: members that wait never start, and those that run are ended."""
-        members = list(range(len(self)))
-        engine_or_start().request("batch.end_members", group=self.group, indexes=members)
+        engine_or_start().ask(EndMembers(self.group, list(range(len(self)))))
 
     def __repr__(self) -> str:
         return f"Gang({self.name}, {super().__repr__()})"
@@ -148,7 +146,7 @@ def _taken_back(engine: Engine, group: bytes, members: int) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        engine.request("batch.end_members", group=group, indexes=list(range(members)))
+        engine.ask(EndMembers(group, list(range(members))))
         raise
 
 
@@ -160,19 +158,18 @@ def _create(
         raise ValueError("A gang's members hold something: give num_cpus above 0, or resources.")
     group = engine.new_group()
     chosen = (gang.priority, options.get("priority"), engine.priority)
-    answer = engine.request(
-        "batch.create_gang",
+    request = CreateGang(
         group=group,
         name=name,
         queue=gang.queue or options.get("queue") or engine.queue or DEFAULT_QUEUE,
         priority=next(one for one in chosen if one is not None),
         needs=[needs] * gang.members,
-        least=gang.least,
+        min_members=gang.least,
         topology=gang.topology or "",
         ports=gang.ports,
         grace_s=float(gang.grace_s),
     )
-    return answer["name"], group
+    return engine.ask(request), group
 
 
 def _check_options(options: Mapping[str, Any]) -> None:

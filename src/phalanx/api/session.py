@@ -25,6 +25,7 @@ from phalanx.engines.interface import Engine, current, set_current
 from phalanx.errors import SystemFailureError
 from phalanx.model.options import check_task_options
 from phalanx.protocol.node_messages import LogLine
+from phalanx.protocol.requests.queues import AdmitQueue
 
 _lock = threading.RLock()
 _PROBE_S = 2.0
@@ -184,7 +185,7 @@ def _begin(
     set_current(engine)
     if engine.queue:
         try:
-            engine.request("batch.admit", name=engine.queue, makes=found_none)
+            engine.ask(AdmitQueue(engine.queue, makes=found_none))
         except BaseException:
             shutdown()
             raise

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from phalanx.engines.definitions import ActorDefinition, FunctionDefinition
+    from phalanx.protocol.requests.request import Request
 
 
-class Answer(Protocol):
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class PendingReply(Protocol[R_co]):
     """An answer that is on its way."""
 
-    def result(self, timeout_s: float | None = None) -> Any:
+    def result(self, timeout_s: float | None = None) -> R_co:
         """Wait for it. Raises the error that it is, or GetTimeoutError."""
         ...
 
@@ -113,8 +118,25 @@ class Engine(Protocol):
         detached: bool,
         selectors: list[dict[str, str]],
         soft_target: str | None,
-    ) -> tuple[bytes, Answer]:
+    ) -> tuple[bytes, PendingReply[None]]:
         """A new placement group's id, and whether it could be asked for."""
+        ...
+
+    def group_created(self, group: bytes) -> PendingReply[bool]:
+        """Whether what waits for a placement group or gang may run in it: False when it is removed
+        first."""
+        ...
+
+    def remove_group(self, group: bytes) -> PendingReply[None]:
+        """Give a placement group's bundles back; what ran in them has ended with the answer."""
+        ...
+
+    def named_group(self, name: str) -> tuple[bytes, list[dict[str, float]]]:
+        """Id and bundles of the living group of a name. Raises ValueError when there is none."""
+        ...
+
+    def groups(self) -> list[dict[str, Any]]:
+        """All placement groups, as `ray.util.placement_group_table()` has each."""
         ...
 
     def group_ready(self, group: bytes) -> Any:
@@ -157,12 +179,24 @@ class Engine(Protocol):
 
     # ---- the cluster -------------------------------------------------------------------------
 
-    def request(self, method: str, **args: Any) -> Any:
-        """Ask the node or the control store, and wait."""
+    def ask(self, request: Request[R]) -> R:
+        """Ask the control store, and wait. Raises the error that it answers with."""
         ...
 
-    def soon(self, method: str, **args: Any) -> Answer:
-        """Ask the node or the control store; the answer may be waited for later."""
+    def nodes(self) -> list[dict[str, Any]]:
+        """All nodes, in the form of `ray.nodes()`."""
+        ...
+
+    def cluster_resources(self) -> dict[str, float]:
+        """What all living nodes have."""
+        ...
+
+    def available_resources(self) -> dict[str, float]:
+        """What is free; a resource that is used up is not named."""
+        ...
+
+    def named_actors(self, namespace: str | None) -> list[tuple[str, str]]:
+        """(namespace, name) of the living actors that have names; None: of all namespaces."""
         ...
 
     def runtime_context(self) -> Any:

@@ -74,7 +74,7 @@ class ActorClients:
             if message.state == ALIVE:
                 _interrupt(client, "it was restarted")
         client.reason = message.reason
-        client.error = message.error
+        client.error, client.code = message.error, message.code
         if message.state == ALIVE:
             self._came_up(client, message.worker)
         elif message.state == RESTARTING:

@@ -91,6 +91,7 @@ class ActorClient:
 
     __slots__ = (
         "actor",
+        "code",
         "connection",
         "creation",
         "effects",
@@ -118,6 +119,9 @@ class ActorClient:
         self.inflight: dict[int, PendingCall] = {}
         self.reason = ""
         self.error = b""
+        """What its constructor raised, pickled."""
+        self.code = ""
+        """Of the error for which it could be placed nowhere."""
         self.out_of_order = False
         self.hold: Any = None
 

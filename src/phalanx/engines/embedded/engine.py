@@ -7,7 +7,7 @@ import json
 import os
 import resource
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from phalanx.engines.definitions import ActorDefinition, FunctionDefinition
 from phalanx.engines.embedded import session as sessions
@@ -16,7 +16,7 @@ from phalanx.engines.embedded.client.context import RuntimeContext
 from phalanx.engines.embedded.client.functions import BoundFunction, in_gang, start_gang
 from phalanx.engines.embedded.client.handles import ActorHandle
 from phalanx.engines.embedded.client.records import executed_elsewhere, trace_event
-from phalanx.engines.embedded.client.requests import Asked
+from phalanx.engines.embedded.client.requests import PendingReply
 from phalanx.engines.embedded.client.runtime import Runtime
 from phalanx.engines.embedded.connection import Connection, connect
 from phalanx.engines.embedded.introduction import JobOptions, introduce
@@ -29,7 +29,25 @@ from phalanx.objects.streams import ObjectRefGenerator
 from phalanx.observe.task_journal import Run
 from phalanx.protocol.messages import CancelOwned
 from phalanx.protocol.node_messages import LogLine, Stop
+from phalanx.protocol.requests.actors import KillActor, ListNamedActors
+from phalanx.protocol.requests.cluster import (
+    GetAvailableResources,
+    GetClusterResources,
+    ListClusterEvents,
+    ListNodes,
+)
+from phalanx.protocol.requests.groups import (
+    CreateGroup,
+    GetNamedGroup,
+    ListGroups,
+    RemoveGroup,
+    WaitGroup,
+)
+from phalanx.protocol.requests.node import DefineEnvironment, DrainOutput, GetNodeId, ListRuns
+from phalanx.protocol.requests.request import Request
 from phalanx.worker import context
+
+R = TypeVar("R")
 
 DRAIN_S = 2.0
 _FILES = 65536
@@ -107,14 +125,14 @@ class EmbeddedEngine:
         runtime.on_log = on_log
         runtime.on_warning = on_warning
         introduced = introduce(node, job)
-        runtime.set_identity(introduced["process"], introduced["node_id"])
+        runtime.set_identity(introduced.process, introduced.node_id)
         runtime.open(node)
         runtime.reactor.start()
         interrupts.guard()
         engine = cls(runtime, own)
         engine.namespace = job.namespace
         engine.queue, engine.priority = job.queue, job.priority
-        engine.address = introduced["address"]
+        engine.address = introduced.address
         return engine
 
     def stop(self) -> None:
@@ -125,7 +143,7 @@ class EmbeddedEngine:
         if not runtime.closed:
             runtime.on_node_lost = None
             with contextlib.suppress(PhalanxError):  # what was printed should be seen
-                runtime.requests.ask("drain_output", timeout_s=DRAIN_S)
+                runtime.requests.ask(DrainOutput(), DRAIN_S)
             with contextlib.suppress(OSError):
                 runtime.node.send(Stop("the driver shut down"))
                 runtime.node.drain_all(1.0)
@@ -225,7 +243,7 @@ class EmbeddedEngine:
             with self.runtime.lock:  # this process's own calls fail from this moment on
                 client.reason = "The actor was killed by phalanx.kill."
                 client.dead()
-        self.request("kill_actor", actor=client.actor, no_restart=no_restart)
+        self.ask(KillActor(client.actor, no_restart))
 
     def exit_actor(self) -> None:
         """See Engine."""
@@ -239,19 +257,11 @@ class EmbeddedEngine:
         detached: bool,
         selectors: list[dict[str, str]],
         soft_target: str | None,
-    ) -> tuple[bytes, Asked]:
+    ) -> tuple[bytes, PendingReply[None]]:
         """See Engine."""
         group = self.new_group()
-        return group, self.soon(
-            "create_group",
-            group=group,
-            bundles=bundles,
-            strategy=strategy,
-            name=name,
-            detached=detached,
-            selectors=selectors,
-            soft_target=soft_target,
-        )
+        request = CreateGroup(group, bundles, strategy, name, detached, selectors, soft_target)
+        return group, self.ask_async(request)
 
     def group_ready(self, group: bytes) -> None:
         """See Engine."""
@@ -300,18 +310,51 @@ class EmbeddedEngine:
 
     # ---- the node ----------------------------------------------------------------------------
 
-    def request(self, method: str, **args: Any) -> Any:
-        """Ask the node."""
-        return self.runtime.requests.ask(method, **args)
-
-    def soon(self, method: str, **args: Any) -> Asked:
+    def ask(self, request: Request[R]) -> R:
         """See Engine."""
-        return self.runtime.requests.soon(method, **args)
+        return self.runtime.requests.ask(request)
+
+    def ask_async(self, request: Request[R]) -> PendingReply[R]:
+        """See Engine."""
+        return self.runtime.requests.ask_async(request)
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """See Engine."""
+        return self.ask(ListNodes())
+
+    def cluster_resources(self) -> dict[str, float]:
+        """See Engine."""
+        return self.ask(GetClusterResources())
+
+    def available_resources(self) -> dict[str, float]:
+        """See Engine."""
+        return self.ask(GetAvailableResources())
+
+    def named_actors(self, namespace: str | None) -> list[tuple[str, str]]:
+        """See Engine."""
+        return self.ask(ListNamedActors(namespace))
+
+    def group_created(self, group: bytes) -> PendingReply[bool]:
+        """See Engine."""
+        return self.ask_async(WaitGroup(group))
+
+    def remove_group(self, group: bytes) -> PendingReply[None]:
+        """See Engine."""
+        return self.ask_async(RemoveGroup(group))
+
+    def named_group(self, name: str) -> tuple[bytes, list[dict[str, float]]]:
+        """See Engine."""
+        found = self.ask(GetNamedGroup(name))
+        return found.group, found.bundles
+
+    def groups(self) -> list[dict[str, Any]]:
+        """See Engine."""
+        return self.ask(ListGroups())
 
     def node_id(self) -> str:
         """The id of the node that this process is on."""
         if not self.runtime.node_id:
-            self.runtime.node_id = self.request("node_id")
+            self.runtime.node_id = self.ask(GetNodeId())
         return self.runtime.node_id
 
     def runtime_context(self) -> RuntimeContext:
@@ -325,14 +368,14 @@ class EmbeddedEngine:
 
     def timeline(self) -> list[dict[str, Any]]:
         """See Engine: of this process, and of its workers as far as they told."""
-        told = [Run(*row) for row in self.request("events")]
+        told = [Run(*row) for row in self.ask(ListRuns())]
         runs = [*self.runtime.tasks.journal.runs(), *told]
         return [trace_event(run) for run in runs]
 
     def cluster_events(self) -> list[dict[str, Any]]:
         """See Engine: what nodes, and the processes that own tasks, recorded of each other."""
         self.runtime.tell_events()
-        found: list[dict[str, Any]] = self.request("cluster_events")
+        found = self.ask(ListClusterEvents())
         me = self.runtime.process_id
         return found + [
             executed_elsewhere(run, me)
@@ -350,7 +393,7 @@ class EmbeddedEngine:
             self._environments.add(key)
             variables = dict(environment.get("env_vars") or {})
             variables["PHALANX_RUNTIME_ENV"] = text
-            self.runtime.requests.tell("environment", key=key, env=variables)
+            self.runtime.requests.notify(DefineEnvironment(key, variables))
         return key
 
 

@@ -17,6 +17,7 @@ from phalanx.errors import (
     ActorUnschedulableError,
     PhalanxError,
     TaskCancelledError,
+    TaskPlacementGroupRemoved,
 )
 from phalanx.model.ids import INDEX_BITS, task_id_bytes
 from phalanx.model.lifecycle import DEAD, FINISHED
@@ -36,6 +37,8 @@ from phalanx.protocol.messages import (
     Value,
 )
 from phalanx.protocol.node_messages import ActorUnreferenced
+from phalanx.protocol.requests.actors import WatchActor
+from phalanx.protocol.wire_errors import code_of
 
 if TYPE_CHECKING:
     from phalanx.engines.embedded.client.runtime import Runtime
@@ -66,7 +69,7 @@ class Calls:
         return found
 
     def _watch(self, actor: bytes) -> None:
-        self._runtime.requests.tell("watch_actor", actor=actor)
+        self._runtime.requests.notify(WatchActor(actor))
 
     def _dead(self, client: ActorClient) -> None:
         client.hold = None
@@ -155,14 +158,13 @@ class Calls:
                 f"{call.method} may or may not have run.",
                 actor_hex,
             )
-        elif actor.error in (b"ActorUnschedulableError", b"TaskUnschedulableError"):
+        elif actor.code == code_of(ActorUnschedulableError):
             error = ActorUnschedulableError(actor.reason)
-        elif actor.error == b"TaskPlacementGroupRemoved":
+        elif actor.code == code_of(TaskPlacementGroupRemoved):
             error = ActorPlacementGroupRemoved(actor.reason)
-        elif actor.error and not actor.error.isascii():
+        elif actor.error:
             cause = failures.load(actor.error)
-            died = ActorDiedError(f"{actor.reason}\n{cause}", actor_hex)
-            error = died
+            error = ActorDiedError(f"{actor.reason}\n{cause}", actor_hex)
         else:
             error = ActorDiedError(actor.reason or "The actor died.", actor_hex)
         self._complete_all(call, failures.failed(error))

@@ -11,6 +11,8 @@ from phalanx.engines.embedded.worker.executor import WorkerExecutor
 from phalanx.model.ids import ActorID, JobID, NodeID, PlacementGroupID, TaskID, task_id_bytes
 from phalanx.model.jobs.gang_view import GangView
 from phalanx.model.signatures import ActorShape
+from phalanx.protocol.requests.actors import GetActorHandle
+from phalanx.protocol.requests.node import GetNodeLabels
 from phalanx.worker.context import TaskContext, current
 
 if TYPE_CHECKING:
@@ -104,8 +106,8 @@ class RuntimeContext:
         if executor is None or executor.actor is None:
             raise RuntimeError("This method is only available in an actor.")
         actor = executor.actor
-        answer = self._engine.request("actor_handle", actor=actor.actor)
-        shape = msgspec.msgpack.decode(answer["handle"], type=ActorShape)
+        known = self._engine.ask(GetActorHandle(actor.actor))
+        shape = msgspec.msgpack.decode(known.handle, type=ActorShape)
         return handle_of(self._engine.runtime, actor.actor, shape, None)
 
     @property
@@ -162,8 +164,7 @@ class RuntimeContext:
 
     def get_node_labels(self) -> dict[str, str]:
         """The node's labels."""
-        labels: dict[str, str] = self._engine.request("node_labels")
-        return labels
+        return self._engine.ask(GetNodeLabels())
 
     @property
     def runtime_env(self) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from phalanx.errors import AsyncioActorExit, WorkerExit
 from phalanx.model.options import required_resources
 from phalanx.model.signatures import ActorShape
 from phalanx.objects.serialization import blame, dumps_definition
+from phalanx.protocol.requests.actors import ActorSpec, GetActor
 from phalanx.worker.context import current
 
 if TYPE_CHECKING:
@@ -58,24 +59,24 @@ def create_actor(
     creation = Creation(
         key, data, name, payload, [], concurrency, groups, is_async, shape.out_of_order
     )
-    fields: dict[str, Any] = {
-        "actor": os.urandom(12) + runtime.process_id[12:],
-        "class_name": name,
-        "name": options.get("name") or "",
-        "namespace": options.get("namespace") or engine.namespace,
-        "detached": options.get("lifetime") == "detached",
-        "max_restarts": options.get("max_restarts") or 0,
-        "place": place,
-        "hold": hold,
-        "environment": environment_of(engine, options),
-        "strategy": strategy_of(options, place),
-        "priority": engine.priority if (own := options.get("priority")) is None else own,
-        "handle": msgspec.msgpack.encode(shape),
-        "get_if_exists": bool(options.get("get_if_exists")),
-    }
-    client, ref, answer = register_actor(runtime, creation, inputs, pins, fields)
-    if answer.get("existed"):
-        shape = msgspec.msgpack.decode(answer["handle"], type=ActorShape)
+    spec = ActorSpec(
+        actor=os.urandom(12) + runtime.process_id[12:],
+        class_name=name,
+        name=options.get("name") or "",
+        namespace=options.get("namespace") or engine.namespace,
+        detached=options.get("lifetime") == "detached",
+        max_restarts=options.get("max_restarts") or 0,
+        place=place,
+        hold=hold,
+        environment=environment_of(engine, options),
+        strategy=strategy_of(options, place),
+        priority=engine.priority if (own := options.get("priority")) is None else own,
+        handle=msgspec.msgpack.encode(shape),
+    )
+    get_if_exists = bool(options.get("get_if_exists"))
+    client, ref, known = register_actor(runtime, creation, inputs, pins, spec, get_if_exists)
+    if known is not None and known.existed:
+        shape = msgspec.msgpack.decode(known.handle, type=ActorShape)
     return ActorHandle(client, shape, ref)
 
 
@@ -105,9 +106,9 @@ def _record(definition: ActorDefinition) -> tuple[bytes, bytes]:
 
 def get_actor(engine: EmbeddedEngine, name: str, namespace: str | None) -> ActorHandle[Any]:
     """See Engine."""
-    answer = engine.request("get_actor", name=name, namespace=namespace or engine.namespace)
-    shape = msgspec.msgpack.decode(answer["handle"], type=ActorShape)
-    return handle_of(engine.runtime, answer["actor"], shape, None)
+    known = engine.ask(GetActor(name, namespace or engine.namespace))
+    shape = msgspec.msgpack.decode(known.handle, type=ActorShape)
+    return handle_of(engine.runtime, known.actor, shape, None)
 
 
 def exit_actor() -> None:

@@ -7,6 +7,7 @@ the node nothing. Every method is called with the runtime's lock held unless it 
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from phalanx.errors import TaskPlacementGroupRemoved
@@ -15,7 +16,8 @@ from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef, make_ref
 from phalanx.owner.tasks import PendingTask, Template
 from phalanx.protocol.messages import FAILED, Payload, Value
-from phalanx.protocol.node_messages import Reply
+from phalanx.protocol.requests.gangs import EndMembers
+from phalanx.protocol.requests.groups import WaitGroup
 
 if TYPE_CHECKING:
     from phalanx.engines.embedded.client.runtime import Runtime
@@ -95,9 +97,7 @@ class OwnedGangs:
                 self._tasks.journal.begin(task, when)
                 self._tasks.machine.pending[task.number] = task
                 runtime.values.add_waiter(task.refs[0], _Member(self, gang, index))
-            runtime.requests.then(
-                "wait_group", lambda reply: self._placed(gang, reply), group=group
-            )
+            runtime.requests.ask_then(WaitGroup(group), partial(self._placed, gang))
         return [task.refs[0] if len(task.refs) == 1 else task.refs for task in tasks]
 
     def group_of(self, ref: ObjectRef[Any]) -> bytes | None:
@@ -106,19 +106,19 @@ class OwnedGangs:
             found = [m for m in ref._waiters or () if isinstance(m, _Member)]
         return found[0].group if found else None
 
-    def _placed(self, gang: OwnedGang, reply: Reply) -> None:
+    def _placed(self, gang: OwnedGang, has_places: bool | None, error: Exception | None) -> None:
         """The gang has its places, or is gone."""
         pending = self._tasks.machine.pending
         waiting = [task for task in gang.tasks if task.number in pending]
-        if reply.result:
+        if has_places:
             for task in waiting:
                 self._tasks.start(task)
             return
-        why = reply.error[1] if reply.error else "its gang was removed"
-        error = failures.failed(TaskPlacementGroupRemoved(f"The task was not started: {why}."))
+        why = "its gang was removed" if error is None else str(error)
+        removed = failures.failed(TaskPlacementGroupRemoved(f"The task was not started: {why}."))
         for task in waiting:
             pending.pop(task.number, None)
-            self._tasks.complete_all(task, error)
+            self._tasks.complete_all(task, removed)
 
     def ended(self, gang: OwnedGang, index: int, failed: bool) -> None:
         """A member has its value. With too many failed, the others end with the same error."""
@@ -160,4 +160,4 @@ class OwnedGangs:
     def _tell(self, gang: OwnedGang) -> None:
         told, gang.untold = gang.untold, []
         if not self._runtime.closed:
-            self._runtime.requests.tell("batch.end_members", group=gang.group, indexes=told)
+            self._runtime.requests.notify(EndMembers(gang.group, told))

@@ -157,7 +157,7 @@ class Incoming:
                     message.number, message.force, message.recursive
                 )
             case Reply():
-                runtime.requests.answered(message)
+                runtime.requests.replied(message)
             case Spilled():
                 runtime.store.let_go(message.names)
             case Hello():

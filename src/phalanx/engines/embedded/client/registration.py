@@ -14,6 +14,13 @@ from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef, make_ref
 from phalanx.owner.actors import ActorClient
 from phalanx.protocol.messages import SHARED, Payload, Value
+from phalanx.protocol.requests.actors import (
+    ActorSpec,
+    AnnounceActor,
+    KillActor,
+    KnownActor,
+    RegisterActor,
+)
 
 if TYPE_CHECKING:
     from phalanx.engines.embedded.client.runtime import Runtime
@@ -53,13 +60,15 @@ def register_actor(
     creation: Creation,
     inputs: list[ObjectRef[Any]] | None,
     pins: list[Any] | None,
-    fields: dict[str, Any],
-) -> tuple[ActorClient, ObjectRef[Any] | None, dict[str, Any]]:
-    """Have an actor made. Called without the lock. Named ones are registered before this returns;
-    raises ActorAlreadyExistsError."""
-    actor = fields["actor"]
+    spec: ActorSpec,
+    get_if_exists: bool,
+) -> tuple[ActorClient, ObjectRef[Any] | None, KnownActor | None]:
+    """Have an actor made: what calls it, the reference by which it lives (None: it is not this
+    process's), and what the control store knows of it where that was asked. Called without the
+    lock. Named ones are registered before this returns; raises ActorAlreadyExistsError."""
+    actor = spec.actor
     ref = None
-    if not fields.get("detached"):
+    if not spec.detached:
         ref = make_ref(runtime.process_id, runtime.next_number())
         ref._value = failures.NONE
         ref._hold = ActorHold(actor, runtime.calls.released)
@@ -69,25 +78,25 @@ def register_actor(
         client.out_of_order = creation.out_of_order
         client.hold = (inputs, pins)
         missing = [r for r in inputs or () if r._value is None]
-        if not missing and not fields.get("name"):
-            _register(runtime, client, creation, inputs, fields)
-            return client, ref, {}
-        if missing and not fields.get("name"):
-            _when_ready(runtime, client, creation, inputs or [], missing, fields)
-            return client, ref, {}
+        if not missing and not spec.name:
+            _register(runtime, client, creation, inputs, spec)
+            return client, ref, None
+        if missing and not spec.name:
+            _when_ready(runtime, client, creation, inputs or [], missing, spec)
+            return client, ref, None
     for waiting in missing:
         wait_for(runtime, waiting)
     with runtime.lock:
-        fields |= _encode(runtime, creation, inputs)
-    answer = runtime.requests.ask("register_actor", **fields)
-    if answer["existed"]:
+        request = _registration(runtime, creation, inputs, spec, get_if_exists)
+    known = runtime.requests.ask(request)
+    if known.existed:
         if ref is not None:
             ref._hold.actor = b""
         with runtime.lock:
             runtime.calls.clients.known.pop(actor, None)
-            client = runtime.calls.client(answer["actor"])
-        return client, None, answer
-    return client, ref, answer
+            client = runtime.calls.client(known.actor)
+        return client, None, known
+    return client, ref, known
 
 
 def _register(
@@ -95,22 +104,26 @@ def _register(
     client: ActorClient,
     creation: Creation,
     inputs: list[ObjectRef[Any]] | None,
-    fields: dict[str, Any],
+    spec: ActorSpec,
 ) -> None:
     failure = failed_input(inputs)
     if failure is not None:
         client.reason = "The actor died because an argument of its constructor failed."
         client.error = failure.data
         client.dead()
-        runtime.requests.tell("kill_actor", actor=client.actor, no_restart=True)
+        runtime.requests.notify(KillActor(client.actor, no_restart=True))
         return
-    runtime.requests.tell("register_actor", **fields, **_encode(runtime, creation, inputs))
+    runtime.requests.notify(_registration(runtime, creation, inputs, spec, False))
 
 
-def _encode(
-    runtime: Runtime, creation: Creation, inputs: list[ObjectRef[Any]] | None
-) -> dict[str, Any]:
-    """What the control store keeps of it: how it is made, and from which files."""
+def _registration(
+    runtime: Runtime,
+    creation: Creation,
+    inputs: list[ObjectRef[Any]] | None,
+    spec: ActorSpec,
+    get_if_exists: bool,
+) -> RegisterActor:
+    """The request, with how the actor is made, and from which files."""
     values = runtime.values
     for ref in inputs or ():
         runtime.references.export(ref)  # the actor may have to ask for it again
@@ -118,7 +131,7 @@ def _encode(
     creation.sources = [(ref._owner, ref._number) for ref in inputs or ()]
     large = [v for v in (creation.args, *creation.inputs) if type(v) is Value]
     files = [value.data.decode() for value in large if value.kind == SHARED]
-    return {"creation": msgspec.msgpack.encode(creation), "files": files}
+    return RegisterActor(spec, msgspec.msgpack.encode(creation), files, get_if_exists)
 
 
 def _when_ready(
@@ -127,15 +140,15 @@ def _when_ready(
     creation: Creation,
     inputs: list[ObjectRef[Any]],
     missing: list[ObjectRef[Any]],
-    fields: dict[str, Any],
+    spec: ActorSpec,
 ) -> None:
-    runtime.requests.tell("announce_actor", **fields)
+    runtime.requests.notify(AnnounceActor(spec))
     left = [len(missing)]
 
     def ready() -> None:
         left[0] -= 1
         if not left[0]:
-            _register(runtime, client, creation, inputs, fields)
+            _register(runtime, client, creation, inputs, spec)
 
     for ref in missing:
         runtime.values.add_waiter(ref, Callback(ready))

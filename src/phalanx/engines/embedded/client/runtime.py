@@ -47,6 +47,7 @@ from phalanx.protocol.node_messages import (
     Used,
     WorkerDied,
 )
+from phalanx.protocol.requests.node import ReserveMemory
 
 _NODE = b"node"
 _BUSY_TICK_S = 0.02
@@ -374,8 +375,7 @@ class Runtime:
     # ---- what the shared store asks ----------------------------------------------------------
 
     def _reserve(self, wanted: int) -> int:
-        granted: int = self.requests.ask("reserve", wanted=wanted)
-        return granted
+        return self.requests.ask(ReserveMemory(wanted))
 
     def _sealed(self, name: str, size: int) -> None:
         self.post(self.node, Sealed(name, size))

@@ -10,16 +10,18 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from phalanx import errors
 from phalanx.engines.embedded.client.cancelling import Cancelling
 from phalanx.engines.embedded.client.gangs import OwnedGangs
 from phalanx.engines.embedded.client.locality import Locality
 from phalanx.engines.embedded.client.task_streams import begin_stream, end_stream, stream_item
 from phalanx.errors import (
+    LocalNodeDiedError,
     OutOfMemoryError,
     PhalanxError,
     TaskCancelledError,
+    TaskPlacementGroupRemoved,
     TaskTimeoutError,
+    TaskUnschedulableError,
     WorkerCrashedError,
 )
 from phalanx.model.ids import INDEX_BITS, task_id_bytes
@@ -50,6 +52,7 @@ from phalanx.protocol.node_messages import (
     Granted,
     Refused,
 )
+from phalanx.protocol.wire_errors import code_of
 
 if TYPE_CHECKING:
     from phalanx.engines.embedded.client.runtime import Runtime
@@ -67,7 +70,8 @@ class Submission:
         self.workers = LeasedWorkers(self.machine, runtime, self._tell_node)
         self._warned: set[str] = set()
         self.gangs = OwnedGangs(runtime, self)
-        self._refusal_errors: dict[int, str] = {}
+        self._refusal_codes: dict[int, str] = {}
+        """Of the errors that tasks of a class fail with, as nothing can ever run them."""
         self.children: dict[tuple[bytes, int], list[int]] = {}
         self.journal = TaskJournal()
         self._ending: deque[tuple[PendingTask, Value]] = deque()
@@ -229,9 +233,10 @@ class Submission:
         if kind == "oom":
             error = OutOfMemoryError(f"Task {name} was ended because {reason}.")
         elif kind == "refused":
-            wanted = self._refusal_errors.get(self.machine.class_of(task.key).number, "")
-            cls = getattr(errors, wanted, errors.TaskUnschedulableError)
-            error = cls(f"Task {name} cannot be scheduled: {reason}.")
+            code = self._refusal_codes.get(self.machine.class_of(task.key).number, "")
+            is_removed = code == code_of(TaskPlacementGroupRemoved)
+            made = TaskPlacementGroupRemoved if is_removed else TaskUnschedulableError
+            error = made(f"Task {name} cannot be scheduled: {reason}.")
         elif kind == "timeout":
             error = TaskTimeoutError(reason)
         elif kind == "cancelled" and task.cancelled != "force":
@@ -274,8 +279,8 @@ class Submission:
 
     def refused(self, message: Refused) -> None:
         """The node cannot serve a class, now or ever."""
-        if message.error:
-            self._refusal_errors[message.scheduling_class] = message.error
+        if message.code:
+            self._refusal_codes[message.scheduling_class] = message.code
         if message.scheduling_class:
             for task in self.machine.refused(
                 message.scheduling_class, message.reason, message.fatal
@@ -377,7 +382,7 @@ class Submission:
 
     def node_lost(self) -> None:
         """The node's process is gone: nothing will ever finish."""
-        error = failures.failed(errors.LocalNodeDiedError("The node process is gone."))
+        error = failures.failed(LocalNodeDiedError("The node process is gone."))
         pending, self.machine.pending = self.machine.pending, {}
         for task in pending.values():
             self.complete_all(task, error)

@@ -27,6 +27,7 @@ from phalanx.protocol.messages import (
     Value,
 )
 from phalanx.protocol.node_messages import Claimed, Used
+from phalanx.protocol.requests.node import PullObject
 
 if TYPE_CHECKING:
     from phalanx.engines.embedded.client.runtime import Runtime
@@ -207,7 +208,7 @@ class Values:
                     break
             left_s = None if deadline is None else max(deadline - time.monotonic(), 0.0)
             try:
-                self._runtime.requests.ask("pull", left_s, name=name, size=size)
+                self._runtime.requests.ask(PullObject(name, size), left_s)
             except ObjectLostError:
                 break
             except GetTimeoutError:
