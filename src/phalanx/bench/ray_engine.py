@@ -37,6 +37,8 @@ PATIENCE_S = 300.0
 POLL_S = 0.01
 STORE_BYTES = 80 << 20
 SMALL = {"CPU": 0.01}
+ME = b"phalanx-bench".ljust(16)
+"""The process that asks, as the scheduler is told."""
 
 
 def run(clock: Clock, gangs: int = GANGS, jobs: int = JOBS, repeated: int = REPEATED) -> list[Row]:
@@ -87,11 +89,11 @@ def _create(client: Any, needs: list[dict[str, float]]) -> bytes:
 
 def _create_later(client: Any, group: bytes, needs: list[dict[str, float]]) -> Any:
     request = CreateGang(group, "gang", "default", needs, min_members=len(needs))
-    return client.ask_async(request)
+    return client.ask_async(request, origin=ME)
 
 
 def _end(client: Any, group: bytes, members: int) -> None:
-    client.ask(EndMembers(group, list(range(members))))
+    client.ask(EndMembers(group, list(range(members))), origin=ME)
 
 
 def _wait_for_none(client: Any) -> None:
@@ -112,9 +114,9 @@ def _one_gang(clock: Clock, client: Any, repeated: int) -> list[Row]:
     for _ in range(repeated):
         begun = clock()
         group = _create(client, needs)
-        client.ask(WaitGroup(group), timeout_s=PATIENCE_S)
+        client.ask(WaitGroup(group), timeout_s=PATIENCE_S, origin=ME)
         ended = clock()
-        (times,) = client.ask(ListStages([group]))
+        (times,) = client.ask(ListStages([group]), origin=ME)
         at = [begun, times["decided"], times["reserved"], ended]
         _end(client, group, MEMBERS)
         _wait_for_none(client)
@@ -138,17 +140,17 @@ def _one_gang(clock: Clock, client: Any, repeated: int) -> list[Row]:
 def _many_gangs(clock: Clock, client: Any, count: int) -> list[Row]:
     """All wait for one that holds every node; from its end to their last reservation."""
     blocker = _create(client, [{"CPU": float(CPUS)}] * NODES)
-    client.ask(WaitGroup(blocker), timeout_s=PATIENCE_S)
+    client.ask(WaitGroup(blocker), timeout_s=PATIENCE_S, origin=ME)
     groups = [os.urandom(18) for _ in range(count)]
     for asked in [_create_later(client, group, [SMALL]) for group in groups]:
         asked.result(PATIENCE_S)
-    waiting = [client.ask_async(WaitGroup(group)) for group in groups]
+    waiting = [client.ask_async(WaitGroup(group), origin=ME) for group in groups]
     used = _cpu_s(client)
     _end(client, blocker, NODES)
     for one in waiting:
         one.result(PATIENCE_S)
     used = _cpu_s(client) - used
-    times = client.ask(ListStages(groups))
+    times = client.ask(ListStages(groups), origin=ME)
     for group in groups:
         _end(client, group, 1)
     _wait_for_none(client)
@@ -203,7 +205,7 @@ def _recovery(clock: Clock, client: Any, count: int) -> list[Row]:
     import ray
 
     blocker = _create(client, [{"CPU": float(CPUS)}] * NODES)
-    client.ask(WaitGroup(blocker), timeout_s=PATIENCE_S)
+    client.ask(WaitGroup(blocker), timeout_s=PATIENCE_S, origin=ME)
     specs = [Job("true", name=f"job-{number}") for number in range(count)]
     asked = [client.ask_async(ApplyManifests([job_manifest(spec)])) for spec in specs]
     for one in asked:
