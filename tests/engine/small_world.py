@@ -18,7 +18,7 @@ from phalanx.engines.embedded.client.submission import Submission
 from phalanx.model.ids import INDEX_BITS
 from phalanx.node.leases import LeaseMachine
 from phalanx.node.workers import WorkerPool
-from phalanx.owner.tasks import ClassKey, FunctionRecord, Template
+from phalanx.owner.tasks.records import ClassKey, FunctionRecord, Template
 from phalanx.protocol.messages import (
     FAILED,
     Cancel,

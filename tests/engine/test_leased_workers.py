@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.engine.small_world import template
 
-from phalanx.owner.leased_workers import LeasedWorkers
-from phalanx.owner.leases import TaskMachine
-from phalanx.owner.tasks import PendingTask
+from phalanx.owner.tasks.leased_workers import LeasedWorkers
+from phalanx.owner.tasks.leases import TaskMachine
+from phalanx.owner.tasks.records import PendingTask
 from phalanx.protocol.messages import Unlease
 from phalanx.protocol.node_messages import Granted, KillWorker, LeaseReturned, WorkerDied
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from phalanx.objects.reference import make_ref
-from phalanx.owner.borrowing import Lending
+from phalanx.owner.objects.lending import Lending
 
 OWNER = b"o" * 16
 

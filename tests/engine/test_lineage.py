@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from phalanx import errors
 from phalanx.objects import failures
 from phalanx.objects.reference import make_ref
-from phalanx.owner.lineage import (
+from phalanx.owner.objects.lineage import (
     RECORD_BYTES,
     Lineage,
     Lost,

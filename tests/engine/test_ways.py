@@ -8,8 +8,8 @@ import pytest
 
 from phalanx.engines.embedded.client.ways import Ways
 from phalanx.objects.reference import make_ref
-from phalanx.owner.borrowing import Lending
-from phalanx.owner.redialling import BORROWER_DIALS_S
+from phalanx.owner.objects.lending import Lending
+from phalanx.owner.peers.redialling import BORROWER_DIALS_S
 from phalanx.protocol.handshake import Status
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
 

@@ -8,7 +8,7 @@ from tests.head.groups_world import World
 from phalanx.head.actors.table import ActorRecord
 from phalanx.head.control_plane import ControlPlane
 from phalanx.model.lifecycle import ALIVE, CREATED
-from phalanx.owner.actors import ActorClient
+from phalanx.owner.actors.client import ActorClient
 from phalanx.owner.reaching import ASK_AGAIN_S, Reaching
 from phalanx.policies.bundles.room import Room
 from phalanx.policies.node_table import NodeState

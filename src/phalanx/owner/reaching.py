@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from phalanx.owner.actors import ActorClient
+from phalanx.owner.actors.client import ActorClient
 
 ASK_AGAIN_S = 5.0
 """Who waits for an actor for so long without being connected to it asks again."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from phalanx.owner.tasks import PendingTask, Template
+from phalanx.owner.tasks.records import PendingTask, Template
 from phalanx.protocol.node_messages import Reply
 from phalanx.sim.chaos.worker import Work
 

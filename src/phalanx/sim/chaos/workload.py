@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from phalanx.owner.tasks import ClassKey, FunctionRecord, Template
+from phalanx.owner.tasks.records import ClassKey, FunctionRecord, Template
 from phalanx.protocol.node_messages import Reply
 from phalanx.sim.chaos.job_program import JobProgram
 from phalanx.sim.chaos.worker import Work
 
 if TYPE_CHECKING:
-    from phalanx.owner.actors import ActorClient
+    from phalanx.owner.actors.client import ActorClient
     from phalanx.sim.chaos.driver import SimDriver
     from phalanx.sim.chaos.world import World
 

@@ -24,8 +24,8 @@ from phalanx.model.lifecycle import FAILED as STATE_FAILED
 from phalanx.objects import failures
 from phalanx.objects.streams import Stream
 from phalanx.observe.task_journal import Run
-from phalanx.owner.actor_clients import ActorClients
-from phalanx.owner.actors import ActorClient, PendingCall
+from phalanx.owner.actors.clients import ActorClients
+from phalanx.owner.actors.client import ActorClient, PendingCall
 from phalanx.protocol.messages import (
     FAILED,
     Call,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from phalanx.model.ids import INDEX_BITS
-from phalanx.owner.tasks import PendingTask
+from phalanx.owner.tasks.records import PendingTask
 from phalanx.protocol.messages import Cancel
 from phalanx.protocol.node_messages import KillWorker
 

@@ -20,7 +20,7 @@ from phalanx.model.options import DEFAULT_RETRIES, required_resources
 from phalanx.model.signatures import count_of
 from phalanx.objects.serialization import blame, dumps_definition
 from phalanx.objects.streams import ObjectRefGenerator, Stream
-from phalanx.owner.tasks import ClassKey, FunctionRecord, Template
+from phalanx.owner.tasks.records import ClassKey, FunctionRecord, Template
 from phalanx.worker.context import current
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from phalanx.errors import TaskPlacementGroupRemoved
 from phalanx.model.ids import INDEX_BITS
 from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef, make_ref
-from phalanx.owner.tasks import PendingTask, Template
+from phalanx.owner.tasks.records import PendingTask, Template
 from phalanx.protocol.messages import FAILED, Payload, Value
 from phalanx.protocol.node_messages import Reply
 

@@ -16,7 +16,7 @@ from phalanx.model.options import check_method_options
 from phalanx.model.signatures import ANYTHING, ActorShape, MethodShape, count_of
 from phalanx.objects.reference import ObjectRef, make_ref
 from phalanx.objects.streams import ObjectRefGenerator
-from phalanx.owner.actors import ActorClient, PendingCall
+from phalanx.owner.actors.client import ActorClient, PendingCall
 from phalanx.worker.context import current
 
 T = TypeVar("T")

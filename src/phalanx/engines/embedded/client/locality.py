@@ -22,7 +22,7 @@ from phalanx.observe.cluster_events import (
     ReaderTold,
     ReaderWaits,
 )
-from phalanx.owner.tasks import ClassKey, PendingTask
+from phalanx.owner.tasks.records import ClassKey, PendingTask
 from phalanx.policies.locality import best_holder
 from phalanx.protocol.messages import SHARED, Value
 

@@ -19,8 +19,8 @@ from phalanx.model.ids import INDEX_BITS, MAX_INDEX, object_id_bytes
 from phalanx.model.lifecycle import DEAD
 from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef, make_ref
-from phalanx.owner.actors import ActorClient, PendingCall
-from phalanx.owner.lineage import (
+from phalanx.owner.actors.client import ActorClient, PendingCall
+from phalanx.owner.objects.lineage import (
     Lineage,
     Lost,
     Remembered,
@@ -29,7 +29,7 @@ from phalanx.owner.lineage import (
     no_retries,
     put_by,
 )
-from phalanx.owner.tasks import PendingTask, Template
+from phalanx.owner.tasks.records import PendingTask, Template
 from phalanx.protocol.messages import SHARED, Payload, Value
 
 if TYPE_CHECKING:

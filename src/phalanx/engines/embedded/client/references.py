@@ -13,7 +13,7 @@ from phalanx.model.ids import INDEX_BITS, object_id_bytes
 from phalanx.objects import failures
 from phalanx.objects.names import prefix_of_name
 from phalanx.objects.reference import ObjectRef, make_ref
-from phalanx.owner.borrowing import Lending
+from phalanx.owner.objects.lending import Lending
 from phalanx.protocol.messages import SHARED, Borrow, Holds, Taken, Unborrow, Value
 
 if TYPE_CHECKING:

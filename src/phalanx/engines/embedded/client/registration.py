@@ -12,7 +12,7 @@ from phalanx.engines.embedded.client.values import Callback
 from phalanx.engines.embedded.client.waiting import wait_for
 from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef, make_ref
-from phalanx.owner.actors import ActorClient
+from phalanx.owner.actors.client import ActorClient
 from phalanx.protocol.messages import SHARED, Payload, Value
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from phalanx.objects.reference import ObjectRef, forget_process, process
 from phalanx.objects.shared_memory import SharedStore
 from phalanx.objects.streams import Stream
 from phalanx.observe.cluster_events import EventRing
-from phalanx.owner.redialling import DIAL_AGAIN_S
+from phalanx.owner.peers.redialling import DIAL_AGAIN_S
 from phalanx.protocol.cluster_messages import Happened
 from phalanx.protocol.messages import (
     Message,

@@ -1,6 +1,6 @@
 """This process's tasks: submission, results, retries.
 
-The machine (`phalanx.owner.leases`) decides; here its effects are run and messages are turned
+The machine (`phalanx.owner.tasks.leases`) decides; here its effects are run and messages are turned
 into its events. Every method is called with the runtime's lock held unless it says otherwise.
 """
 
@@ -28,9 +28,9 @@ from phalanx.model.lifecycle import FINISHED, INFEASIBLE, PENDING_ARGS, PENDING_
 from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef, make_ref
 from phalanx.observe.task_journal import Run, TaskJournal
-from phalanx.owner.leased_workers import LeasedWorkers, read_strategy
-from phalanx.owner.leases import TaskMachine
-from phalanx.owner.tasks import LeasedWorker, PendingTask, SchedulingClass, Template
+from phalanx.owner.tasks.leased_workers import LeasedWorkers, read_strategy
+from phalanx.owner.tasks.leases import TaskMachine
+from phalanx.owner.tasks.records import LeasedWorker, PendingTask, SchedulingClass, Template
 from phalanx.protocol.messages import (
     FAILED,
     SHARED,

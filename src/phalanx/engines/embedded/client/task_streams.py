@@ -13,8 +13,8 @@ from phalanx.model.ids import INDEX_BITS
 from phalanx.objects import failures
 from phalanx.objects.reference import make_ref
 from phalanx.objects.streams import Stream
-from phalanx.owner.lineage import Remembered
-from phalanx.owner.tasks import PendingTask
+from phalanx.owner.objects.lineage import Remembered
+from phalanx.owner.tasks.records import PendingTask
 from phalanx.protocol.messages import Consumed, Item, Value
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 from phalanx.model.ids import PREFIX_BYTES
-from phalanx.owner.redialling import BORROWER_DIALS_S, DIAL_AGAIN_S, Redialling
+from phalanx.owner.peers.redialling import BORROWER_DIALS_S, DIAL_AGAIN_S, Redialling
 from phalanx.protocol.handshake import Status
 from phalanx.protocol.messages import PROTOCOL_VERSION, CancelOwned, Hello
 

@@ -13,7 +13,7 @@ from phalanx.errors import ObjectReconstructionFailedError, PhalanxError, TaskEr
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.objects.names import prefix_of_name
 from phalanx.objects.serialization import NONE_PICKLE, blame, deserialize
-from phalanx.owner.redialling import GIVE_UP_S
+from phalanx.owner.peers.redialling import GIVE_UP_S
 from phalanx.protocol.cluster_messages import Prefetch
 from phalanx.protocol.messages import SHARED, Payload, Value
 from phalanx.worker.context import TaskContext

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from phalanx.model.lifecycle import PENDING_NODE
-from phalanx.owner.tasks import ClassKey, LeasedWorker, PendingTask, SchedulingClass
+from phalanx.owner.tasks.records import ClassKey, LeasedWorker, PendingTask, SchedulingClass
 from phalanx.protocol.node_messages import OVER
 
 AHEAD_S = 0.005

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from phalanx.owner.leases import TaskMachine
-from phalanx.owner.tasks import LeasedWorker, PendingTask, SchedulingClass
+from phalanx.owner.tasks.leases import TaskMachine
+from phalanx.owner.tasks.records import LeasedWorker, PendingTask, SchedulingClass
 from phalanx.protocol.messages import Unlease
 from phalanx.protocol.node_messages import (
     Granted,

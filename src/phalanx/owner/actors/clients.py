@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from phalanx.model.lifecycle import ALIVE, DEAD, RESTARTING
-from phalanx.owner.actors import ActorClient
+from phalanx.owner.actors.client import ActorClient
 from phalanx.owner.reaching import Reaching
 from phalanx.protocol.node_messages import ActorUpdate
 
