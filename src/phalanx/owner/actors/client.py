@@ -1,4 +1,4 @@
-"""The calling side of an actor: order of calls, those on their way, retries over restarts."""
+"""The calling side of one actor: its calls in order, those under way, retries over restarts."""
 
 from __future__ import annotations
 
@@ -7,31 +7,49 @@ from typing import Any, Protocol
 
 from phalanx.model.lifecycle import ALIVE, DEAD, PENDING_CREATION
 from phalanx.objects.reference import ObjectRef
+from phalanx.owner.transport import Connection
+from phalanx.owner.work import PendingWork
 from phalanx.protocol.messages import Payload
 
 
-class PendingCall:
+class CallRecipe:
+    """How a finished call is run once more, on the same actor."""
+
+    option = "max_task_retries"
+
+    def __init__(self, call: PendingCall) -> None:
+        self.name = f"call {call.actor.name}.{call.method}"
+        self.returns = call.returns
+        self.allowed = call.retries if call.retries < 0 else call.retries + call.attempt
+        self._actor = call.actor
+        self._method = call.method
+        self._group = call.group
+        self._retry_exceptions = call.retry_exceptions
+
+    def refusal(self) -> str:
+        """See Recipe."""
+        return "cannot run again: its actor is dead." if self._actor.state == DEAD else ""
+
+    def renew(self, number: int, args: Payload) -> PendingCall:
+        """See Recipe. Nobody takes the items of a stream in turn, so nothing holds it back."""
+        call = PendingCall(
+            number, self._actor, self._method, args, None, None, [], self.returns, 0, self._group
+        )
+        call.retry_exceptions = self._retry_exceptions
+        return call
+
+
+class PendingCall(PendingWork):
     """One method call between submission and its last result."""
 
     __slots__ = (
         "actor",
-        "args",
-        "attempt",
         "backpressure",
-        "cancelled",
         "group",
-        "inputs",
         "keep",
         "method",
-        "missing",
-        "number",
-        "on_ready",
-        "pins",
-        "refs",
-        "retries",
         "retry_exceptions",
         "returns",
-        "stream",
     )
 
     def __init__(
@@ -41,7 +59,7 @@ class PendingCall:
         method: str,
         args: Payload,
         inputs: list[ObjectRef[Any]] | None,
-        pins: list[ObjectRef[Any]] | None,
+        pins: list[Any] | None,
         refs: list[ObjectRef[Any]],
         returns: int,
         retries: int,
@@ -57,25 +75,29 @@ class PendingCall:
         self.returns = returns
         self.retries = retries
         self.group = group
+        """Its concurrency group at the actor."""
         self.retry_exceptions: Any = False
         self.backpressure = -1
         self.attempt = 0
         self.missing = 0
         self.cancelled = ""
-        self.stream: Any = None
+        self.stream = None
         self.keep: Any = None
         """What keeps the actor alive while the call is on its way."""
-        self.on_ready: Any = None
+        self.on_ready = None
 
-    def notify(self, failed: bool = False) -> None:
-        """One of the inputs is there."""
-        self.missing -= 1
-        if self.missing == 0 and self.on_ready is not None:
-            self.on_ready(self)
+    @property
+    def connection(self) -> Connection | None:
+        """See PendingWork."""
+        return self.actor.connection
+
+    def recipe(self) -> CallRecipe:
+        """See PendingWork."""
+        return CallRecipe(self)
 
 
 class CallEffects(Protocol):
-    """What an actor's client asks of its shell."""
+    """What an actor's client asks of the owner."""
 
     def send_calls(self, actor: ActorClient, calls: list[PendingCall], urgent: bool) -> None:
         """Send these calls to the actor's worker, in order."""
@@ -92,7 +114,6 @@ class ActorClient:
     __slots__ = (
         "actor",
         "connection",
-        "creation",
         "effects",
         "error",
         "hold",
@@ -113,13 +134,14 @@ class ActorClient:
         self.state = PENDING_CREATION
         self.incarnation = -1
         self.worker = b""
-        self.connection: Any = None
+        self.connection: Connection | None = None
         self.queue: deque[PendingCall] = deque()
         self.inflight: dict[int, PendingCall] = {}
         self.reason = ""
         self.error = b""
         self.out_of_order = False
         self.hold: Any = None
+        """What the constructor's arguments refer to: alive for as long as the actor."""
 
     def submit(self, call: PendingCall) -> None:
         """Queue the call, or fail it at once when the actor is dead."""

@@ -1,56 +1,45 @@
-"""All actors that one process calls: what it hears of each, and of the ways that lead there.
+"""All actors that one process calls: what it hears of each, and of the connections to them.
 
-News of an actor's end count once the connection to it has ended, as results may still be on their
-way. When a connection to another node ends without news, the actor is *astray*: perhaps only the
-way to it has ended. The control store is asked, and the actor is found again, or heard to be dead
-or restarted. The embedded caller's shell stands on this, and so does the simulated one
-(`sim.chaos.calls`).
+News of an actor's end count once the connection to it has ended, because results may still be on
+their way. When a connection to another node ends without news, the actor is *astray*: perhaps only
+the connection has ended. Then the control store is asked where it is, and the answer is that it is
+still there, restarted or dead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
 
 from phalanx.model.lifecycle import ALIVE, DEAD, RESTARTING
 from phalanx.owner.actors.client import ActorClient
-from phalanx.owner.reaching import Reaching
+from phalanx.owner.peers.connections import Peers
+from phalanx.owner.transport import Connection
 from phalanx.protocol.node_messages import ActorUpdate
 
-
-class Peers(Protocol):
-    """The other processes that this one can speak with."""
-
-    def peer(self, process_id: bytes) -> Any | None:
-        """The connection to a process, made when there is none; None when it is gone."""
-        ...
-
-    def known_peer(self, process_id: bytes) -> Any | None:
-        """The connection to a process if there is one."""
-        ...
-
-    def is_here(self, process_id: bytes) -> bool:
-        """Whether it is of this node: then the end of its connection is its own end."""
-        ...
+ASK_AGAIN_S = 5.0
+"""A caller that has waited for so long without a connection to the actor asks again where it is:
+news of actors may be lost on their way."""
 
 
 class ActorClients:
     """What one process knows of the actors it calls."""
 
     def __init__(
-        self, peers: Peers, ask: Callable[[bytes], None], on_dead: Callable[[ActorClient], None]
+        self, peers: Peers, watch: Callable[[bytes], None], on_dead: Callable[[ActorClient], None]
     ) -> None:
-        """`ask` has the control store tell where an actor is; `on_dead` is told of those of which
-        nothing more will be heard."""
+        """`watch` has the control store say where an actor is; `on_dead` hears of those of which
+        there will be no more news."""
         self._peers = peers
-        self._ask = ask
+        self._watch = watch
         self._on_dead = on_dead
-        self._reaching = Reaching(ask)
         self.known: dict[bytes, ActorClient] = {}
-        """By their ids; who is to be called next is put in by the shell."""
+        """By their ids; callers add to it."""
         self._held_back: dict[bytes, ActorUpdate] = {}
         """News that wait for the end of the connection."""
         self._astray: dict[bytes, None] = {}
+        self._cut_off: frozenset[bytes] = frozenset()
+        """Actors with calls and without a connection when it was last looked at."""
+        self._look_at = 0.0
 
     # ---- news --------------------------------------------------------------------------------
 
@@ -90,7 +79,7 @@ class ActorClients:
     def _came_up(self, client: ActorClient, worker: bytes) -> None:
         self._held_back.pop(client.actor, None)
         if client.connection is not None and client.worker != worker:
-            _interrupt(client, "it was restarted")  # its old process's end is not seen yet
+            _interrupt(client, "it was restarted")  # the end of its old process is not seen yet
         client.state = ALIVE
         client.worker = worker
         client.connection = self._peers.peer(worker)
@@ -99,7 +88,7 @@ class ActorClients:
 
     # ---- connections -------------------------------------------------------------------------
 
-    def connection_ended(self, connection: Any) -> None:
+    def connection_ended(self, connection: Connection) -> None:
         """All answers of the actor there are in."""
         for client in list(self.known.values()):
             if client.connection is connection:
@@ -111,24 +100,34 @@ class ActorClients:
                     self._astray[client.actor] = None
 
     def tick(self, now: float) -> None:
-        """Ask what became of actors to which the way ended: they may be there still."""
-        self._reaching.tick(now, self.known)
+        """Time has passed: ask what became of actors that cannot be reached. They may be there
+        still."""
+        if now >= self._look_at:
+            self._look_at = now + ASK_AGAIN_S
+            self._ask_for_cut_off()
         for actor in list(self._astray):
             client = self.known.get(actor)
             if client is None:
                 self._astray.pop(actor, None)
                 continue
-            connection = self._peers.known_peer(client.worker)
+            connection = self._peers.known(client.worker)
             if connection is None:
-                self._ask(actor)
+                self._watch(actor)
             elif not connection.is_dialling:
                 self._astray.pop(actor, None)
                 _interrupt(client, "the connection to it was lost")
                 client.state, client.connection = ALIVE, connection
                 client.pump()
 
+    def _ask_for_cut_off(self) -> None:
+        cut_off = [c.actor for c in self.known.values() if c.pending and c.connection is None]
+        for actor in cut_off:
+            if actor in self._cut_off:
+                self._watch(actor)
+        self._cut_off = frozenset(cut_off)
+
 
 def _interrupt(client: ActorClient, reason: str) -> None:
-    """What was under way may have run or not."""
+    """Calls that were under way may have run or not."""
     client.state, client.reason = RESTARTING, reason
     client.interrupted()

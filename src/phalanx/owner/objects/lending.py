@@ -1,11 +1,11 @@
-"""Who else holds references to this process's objects.
+"""Which other processes hold references to this process's objects.
 
-An owner keeps an object while any process has registrations for it. Registrations are counted:
-a borrower's message that undoes old ones may cross one that makes new ones.
+An owner keeps an object while any borrower has registrations for it. Registrations are counted,
+because a borrower's message that undoes old ones may cross one that makes new ones.
 
 When the connection to a borrower ends, some of these messages may be lost, and the borrower may
-live. Then what it had is kept until it says anew what it holds, or is known to be dead; what is
-lent to it meanwhile counts beside that.
+live. Then all that it held is kept until it has declared what it still holds, or is known to be
+dead. What is lent to it meanwhile is counted beside that.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class Lending:
         self._kept: dict[int, ObjectRef[Any]] = {}
         self._counts: dict[int, dict[bytes, int]] = {}
         self._uncertain: dict[bytes, dict[int, ObjectRef[Any]]] = {}
-        """What borrowers held when the connection to them ended, until they say what is left."""
-        self._told: dict[bytes, dict[int, int]] = {}
-        """What is left of the registrations of each borrower that it told of last. It may tell
-        twice: two processes may dial each other at once."""
+        """What borrowers held when the connection to them ended, until they declare the rest."""
+        self._declared: dict[bytes, dict[int, int]] = {}
+        """What is left of the registrations that each borrower declared last. It may declare
+        twice, since two processes may dial each other at once."""
 
     def add(self, number: int, borrower: bytes, count: int = 1) -> bool:
         """`borrower` holds object `number`. False when the object is gone already."""
@@ -46,9 +46,9 @@ class Lending:
         counts = self._counts.get(number)
         if counts is None:
             return
-        told = self._told.get(borrower)
-        if told is not None and number in told:
-            told[number] = max(told[number] - count, 0)
+        declared = self._declared.get(borrower)
+        if declared is not None and number in declared:
+            declared[number] = max(declared[number] - count, 0)
         left = counts.get(borrower, 0) - count
         if left > 0:
             counts[borrower] = left
@@ -58,33 +58,35 @@ class Lending:
             del self._counts[number]
             self._kept.pop(number, None)
 
-    def way_ended(self, borrower: bytes) -> bool:
-        """The connection to a process ended, which may live. Whether it may hold anything."""
-        self._told.pop(borrower, None)
+    def connection_lost(self, borrower: bytes) -> bool:
+        """The connection to a process ended, and the process may live. Whether it may hold
+        anything."""
+        self._declared.pop(borrower, None)
         for number in self._counted(borrower):
             self._uncertain.setdefault(borrower, {})[number] = self._kept[number]
             self.remove(number, borrower, self._counts[number][borrower])
         return borrower in self._uncertain
 
     def unsure(self) -> list[bytes]:
-        """The borrowers that have not said yet what is left of what they held."""
+        """The borrowers that have not declared yet what is left of what they held."""
         return list(self._uncertain)
 
-    def told(self, borrower: bytes, counts: Iterable[tuple[int, int]]) -> None:
-        """All that a borrower holds since the connection to it ended: (object, registrations)."""
-        before = self._told.pop(borrower, {})
-        told = {n: count for n, count in counts if self.add(n, borrower, count)}
+    def declare(self, borrower: bytes, counts: Iterable[tuple[int, int]]) -> None:
+        """A borrower says all that it holds after the connection to it had ended: (object,
+        registrations)."""
+        before = self._declared.pop(borrower, {})
+        declared = {n: count for n, count in counts if self.add(n, borrower, count)}
         for number, count in before.items():
             if count:
                 self.remove(number, borrower, count)
         self._uncertain.pop(borrower, None)
-        if told:
-            self._told[borrower] = told
+        if declared:
+            self._declared[borrower] = declared
 
     def process_gone(self, borrower: bytes) -> None:
         """A process ended: it holds nothing any more."""
         self._uncertain.pop(borrower, None)
-        self._told.pop(borrower, None)
+        self._declared.pop(borrower, None)
         for number in self._counted(borrower):
             self.remove(number, borrower, self._counts[number][borrower])
 

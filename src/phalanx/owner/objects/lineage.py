@@ -7,15 +7,15 @@ that was made from them.
 
 Memory. A remembered task keeps its own arguments: the pickle, a file of large ones, and the small
 values that came by reference. Of large objects that came by reference it keeps the lineage and not
-the bytes: one whose last reference went is freed, and is made again, recursively, before the task
+the bytes. One whose last reference went is freed, and is made again, recursively, before the task
 is. So a pipeline needs no more memory for being recoverable, and pays with time when something is
-lost. Two kinds of arguments have no lineage here. What was put is not kept either: kept for every
-large result made from it, one put would hold the store's memory for as long as the program has
-results. A result whose put argument was freed cannot be made again, and the error says so. Objects
-of other processes are kept whole, since their owners know nothing of this process's lineage. What
-is kept counts against `LIMIT_BYTES`; beyond it the oldest tasks are forgotten.
+lost. Two kinds of arguments have no lineage here. Objects that were put are not kept: if every
+large result kept the put object that it was made from, one put would hold the store's memory for as
+long as the program has results. A result whose put argument was freed cannot be made again, and the
+error says so. Objects of other processes are kept whole, since their owners know nothing of this
+process's lineage. Kept bytes count against `LIMIT_BYTES`; beyond it the oldest tasks are forgotten.
 
-Pure: what finalizers say lands in a deque that the next call empties.
+Finalizers only append to a deque, which the next call empties.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from phalanx.errors import (
 from phalanx.model.ids import object_id_bytes
 from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef, make_ref
+from phalanx.owner.work import PendingWork, Recipe
 from phalanx.protocol.messages import Payload, Value
 
 LIMIT_BYTES = 1 << 30
@@ -46,7 +47,7 @@ class Unmakeable(NamedTuple):
     """Why an object cannot be made again: a kind for programs, a clause for people."""
 
     kind: str
-    """put, disabled, exhausted, evicted or actor."""
+    """put, disabled, exhausted, evicted, items or actor."""
     why: str
 
 
@@ -70,12 +71,13 @@ def put_by(owner: bytes) -> Unmakeable:
     )
 
 
-def no_retries(name: str, allowed: int, option: str) -> Unmakeable:
-    """The work `name` has none left of the retries that it was `allowed`."""
-    if allowed == 0:
+def no_retries(recipe: Recipe) -> Unmakeable:
+    """The work has none left of the retries that it was allowed."""
+    name, option = recipe.name, recipe.option
+    if recipe.allowed == 0:
         why = f"{name}, which made it, may not run again ({option}=0)."
         return Unmakeable("disabled", why)
-    why = f"all retries of {name}, which made it, are used up ({option}={allowed})."
+    why = f"all retries of {name}, which made it, are used up ({option}={recipe.allowed})."
     return Unmakeable("exhausted", why)
 
 
@@ -247,31 +249,24 @@ class Remembered:
     __slots__ = (
         "__weakref__",
         "_released",
-        "allowed",
         "args",
         "attempt",
         "inputs",
         "kept_bytes",
-        "name",
         "nested",
         "number",
-        "option",
         "owner",
+        "recipe",
         "refs",
         "refusal",
         "retries",
         "shared_args",
-        "work",
     )
 
-    def __init__(
-        self, owner: bytes, number: int, name: str, work: Any, released: deque[int]
-    ) -> None:
+    def __init__(self, owner: bytes, number: int, recipe: Recipe, released: deque[int]) -> None:
         self.owner = owner
         self.number = number
-        self.name = name
-        self.work = work
-        """What the shell needs to run it again, besides its arguments."""
+        self.recipe = recipe
         self._released = released
         self.args: Payload = b""
         self.shared_args: Any = None
@@ -280,8 +275,6 @@ class Remembered:
         self.nested: list[Source] | None = None
         self.retries = 0
         """How often it may still run; -1: without limit."""
-        self.allowed = 0
-        self.option = "max_retries"
         self.attempt = 0
         self.kept_bytes = 0
         self.refusal: Unmakeable | None = None
@@ -304,17 +297,24 @@ class Remembered:
         """What stands against running it again."""
         if self.refusal is not None:
             return self.refusal
-        if self.retries == 0:
-            return no_retries(self.name, self.allowed, self.option)
-        return None
+        refusal = self.recipe.refusal()
+        if refusal:
+            return Unmakeable("actor", f"{self.recipe.name}, which made it, {refusal}")
+        return no_retries(self.recipe) if self.retries == 0 else None
 
-    def charge(self) -> int:
-        """It runs again, which takes one retry; the number of this attempt."""
+    def charge(self) -> None:
+        """It runs again, which takes one retry."""
         assert self.retries != 0
         if self.retries > 0:
             self.retries -= 1
         self.attempt += 1
-        return self.attempt
+
+    def renew(self, inputs: list[ObjectRef[Any]] | None, pins: list[Any] | None) -> PendingWork:
+        """The work again, for its next attempt."""
+        work = self.recipe.renew(self.number, self.args)
+        work.inputs, work.pins = inputs, pins
+        work.retries, work.attempt = self.retries, self.attempt
+        return work
 
     def forget(self, reason: Unmakeable) -> None:
         """Let go of the arguments: it cannot run again."""
@@ -338,33 +338,20 @@ class Lineage:
         self.evicted = 0
         """How many were forgotten for want of room."""
 
-    def remember(
-        self,
-        owner: bytes,
-        number: int,
-        name: str,
-        work: Any,
-        args: Payload,
-        inputs: Sequence[ObjectRef[Any]] | None,
-        pins: Sequence[Any] | None,
-        retries: tuple[int, int, str],
-        attempt: int,
-    ) -> Remembered:
-        """Keep what task `number` was made of. `pins` are (hold on the arguments' file,
-        references inside them); `retries` are (left, allowed, name of the option)."""
-        record = Remembered(owner, number, name, work, self._released)
-        record.retries, record.allowed, record.option = retries
-        record.attempt = attempt
-        record.args = args
-        if inputs is not None:
-            record.inputs = sources(owner, inputs)
-        if pins is not None:
-            record.shared_args = pins[0]
-            record.nested = sources(owner, pins[1])
+    def remember(self, owner: bytes, work: PendingWork, recipe: Recipe) -> Remembered:
+        """Keep what this work was made of."""
+        record = Remembered(owner, work.number, recipe, self._released)
+        record.retries, record.attempt = work.retries, work.attempt
+        record.args = work.args
+        if work.inputs is not None:
+            record.inputs = sources(owner, work.inputs)
+        if work.pins is not None:
+            record.shared_args = work.pins[0]
+            record.nested = sources(owner, work.pins[1])
         kept = (*(record.inputs or ()), *(record.nested or ()))
-        record.kept_bytes = RECORD_BYTES + bytes_of(args) + sum(s.kept_bytes for s in kept)
+        record.kept_bytes = RECORD_BYTES + bytes_of(work.args) + sum(s.kept_bytes for s in kept)
         self._collect()
-        self._records[number] = (weakref.ref(record), record.kept_bytes)
+        self._records[work.number] = (weakref.ref(record), record.kept_bytes)
         self._kept_bytes += record.kept_bytes
         self._evict()
         return record
@@ -388,8 +375,9 @@ class Lineage:
                 self.evicted += 1
                 mib = self.limit_bytes / (1 << 20)
                 why = (
-                    f"{record.name}, which made it, was forgotten: an owner keeps {mib:g} MiB of "
-                    "its tasks' arguments to make lost results again, and drops the oldest first."
+                    f"{record.recipe.name}, which made it, was forgotten: an owner keeps {mib:g} "
+                    "MiB of its tasks' arguments to make lost results again, and drops the oldest "
+                    "first."
                 )
                 record.forget(Unmakeable("evicted", why))
 
@@ -402,3 +390,7 @@ class Lineage:
     def __len__(self) -> int:
         self._collect()
         return len(self._records)
+
+
+Maker = Remembered | Unmakeable
+"""What can make an object again, or why nothing can."""

@@ -1,9 +1,9 @@
-"""Processes that cannot be reached for now: when each is tried again, and for how long.
+"""Processes that cannot be reached for now: when each is dialled again, and for how long.
 
-That a node does not answer, or that a connection to it ended, does not say that it is dead, and an
-owner that is taken for dead takes its objects along. So whoever reads them waits and dials again,
-until the control store says that the node is dead, or for as long as that may take. So does an
-owner whose borrowers cannot be heard any more. Pure.
+That a connection to a process ended, or could not be made, does not say that the process is dead.
+An owner that is taken for dead takes its objects along. So readers of its objects wait and dial
+again, until the control store says that its node is dead, or for as long as that may take. So does
+an owner that has lent objects to borrowers which it cannot hear any more.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ from phalanx.protocol.messages import Message
 DIAL_AGAIN_S = 0.2
 GIVE_UP_S = 20.0
 """A little more than the control store takes, by its own limits, to find a node dead (15 s)."""
-
-
 BORROWER_DIALS_S = 2.0
 """An owner leaves it to its borrowers to dial again; after so long it looks whether they live."""
 
@@ -33,7 +31,7 @@ class _Unreached(msgspec.Struct):
 
 
 class Redialling:
-    """Processes of other nodes to which there is no connection, and what was for them."""
+    """Processes of other nodes to which there is no connection, and messages for them."""
 
     def __init__(
         self,
@@ -41,8 +39,8 @@ class Redialling:
         is_reached: Callable[[bytes], bool],
         give_up: Callable[[bytes, str], None],
     ) -> None:
-        """`dial` makes a connection; `is_reached` says whether it is there; `give_up(process,
-        reason)` tells who waits."""
+        """`dial` makes a connection; `is_reached` says whether there is one; `give_up(process,
+        reason)` is called for each process that is taken for dead."""
         self._dial = dial
         self._is_reached = is_reached
         self._give_up = give_up
@@ -59,13 +57,13 @@ class Redialling:
         entry.dial_at = now + DIAL_AGAIN_S
 
     def ended(self, process: bytes, dial_at: float) -> None:
-        """A connection has ended that was there: it is dialled at `dial_at`, if the process has
-        not dialled before."""
+        """An established connection has ended: it is dialled at `dial_at`, unless the process has
+        dialled before that."""
         entry = self._unreached.setdefault(process, _Unreached(dial_at + GIVE_UP_S))
         entry.dial_at = dial_at
 
     def unsent(self, process: bytes) -> list[Message]:
-        """What a new connection, perhaps one that is being made, has to take along."""
+        """The messages for a new connection, which may still be in the making, to send first."""
         entry = self._unreached.get(process)
         if entry is None:
             return []
@@ -73,7 +71,7 @@ class Redialling:
         return unsent
 
     def gone(self, process: bytes) -> None:
-        """The process is dead, and who waited for it has been told."""
+        """The process is dead, and everybody knows."""
         self._unreached.pop(process, None)
 
     def node_died(self, prefix: bytes) -> None:

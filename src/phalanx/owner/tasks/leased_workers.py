@@ -1,19 +1,19 @@
 """The workers that an owner has on lease, by the connection that leads to each.
 
-Says which of them a message is about, and when one is gone for good: once the node has said that
-its process ended, and the connection has ended behind which a result may still be on its way. The
-embedded owner's shell stands on it, and so does the simulated one (`sim.chaos.submission`).
+Says which worker a message is about, and when one is gone for good: once the node has said that its
+process ended, and the connection has ended over which a result might still have come.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
+from phalanx.owner.peers.connections import Peers
 from phalanx.owner.tasks.leases import TaskMachine
 from phalanx.owner.tasks.records import LeasedWorker, PendingTask, SchedulingClass
+from phalanx.owner.transport import Connection, NodeLink, Outbox
 from phalanx.protocol.messages import Unlease
 from phalanx.protocol.node_messages import (
     Granted,
@@ -24,49 +24,31 @@ from phalanx.protocol.node_messages import (
 )
 
 
-class Peers(Protocol):
-    """The other processes that this one can speak with."""
-
-    def peer(self, process_id: bytes) -> Any | None:
-        """The connection to a process, made when there is none; None when it is gone."""
-        ...
-
-    def is_here(self, process_id: bytes) -> bool:
-        """Whether it is of this node: then the end of its connection is its own end."""
-        ...
-
-    def post(self, connection: Any, message: Any) -> None:
-        """Send with the next flush."""
-        ...
-
-
 class LeasedWorkers:
     """What the owner's task machine knows by leases, found by connections."""
 
-    def __init__(
-        self, machine: TaskMachine, peers: Peers, tell_node: Callable[[Any], None]
-    ) -> None:
-        """`tell_node` sends a message to this node at once."""
+    def __init__(self, machine: TaskMachine, peers: Peers, outbox: Outbox, node: NodeLink) -> None:
         self._machine = machine
         self._peers = peers
-        self._tell_node = tell_node
-        self._by_connection: dict[Any, list[LeasedWorker]] = {}
-        self._functions: dict[Any, set[bytes]] = {}
+        self._outbox = outbox
+        self._node = node
+        self._by_connection: dict[Connection, list[LeasedWorker]] = {}
+        self._functions: dict[Connection, set[bytes]] = {}
 
     def __bool__(self) -> bool:
         """Whether there are any."""
         return bool(self._by_connection)
 
-    def functions_sent(self, connection: Any) -> set[bytes]:
+    def functions_sent(self, connection: Connection) -> set[bytes]:
         """Keys of the functions that were sent over this connection; the sender adds to them."""
         return self._functions[connection]
 
     # ---- leases begin and end ----------------------------------------------------------------
 
     def want(self, scheduling_class: SchedulingClass, count: int) -> None:
-        """The owner would use `count` more. See `owner.leases.Effects.want_workers`."""
+        """The class would use `count` more workers. See TaskMachine's Effects."""
         key = scheduling_class.key
-        self._tell_node(
+        self._node.send(
             LeaseWanted(
                 scheduling_class.number,
                 dict(key.resources),
@@ -80,15 +62,15 @@ class LeasedWorkers:
         )
 
     def granted(self, message: Granted, now: float) -> LeasedWorker | None:
-        """The node lends a worker: it is to be told so, and its class pumped. None when there is
-        nothing for it any more, or it is gone: then it went back."""
+        """The node lends a worker: the caller sends it its lease, then pumps its class. None when
+        there is nothing for it to do any more, or it is gone: then it went back."""
         machine, scheduling_class = self._machine, message.scheduling_class
         if not machine.known(scheduling_class):
-            self._tell_node(LeaseReturned(message.lease))
+            self._node.send(LeaseReturned(message.lease))
             return None
         connection = self._peers.peer(message.worker)
         if connection is None:
-            self._tell_node(LeaseReturned(message.lease, False))
+            self._node.send(LeaseReturned(message.lease, False))
             machine.unreachable(scheduling_class)
             return None
         worker = machine.granted(scheduling_class, message.lease, message.worker, now)
@@ -100,22 +82,25 @@ class LeasedWorkers:
         return worker
 
     def give_back(self, worker: LeasedWorker, reusable: bool) -> None:
-        """The owner needs the worker no longer. See `owner.leases.Effects.return_lease`."""
+        """The owner needs the worker no longer."""
         if worker.connection is not None:
             self._forget(worker)
-            self._peers.post(worker.connection, Unlease())
-        self._tell_node(LeaseReturned(worker.lease, reusable))
+            self._outbox.post(worker.connection, Unlease())
+        self._node.send(LeaseReturned(worker.lease, reusable))
 
     def _forget(self, worker: LeasedWorker) -> None:
-        workers = self._by_connection.get(worker.connection)
+        connection = worker.connection
+        if connection is None:
+            return
+        workers = self._by_connection.get(connection)
         if workers is not None and worker in workers:
             workers.remove(worker)
             if not workers:
-                del self._by_connection[worker.connection]
+                del self._by_connection[connection]
 
     # ---- what comes over a connection --------------------------------------------------------
 
-    def running(self, connection: Any, number: int) -> PendingTask | None:
+    def running(self, connection: Connection, number: int) -> PendingTask | None:
         """Task `number`, if it is on its way at the worker there."""
         for worker in self._by_connection.get(connection, ()):
             task = worker.inflight.get(number)
@@ -123,14 +108,14 @@ class LeasedWorkers:
                 return task
         return None
 
-    def finished(self, connection: Any, number: int, now: float) -> PendingTask | None:
+    def finished(self, connection: Connection, number: int, now: float) -> PendingTask | None:
         """Task `number`, which has ended there; None when it was not there."""
         for worker in self._by_connection.get(connection, ()):
             if number in worker.inflight:
                 return self._machine.finished(worker, number, now)
         return None
 
-    def returned(self, connection: Any, numbers: list[int]) -> list[int]:
+    def returned(self, connection: Connection, numbers: list[int]) -> list[int]:
         """Tasks that were not started come back; those that had been sent there."""
         back = []
         for worker in list(self._by_connection.get(connection, ())):
@@ -140,7 +125,7 @@ class LeasedWorkers:
                 back += mine
         return back
 
-    def leaving(self, connection: Any) -> None:
+    def leaving(self, connection: Connection) -> None:
         """The worker there ends by plan."""
         for worker in list(self._by_connection.get(connection, ())):
             self._machine.leaving(worker)
@@ -155,7 +140,7 @@ class LeasedWorkers:
                     worker.died = (message.reason, message.kind)
                     self._bury(worker)
 
-    def connection_ended(self, connection: Any, is_node_gone: bool = False) -> None:
+    def connection_ended(self, connection: Connection, is_node_gone: bool = False) -> None:
         """All results of the worker there are in. `is_node_gone`: nobody is left to say why."""
         for worker in list(self._by_connection.get(connection, ())):
             worker.ended = True
@@ -163,7 +148,7 @@ class LeasedWorkers:
                 worker.died = worker.died or ("the node is gone", "crashed")
             elif worker.died is None and not self._peers.is_here(connection.peer):
                 # Perhaps only the way to it has ended: it must, too, before others do its work.
-                self._tell_node(KillWorker(worker.lease))
+                self._node.send(KillWorker(worker.lease))
             self._bury(worker)
         self._functions.pop(connection, None)
 

@@ -1,9 +1,9 @@
 """The submitting side's machine: queues of equal tasks, leased workers, pipelines, retries.
 
-Pure: `now` is an argument, and all that touches the world goes through `Effects`. A worker gets
-as many tasks ahead as take about `AHEAD_S` by their function's mean run time; a task of a function
-not seen before travels alone. What was sent ahead and not started comes back when its worker is
-busy for long (Recall), so no task waits behind a slow one while another worker is free.
+A worker gets as many tasks ahead as take about `AHEAD_S` by their function's mean run time; a task
+of a function that has not run before travels alone. Tasks that were sent ahead and not started come
+back when their worker is busy for long (Recall), so no task waits behind a slow one while another
+worker is free.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Protocol
 
 from phalanx.model.lifecycle import PENDING_NODE
 from phalanx.owner.tasks.records import ClassKey, LeasedWorker, PendingTask, SchedulingClass
+from phalanx.owner.work import CANCELLED, TIMED_OUT
 from phalanx.protocol.node_messages import OVER
 
 AHEAD_S = 0.005
@@ -20,13 +21,13 @@ AHEAD_TASKS = 400
 IDLE_RETURN_S = 0.3
 SLOW_HEAD_S = 0.02
 WORTH_A_WORKER_S = 0.001
-FEWER_TOLD_FROM = 16
-"""From so many wanted workers on, the node is told when half are wanted no more: it tells others
-how much waits here."""
+FEWER_MATTER_FROM = 16
+"""From so many wanted workers on, the node hears when half of them are wanted no more: it tells
+other nodes how much waits here."""
 
 
 class Effects(Protocol):
-    """What the machine asks of its shell."""
+    """What the machine asks of the owner."""
 
     def send_tasks(self, worker: LeasedWorker, tasks: list[PendingTask], urgent: bool) -> None:
         """Send these, in order; at once when `urgent`, else with the next flush."""
@@ -45,7 +46,7 @@ class Effects(Protocol):
         ...
 
     def fail(self, task: PendingTask, kind: str, reason: str) -> None:
-        """The task will not run (again): crashed, oom, exited, refused or timeout."""
+        """The task will not run (again). `kind` is cancelled, refused, or how its worker ended."""
         ...
 
     def requeued(self, task: PendingTask, reason: str) -> None:
@@ -169,12 +170,11 @@ class TaskMachine:
         if count:
             mean = queue[0].template.function.mean_s
             moving = [w for w in scheduling_class.workers if not (w.recalled or _stopping(w))]
-            if (
-                mean is not None and moving and not scheduling_class.key.each
-            ):  # else nobody will come to them soon
+            if mean is not None and moving and not scheduling_class.key.each:
+                # Workers that move on will come to most of them by themselves.
                 count = min(count, int(count * mean / WORTH_A_WORKER_S))
         announced = scheduling_class.announced
-        is_fewer = announced >= FEWER_TOLD_FROM and count <= announced // 2
+        is_fewer = announced >= FEWER_MATTER_FROM and count <= announced // 2
         if count == announced or (announced and 0 < count < 2 * announced and not is_fewer):
             return
         scheduling_class.announced = count
@@ -305,11 +305,14 @@ class TaskMachine:
             self._moved(worker, worker.sent_at)
 
     def _take_back(self, tasks: list[PendingTask]) -> None:
-        """Queue what was not started again, unless it was cancelled meanwhile."""
+        """Queue again what was not started, unless it was cancelled meanwhile."""
+        for task in tasks:
+            if task.cancelled == TIMED_OUT:
+                task.cancelled = ""  # it did not run, so it did not run for too long
         self._requeue((t for t in tasks if not t.cancelled), "not started where it was sent")
         for task in tasks:
             if task.cancelled:
-                task.worker, task.cancelled = None, "cancelled"
+                task.worker, task.cancelled = None, CANCELLED
                 self.pending.pop(task.number, None)
                 self._effects.fail(task, "cancelled", "")
 
@@ -327,11 +330,11 @@ class TaskMachine:
         self._take_back(rest)
         head.worker = None
         is_blamed = kind not in ("lost", "preempted")
-        """Else its lease ended before it could start, or for others."""
+        """Else its lease ended before the task could start, or was taken for others."""
         head.template.function.failed |= is_blamed
         if head.cancelled:
             self.pending.pop(head.number, None)
-            self._effects.fail(head, "cancelled", head.cancelled)
+            self._effects.fail(head, "cancelled", reason)
         elif not is_blamed:
             self._requeue([head], reason)
         elif head.retries != 0:

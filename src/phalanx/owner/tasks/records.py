@@ -9,6 +9,8 @@ import msgspec
 
 from phalanx.model.lifecycle import PENDING_ARGS, PENDING_NODE
 from phalanx.objects.reference import ObjectRef
+from phalanx.owner.transport import Connection
+from phalanx.owner.work import PendingWork
 from phalanx.protocol.messages import Payload
 
 _WEIGHT = 0.2
@@ -71,27 +73,33 @@ class Template(msgspec.Struct, frozen=True, kw_only=True):
     backpressure: int = -1
 
 
-class PendingTask:
+class TaskRecipe:
+    """How a finished task is run once more."""
+
+    option = "max_retries"
+
+    def __init__(self, template: Template) -> None:
+        self.name = f"task {template.name}"
+        self.returns = template.returns
+        self.allowed = template.max_retries
+        if template.returns < 0:
+            # Nobody takes the items in turn: nothing may hold the generator back.
+            template = msgspec.structs.replace(template, backpressure=-1)
+        self._template = template
+
+    def refusal(self) -> str:
+        """See Recipe."""
+        return ""
+
+    def renew(self, number: int, args: Payload) -> PendingTask:
+        """See Recipe."""
+        return PendingTask(number, self._template, args, None, None, [])
+
+
+class PendingTask(PendingWork):
     """A task between submission and its last result."""
 
-    __slots__ = (
-        "args",
-        "attempt",
-        "cancelled",
-        "deadline",
-        "inputs",
-        "key",
-        "missing",
-        "number",
-        "on_ready",
-        "pins",
-        "refs",
-        "retries",
-        "state",
-        "stream",
-        "template",
-        "worker",
-    )
+    __slots__ = ("deadline", "key", "state", "template", "worker")
 
     def __init__(
         self,
@@ -99,7 +107,7 @@ class PendingTask:
         template: Template,
         args: Payload,
         inputs: list[ObjectRef[Any]] | None,
-        pins: list[ObjectRef[Any]] | None,
+        pins: list[Any] | None,
         refs: list[ObjectRef[Any]],
     ) -> None:
         self.number = number
@@ -108,9 +116,7 @@ class PendingTask:
         """Its scheduling class: the template's, or a narrower one near its arguments."""
         self.args = args
         self.inputs = inputs
-        """Top-level references among the arguments: their values go with the task."""
         self.pins = pins
-        """References inside the arguments: alive at least until the task ends."""
         self.refs = refs
         self.retries = template.max_retries
         self.state = PENDING_NODE if inputs is None else PENDING_ARGS
@@ -118,15 +124,19 @@ class PendingTask:
         self.missing = 0
         self.worker: LeasedWorker | None = None
         self.cancelled = ""
-        self.stream: Any = None
+        self.stream = None
         self.deadline: float | None = None
-        self.on_ready: Any = None
+        """When it will have run for too long, on the owner's clock; None: whenever."""
+        self.on_ready = None
 
-    def notify(self, failed: bool = False) -> None:
-        """One of the inputs is there (this task stands in its waiters)."""
-        self.missing -= 1
-        if self.missing == 0 and self.on_ready is not None:
-            self.on_ready(self)
+    @property
+    def connection(self) -> Connection | None:
+        """See PendingWork."""
+        return None if self.worker is None else self.worker.connection
+
+    def recipe(self) -> TaskRecipe:
+        """See PendingWork."""
+        return TaskRecipe(self.template)
 
 
 class LeasedWorker:
@@ -152,16 +162,16 @@ class LeasedWorker:
         self.worker = worker
         self.scheduling_class = scheduling_class
         self.inflight: dict[int, PendingTask] = {}
-        self.connection: Any = None
+        self.connection: Connection | None = None
         self.due = False
         self.leaving = False
         self.recalled = False
         self.idle_since = 0.0
         self.sent_at = 0.0
         self.died: tuple[str, str] | None = None
-        """(reason, kind) once the node said that the process is gone."""
+        """(reason, kind) once the node has said that the process is gone."""
         self.ended = False
-        """Whether the connection's end was seen: all its results are in."""
+        """Whether its connection has ended: then all its results are in."""
 
 
 class SchedulingClass:
@@ -186,7 +196,7 @@ class SchedulingClass:
         self.workers: list[LeasedWorker] = []
         self.idle: list[LeasedWorker] = []
         self.announced = 0
-        """How many workers the node was last told that this class would use."""
+        """How many workers this class asked the node for last."""
         self.granted = 0
         """How many workers the node has granted so far."""
         self.is_over = False

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from phalanx.model.lifecycle import DEAD
-from phalanx.owner.actors.clients import ActorClients
 from phalanx.owner.actors.client import ActorClient, PendingCall
+from phalanx.owner.actors.clients import ActorClients
 from phalanx.protocol.messages import Call, Done, Failed
 from phalanx.protocol.node_messages import Reply
 from phalanx.sim.chaos.worker import Work

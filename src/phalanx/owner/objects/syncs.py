@@ -1,29 +1,27 @@
-"""Waiting until other processes have handled all that was sent to them so far."""
+"""Waits until other processes have handled all messages that were sent to them so far."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from phalanx.engines.embedded.client.reactor import Waiter
+from phalanx.owner.peers.connections import Peers
+from phalanx.owner.transport import Connection, Outbox
 from phalanx.protocol.messages import Sync
-
-if TYPE_CHECKING:
-    from phalanx.engines.embedded.client.runtime import Runtime
-    from phalanx.engines.embedded.connection import Connection
 
 
 class Syncs:
-    """Questions of this kind that are not answered yet."""
+    """Sync messages that are not answered yet."""
 
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
+    def __init__(self, peers: Peers, outbox: Outbox) -> None:
+        self._peers = peers
+        self._outbox = outbox
         self._tokens = itertools.count(1)
         self._open: dict[int, tuple[bytes, Callable[[], None]]] = {}
 
     def after(self, processes: set[bytes], action: Callable[[], None]) -> None:
-        """Run `action` once these have handled everything sent to them so far."""
+        """Run `action` once all of these have handled everything sent to them so far. A process
+        that is gone is not waited for."""
         left = [len(processes)]
 
         def answered() -> None:
@@ -32,24 +30,16 @@ class Syncs:
                 action()
 
         for process in sorted(processes):
-            connection = self._runtime.peer(process)
+            connection = self._peers.peer(process)
             if connection is None:
                 answered()
                 continue
             token = next(self._tokens)
             self._open[token] = (process, answered)
-            self._runtime.post(connection, Sync(token))
-
-    def wait(self, processes: set[bytes]) -> None:
-        """Wait until these have done so. Called without the lock."""
-        waiter = Waiter()
-        with self._runtime.lock:
-            self.after(processes, waiter.finish)
-        self._runtime.flush()
-        self._runtime.reactor.wait(waiter)
+            self._outbox.post(connection, Sync(token))
 
     def answered(self, token: int) -> None:
-        """A process's answer to Sync."""
+        """A process has answered."""
         entry = self._open.pop(token, None)
         if entry is not None:
             entry[1]()
@@ -58,8 +48,8 @@ class Syncs:
         """Whether an answer of this process is waited for."""
         return any(asked == process for asked, _ in self._open.values())
 
-    def say_anew(self, connection: Connection) -> None:
-        """Ask once more what was not answered over the connection before."""
+    def say_again(self, connection: Connection) -> None:
+        """Repeat what was not answered over the last connection to this process."""
         for token, (process, _) in self._open.items():
             if process == connection.peer:
                 connection.post(Sync(token))

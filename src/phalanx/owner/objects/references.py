@@ -1,28 +1,26 @@
-"""References of this process to others' objects and of others to its own: who has told whom."""
+"""References of this process to the objects of others, and of others to its own."""
 
 from __future__ import annotations
 
 import weakref
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from phalanx.engines.embedded.client.syncs import Syncs
 from phalanx.errors import ObjectLostError
 from phalanx.model.ids import INDEX_BITS, object_id_bytes
 from phalanx.objects import failures
 from phalanx.objects.names import prefix_of_name
 from phalanx.objects.reference import ObjectRef, make_ref
 from phalanx.owner.objects.lending import Lending
+from phalanx.owner.objects.syncs import Syncs
+from phalanx.owner.peers.connections import Peers
+from phalanx.owner.transport import Connection, Outbox
 from phalanx.protocol.messages import SHARED, Borrow, Holds, Taken, Unborrow, Value
-
-if TYPE_CHECKING:
-    from phalanx.engines.embedded.client.runtime import Runtime
-    from phalanx.engines.embedded.connection import Connection
 
 
 class BorrowHold:
-    """Hangs on a borrowed ObjectRef: when it goes, the owner is told."""
+    """Hangs on a borrowed ObjectRef: when the reference goes, the owner is informed."""
 
     __slots__ = ("count", "number", "owner", "released")
 
@@ -30,6 +28,7 @@ class BorrowHold:
         self.owner = owner
         self.number = number
         self.count = count
+        """How many registrations the owner has counted for it."""
         self.released = released
 
     def __del__(self) -> None:
@@ -38,32 +37,34 @@ class BorrowHold:
 
 
 class References:
-    """What is borrowed here and lent from here. Callers hold the runtime's lock where they change
-    what other threads see."""
+    """The objects that are borrowed here and lent from here."""
 
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
+    def __init__(self, me: bytes, peers: Peers, outbox: Outbox) -> None:
+        self._me = me
+        self._peers = peers
+        self._outbox = outbox
         self.lending = Lending()
-        self.syncs = Syncs(runtime)
+        self.syncs = Syncs(peers, outbox)
         self._borrowed: weakref.WeakValueDictionary[tuple[bytes, int], ObjectRef[Any]] = (
             weakref.WeakValueDictionary()
         )
         self.released: deque[tuple[bytes, int, int]] = deque()
+        """Borrowed objects whose last reference went: (owner, number, registrations)."""
         self._forever: list[ObjectRef[Any]] = []
         self._arriving: set[ObjectRef[Any]] = set()
-        """Whose values refer to third processes' objects that do not know of us yet."""
+        """Objects whose values refer to third processes' objects that do not know of us yet."""
 
     # ---- references that arrive --------------------------------------------------------------
 
     def adopt(self, owner: bytes, number: int) -> ObjectRef[Any]:
-        """This process's reference to an object that it learns of; the owner is told."""
+        """This process's reference to an object that it learns of; the owner is informed."""
         return self._adopt_result(owner, number, b"")
 
     def _adopt_result(self, owner: bytes, number: int, source: bytes) -> ObjectRef[Any]:
         ref = self.adopt_for_task(owner, number)
-        if owner == self._runtime.process_id:
+        if owner == self._me:
             return ref
-        if owner == source:
+        if owner == source:  # which has registered us when it sent the value
             if ref._hold is None:
                 ref._hold = BorrowHold(owner, number, 1, self.released)
             else:
@@ -73,8 +74,8 @@ class References:
         return ref
 
     def adopt_for_task(self, owner: bytes, number: int) -> ObjectRef[Any]:
-        """The same, for a reference that somebody else keeps alive for now (see `keep`)."""
-        if owner == self._runtime.process_id:
+        """The same for a reference that somebody else keeps alive for now; see `keep`."""
+        if owner == self._me:
             mine = self.lending.exported.get(number)
             if mine is not None:
                 return mine
@@ -97,18 +98,19 @@ class References:
 
     def keep(self, ref: ObjectRef[Any]) -> None:
         """Register with the owner as a borrower, unless that was done."""
-        if ref._hold is None and ref._owner != self._runtime.process_id:
-            connection = self._runtime.peer(ref._owner)  # may say what is held, but for this
+        if ref._hold is None and ref._owner != self._me:
+            # Before the hold is there: a connection that is made now may begin with what we hold.
+            connection = self._peers.peer(ref._owner)
             ref._hold = BorrowHold(ref._owner, ref._number, 1, self.released)
             if connection is not None:
-                self._runtime.post(connection, Borrow([ref._number]))
+                self._outbox.post(connection, Borrow([ref._number]))
 
     def adopt_inner(
         self, ref: ObjectRef[Any], inner: list[tuple[bytes, int]], source: bytes
     ) -> None:
-        """The value of `ref` came, made by `source`, with these references in it."""
+        """The value of `ref` came, made by process `source`, with these references in it."""
         ref._inner = [self._adopt_result(o, n, source) for o, n in inner]
-        third = {o for o, _ in inner} - {source, ref._owner, self._runtime.process_id}
+        third = {o for o, _ in inner} - {source, ref._owner, self._me}
         if third and not source:
             # The value's owner holds these references for as long as we hold the value's.
             self._arriving.add(ref)
@@ -119,39 +121,39 @@ class References:
             self.syncs.after(third, lambda: self._taken(source, number))
 
     def _taken(self, source: bytes, number: int) -> None:
-        connection = self._runtime.known_peer(source)
+        connection = self._peers.known(source)
         if connection is not None:
-            self._runtime.post(connection, Taken(number))
+            self._outbox.post(connection, Taken(number))
 
     # ---- references that leave ---------------------------------------------------------------
 
     def export(self, ref: ObjectRef[Any]) -> None:
         """The reference leaves inside a value."""
-        if ref._owner == self._runtime.process_id:
+        if ref._owner == self._me:
             self.lending.exported[ref._number] = ref
 
     def lend_to(self, refs: Sequence[ObjectRef[Any]], borrower: bytes) -> None:
         """A value with these references goes to `borrower` for good: register it at once."""
         for ref in refs:
-            if ref._owner == self._runtime.process_id:
+            if ref._owner == self._me:
                 self.lending.add(ref._number, borrower)
 
     def pin_forever(self, ref: ObjectRef[Any]) -> None:
-        """The reference left where nobody follows it."""
+        """The reference left in a way that nobody follows."""
         self.export(ref)
         self.keep(ref)
         self._forever.append(ref)
 
     def flush_released(self) -> None:
-        """Tell owners which of their objects this process holds no longer."""
+        """Inform owners of objects that this process holds no longer."""
         while self.released:
             owner, number, count = self.released.popleft()
-            connection = self._runtime.known_peer(owner)
+            connection = self._peers.known(owner)
             if connection is not None:
-                self._runtime.post(connection, Unborrow([(number, count)]))
+                self._outbox.post(connection, Unborrow([(number, count)]))
 
     def read_from(self, prefix: bytes) -> list[str]:
-        """Files of a node's processes that may be read here, of which their owners are not told."""
+        """Files of a node's processes that may be read here without their owners knowing."""
         values = [ref._value for ref in list(self._borrowed.values())]
         names = [v.data.decode() for v in values if type(v) is Value and v.kind == SHARED]
         return [name for name in names if prefix_of_name(name) == prefix]
@@ -162,23 +164,23 @@ class References:
         """Whether objects of a process are held here, or an answer to a Sync is waited for."""
         return self.syncs.are_open(process) or bool(self._held_of(process))
 
-    def say_anew(self, connection: Connection) -> None:
-        """Tell the process there, first of all, what we hold of its own."""
+    def say_again(self, connection: Connection) -> None:
+        """First on a new connection: declare what this process holds of the other's objects."""
         process = connection.peer
         held = self._held_of(process)  # alive from here on
-        for _ in range(len(self.released)):  # of what has gone the owner is not told at all
+        for _ in range(len(self.released)):  # objects that have gone are not declared at all
             entry = self.released.popleft()
             if entry[0] != process:
                 self.released.append(entry)
         connection.post(Holds([(ref._number, ref._hold.count) for ref in held]))
-        self.syncs.say_anew(connection)
+        self.syncs.say_again(connection)
 
     def _held_of(self, owner: bytes) -> list[ObjectRef[Any]]:
         borrowed = list(self._borrowed.values())
         return [ref for ref in borrowed if ref._owner == owner and ref._hold is not None]
 
     def process_gone(self, process: bytes) -> None:
-        """It died, or is given up: it holds none of ours any more."""
+        """A process died, or is given up: it holds none of ours any more."""
         self.lending.process_gone(process)
         self.syncs.process_gone(process)
 
