@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from phalanx.owner.reaching import ASK_AGAIN_S, Reaching
 from tests.head.groups_world import World
 
 from phalanx.head.actors.table import ActorRecord
 from phalanx.head.control_plane import ControlPlane
 from phalanx.model.lifecycle import ALIVE, CREATED
-from phalanx.owner.actors import ActorClient
-from phalanx.owner.reaching import ASK_AGAIN_S, Reaching
+from phalanx.owner.actors.client import ActorClient
 from phalanx.policies.bundles.room import Room
 from phalanx.policies.node_table import NodeState
 from phalanx.protocol.cluster_messages import (

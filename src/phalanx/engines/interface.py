@@ -34,10 +34,6 @@ class Engine(Protocol):
     are the engine's own: `ref_type`, `generator_type` and `handle_type` say which.
     """
 
-    namespace: str
-    queue: str
-    """The queue that this job's work is charged to, unless it says otherwise; empty for none."""
-    priority: int
     default_env: dict[str, Any]
     """The runtime environment that new work inherits."""
     is_worker: bool
@@ -45,6 +41,22 @@ class Engine(Protocol):
     ref_type: type
     generator_type: type
     handle_type: type
+
+    @property
+    def namespace(self) -> str:
+        """Where named actors of this job are, unless they say otherwise."""
+        ...
+
+    @property
+    def queue(self) -> str:
+        """The queue that this job's work is charged to, unless it says otherwise; empty for
+        none."""
+        ...
+
+    @property
+    def priority(self) -> int:
+        """The priority of this job's work, unless it says otherwise."""
+        ...
 
     @property
     def is_alive(self) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
@@ -46,18 +47,13 @@ def ask(
     link: ControlLink,
     node: bytes,
     request: Request[R],
-    answered: Callable[[R | None, Exception | None], None],
+    answered: Callable[[Callable[[], R]], None],
 ) -> None:
     """Ask the control store something for the node itself, whose own process is `node`. `answered`
-    is called once, with the answer or with the error that it is."""
+    is called once, with what gives the answer, or raises the error that it is."""
 
     def replied(reply: ForwardedReply) -> None:
-        try:
-            answer = read_result(request, reply.result, reply.error)
-        except Exception as error:
-            answered(None, error)
-        else:
-            answered(answer, None)
+        answered(partial(read_result, request, reply.result, reply.error))
 
     link.forward(node, request.kind, encode_request(request), replied)
 

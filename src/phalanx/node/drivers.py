@@ -6,7 +6,6 @@ import secrets
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from phalanx.errors import SystemFailureError
 from phalanx.model.ids import node_process_id, process_id
 from phalanx.node.control_link import ask
 from phalanx.node.requests import NodeAsker
@@ -39,9 +38,11 @@ class NodeJobs:
         assert isinstance(asker, NodeAsker)
         connection = asker.peer
 
-        def numbered(job: bytes | None, error: Exception | None) -> None:
-            if job is None:
-                asker.fail(error or SystemFailureError("the job has no number"))
+        def numbered(answer: Callable[[], bytes]) -> None:
+            try:
+                job = answer()
+            except Exception as error:
+                asker.fail(error)
                 return
             driver = self.new_process(job)
             connection.peer, connection.tag = driver, "driver"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from phalanx.model.ids import node_process_id
@@ -65,8 +66,8 @@ class NodeGroups:
             self._watch(group)
 
     def _watch(self, group: bytes) -> None:
-        def answered(is_there: bool | None, error: Exception | None) -> None:
-            if not is_there:
+        def answered(is_there: Callable[[], bool]) -> None:
+            if not is_there():
                 self.known(GroupKnown(group, REMOVED, [], []))
 
         ask(self._shell.control, node_process_id(self._shell.prefix), WatchGroup(group), answered)

@@ -101,7 +101,7 @@ class Connection:
         self._outbox.append(message)
         self.flush()
 
-    def unsent(self) -> list[msgspec.Struct]:
+    def unsent(self) -> list[Any]:
         """What was posted and not handed to the kernel."""
         return list(self._outbox)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from phalanx.model.lifecycle import DEAD
-from phalanx.owner.actor_clients import ActorClients
-from phalanx.owner.actors import ActorClient, PendingCall
+from phalanx.owner.actors.client import ActorClient, PendingCall
+from phalanx.owner.actors.clients import ActorClients
 from phalanx.protocol.messages import Call, Done, Failed
 from phalanx.protocol.requests.actors import ActorSpec, KnownActor, RegisterActor, WatchActor
 from phalanx.sim.chaos.worker import Work
@@ -31,8 +32,8 @@ class SimCalls:
         client = self.clients.known[spec.actor] = ActorClient(spec.actor, self)
         client.name = spec.class_name
 
-        def answered(known: KnownActor | None, error: Exception | None) -> None:
-            assert error is None, f"the actor was refused: {error}"
+        def answered(answer: Callable[[], KnownActor]) -> None:
+            answer()
 
         self._driver.ask(RegisterActor(spec, creation=b"", files=[]), answered)
         return client

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from phalanx.model.ids import PREFIX_BYTES, node_process_id
@@ -60,9 +61,8 @@ class SimDriver:
         self.ask(request, self._registered)
         self.host.every(_TICK_S, self._tick)
 
-    def _registered(self, introduction: Introduction | None, error: Exception | None) -> None:
-        assert introduction is not None, error
-        self.process_id = introduction.process
+    def _registered(self, answer: Callable[[], Introduction]) -> None:
+        self.process_id = answer().process
         self.host.processes[self.process_id] = self
         self.on_ready()
 
@@ -83,18 +83,11 @@ class SimDriver:
 
     # ---- the node ----------------------------------------------------------------------------
 
-    def ask(
-        self, request: Request[R], answered: Callable[[R | None, Exception | None], None]
-    ) -> None:
+    def ask(self, request: Request[R], answered: Callable[[Callable[[], R]], None]) -> None:
         """Ask the node, or through it the control store."""
 
         def replied(reply: Reply) -> None:
-            try:
-                answer = read_result(request, reply.result, reply.error)
-            except Exception as error:
-                answered(None, error)
-            else:
-                answered(answer, None)
+            answered(partial(read_result, request, reply.result, reply.error))
 
         token = next(self._tokens)
         self._replies[token] = replied

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from phalanx.owner.tasks import PendingTask, Template
+from phalanx.owner.tasks.records import PendingTask, Template
 from phalanx.protocol.requests.gangs import EndMembers
 from phalanx.protocol.requests.groups import WaitGroup
 from phalanx.sim.chaos.worker import Work
@@ -50,7 +51,8 @@ class SimGangs:
         self._driver.world.promises.gang_promised(group, least, keys)
         self._driver.ask(WaitGroup(group), partial(self._placed, gang))
 
-    def _placed(self, gang: SimGang, has_places: bool | None, error: Exception | None) -> None:
+    def _placed(self, gang: SimGang, answer: Callable[[], bool]) -> None:
+        has_places = answer()
         pending = self._tasks.machine.pending
         waiting = [task for task in gang.tasks if task.number in pending]
         for task in waiting:

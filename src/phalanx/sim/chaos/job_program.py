@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from phalanx.errors import PhalanxError
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.spec import DependsOn, JobSpec, Policy, Process, TaskGroup, Template
 from phalanx.protocol.requests.jobs import (
@@ -63,8 +64,10 @@ class JobProgram:
         if not _fits(spec, self._world.options.nodes):
             return  # while a machine is not missed yet the cluster looks larger
 
-        def answered(done: list[Applied] | None, error: Exception | None) -> None:
-            if error is not None:
+        def answered(answer: Callable[[], list[Applied]]) -> None:
+            try:
+                answer()
+            except PhalanxError:
                 return  # too large for the cluster as it is now
             self._world.promises.jobs.taken(spec)
             if draw < 0.15:

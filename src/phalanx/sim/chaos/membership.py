@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, cast
 
 from phalanx.engines.embedded.node.membership import report_of, row_of
+from phalanx.errors import PhalanxError
 from phalanx.head.nodes import REPORT_EVERY_S
 from phalanx.model.ids import CONTROL, node_process_id
 from phalanx.node.control_link import RemoteControl, ask
@@ -132,11 +133,14 @@ class SimMember:
             return
         self._is_viewing, self._viewed_at = True, now
 
-        def answered(changes: ViewChanges | None, error: Exception | None) -> None:
+        def answered(answer: Callable[[], ViewChanges]) -> None:
             self._is_viewing = False
-            if changes is not None:
-                self._node.others.version = changes.version
-                self._node.others.view(View(changes.rows))
+            try:
+                changes = answer()
+            except PhalanxError:
+                return
+            self._node.others.version = changes.version
+            self._node.others.view(View(changes.rows))
 
         me = node_process_id(self._node.prefix)
         ask(self.link, me, GetViewChanges(self._node.others.version), answered)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from phalanx.owner.leased_workers import LeasedWorkers, read_strategy
-from phalanx.owner.leases import TaskMachine
-from phalanx.owner.tasks import LeasedWorker, PendingTask, SchedulingClass, Template
+from phalanx.owner.tasks.leased_workers import LeasedWorkers, read_strategy
+from phalanx.owner.tasks.leases import TaskMachine
+from phalanx.owner.tasks.records import LeasedWorker, PendingTask, SchedulingClass, Template
 from phalanx.protocol.messages import Done, Failed, Function, Lease, Recall, Task
 from phalanx.protocol.node_messages import (
     Granted,

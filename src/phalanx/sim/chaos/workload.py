@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from phalanx.owner.tasks import ClassKey, FunctionRecord, Template
+from phalanx.errors import PhalanxError
+from phalanx.owner.tasks.records import ClassKey, FunctionRecord, Template
 from phalanx.protocol.requests.actors import ActorSpec, KillActor
 from phalanx.protocol.requests.gangs import CreateGang
 from phalanx.protocol.requests.groups import CreateGroup, RemoveGroup
@@ -17,7 +19,7 @@ from phalanx.sim.chaos.job_program import JobProgram
 from phalanx.sim.chaos.worker import Work
 
 if TYPE_CHECKING:
-    from phalanx.owner.actors import ActorClient
+    from phalanx.owner.actors.client import ActorClient
     from phalanx.sim.chaos.driver import SimDriver
     from phalanx.sim.chaos.world import World
 
@@ -198,8 +200,10 @@ class Program:
         bundles = [dict(self._resources()) or {"CPU": 1.0} for _ in range(rng.randint(1, 3))]
         self.groups.append(group)
 
-        def created(done: None, error: Exception | None) -> None:
-            if error is not None:
+        def created(answer: Callable[[], None]) -> None:
+            try:
+                answer()
+            except ValueError:
                 self.groups.remove(group)
                 return
             for index, bundle in enumerate(bundles):
@@ -229,9 +233,12 @@ class Program:
         least = rng.choice((members, members, rng.randint(1, members)))
         group = f"{driver.name}{next(driver.sequence):04}t".encode().ljust(18, b" ")
 
-        def created(name: str | None, error: Exception | None) -> None:
-            if error is None:
-                self._start_gang(group, members, least, needs)
+        def created(answer: Callable[[], str]) -> None:
+            try:
+                answer()
+            except PhalanxError:
+                return
+            self._start_gang(group, members, least, needs)
 
         request = CreateGang(
             group=group,

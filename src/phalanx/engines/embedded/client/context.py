@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import json
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import msgspec
 
-from phalanx.engines.embedded.client.handles import ActorHandle, handle_of
-from phalanx.engines.embedded.worker.executor import WorkerExecutor
+from phalanx.engines.embedded.client.handles import ActorHandle, Caller
+from phalanx.engines.embedded.client.job_settings import JobSettings
+from phalanx.engines.embedded.client.requests import NodeRequests
+from phalanx.engines.embedded.session import Session
 from phalanx.model.ids import ActorID, JobID, NodeID, PlacementGroupID, TaskID, task_id_bytes
 from phalanx.model.jobs.gang_view import GangView
 from phalanx.model.signatures import ActorShape
@@ -15,24 +19,40 @@ from phalanx.protocol.requests.actors import GetActorHandle
 from phalanx.protocol.requests.node import GetNodeLabels
 from phalanx.worker.context import TaskContext, current
 
-if TYPE_CHECKING:
-    from phalanx.engines.embedded.engine import EmbeddedEngine
+
+class HostedActor(Protocol):
+    """The actor that this process is."""
+
+    actor: bytes
+    name: str
+    """The registered one; "" when it has none."""
+    restarted: bool
 
 
 class RuntimeContext:
     """Answers about the calling task, actor call or driver. Ids are hex strings."""
 
-    def __init__(self, engine: EmbeddedEngine) -> None:
-        self._engine = engine
+    def __init__(
+        self,
+        process_id: bytes,
+        session: Session,
+        job: JobSettings,
+        requests: NodeRequests,
+        caller: Caller,
+        node_id: Callable[[], str],
+        actor: Callable[[], HostedActor | None],
+    ) -> None:
+        self._process_id = process_id
+        self._session = session
+        self._job = job
+        self._requests = requests
+        self._caller = caller
+        self._node_id = node_id
+        self._actor = actor
 
     @property
     def _task(self) -> TaskContext | None:
         return current.get()
-
-    @property
-    def _executor(self) -> WorkerExecutor | None:
-        executor = self._engine.runtime.executor
-        return executor if isinstance(executor, WorkerExecutor) else None
 
     def get_job_id(self) -> str:
         """The job's id."""
@@ -41,11 +61,11 @@ class RuntimeContext:
     @property
     def job_id(self) -> JobID:
         """The job's id."""
-        return JobID(self._engine.runtime.process_id[12:])
+        return JobID(self._process_id[12:])
 
     def get_node_id(self) -> str:
         """The node's id."""
-        return self._engine.node_id()
+        return self._node_id()
 
     @property
     def node_id(self) -> NodeID:
@@ -54,7 +74,7 @@ class RuntimeContext:
 
     def get_worker_id(self) -> str:
         """This process's id."""
-        return (self._engine.runtime.process_id + bytes(12)).hex()
+        return (self._process_id + bytes(12)).hex()
 
     def get_task_id(self) -> str | None:
         """The task's id; None in a driver."""
@@ -83,10 +103,8 @@ class RuntimeContext:
 
     def get_actor_id(self) -> str | None:
         """The actor's id; None outside actors."""
-        executor = self._executor
-        if executor is None or executor.actor is None:
-            return None
-        return executor.actor.actor.hex()
+        actor = self._actor()
+        return None if actor is None else actor.actor.hex()
 
     @property
     def actor_id(self) -> ActorID | None:
@@ -96,32 +114,32 @@ class RuntimeContext:
 
     def get_actor_name(self) -> str | None:
         """The actor's registered name ("" when it has none); None outside actors."""
-        executor = self._executor
-        return None if executor is None or executor.actor is None else executor.actor.name
+        actor = self._actor()
+        return None if actor is None else actor.name
 
     @property
     def current_actor(self) -> ActorHandle[Any]:
         """A handle of the calling actor. Raises RuntimeError outside actors."""
-        executor = self._executor
-        if executor is None or executor.actor is None:
-            raise RuntimeError("This method is only available in an actor.")
-        actor = executor.actor
-        known = self._engine.ask(GetActorHandle(actor.actor))
+        actor = self._own_actor()
+        known = self._requests.ask(GetActorHandle(actor.actor))
         shape = msgspec.msgpack.decode(known.handle, type=ActorShape)
-        return handle_of(self._engine.runtime, actor.actor, shape, None)
+        return self._caller.handle_of(actor.actor, shape, None)
 
     @property
     def was_current_actor_reconstructed(self) -> bool:
         """Whether the calling actor has been restarted."""
-        executor = self._executor
-        if executor is None or executor.actor is None:
+        return self._own_actor().restarted
+
+    def _own_actor(self) -> HostedActor:
+        actor = self._actor()
+        if actor is None:
             raise RuntimeError("This method is only available in an actor.")
-        return executor.actor.restarted
+        return actor
 
     @property
     def namespace(self) -> str:
         """The job's namespace."""
-        return self._engine.namespace
+        return self._job.namespace
 
     @property
     def gang(self) -> GangView | None:
@@ -164,17 +182,15 @@ class RuntimeContext:
 
     def get_node_labels(self) -> dict[str, str]:
         """The node's labels."""
-        return self._engine.ask(GetNodeLabels())
+        return self._requests.ask(GetNodeLabels())
 
     @property
     def runtime_env(self) -> dict[str, Any]:
         """The runtime environment in force."""
-        return dict(self._engine.default_env)
+        return dict(self._job.environment)
 
     def get_runtime_env_string(self) -> str:
         """The runtime environment in force, as JSON."""
-        import json
-
         return json.dumps(self.runtime_env, default=str, sort_keys=True)
 
     @property
@@ -191,11 +207,11 @@ class RuntimeContext:
 
     def get_session_name(self) -> str:
         """The session's name."""
-        return self._engine.runtime.session.name
+        return self._session.name
 
     def get_temp_dir(self) -> str:
         """The session's private directory."""
-        return self._engine.runtime.session.directory
+        return self._session.directory
 
     def get(self) -> dict[str, Any]:
         """Ids as a dict (the older way)."""

@@ -7,7 +7,7 @@ import random
 import secrets
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from phalanx.engines.embedded.connection import Connection
@@ -18,6 +18,7 @@ from phalanx.engines.embedded.gateway.starting import start_gateway
 from phalanx.engines.embedded.node.config import MemberConfig
 from phalanx.engines.embedded.node.membership import report_of, row_of
 from phalanx.engines.embedded.session import started_at
+from phalanx.errors import PhalanxError
 from phalanx.head.nodes import REPORT_EVERY_S
 from phalanx.model.ids import CONTROL, PREFIX_BYTES, node_process_id
 from phalanx.node.control_link import RemoteControl, ask
@@ -285,11 +286,14 @@ class Member:
             return
         self._is_viewing, self._viewed_at = True, now
 
-        def answered(changes: ViewChanges | None, error: Exception | None) -> None:
+        def answered(answer: Callable[[], ViewChanges]) -> None:
             self._is_viewing = False
-            if changes is not None:
-                self._shell.others.version = changes.version
-                self._shell.others.view(View(changes.rows))
+            try:
+                changes = answer()
+            except PhalanxError:
+                return
+            self._shell.others.version = changes.version
+            self._shell.others.view(View(changes.rows))
 
         me = node_process_id(self._shell.prefix)
         ask(self.link, me, GetViewChanges(self._shell.others.version), answered)
