@@ -8,8 +8,8 @@ from typing import Any, Generic, TypeVar
 from phalanx.api.gangs import DEFAULT_GRACE_S, GangedActorClass, GangOptions
 from phalanx.api.session import engine_or_start
 from phalanx.engines.definitions import ActorDefinition
-from phalanx.engines.embedded.client.handles import ActorHandle
 from phalanx.model.options import check_actor_options, check_method_options
+from phalanx.objects.handle import ActorHandle
 
 T = TypeVar("T")
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+import msgspec
+
 if TYPE_CHECKING:
     from phalanx.engines.definitions import ActorDefinition, FunctionDefinition
+    from phalanx.protocol.node_messages import LogLine
     from phalanx.protocol.requests.request import Request
 
 
@@ -26,21 +29,80 @@ Call = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 """Starts a task with these arguments: a reference, a list of them, a generator of them or None."""
 
 
+class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What `init` was given, checked: see there. What is None is left to the engine."""
+
+    engine: str
+    """One of `EngineFactory.names`."""
+    address: str | None
+    """As the engine reads addresses."""
+    num_cpus: float | None
+    num_gpus: float | None
+    resources: dict[str, float] | None
+    labels: dict[str, str] | None
+    object_store_memory: int | None
+    topology: str
+    include_dashboard: bool | None
+    namespace: str | None
+    runtime_env: dict[str, Any] | None
+    log_to_driver: bool
+    queue: str
+    priority: int
+    hook: Callable[[], None] | None
+    """What each worker of the program runs at its start."""
+    more: dict[str, Any]
+    """Options of Ray's `init` that are not named here."""
+
+
+class Output(Protocol):
+    """Where an engine shows its program what others print, and what a person should know."""
+
+    def log(self, message: LogLine) -> None:
+        """A worker has printed something."""
+        ...
+
+    def warn(self, text: str) -> None:
+        """Something waits, or takes its time."""
+        ...
+
+
+class EngineFactory(Protocol):
+    """Makes this process's engine."""
+
+    names: tuple[str, ...]
+    """Of the engines that there are."""
+
+    def start(self, options: EngineOptions, output: Output) -> Engine:
+        """Use a cluster, or start one. Raises ConnectionError and AuthenticationError when that is
+        not possible, SystemFailureError, ImportError for an engine that is not installed, and
+        ValueError for options that do not go together."""
+        ...
+
+    def attach(self) -> Engine | None:
+        """The engine of a worker that another system has started; None anywhere else."""
+        ...
+
+
 class Engine(Protocol):
     """Runs tasks, actors and gangs for one process, be it a driver or a worker.
 
     The API has checked options and signatures; what an engine cannot do it refuses with the
     errors that `phalanx.errors` has for it. References, generators of them and handles of actors
-    are the engine's own: `ref_type`, `generator_type` and `handle_type` say which.
+    are the engine's own: `ref_type` and `generator_type` say which; its handles are ActorHandles.
     """
 
     default_env: dict[str, Any]
     """The runtime environment that new work inherits."""
+
+    @property
+    def owns_cluster(self) -> bool:
+        """Whether the cluster was started for this program alone."""
+        ...
+
     is_worker: bool
     """Whether this process runs tasks for somebody, and so must not shut the engine down."""
     ref_type: type
     generator_type: type
-    handle_type: type
 
     @property
     def namespace(self) -> str:
@@ -229,6 +291,19 @@ class Engine(Protocol):
 
 
 _current: Engine | None = None
+_factory: EngineFactory | None = None
+
+
+def set_factory(factory: EngineFactory) -> None:
+    """Have engines made by this one: who composes the package says so, once."""
+    global _factory
+    _factory = factory
+
+
+def factory() -> EngineFactory:
+    """What makes engines."""
+    assert _factory is not None
+    return _factory
 
 
 def current() -> Engine | None:

@@ -5,33 +5,35 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import resource
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
+
+import msgspec
 
 from phalanx.engines.definitions import ActorDefinition, FunctionDefinition
 from phalanx.engines.embedded import session as sessions
 from phalanx.engines.embedded.client import interrupts
-from phalanx.engines.embedded.client.context import HostedActor, RuntimeContext
 from phalanx.engines.embedded.client.creation import ActorMaker, InBundle, exit_actor
 from phalanx.engines.embedded.client.functions import BoundFunction, Submitter, in_gang
-from phalanx.engines.embedded.client.handles import ActorHandle
+from phalanx.engines.embedded.client.handles import EmbeddedHandle
 from phalanx.engines.embedded.client.job_settings import JobSettings
 from phalanx.engines.embedded.client.records import executed_elsewhere, trace_event
 from phalanx.engines.embedded.client.requests import Asked
 from phalanx.engines.embedded.client.runtime import Runtime
-from phalanx.engines.embedded.connection import Connection, connect
+from phalanx.engines.embedded.connection import Connection
 from phalanx.engines.embedded.introduction import JobOptions, introduce
-from phalanx.engines.embedded.own_node import OwnNode, StartOptions
-from phalanx.engines.interface import current, set_current
+from phalanx.engines.embedded.own_node import OwnNode
+from phalanx.engines.interface import Output, current, set_current
+from phalanx.engines.runtime_context import HostedActor, RuntimeContext
 from phalanx.errors import PhalanxError
 from phalanx.model.ids import PREFIX_BYTES
+from phalanx.model.signatures import ActorShape
 from phalanx.objects.reference import ObjectRef, forget_process
 from phalanx.objects.streams import ObjectRefGenerator
 from phalanx.observe.task_journal import Run
 from phalanx.protocol.messages import CancelOwned
-from phalanx.protocol.node_messages import LogLine, Stop
-from phalanx.protocol.requests.actors import KillActor, ListNamedActors
+from phalanx.protocol.node_messages import Stop
+from phalanx.protocol.requests.actors import GetActorHandle, KillActor, ListNamedActors
 from phalanx.protocol.requests.cluster import (
     GetAvailableResources,
     GetClusterResources,
@@ -45,14 +47,13 @@ from phalanx.protocol.requests.groups import (
     RemoveGroup,
     WaitGroup,
 )
-from phalanx.protocol.requests.node import DrainOutput, GetNodeId, ListRuns
+from phalanx.protocol.requests.node import DrainOutput, GetNodeId, GetNodeLabels, ListRuns
 from phalanx.protocol.requests.request import Request
 from phalanx.worker import context
 
 R = TypeVar("R")
 
 DRAIN_S = 2.0
-_FILES = 65536
 
 
 class EmbeddedEngine:
@@ -60,7 +61,6 @@ class EmbeddedEngine:
 
     ref_type: type = ObjectRef
     generator_type: type = ObjectRefGenerator
-    handle_type: type = ActorHandle
 
     def __init__(
         self,
@@ -133,53 +133,19 @@ class EmbeddedEngine:
     # ---- up and down -------------------------------------------------------------------------
 
     @classmethod
-    def start(
-        cls,
-        options: StartOptions,
-        job: JobOptions,
-        on_log: Callable[[LogLine], None],
-        on_warning: Callable[[str], None],
-    ) -> EmbeddedEngine:
-        """Start a node that lives as long as this driver. Raises SystemFailureError."""
-        _allow_files()
-        own = OwnNode(options)
-        try:
-            return cls._join(own.session, own.connection, own, job, on_log, on_warning)
-        except BaseException:
-            own.kill()
-            raise
-
-    @classmethod
-    def connect(
-        cls,
-        session: sessions.Session,
-        job: JobOptions,
-        on_log: Callable[[LogLine], None],
-        on_warning: Callable[[str], None],
-    ) -> EmbeddedEngine:
-        """Use a node of this machine that runs already. Raises ConnectionError."""
-        _allow_files()
-        try:
-            node = connect(session.socket_of(b"node"))
-        except OSError as error:
-            raise ConnectionError(
-                f"The node whose session is {session.directory} cannot be reached: {error}."
-            ) from None
-        return cls._join(session, node, None, job, on_log, on_warning)
-
-    @classmethod
-    def _join(
+    def join(
         cls,
         session: sessions.Session,
         node: Connection,
         own: OwnNode | None,
         job: JobOptions,
-        on_log: Callable[[LogLine], None],
-        on_warning: Callable[[str], None],
+        output: Output,
     ) -> EmbeddedEngine:
+        """A driver's engine on the node at the other end of `node`; `own`: the one that ends with
+        this driver. Raises SystemFailureError."""
         introduced = introduce(node, job)
         runtime = Runtime(
-            session, introduced.process, "driver", node, on_log=on_log, on_warning=on_warning
+            session, introduced.process, "driver", node, on_log=output.log, on_warning=output.warn
         )
         runtime.open()
         runtime.reactor.start()
@@ -206,6 +172,11 @@ class EmbeddedEngine:
         runtime.close()
         if self._own_node is not None:
             self._own_node.wait_gone()
+
+    @property
+    def owns_cluster(self) -> bool:
+        """See Engine."""
+        return self._own_node is not None
 
     @property
     def is_alive(self) -> bool:
@@ -286,15 +257,15 @@ class EmbeddedEngine:
         options: Mapping[str, Any],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-    ) -> ActorHandle[Any]:
+    ) -> EmbeddedHandle[Any]:
         """See Engine."""
         return self._actors.create(definition, options, args, kwargs)
 
-    def get_actor(self, name: str, namespace: str | None) -> ActorHandle[Any]:
+    def get_actor(self, name: str, namespace: str | None) -> EmbeddedHandle[Any]:
         """See Engine."""
         return self._actors.get(name, namespace)
 
-    def kill(self, actor: ActorHandle[Any], no_restart: bool) -> None:
+    def kill(self, actor: EmbeddedHandle[Any], no_restart: bool) -> None:
         """See Engine."""
         client = actor._client
         if no_restart:
@@ -411,18 +382,20 @@ class EmbeddedEngine:
             self._node_id = self.ask(GetNodeId())
         return self._node_id
 
+    def node_labels(self) -> dict[str, str]:
+        """The labels of that node."""
+        return self.ask(GetNodeLabels())
+
+    def handle_of(self, actor: bytes) -> EmbeddedHandle[Any]:
+        """A handle of the actor with this id. Raises ValueError when it is not known."""
+        known = self.ask(GetActorHandle(actor))
+        shape = msgspec.msgpack.decode(known.handle, type=ActorShape)
+        return self.runtime.caller.handle_of(actor, shape, None)
+
     def runtime_context(self) -> RuntimeContext:
         """See Engine."""
         runtime = self.runtime
-        return RuntimeContext(
-            runtime.process_id,
-            runtime.session,
-            self.job,
-            self._requests,
-            runtime.caller,
-            self.node_id,
-            self._actor,
-        )
+        return RuntimeContext(runtime.process_id, runtime.session, self.job, self, self._actor)
 
     def gpu_ids(self) -> list[Any]:
         """See Engine."""
@@ -466,13 +439,3 @@ def _leave_behind() -> None:
 
 
 os.register_at_fork(after_in_child=_leave_behind)
-
-
-def _allow_files() -> None:
-    """Allow as many open files as this user may have: each worker costs the driver one, the node
-    one and the workers' parent three, and shells often start with 256 or 1024."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

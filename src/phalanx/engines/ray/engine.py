@@ -16,7 +16,6 @@ import ray.actor
 from ray.util import list_named_actors
 
 from phalanx.engines.definitions import ActorDefinition, FunctionDefinition
-from phalanx.engines.embedded.client.handles import ActorHandle
 from phalanx.engines.interface import Call, PendingReply
 from phalanx.engines.ray import gang_member, groups
 from phalanx.engines.ray.context import RayContext
@@ -48,7 +47,6 @@ class RayEngine:
 
     ref_type: type = ray.ObjectRef
     generator_type: type = ray.ObjectRefGenerator
-    handle_type: type = ActorHandle
 
     def __init__(
         self, facts: Mapping[str, Any], queue: str, priority: int, ends_ray: bool = False
@@ -71,6 +69,11 @@ class RayEngine:
         """Names this process to the scheduler."""
 
     # ---- up and down -------------------------------------------------------------------------
+
+    @property
+    def owns_cluster(self) -> bool:
+        """See Engine: queues are made by those who run the cluster."""
+        return False
 
     @property
     def is_alive(self) -> bool:
@@ -297,7 +300,7 @@ class RayEngine:
 
     def runtime_context(self) -> RayContext:
         """See Engine."""
-        return RayContext(self)
+        return RayContext()
 
     def gpu_ids(self) -> list[Any]:
         """See Engine."""

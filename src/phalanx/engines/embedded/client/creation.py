@@ -12,7 +12,7 @@ import msgspec
 
 from phalanx.engines.definitions import ActorDefinition
 from phalanx.engines.embedded.client.arguments import pack_arguments
-from phalanx.engines.embedded.client.handles import ActorHandle, Caller
+from phalanx.engines.embedded.client.handles import Caller, EmbeddedHandle
 from phalanx.engines.embedded.client.job_settings import JobSettings
 from phalanx.engines.embedded.client.requests import NodeRequests
 from phalanx.engines.embedded.client.strategies import environment_of, strategy_of
@@ -59,7 +59,7 @@ class ActorMaker:
         options: Mapping[str, Any],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-    ) -> ActorHandle[Any]:
+    ) -> EmbeddedHandle[Any]:
         """A handle of a new actor, or of the one that has its name already. Raises
         ActorAlreadyExistsError."""
         name = definition.name
@@ -107,7 +107,7 @@ class ActorMaker:
             client = self._registration.begin(spec.actor, creation, inputs, pins)
             if not spec.name:
                 self._registration.register_when_ready(client, creation, inputs, spec)
-                return ActorHandle(client, shape, ref)
+                return EmbeddedHandle(client, shape, ref)
         get_if_exists = bool(options.get("get_if_exists"))
         return self._register_named(client, creation, inputs, spec, get_if_exists, shape, ref)
 
@@ -120,7 +120,7 @@ class ActorMaker:
         get_if_exists: bool,
         shape: ActorShape,
         ref: ObjectRef[Any] | None,
-    ) -> ActorHandle[Any]:
+    ) -> EmbeddedHandle[Any]:
         """A name may be taken: so the actor is registered before its handle is there."""
         for waiting in inputs or ():
             self._waiting.wait_for(waiting)
@@ -128,14 +128,14 @@ class ActorMaker:
             request = self._registration.request(spec, creation, inputs, get_if_exists)
         known = self._requests.ask(request)
         if not known.existed:
-            return ActorHandle(client, shape, ref)
+            return EmbeddedHandle(client, shape, ref)
         if ref is not None:
             ref._hold.actor = b""
         with self._lock:
             client = self._registration.replace(client, known.actor)
-        return ActorHandle(client, msgspec.msgpack.decode(known.handle, type=ActorShape), None)
+        return EmbeddedHandle(client, msgspec.msgpack.decode(known.handle, type=ActorShape), None)
 
-    def get(self, name: str, namespace: str | None) -> ActorHandle[Any]:
+    def get(self, name: str, namespace: str | None) -> EmbeddedHandle[Any]:
         """A handle of a named actor. Raises ValueError when there is none."""
         known = self._requests.ask(GetActor(name, namespace or self._job.namespace))
         shape = msgspec.msgpack.decode(known.handle, type=ActorShape)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from abc import ABCMeta
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -16,6 +15,7 @@ from phalanx.errors import ActorHandleNotFoundError, PendingCallsLimitExceeded
 from phalanx.model.ids import ActorID
 from phalanx.model.options import check_method_options
 from phalanx.model.signatures import ANYTHING, ActorShape, MethodShape, count_of
+from phalanx.objects.handle import ActorHandle, ActorMethod
 from phalanx.objects.reference import ObjectRef
 from phalanx.objects.streams import ObjectRefGenerator, Stream
 from phalanx.owner.actors.calls import Calls
@@ -27,7 +27,7 @@ T = TypeVar("T")
 _BUILT_IN = ("__ray_ready__", "__ray_call__", "__ray_terminate__")
 
 
-class ActorMethod:
+class EmbeddedMethod(ActorMethod):
     """One method of one actor. Holds the actor, not the handle it was taken from."""
 
     __slots__ = ("_client", "_name", "_options", "_ref", "_shape", "_whole")
@@ -54,17 +54,15 @@ class ActorMethod:
             f"'object.{self._name}()', try 'object.{self._name}.remote()'."
         )
 
-    def options(self, **options: Any) -> ActorMethod:
-        """The same method with other options."""
+    def options(self, **options: Any) -> EmbeddedMethod:
+        """See ActorMethod."""
         check_method_options(options)
-        return ActorMethod(self._client, self._ref, self._name, self._shape, self._whole, options)
-
-    def bind(self, *args: Any, **kwargs: Any) -> Any:
-        """Not there: see RemoteFunction.bind."""
-        raise NotImplementedError("bind() belongs to compiled graphs, which Phalanx does not have.")
+        return EmbeddedMethod(
+            self._client, self._ref, self._name, self._shape, self._whole, options
+        )
 
     def remote(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the method; a reference, a list of them, or a generator of them."""
+        """See ActorMethod."""
         client = self._client
         caller = process.caller
         if caller is None or client.effects is not caller.calls:
@@ -126,11 +124,8 @@ class ActorMethod:
         )
 
 
-class ActorHandle(Generic[T], metaclass=ABCMeta):
-    """A handle of a living actor: `handle.method.remote(...)`. May be passed around.
-
-    Abstract for the same reason as ObjectRef.
-    """
+class EmbeddedHandle(ActorHandle[T]):
+    """See ActorHandle."""
 
     _client: ActorClient
     _shape: ActorShape
@@ -151,7 +146,7 @@ class ActorHandle(Generic[T], metaclass=ABCMeta):
     def _ray_actor_id(self) -> ActorID:
         return self._actor_id
 
-    def __getattr__(self, name: str) -> ActorMethod:
+    def __getattr__(self, name: str) -> EmbeddedMethod:
         shape = self._shape.methods.get(name)
         if shape is None:
             if name not in _BUILT_IN:
@@ -159,7 +154,7 @@ class ActorHandle(Generic[T], metaclass=ABCMeta):
                     f"The actor class {self._shape.class_name} has no method {name!r}."
                 )
             shape = MethodShape(ANYTHING)
-        found = ActorMethod(self._client, self._ref, name, shape, self._shape)
+        found = EmbeddedMethod(self._client, self._ref, name, shape, self._shape)
         self.__dict__[name] = found
         return found
 
@@ -167,7 +162,7 @@ class ActorHandle(Generic[T], metaclass=ABCMeta):
         return [*self._shape.methods, *_BUILT_IN]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ActorHandle) and other._client.actor == self._client.actor
+        return isinstance(other, EmbeddedHandle) and other._client.actor == self._client.actor
 
     def __hash__(self) -> int:
         return hash(self._client.actor)
@@ -201,11 +196,11 @@ class Caller:
 
     def handle_of(
         self, actor: bytes, shape: ActorShape, ref: ObjectRef[Any] | None
-    ) -> ActorHandle[Any]:
+    ) -> EmbeddedHandle[Any]:
         """A handle of an actor that this process learns of."""
         with self.lock:
             client = self.calls.client(actor)
-        return ActorHandle(client, shape, ref)
+        return EmbeddedHandle(client, shape, ref)
 
 
 class _Process:
@@ -217,7 +212,7 @@ class _Process:
 process = _Process()
 
 
-def _rebuild_handle(actor: bytes, shape: bytes, ref: ObjectRef[Any] | None) -> ActorHandle[Any]:
+def _rebuild_handle(actor: bytes, shape: bytes, ref: ObjectRef[Any] | None) -> EmbeddedHandle[Any]:
     if process.caller is None:
         raise RuntimeError("Phalanx is not running: call phalanx.init() first.")
     return process.caller.handle_of(actor, msgspec.msgpack.decode(shape, type=ActorShape), ref)

@@ -6,17 +6,9 @@ import json
 from collections.abc import Callable
 from typing import Any, Protocol
 
-import msgspec
-
-from phalanx.engines.embedded.client.handles import ActorHandle, Caller
-from phalanx.engines.embedded.client.job_settings import JobSettings
-from phalanx.engines.embedded.client.requests import NodeRequests
-from phalanx.engines.embedded.session import Session
 from phalanx.model.ids import ActorID, JobID, NodeID, PlacementGroupID, TaskID, task_id_bytes
 from phalanx.model.jobs.gang_view import GangView
-from phalanx.model.signatures import ActorShape
-from phalanx.protocol.requests.actors import GetActorHandle
-from phalanx.protocol.requests.node import GetNodeLabels
+from phalanx.objects.handle import ActorHandle
 from phalanx.worker.context import TaskContext, current
 
 
@@ -29,6 +21,50 @@ class HostedActor(Protocol):
     restarted: bool
 
 
+class Job(Protocol):
+    """The job of this process."""
+
+    @property
+    def namespace(self) -> str:
+        """That of its actors."""
+        ...
+
+    @property
+    def environment(self) -> dict[str, Any]:
+        """The runtime environment that new work inherits."""
+        ...
+
+
+class Session(Protocol):
+    """The session of this machine's node."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        ...
+
+    @property
+    def directory(self) -> str:
+        """Its private directory."""
+        ...
+
+
+class Node(Protocol):
+    """What the process's node knows."""
+
+    def node_id(self) -> str:
+        """The node's id."""
+        ...
+
+    def node_labels(self) -> dict[str, str]:
+        """The node's labels."""
+        ...
+
+    def handle_of(self, actor: bytes) -> ActorHandle[Any]:
+        """A handle of the actor with this id."""
+        ...
+
+
 class RuntimeContext:
     """Answers about the calling task, actor call or driver. Ids are hex strings."""
 
@@ -36,18 +72,14 @@ class RuntimeContext:
         self,
         process_id: bytes,
         session: Session,
-        job: JobSettings,
-        requests: NodeRequests,
-        caller: Caller,
-        node_id: Callable[[], str],
+        job: Job,
+        node: Node,
         actor: Callable[[], HostedActor | None],
     ) -> None:
         self._process_id = process_id
         self._session = session
         self._job = job
-        self._requests = requests
-        self._caller = caller
-        self._node_id = node_id
+        self._node = node
         self._actor = actor
 
     @property
@@ -65,7 +97,7 @@ class RuntimeContext:
 
     def get_node_id(self) -> str:
         """The node's id."""
-        return self._node_id()
+        return self._node.node_id()
 
     @property
     def node_id(self) -> NodeID:
@@ -120,10 +152,7 @@ class RuntimeContext:
     @property
     def current_actor(self) -> ActorHandle[Any]:
         """A handle of the calling actor. Raises RuntimeError outside actors."""
-        actor = self._own_actor()
-        known = self._requests.ask(GetActorHandle(actor.actor))
-        shape = msgspec.msgpack.decode(known.handle, type=ActorShape)
-        return self._caller.handle_of(actor.actor, shape, None)
+        return self._node.handle_of(self._own_actor().actor)
 
     @property
     def was_current_actor_reconstructed(self) -> bool:
@@ -182,7 +211,7 @@ class RuntimeContext:
 
     def get_node_labels(self) -> dict[str, str]:
         """The node's labels."""
-        return self._requests.ask(GetNodeLabels())
+        return self._node.node_labels()
 
     @property
     def runtime_env(self) -> dict[str, Any]:
