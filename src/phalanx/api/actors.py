@@ -94,7 +94,7 @@ class ActorClass(Generic[T]):
             ports=ports,
             grace_s=grace_s,
         )
-        return GangedActorClass(self, self._options, gang)
+        return GangedActorClass(self._definition, self._options, gang)
 
     def bind(self, *args: Any, **kwargs: Any) -> Any:
         """Not there: see RemoteFunction.bind."""
@@ -132,7 +132,7 @@ class OptionedActorClass(Generic[T]):
     def gang(self, members: int, **options: Any) -> GangedActorClass:
         """See ActorClass.gang."""
         gang = GangOptions(members=members, **options)
-        return GangedActorClass(self._actor_class, self._options, gang)
+        return GangedActorClass(self._actor_class._definition, self._options, gang)
 
     def bind(self, *args: Any, **kwargs: Any) -> Any:
         """See RemoteFunction.bind."""

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from phalanx.api.session import engine_or_start
+from phalanx.engines.definitions import ActorDefinition, FunctionDefinition
 from phalanx.engines.interface import Engine
 from phalanx.model.options import required_resources
 from phalanx.protocol.requests.gangs import CreateGang, EndMembers
-
-if TYPE_CHECKING:
-    from phalanx.api.actors import ActorClass
-    from phalanx.api.functions import RemoteFunction
 
 T = TypeVar("T")
 
@@ -84,13 +81,13 @@ class GangedFunction:
     """A remote function whose calls start a gang of tasks: all of its minimum, or none."""
 
     def __init__(
-        self, function: RemoteFunction[Any, Any], options: Mapping[str, Any], gang: GangOptions
+        self, definition: FunctionDefinition, options: Mapping[str, Any], gang: GangOptions
     ) -> None:
         _check_options(options)
         returns = options.get("num_returns")
         if returns is not None and (not isinstance(returns, int) or returns < 1):
             raise ValueError(f"A gang's members return values: num_returns={returns!r} is none.")
-        self._function = function
+        self._definition = definition
         self._options = dict(options)
         self._gang = gang
 
@@ -101,7 +98,7 @@ class GangedFunction:
         a gang that the cluster could never hold.
         """
         engine = engine_or_start()
-        definition, gang = self._function._definition, self._gang
+        definition, gang = self._definition, self._gang
         definition.arity.check(definition.name, args, kwargs)
         called = self._options.get("name") or definition.function.__name__
         name, group = _create(engine, called, gang, self._options)
@@ -116,12 +113,12 @@ class GangedActorClass:
     """An actor class whose instances are made as a gang."""
 
     def __init__(
-        self, actor_class: ActorClass[Any], options: Mapping[str, Any], gang: GangOptions
+        self, definition: ActorDefinition, options: Mapping[str, Any], gang: GangOptions
     ) -> None:
         _check_options(options)
         if options.get("name") or options.get("lifetime") == "detached":
             raise ValueError("The actors of a gang have no names, and end with their driver.")
-        self._actor_class = actor_class
+        self._definition = definition
         self._options = dict(options)
         self._gang = gang
 
@@ -132,7 +129,7 @@ class GangedActorClass:
         a gang that the cluster could never hold.
         """
         engine = engine_or_start()
-        definition, members = self._actor_class._definition, self._gang.members
+        definition, members = self._definition, self._gang.members
         definition.check_arguments(args, kwargs)
         name, group = _create(engine, definition.name, self._gang, self._options)
         with _taken_back(engine, group, members):
