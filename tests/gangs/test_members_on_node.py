@@ -10,6 +10,7 @@ from phalanx.engines.embedded.worker.commands import NOT_STARTED
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.job_members import NodeMembers
 from phalanx.protocol.cluster_messages import Command, EndMember, MemberNews, StartMember
+from phalanx.protocol.zygote_messages import Exited, RunCommand
 from phalanx.resources.instances import NodeResources
 from phalanx.resources.sets import ResourceSet
 
@@ -33,9 +34,9 @@ class Node:
     def clock(self):
         return 1.0
 
-    def ask_zygote(self, method, **args):
-        if method == "run":
-            self.processes.append(args["worker"])
+    def ask_zygote(self, order):
+        if isinstance(order, RunCommand):
+            self.processes.append(order.process)
 
     def start(self, attempt=1):
         command = Command(["true"], {}, "")
@@ -47,7 +48,7 @@ class Node:
         self.members.on_control(EndMember(GROUP, 0, attempt))
 
     def exits(self, code=0):
-        assert self.members.exited(self.processes[-1], {"code": code})
+        assert self.members.exited(Exited(self.processes[-1], 1, code))
 
     def told(self):
         """(attempt, exit code) of all news."""

@@ -17,13 +17,12 @@ from tests.gateway.child import Start
 
 from phalanx.engines.embedded import cluster_token
 from phalanx.engines.embedded import session as sessions
-from phalanx.engines.embedded.connection import listen
-from phalanx.engines.embedded.gateway.channel import GatewayChannel
+from phalanx.engines.embedded.connection import Connection, listen
 from phalanx.engines.embedded.gateway.config import GatewayConfig
 from phalanx.engines.embedded.gateway.gate import ANSWER_BYTES, DialError, request_dial
 from phalanx.errors import AuthenticationError, ProtocolError
 from phalanx.protocol.frames import FrameReader
-from phalanx.protocol.gateway_messages import AddressBook, Listening
+from phalanx.protocol.gateway_messages import AddressBook, Listening, decode_body
 from phalanx.protocol.handshake import Status
 from phalanx.protocol.messages import Handed
 
@@ -74,7 +73,7 @@ class Node:
             )
         self.process.stdin.write(msgspec.json.encode(Start(self.session, config)))
         self.process.stdin.close()
-        self.channel = GatewayChannel(ours)
+        self.channel = Connection(ours, decode=decode_body)
         self._messages = []
         self.first = self.wait_for(object)
         if isinstance(self.first, Listening):

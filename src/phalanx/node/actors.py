@@ -103,11 +103,11 @@ class NodeActors:
             )
         )
 
-    def refused(self, demand: Demand, reason: str, error: str) -> None:
-        """This node cannot have it, now or ever."""
-        if error:
+    def refused(self, demand: Demand, reason: str, code: str) -> None:
+        """This node cannot have it, now or (with the code of an error) ever."""
+        if code:
             self._orders.pop(demand.actor, None)
-        self._shell.control.tell(ActorRefused(demand.actor, reason, error))
+        self._shell.control.tell(ActorRefused(demand.actor, reason, code))
 
     def here(self) -> dict[bytes, bytes]:
         """Worker by actor, of all that are on this node; empty for those that wait for one."""

@@ -1,8 +1,8 @@
 """A node's way to the control store: in its own process, or over a connection that may break.
 
-What a node tells is kept until the control store has it on its own books, and what it asks until
-it is answered: after a restart of the head, both are said again, in order. So everything said here
-may arrive twice, and the control store takes it so.
+What a node tells is kept until the control store has confirmed it, and what it asks until it is
+answered: after a restart of the head, both are sent again, in order. So everything sent here may
+arrive twice, and the control store takes it so.
 """
 
 from __future__ import annotations
@@ -10,15 +10,20 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from phalanx.protocol.cluster_messages import Acked, Answer, Ask, Told
+import msgspec
+
+from phalanx.protocol.cluster_messages import Acked, ForwardedAsk, ForwardedReply, Told
 from phalanx.protocol.frames import encode_body
+from phalanx.protocol.requests.request import Request, encode_request, read_result
 
 if TYPE_CHECKING:
     from phalanx.engines.embedded.connection import Connection
 
-OnAnswer = Callable[[Answer], None]
+OnReply = Callable[[ForwardedReply], None]
+R = TypeVar("R")
 
 
 class ControlLink(Protocol):
@@ -32,9 +37,25 @@ class ControlLink(Protocol):
         """Say something that the next such message replaces."""
         ...
 
-    def ask(self, origin: bytes, method: str, args: dict[str, Any], answered: OnAnswer) -> None:
-        """Ask on behalf of a process; `answered` is called with the answer, once."""
+    def forward(self, origin: bytes, kind: int, body: msgspec.Raw, replied: OnReply) -> None:
+        """Pass on a request of process `origin`, or of a visitor (empty); `replied` is called with
+        the reply, once."""
         ...
+
+
+def ask(
+    link: ControlLink,
+    node: bytes,
+    request: Request[R],
+    answered: Callable[[Callable[[], R]], None],
+) -> None:
+    """Ask the control store something for the node itself, whose own process is `node`. `answered`
+    is called once, with what gives the answer, or raises the error that it is."""
+
+    def replied(reply: ForwardedReply) -> None:
+        answered(partial(read_result, request, reply.result, reply.error))
+
+    link.forward(node, request.kind, encode_request(request), replied)
 
 
 class Mailbox:
@@ -69,7 +90,7 @@ class LocalControl:
         self._mailbox = mailbox
         self._to_control = to_control
         self._tokens = itertools.count(1)
-        self._asked: dict[int, OnAnswer] = {}
+        self._asked: dict[int, OnReply] = {}
 
     def tell(self, message: Any) -> None:
         """Nothing gets lost here."""
@@ -77,17 +98,17 @@ class LocalControl:
 
     report = tell
 
-    def ask(self, origin: bytes, method: str, args: dict[str, Any], answered: OnAnswer) -> None:
+    def forward(self, origin: bytes, kind: int, body: msgspec.Raw, replied: OnReply) -> None:
         """See ControlLink."""
         token = next(self._tokens)
-        self._asked[token] = answered
-        self._mailbox.put(self._to_control, Ask(token, origin, method, args))
+        self._asked[token] = replied
+        self._mailbox.put(self._to_control, ForwardedAsk(token, origin, kind, body))
 
-    def answered(self, answer: Answer) -> None:
-        """The control store has answered."""
-        callback = self._asked.pop(answer.token, None)
+    def replied(self, reply: ForwardedReply) -> None:
+        """The control store has replied."""
+        callback = self._asked.pop(reply.token, None)
         if callback is not None:
-            callback(answer)
+            callback(reply)
 
 
 class RemoteControl:
@@ -96,7 +117,7 @@ class RemoteControl:
     def __init__(self) -> None:
         self.connection: Connection | None = None
         self._tokens = itertools.count(1)
-        self._asked: dict[int, OnAnswer] = {}
+        self._asked: dict[int, OnReply] = {}
         self._unsaid: dict[int, Any] = {}
         """Everything not confirmed yet, in order."""
 
@@ -110,11 +131,11 @@ class RemoteControl:
         if self.connection is not None:
             self.connection.post(message)
 
-    def ask(self, origin: bytes, method: str, args: dict[str, Any], answered: OnAnswer) -> None:
+    def forward(self, origin: bytes, kind: int, body: msgspec.Raw, replied: OnReply) -> None:
         """See ControlLink."""
         token = next(self._tokens)
-        self._asked[token] = answered
-        self._say(token, Ask(token, origin, method, args))
+        self._asked[token] = replied
+        self._say(token, ForwardedAsk(token, origin, kind, body))
 
     def _say(self, token: int, message: Any) -> None:
         self._unsaid[token] = message
@@ -131,9 +152,9 @@ class RemoteControl:
         """The control store has it."""
         self._unsaid.pop(message.token, None)
 
-    def answered(self, answer: Answer) -> None:
-        """The control store has answered."""
-        self._unsaid.pop(answer.token, None)
-        callback = self._asked.pop(answer.token, None)
+    def replied(self, reply: ForwardedReply) -> None:
+        """The control store has replied."""
+        self._unsaid.pop(reply.token, None)
+        callback = self._asked.pop(reply.token, None)
         if callback is not None:
-            callback(answer)
+            callback(reply)

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from phalanx.model.ids import process_id
-from phalanx.protocol.cluster_messages import Answer, EnvironmentKnown, JobKnown
-from phalanx.protocol.node_messages import JobSetup, Reply
+from phalanx.model.ids import node_process_id, process_id
+from phalanx.node.control_link import ask
+from phalanx.node.requests import NodeAsker
+from phalanx.protocol.cluster_messages import EnvironmentKnown, JobKnown
+from phalanx.protocol.node_messages import JobSetup
+from phalanx.protocol.requests.cluster import NewDriverJob
+from phalanx.protocol.requests.node import Introduction, RegisterDriver
+from phalanx.protocol.requests.request import LATER, Asker, Later
 
 if TYPE_CHECKING:
     from phalanx.engines.embedded.connection import Connection
@@ -22,57 +28,55 @@ class NodeJobs:
         self.known: dict[bytes, JobKnown] = {}
         self.environments: dict[bytes, dict[str, str]] = {}
         self._set_up: set[bytes] = set()
-        self._warming: dict[bytes, tuple[Connection, Reply]] = {}
+        self._warming: dict[bytes, Callable[[], None]] = {}
+        """The replies to drivers whose first worker is about to be there, by their jobs."""
 
     # ---- drivers -----------------------------------------------------------------------------
 
-    def register(self, connection: Connection, token: int, args: dict[str, Any]) -> None:
+    def register(self, asker: Asker[Introduction], request: RegisterDriver) -> Later:
         """A driver introduces itself: it gets its job from the control store, and its id."""
+        assert isinstance(asker, NodeAsker)
+        connection = asker.peer
 
-        def numbered(answer: Answer) -> None:
-            if answer.error is not None:
-                connection.post(Reply(token, None, answer.error))
+        def numbered(answer: Callable[[], bytes]) -> None:
+            try:
+                job = answer()
+            except Exception as error:
+                asker.fail(error)
                 return
-            job: bytes = answer.result
             driver = self.new_process(job)
             connection.peer, connection.tag = driver, "driver"
             self._shell.peers[driver] = connection
             known = JobKnown(
                 job,
                 driver,
-                args["path"],
-                args["directory"],
-                args["namespace"],
-                args.get("hook", b""),
-                args["log_to_driver"],
-                args.get("queue", ""),
-                args.get("priority", 0),
+                request.path,
+                request.directory,
+                request.namespace,
+                request.hook,
+                request.log_to_driver,
+                request.queue,
+                request.priority,
             )
             self.known[job] = known
             self._shell.control.tell(known)
             for _ in range(self._shell.config.prestart):
                 self._shell.start_worker(self._shell.leases.workers.prestart(job))
-            introduced = {
-                "process": driver,
-                "node_id": self._shell.config.node_id,
-                "address": self._shell.config.address,
-            }
-            self._reply_when_warm(connection, token, introduced)
+            config = self._shell.config
+            introduction = Introduction(driver, config.node_id, config.address)
+            if config.prestart:  # once the first worker is there: the first task need not wait
+                self._warming[job] = lambda: asker.reply(introduction)
+            else:
+                asker.reply(introduction)
 
-        self._shell.control.ask(b"", "new_job", {}, numbered)
-
-    def _reply_when_warm(self, connection: Connection, token: int, answer: dict[str, Any]) -> None:
-        """Answer a new driver once its first worker is there: its first task need not wait."""
-        if self._shell.config.prestart:
-            self._warming[connection.peer[12:]] = (connection, Reply(token, answer))
-        else:
-            connection.post(Reply(token, answer))
+        ask(self._shell.control, node_process_id(self._shell.prefix), NewDriverJob(), numbered)
+        return LATER
 
     def end_warming(self, job: bytes) -> None:
         """The job's first worker is there, or cannot be."""
-        waiting = self._warming.pop(job, None)
-        if waiting is not None:
-            waiting[0].post(waiting[1])
+        reply = self._warming.pop(job, None)
+        if reply is not None:
+            reply()
 
     def new_process(self, job: bytes) -> bytes:
         """An id for a process of this node that no other has."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from phalanx.model.ids import node_process_id
 from phalanx.model.lifecycle import PENDING, REMOVED
 from phalanx.node.bundles import BundlePool
+from phalanx.node.control_link import ask
 from phalanx.protocol.cluster_messages import (
-    Answer,
     BundlesGone,
     CommitBundles,
     Committed,
@@ -17,6 +19,7 @@ from phalanx.protocol.cluster_messages import (
     PrepareBundles,
     Prepared,
 )
+from phalanx.protocol.requests.groups import WatchGroup
 from phalanx.resources.instances import NodeResources
 from phalanx.resources.sets import ResourceSet
 
@@ -63,11 +66,11 @@ class NodeGroups:
             self._watch(group)
 
     def _watch(self, group: bytes) -> None:
-        def answered(answer: Answer) -> None:
-            if answer.result is None:
+        def answered(is_there: Callable[[], bool]) -> None:
+            if not is_there():
                 self.known(GroupKnown(group, REMOVED, [], []))
 
-        self._shell.control.ask(b"", "watch_group", {"group": group}, answered)
+        ask(self._shell.control, node_process_id(self._shell.prefix), WatchGroup(group), answered)
 
     def known(self, message: GroupKnown) -> None:
         """A group's state or places have changed."""

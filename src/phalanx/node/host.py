@@ -6,7 +6,7 @@ The embedded node is one such shell; the Ray engine has another on each of Ray's
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from phalanx.engines.embedded.session import Session
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from phalanx.node.group_places import GroupPlaces
     from phalanx.node.groups import NodeGroups
     from phalanx.node.job_members import NodeMembers
+    from phalanx.protocol.zygote_messages import ZygoteOrder
 
 
 class Leases(Protocol):
@@ -50,6 +51,11 @@ class BundleHost(Protocol):
     clock: Callable[[], float]
 
     @property
+    def prefix(self) -> bytes:
+        """With which the ids of its processes begin."""
+        ...
+
+    @property
     def session(self) -> Session:
         """Where its files are."""
         ...
@@ -79,8 +85,8 @@ class BundleHost(Protocol):
         """The way to the control store."""
         ...
 
-    def ask_zygote(self, method: str, **args: Any) -> None:
-        """Have a process started ("run") or signalled ("kill")."""
+    def ask_zygote(self, order: ZygoteOrder) -> None:
+        """Have a process started or signalled."""
         ...
 
     def plan_soon(self) -> None:

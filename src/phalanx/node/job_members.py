@@ -25,6 +25,7 @@ from phalanx.protocol.cluster_messages import (
     ReadLog,
     StartMember,
 )
+from phalanx.protocol.zygote_messages import Exited, RunCommand, SendSignal
 from phalanx.resources.instances import Allocation
 
 if TYPE_CHECKING:
@@ -204,32 +205,33 @@ class NodeMembers:
         self._memory.limit(process, command.memory_limit)
         own, files = os.path.join(directory, member.order.name), os.path.join(directory, "files")
         self._shell.ask_zygote(
-            "run",
-            worker=process,
-            argv=[word.replace(FILES, files) for word in command.argv],
-            env={k: v.replace(FILES, files) for k, v in command.variables.items()},
-            cwd=command.directory or own,
-            log=member.log,
-            is_watched=command.memory_limit > 0,
+            RunCommand(
+                process,
+                argv=[word.replace(FILES, files) for word in command.argv],
+                variables={k: v.replace(FILES, files) for k, v in command.variables.items()},
+                directory=command.directory or own,
+                log=member.log,
+                is_watched=command.memory_limit > 0,
+            )
         )
 
     def runs(self, process: bytes, pid: int) -> None:
         """A process of ours has begun."""
         self._memory.runs(process, pid)
 
-    def exited(self, process: bytes, args: dict[str, Any]) -> bool:
+    def exited(self, message: Exited) -> bool:
         """A process of ours ended. False when it was none of a member's."""
+        process, code = message.process, message.code
         member = self._of_process.pop(process, None)
         if member is None:
             return False
         member.running.discard(process)
         self._memory.ended(process)
-        code: int = args["code"]
         if code < 0:
             code = 128 - code
         if code and not member.code:
             member.code = code
-            member.reason = member.reason or args.get("reason", "") or _said(code)
+            member.reason = member.reason or message.reason or _said(code)
             if not member.is_ending:
                 self._end(member, member.order.grace_s)  # the others are of no use without it
                 return True
@@ -253,7 +255,7 @@ class NodeMembers:
 
     def _signal(self, member: _Member, number: int) -> None:
         for process in sorted(member.running):
-            self._shell.ask_zygote("kill", worker=process, signal=int(number))
+            self._shell.ask_zygote(SendSignal(process, int(number)))
 
     def _ended(self, member: _Member) -> None:
         order = member.order
@@ -287,7 +289,7 @@ class NodeMembers:
         for process, reason in self._memory.above(now):
             member = self._of_process[process]
             member.code, member.reason = member.code or KILLED, member.reason or reason
-            self._shell.ask_zygote("kill", worker=process, signal=int(signal.SIGKILL))
+            self._shell.ask_zygote(SendSignal(process, int(signal.SIGKILL)))
             self._end(member, member.order.grace_s)
 
 

@@ -309,14 +309,14 @@ class MessageDispatcher(ABC):
         if owner is not None:
             owner.post(LeaseDue(lease.number))
 
-    def refused(self, demand: Demand, reason: str, error: str) -> None:
+    def refused(self, demand: Demand, reason: str, code: str) -> None:
         """Tell who waits why."""
         if demand.actor:
-            self.actors.refused(demand, reason, error)
+            self.actors.refused(demand, reason, code)
             return
         owner = self.peers.get(demand.owner)
         if owner is not None:
-            owner.post(Refused(demand.scheduling_class, reason, bool(error), error))
+            owner.post(Refused(demand.scheduling_class, reason, bool(code), code))
 
     def ask(self, node_id: str, demand: Demand, count: int, seen: int) -> None:
         """Ask another node for workers."""

@@ -36,8 +36,9 @@ class Effects(Protocol):
         """Ask the owner to give the lease back soon."""
         ...
 
-    def refused(self, demand: Demand, reason: str, error: str) -> None:
-        """This demand cannot be met. `error` names a class when its tasks are to fail."""
+    def refused(self, demand: Demand, reason: str, code: str) -> None:
+        """This demand cannot be met. `code`: of the error that its tasks fail with; empty when they
+        wait."""
         ...
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from phalanx.errors import ActorUnschedulableError
 from phalanx.head.actors.table import ActorRecord
 from phalanx.head.groups.table import GroupTable
 from phalanx.policies.affinity import NodeAffinity
@@ -23,6 +24,7 @@ from phalanx.policies.request_class import Request
 from phalanx.policies.selector.tried import TriedPlaces
 from phalanx.policies.spread import Spread
 from phalanx.policies.strategy import Asking, Strategy
+from phalanx.protocol.wire_errors import code_of
 from phalanx.resources.ports import RandomSource
 from phalanx.resources.quantities import from_units
 from phalanx.resources.sets import EMPTY, ResourceSet
@@ -33,9 +35,9 @@ from phalanx.scheduling.terms import affinity_of, selectors_of
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """Where an actor goes. Without a `node` it waits, for `reason`; or never can, with `error`.
+    """Where an actor goes. Without a `node` it waits, for `reason`; or never can, with `code`.
 
-    `error` names the class of the error that says so.
+    `code` is that of the error that its calls fail with.
     """
 
     node: str = ""
@@ -43,7 +45,7 @@ class Choice:
     bundle: int = -1
     """The bundle that it is counted into, when it goes into a placement group."""
     reason: str = ""
-    error: str = ""
+    code: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +83,7 @@ class ActorPlacing:
         """Where the actor goes now. It waits until `placed` or `gone`. `owner_node`: "" if none."""
         self.gone(record.actor)
         choice = self._pick(record, owner_node, now, require_available=False)
-        if not choice.error:
+        if not choice.code:
             waiting = _Waiting(record=record, owner_node=owner_node, node=choice.node)
             self._keep(waiting, choice, now)
         return choice
@@ -115,7 +117,7 @@ class ActorPlacing:
                 waiting.record, waiting.owner_node, now, require_available=bool(waiting.node)
             )
             is_better = choice.is_available or not waiting.node
-            if choice.error:
+            if choice.code:
                 self.gone(actor)
             elif choice.node and choice.node != waiting.node and is_better:
                 self._keep(replace(waiting, node=choice.node), choice, now)
@@ -154,7 +156,7 @@ class ActorPlacing:
             tiers = selectors_of(record.strategy)
             chosen = self._strategy(record.strategy)
         except ValueError as error:
-            return Choice(reason=str(error), error="ActorUnschedulableError")
+            return Choice(reason=str(error), code=code_of(ActorUnschedulableError))
         if require_available and not self._has_room(place, tiers):
             return Choice()
         asking = Asking(
@@ -227,7 +229,7 @@ class ActorPlacing:
                 reason = f"node {target} can never hold {place.to_mapping()}: {no}"
             else:
                 reason = f"node {target} is busy, and the strategy does not let the actor wait"
-            return Choice(reason=reason, error="ActorUnschedulableError")
+            return Choice(reason=reason, code=code_of(ActorUnschedulableError))
         alive = [node for node in nodes.states if node.is_schedulable]
         if wire.get("labels") and not any(t.holds(n.labels) for t in tiers for n in alive):
             return Choice(reason=f"no node has labels that match {wire['labels']}")
@@ -243,8 +245,8 @@ class ActorPlacing:
         group_id, index = bytes.fromhex(record.strategy["group"]), record.strategy["bundle"]
         refusal = self._groups.refusal((group_id, index), place)
         if refusal is not None:
-            reason, error = refusal
-            return Choice(reason=reason, error=error.replace("TaskPlacement", "ActorPlacement"))
+            reason, code = refusal
+            return Choice(reason=reason, code=code)
         group = self._groups.get(group_id)
         assert group is not None
         there = [

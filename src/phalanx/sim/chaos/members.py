@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from phalanx.node.job_members import MARK, NodeMembers
 from phalanx.protocol.cluster_messages import StartMember
+from phalanx.protocol.zygote_messages import Exited
 
 if TYPE_CHECKING:
     from phalanx.sim.chaos.node import SimNode
@@ -74,4 +75,4 @@ class SimMembers(NodeMembers):
             node.guarded(partial(self._exited, process, code))
 
     def _exited(self, process: bytes, code: int) -> None:
-        self.exited(process, {"code": code})
+        self.exited(Exited(process, 0, code))

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, cast
 
-import msgspec
-
 from phalanx.engines.embedded.node.membership import report_of, row_of
+from phalanx.errors import PhalanxError
 from phalanx.head.nodes import REPORT_EVERY_S
 from phalanx.model.ids import CONTROL, node_process_id
-from phalanx.node.control_link import RemoteControl
-from phalanx.protocol.cluster_messages import Acked, Answer, Ask, NodeReport, View, ViewRow
+from phalanx.node.control_link import RemoteControl, ask
+from phalanx.protocol.cluster_messages import (
+    Acked,
+    Expelled,
+    ForwardedReply,
+    Join,
+    Joined,
+    NodeReport,
+    View,
+    ViewRow,
+)
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
+from phalanx.protocol.requests.cluster import GetViewChanges, ViewChanges
 
 if TYPE_CHECKING:
     from phalanx.sim.chaos.network import End
@@ -25,6 +34,8 @@ RETRY_S = 0.2
 
 class SimMember:
     """The node's connection to the head, its heartbeats, its copy of the cluster's view."""
+
+    trouble = ""
 
     def __init__(self, node: SimNode) -> None:
         self._node = node
@@ -47,15 +58,8 @@ class SimMember:
         head.peer, head.tag = CONTROL, "head"
         self._head = head
         head.post(Hello(PROTOCOL_VERSION, node_process_id(node.prefix), "node", 0))
-        inventory = {
-            "row": row_of(node.as_shell),
-            "hostname": node.name,
-            "epoch": self._epoch,
-            "actors": node.actors.here(),
-            "bundles": node.bundles.inventory(),
-            "processes": [end.peer for end in node.local_peers()],
-        }
-        head.post(Ask(0, b"", "join", inventory))
+        row, inventory = row_of(node.as_shell), node.bundles.inventory()
+        head.post(Join(row, node.name, self._epoch, node.actors.here(), inventory))
 
     def is_control(self, end: End) -> bool:
         """Whether this is the connection to the head."""
@@ -75,22 +79,21 @@ class SimMember:
         match message:
             case Acked():
                 self.link.acked(message)
-            case Answer(token=0):
+            case Joined():
                 self._joined(message)
-            case Answer():
-                self.link.answered(message)
+            case Expelled() if not self.is_stale:
+                self.is_stale = message.reason
+                self._node.stop(f"the head refuses it: {self.is_stale}")
+            case ForwardedReply():
+                self.link.replied(message)
             case _:
                 self._node.on_control(message)
 
-    def _joined(self, answer: Answer) -> None:
+    def _joined(self, message: Joined) -> None:
         if self.is_stale:
             return
-        if answer.error is not None:
-            self.is_stale = answer.error[1]
-            self._node.stop(f"the head refuses it: {self.is_stale}")
-            return
         assert self._head is not None
-        self._epoch = answer.result["epoch"]
+        self._epoch = message.epoch
         self.is_joined = True
         self.link.connected(cast(Any, self._head))
         self._node.groups.joined()
@@ -130,13 +133,17 @@ class SimMember:
             return
         self._is_viewing, self._viewed_at = True, now
 
-        def answered(answer: Answer) -> None:
+        def answered(answer: Callable[[], ViewChanges]) -> None:
             self._is_viewing = False
-            if answer.error is None:
-                self._node.others.version, rows = answer.result
-                self._node.others.view(View(msgspec.convert(rows, list[ViewRow])))
+            try:
+                changes = answer()
+            except PhalanxError:
+                return
+            self._node.others.version = changes.version
+            self._node.others.view(View(changes.rows))
 
-        self.link.ask(b"", "view", {"since": self._node.others.version}, answered)
+        me = node_process_id(self._node.prefix)
+        ask(self.link, me, GetViewChanges(self._node.others.version), answered)
 
     def report_soon(self) -> None:
         """What is free here has changed."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from phalanx.engines.embedded.node.requests import FOR_CONTROL
 from phalanx.model.ids import PREFIX_BYTES, node_prefix, node_process_id, process_id
 from phalanx.node.actors import NodeActors
 from phalanx.node.bundle_table import BundleTable
@@ -18,16 +17,19 @@ from phalanx.node.groups import NodeGroups
 from phalanx.node.leases import LeaseMachine
 from phalanx.node.message_dispatcher import MessageDispatcher
 from phalanx.node.other_nodes import OtherNodes
+from phalanx.node.requests import NodeRequests
 from phalanx.node.spilling import Spilling
 from phalanx.node.workers import WorkerPool, WorkerRecord
 from phalanx.policies.averages import Average
 from phalanx.protocol.cluster_messages import (
-    Answer,
     CommitBundles,
     PrepareBundles,
 )
 from phalanx.protocol.messages import Hello
-from phalanx.protocol.node_messages import Reply, Request, Stop
+from phalanx.protocol.node_messages import Ask, Stop
+from phalanx.protocol.requests.node import RegisterDriver
+from phalanx.protocol.requests.request import RequestHandlers
+from phalanx.protocol.zygote_messages import RunCommand, SendSignal, ZygoteOrder
 from phalanx.resources.instances import NodeResources
 from phalanx.scheduling.cluster_nodes import ClusterNodes
 from phalanx.sim.chaos.members import SimMembers
@@ -169,6 +171,8 @@ class SimNode(MessageDispatcher):
         self.bandwidth = Average()
         self.member = SimMember(self)
         self.control = self.member.link
+        own = RequestHandlers("the node", RegisterDriver.handled_by(self.jobs.register))
+        self._requests = NodeRequests(own, self.control, self.member, "head")
         host.processes[node_process_id(self.prefix)] = self
         self.member.start()
         host.every(world.options.tick_s, lambda: world.guard(host, self._tick))
@@ -224,24 +228,10 @@ class SimNode(MessageDispatcher):
         match message:
             case Hello():
                 self._hello(end, message, now)
-            case Request():
-                self._request(end, message)
+            case Ask():
+                self._requests.answer(end, message)
             case Stop():
                 self.loop.lose(end)
-
-    def _request(self, end: End, request: Request) -> None:
-        if request.method == "register_driver":
-            self.jobs.register(cast(Any, end), request.token, request.args)
-            return
-        assert request.method in FOR_CONTROL or request.method.startswith("batch.")
-        if request.method == "create_group":
-            self.member.report_now()
-
-        def answered(answer: Answer) -> None:
-            if request.token:
-                end.post(Reply(request.token, answer.result, answer.error))
-
-        self.control.ask(end.peer, request.method, request.args, answered)
 
     def _hello(self, end: End, message: Hello, now: float) -> None:
         if message.kind == "node":
@@ -261,12 +251,13 @@ class SimNode(MessageDispatcher):
 
     # ---- effects of the lease machine and of spilling ----------------------------------------
 
-    def ask_zygote(self, method: str, **args: Any) -> None:
+    def ask_zygote(self, order: ZygoteOrder) -> None:
         """Members of jobs run commands."""
-        if method == "run":
-            self.members.run(args["worker"], args["argv"])
-        else:
-            self.members.signal(args["worker"], args["signal"])
+        match order:
+            case RunCommand():
+                self.members.run(order.process, order.argv)
+            case SendSignal():
+                self.members.signal(order.process, order.signal)
 
     def start_worker(self, worker: WorkerRecord) -> None:
         """See leases.Effects."""

@@ -18,19 +18,18 @@ import msgspec
 from phalanx.engines.embedded import session as sessions
 from phalanx.engines.embedded.connection import Connection, listen
 from phalanx.engines.embedded.daemon_files import Announcement, Failure, announce
-from phalanx.engines.embedded.gateway.channel import GatewayChannel
 from phalanx.engines.embedded.gateway.config import GatewayConfig
 from phalanx.engines.embedded.gateway.starting import start_gateway
 from phalanx.engines.embedded.node.loop import NodeLoop
-from phalanx.engines.embedded.node.requests import is_for_visitors
 from phalanx.head.control_plane import ControlPlane
 from phalanx.head.nodes import HealthLimits
 from phalanx.head.state_store import StateStore
 from phalanx.model.ids import CONTROL, PREFIX_BYTES
 from phalanx.policies.placement import Placement
+from phalanx.protocol import gateway_messages
 from phalanx.protocol.gateway_messages import AuthFailed, Listening, Unable
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
-from phalanx.protocol.node_messages import Request
+from phalanx.protocol.node_messages import Ask
 
 
 class HeadConfig(msgspec.Struct, kw_only=True):
@@ -58,7 +57,7 @@ class HeadProcess:
 
     def __init__(self, config: HeadConfig, gateway: socket.socket) -> None:
         self._config = config
-        self._gateway = GatewayChannel(gateway)
+        self._gateway = Connection(gateway, decode=gateway_messages.decode_body)
         self._loop = NodeLoop(self, listen(config.session.socket_of(b"control")), self._gateway)
         self._nodes: dict[bytes, Connection] = {}
         self._is_quiet = False
@@ -109,8 +108,8 @@ class HeadProcess:
                 self._loop.lose(before)
             connection.peer, connection.tag = message.process, "node"
             self._nodes[prefix] = connection
-        elif isinstance(message, Request) and is_for_visitors(message.method):
-            self._control.requests.answer_visitor(connection, message)
+        elif isinstance(message, Ask):
+            self._control.answer_visitor(connection, message)
         else:
             self._loop.lose(connection)
 

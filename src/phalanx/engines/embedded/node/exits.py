@@ -6,11 +6,14 @@ import contextlib
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from phalanx.errors import ProtocolError
 from phalanx.protocol.cluster_messages import ActorLost
-from phalanx.protocol.node_messages import PREEMPTED, LogLine, Reply, WorkerDied
+from phalanx.protocol.node_messages import PREEMPTED, LogLine, WorkerDied
+from phalanx.protocol.requests.node import DrainOutput
+from phalanx.protocol.requests.request import LATER, Asker, Later
+from phalanx.protocol.zygote_messages import Exited, ReadOutput
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +33,7 @@ class NodeExits:
         self.reasons: dict[bytes, tuple[str, str]] = {}
         """Workers that were told to end: (why, kind)."""
         self._waiters: list[tuple[set[bytes], Callable[[], None]]] = []
-        self._drain_waiters: list[tuple[Connection, int]] = []
+        self._drain_waiters: list[Asker[None]] = []
         self._memory_looked_at = 0.0
 
     def relieve_memory(self, now: float) -> None:
@@ -47,14 +50,14 @@ class NodeExits:
             self.reasons[worker_id] = (reason, "oom")
             shell.kill(worker_id)
 
-    def worker_exited(self, args: dict[str, Any], now: float) -> None:
+    def worker_exited(self, message: Exited, now: float) -> None:
         """The zygote has reaped a worker, or could not start it."""
         shell = self._shell
-        worker_id: bytes = args["worker"]
-        if shell.members.exited(worker_id, args):
+        worker_id = message.process
+        if shell.members.exited(message):
             return
         worker = shell.leases.workers.get(worker_id)
-        reason, kind = self._why(worker_id, args, now)
+        reason, kind = self._why(message, now)
         connection = shell.peers.get(worker_id)
         if connection is not None:
             self._read_last(connection)
@@ -81,16 +84,16 @@ class NodeExits:
                 other.post(died)
         shell.store.worker_gone(worker_id, set(shell.peers))
 
-    def _why(self, worker_id: bytes, args: dict[str, Any], now: float) -> tuple[str, str]:
-        reason, kind = self.reasons.pop(worker_id, ("", ""))
-        if not kind and "reason" in args:
-            reason, kind = args["reason"], "crashed"
+    def _why(self, message: Exited, now: float) -> tuple[str, str]:
+        reason, kind = self.reasons.pop(message.process, ("", ""))
+        if not kind and message.reason:
+            reason, kind = message.reason, "crashed"
             if self._shell.leases.hold_starts(now, now + _HOLD_STARTS_S):
                 print(f"phalanx: a worker is wanted, and {reason}", file=sys.stderr, flush=True)
         if not kind:
-            code = args["code"]
+            code = message.code
             how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-            reason, kind = f"worker process {args['pid']} ended with {how}", "crashed"
+            reason, kind = f"worker process {message.pid} ended with {how}", "crashed"
         return reason, kind
 
     def _read_last(self, connection: Connection) -> None:
@@ -134,16 +137,17 @@ class NodeExits:
                 driver.post(message)
             return
 
-    def reply_when_drained(self, connection: Connection, token: int) -> None:
-        """Answer a request once everything printed so far has been passed on."""
-        self._drain_waiters.append((connection, token))
-        self._shell.ask_zygote("drain")
+    def drain_output(self, asker: Asker[None], request: DrainOutput) -> Later:
+        """Answer once everything printed so far has been passed on."""
+        self._drain_waiters.append(asker)
+        self._shell.ask_zygote(ReadOutput())
+        return LATER
 
     def drained(self) -> None:
         """The zygote has passed on all that was printed."""
         waiters, self._drain_waiters = self._drain_waiters, []
-        for connection, token in waiters:
-            connection.post(Reply(token, None))
+        for asker in waiters:
+            asker.reply(None)
 
 
 def _private(path: str, flags: int) -> int:

@@ -7,29 +7,38 @@ import random
 import secrets
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 from phalanx.engines.embedded.connection import Connection
 from phalanx.engines.embedded.daemon_files import Announcement, Failure, announce
-from phalanx.engines.embedded.gateway.channel import GatewayChannel
 from phalanx.engines.embedded.gateway.config import GatewayConfig
 from phalanx.engines.embedded.gateway.gate import request_dial
 from phalanx.engines.embedded.gateway.starting import start_gateway
 from phalanx.engines.embedded.node.config import MemberConfig
 from phalanx.engines.embedded.node.membership import report_of, row_of
 from phalanx.engines.embedded.session import started_at
+from phalanx.errors import PhalanxError
 from phalanx.head.nodes import REPORT_EVERY_S
 from phalanx.model.ids import CONTROL, PREFIX_BYTES, node_process_id
-from phalanx.node.control_link import RemoteControl
+from phalanx.node.control_link import RemoteControl, ask
 from phalanx.node.spilling import Spilling
-from phalanx.policies.placement import Placement
-from phalanx.protocol.cluster_messages import Acked, Answer, Ask, NodeReport, View, ViewRow
+from phalanx.protocol import gateway_messages
+from phalanx.protocol.cluster_messages import (
+    Acked,
+    Expelled,
+    ForwardedReply,
+    Join,
+    Joined,
+    Leave,
+    NodeReport,
+    View,
+    ViewRow,
+)
 from phalanx.protocol.gateway_messages import AddressBook, LetGo, Listening, Pull, Pulled, Unable
 from phalanx.protocol.handshake import Status
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
+from phalanx.protocol.requests.cluster import GetViewChanges, ViewChanges
 from phalanx.scheduling.cluster_nodes import ClusterNodes
 
 if TYPE_CHECKING:
@@ -63,7 +72,7 @@ class Member:
         self._shell = shell
         self._config = config
         self.link = RemoteControl()
-        self._gateway: GatewayChannel | None = None
+        self._gateway: Connection | None = None
         self._head: Connection | None = None
         self._address = ("", 0)
         self._silent_since = time.monotonic()
@@ -94,17 +103,18 @@ class Member:
             port=self._config.port,
             insecure=self._config.insecure,
         )
-        self._gateway = GatewayChannel(start_gateway(config, self._shell.session))
+        gateway = start_gateway(config, self._shell.session)
+        self._gateway = Connection(gateway, decode=gateway_messages.decode_body)
         self._shell.loop.watch(self._gateway)
         book = AddressBook({CONTROL[:PREFIX_BYTES].hex(): self._config.head})
-        self._gateway.send(book)  # type: ignore[arg-type]  # before anybody can ask for a dial
+        self._gateway.send(book)  # before anybody can ask for a dial
 
     def know_addresses(self, rows: Iterable[ViewRow]) -> None:
         """See Membership."""
         book = {r.prefix.hex(): (r.host, r.port) for r in rows if r.prefix != self._shell.prefix}
         if book and self._gateway is not None:
             # At once: whoever learns of the node next may ask the gate for it.
-            self._gateway.send(AddressBook(book))  # type: ignore[arg-type]
+            self._gateway.send(AddressBook(book))
 
     def pull(
         self, name: str, size: int, nodes: list[bytes], on_disk: bool, spare: str = ""
@@ -112,12 +122,12 @@ class Member:
         """See Membership."""
         assert self._gateway is not None
         command = Pull(name, size, [n.hex() for n in nodes], on_disk, spare)
-        self._gateway.post(command)  # type: ignore[arg-type]
+        self._gateway.post(command)
 
     def let_go(self, name: str) -> None:
         """See Membership."""
         assert self._gateway is not None
-        self._gateway.post(LetGo(name))  # type: ignore[arg-type]
+        self._gateway.post(LetGo(name))
 
     def is_control(self, connection: Connection) -> bool:
         """See Membership."""
@@ -152,10 +162,12 @@ class Member:
         match message:
             case Acked():
                 self.link.acked(message)
-            case Answer(token=0):
+            case Joined():
                 self._joined(message)
-            case Answer():
-                self.link.answered(message)
+            case Expelled():
+                self._expelled(message)
+            case ForwardedReply():
+                self.link.replied(message)
             case _:
                 self._shell.on_control(message)
 
@@ -189,32 +201,25 @@ class Member:
         head.post(self._join_request())
         self._shell.loop.watch(head)
 
-    def _join_request(self) -> Any:
+    def _join_request(self) -> Join:
         row = self.own_row()
         row.host, row.port = self._address
         shell = self._shell
-        inventory = {
-            "row": row,
-            "hostname": socket.gethostname(),
-            "epoch": self._epoch,
-            "actors": shell.actors.here(),
-            "bundles": shell.bundles.inventory(),
-            "processes": [c.peer for c in shell.local_peers()],
-        }
-        return Ask(0, b"", "join", inventory)
+        inventory = shell.bundles.inventory()
+        return Join(row, socket.gethostname(), self._epoch, shell.actors.here(), inventory)
 
-    def _joined(self, answer: Answer) -> None:
+    def _expelled(self, message: Expelled) -> None:
+        if not self.is_stale:
+            where = self._shell.config.address
+            self._refused(f"The head at {where} refuses this node: {message.reason}")
+            self.is_stale = message.reason if message.is_stale else ""
+
+    def _joined(self, message: Joined) -> None:
         if self.is_stale:
             return
-        if answer.error is not None:
-            kind, text = answer.error
-            self._refused(f"The head at {self._shell.config.address} refuses this node: {text}")
-            self.is_stale = text if kind == "StaleNodeError" else ""
-            return
         assert self._head is not None
-        self._epoch = answer.result["epoch"]
-        placement = answer.result["placement"]
-        self._shell.spilling.use(msgspec.convert(placement, Placement))
+        self._epoch = message.epoch
+        self._shell.spilling.use(message.placement)
         self.link.connected(self._head)
         self._shell.groups.joined()
         self._last_report = None
@@ -247,7 +252,7 @@ class Member:
     def stop(self) -> None:
         """See Membership."""
         if self._head is not None and not self.is_stale:
-            self._head.post(Ask(0, b"", "leave", {"reason": "it was told to stop"}))
+            self._head.post(Leave("it was told to stop"))
             self._head.drain_all(1.0)
 
     def tick(self, now: float) -> None:
@@ -282,13 +287,17 @@ class Member:
             return
         self._is_viewing, self._viewed_at = True, now
 
-        def answered(answer: Answer) -> None:
+        def answered(answer: Callable[[], ViewChanges]) -> None:
             self._is_viewing = False
-            if answer.error is None:
-                self._shell.others.version, rows = answer.result
-                self._shell.others.view(View(msgspec.convert(rows, list[ViewRow])))
+            try:
+                changes = answer()
+            except PhalanxError:
+                return
+            self._shell.others.version = changes.version
+            self._shell.others.view(View(changes.rows))
 
-        self.link.ask(b"", "view", {"since": self._shell.others.version}, answered)
+        me = node_process_id(self._shell.prefix)
+        ask(self.link, me, GetViewChanges(self._shell.others.version), answered)
 
     def round(self) -> None:
         """See Membership."""

@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
+
 from phalanx.engines.embedded.connection import Connection
 from phalanx.model.ids import JobID
 from phalanx.model.lifecycle import ALIVE, DRAINING
 from phalanx.node.control_link import ControlLink, LocalControl, Mailbox
 from phalanx.node.surroundings import Nobody, Spills
 from phalanx.protocol.cluster_messages import (
-    Answer,
-    Ask,
     EnvironmentKnown,
+    ForwardedAsk,
+    ForwardedReply,
     JobKnown,
     NodeReport,
     ProcessEnded,
     ViewRow,
 )
 from phalanx.protocol.gateway_messages import Pulled
+from phalanx.protocol.requests.cluster import NewDriverJob
 
 if TYPE_CHECKING:
     from phalanx.engines.embedded.node.shell import NodeShell
@@ -194,10 +197,11 @@ class Alone:
             self._control.on_message(self._shell.prefix, message)
             return
         match message:
-            case Ask(method="new_job"):
+            case ForwardedAsk() if message.kind == NewDriverJob.kind:
                 self._jobs += 1
-                self._kept.append(message)  # it counts like this one; its answer comes too late
-                self.link.answered(Answer(message.token, JobID.from_int(self._jobs).binary()))
+                self._kept.append(message)  # it counts like this one; its reply comes too late
+                job = msgspec.Raw(msgspec.msgpack.encode(JobID.from_int(self._jobs).binary()))
+                self.link.replied(ForwardedReply(message.token, job))
                 self._make_at = self._shell.clock() + _QUIET_S
             case JobKnown() | EnvironmentKnown() | ProcessEnded(is_driver=True):
                 self._kept.append(message)
@@ -222,8 +226,8 @@ class Alone:
         return made
 
     def _from_control(self, message: Any) -> None:
-        if isinstance(message, Answer):
-            self.link.answered(message)
+        if isinstance(message, ForwardedReply):
+            self.link.replied(message)
         else:
             self._shell.on_control(message)
 

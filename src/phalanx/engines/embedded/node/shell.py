@@ -18,7 +18,7 @@ from phalanx.engines.embedded.node.config import NodeConfig
 from phalanx.engines.embedded.node.exits import NodeExits
 from phalanx.engines.embedded.node.loop import NodeLoop
 from phalanx.engines.embedded.node.membership import Membership, membership, spilling
-from phalanx.engines.embedded.node.requests import NodeRequests, is_for_visitors
+from phalanx.engines.embedded.node.requests import OwnRequests
 from phalanx.engines.embedded.node.store import NodeStore
 from phalanx.model.ids import PREFIX_BYTES, node_prefix
 from phalanx.node.actors import NodeActors
@@ -32,25 +32,35 @@ from phalanx.node.job_members import NodeMembers
 from phalanx.node.leases import LeaseMachine
 from phalanx.node.message_dispatcher import MessageDispatcher
 from phalanx.node.other_nodes import OtherNodes
+from phalanx.node.requests import NodeRequests
 from phalanx.node.workers import WorkerPool, WorkerRecord
 from phalanx.objects.names import prefix_of_name
 from phalanx.policies.averages import Average
+from phalanx.protocol import zygote_messages
 from phalanx.protocol.cluster_messages import (
     Happened,
     Prefetch,
 )
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
 from phalanx.protocol.node_messages import (
+    Ask,
     Claimed,
     Dropped,
     Events,
     LogLine,
     ReadersTold,
-    Request,
     Sealed,
     Settled,
     Stop,
     Used,
+)
+from phalanx.protocol.zygote_messages import (
+    Began,
+    Exited,
+    Fork,
+    OutputRead,
+    SendSignal,
+    ZygoteOrder,
 )
 from phalanx.resources.instances import NodeResources
 
@@ -70,7 +80,7 @@ class NodeShell(MessageDispatcher):
         self.session = config.session
         self.prefix = node_prefix(config.node_id)
         self.peers = {}
-        self._zygote = Connection(zygote_sock)
+        self._zygote = Connection(zygote_sock, decode=zygote_messages.decode_body)
         listener = listen(self.session.socket_of(b"node"))
         self.loop = NodeLoop(self, listener, self._zygote)
         wiring = read_topology(config.topology) if config.topology else None
@@ -94,11 +104,14 @@ class NodeShell(MessageDispatcher):
             self.resources, self, pool, config.node_id, config.labels, places, self.spilling
         )
         self.happened = NodeEvents(self)
-        self._requests = NodeRequests(self)
         self.bandwidth = Average()
         """Of objects that came from other nodes, in bytes a second."""
         self.member = membership(self)
         self.control = self.member.link
+        own = OwnRequests(
+            config.node_id, config.labels, self.jobs, self.exits, self.store, self.happened
+        )
+        self._requests = NodeRequests(own.handlers, self.control, self.member, config.address)
 
     def serve(self, driver: Connection | None) -> None:
         """Until told to stop, or the driver that it lives with is gone."""
@@ -155,19 +168,19 @@ class NodeShell(MessageDispatcher):
             self.others.on_message(connection, message)
         elif self.member.is_control(connection):
             self.member.on_message(connection, message)
-        elif not connection.peer and not _introduces(message):
-            self.loop.lose(connection)
+        elif not connection.peer and not isinstance(message, Hello | Ask):
+            self.loop.lose(connection)  # a stranger begins with one of these
         else:
             self.on_process_message(connection, message)
 
     def _from_zygote(self, message: Any) -> None:
         match message:
-            case Request(method="drained"):
+            case OutputRead():
                 self.exits.drained()
-            case Request(method="runs"):
-                self.members.runs(message.args["worker"], message.args["pid"])
-            case Request():
-                self.exits.worker_exited(message.args, time.monotonic())
+            case Began():
+                self.members.runs(message.process, message.pid)
+            case Exited():
+                self.exits.worker_exited(message, time.monotonic())
             case LogLine():
                 self.exits.log(message)
 
@@ -183,7 +196,7 @@ class NodeShell(MessageDispatcher):
         match message:
             case Hello():
                 self._hello(connection, message, now)
-            case Request():
+            case Ask():
                 self._requests.answer(connection, message)
             case Sealed():
                 self.store.sealed(message.name, message.size, peer)
@@ -236,27 +249,20 @@ class NodeShell(MessageDispatcher):
 
     # ---- effects of the lease machine and of spilling ----------------------------------------
 
-    def ask_zygote(self, method: str, **args: Any) -> None:
-        """Have the zygote do something."""
-        self._zygote.post(Request(0, method, args))
+    def ask_zygote(self, order: ZygoteOrder) -> None:
+        """See BundleHost."""
+        self._zygote.post(order)
 
     def start_worker(self, worker: WorkerRecord) -> None:
         """Fork a worker."""
         worker.is_started = True
         variables = self.jobs.environments.get(worker.environment, {})
-        self.ask_zygote("fork", worker=worker.worker_id, environment=variables)
+        self.ask_zygote(Fork(worker.worker_id, variables))
 
     def warn(self, worker_id: bytes) -> None:
         """Ask a worker's process to end."""
-        self.ask_zygote("kill", worker=worker_id, signal=int(signal.SIGTERM))
+        self.ask_zygote(SendSignal(worker_id, int(signal.SIGTERM)))
 
     def kill(self, worker_id: bytes) -> None:
         """End a worker's process at once."""
-        self.ask_zygote("kill", worker=worker_id, signal=int(signal.SIGKILL))
-
-
-def _introduces(message: Any) -> bool:
-    """Whether a stranger may begin with this message."""
-    if isinstance(message, Request):
-        return message.method == "register_driver" or is_for_visitors(message.method)
-    return isinstance(message, Hello)
+        self.ask_zygote(SendSignal(worker_id, int(signal.SIGKILL)))

@@ -20,7 +20,17 @@ from typing import Any, NoReturn
 from phalanx.engines.embedded import session as sessions
 from phalanx.engines.embedded.connection import Connection, wait_for
 from phalanx.engines.embedded.worker.commands import become_command
-from phalanx.protocol.node_messages import LogLine, Request
+from phalanx.protocol.node_messages import LogLine
+from phalanx.protocol.zygote_messages import (
+    Began,
+    Exited,
+    Fork,
+    OutputRead,
+    ReadOutput,
+    RunCommand,
+    SendSignal,
+    decode_body,
+)
 
 _PR_SET_PDEATHSIG = 1
 _MAX_LINE = 64 * 1024
@@ -46,14 +56,14 @@ def run(sock: socket.socket, session: sessions.Session, preload: list[str]) -> N
 
 
 class _Child:
-    """A worker's process and its two output pipes."""
+    """A worker with its two output pipes, or a command."""
 
     def __init__(
-        self, worker: bytes, pid: int, pidfd: int, pipes: tuple[int, ...], is_command: bool = False
+        self, process: bytes, pid: int, pidfd: int, pipes: tuple[int, ...], is_command: bool = False
     ) -> None:
         self.is_command = is_command
         """Whether it runs a program that is not ours, and all its children end with it."""
-        self.worker = worker
+        self.process = process
         self.pid = pid
         self.pidfd = pidfd
         self.pipes = pipes
@@ -65,7 +75,7 @@ class Zygote:
     """Children by descriptor, and the loop that watches them."""
 
     def __init__(self, sock: socket.socket, session: sessions.Session, libc: Any) -> None:
-        self._node = Connection(sock)
+        self._node = Connection(sock, decode=decode_body)
         self._session = session
         self._libc = libc
         self._epoll = select.epoll()
@@ -73,7 +83,7 @@ class Zygote:
         self._node.on_writable = self._want_writable
         self._by_pidfd: dict[int, _Child] = {}
         self._by_pipe: dict[int, tuple[_Child, int]] = {}
-        self._by_worker: dict[bytes, _Child] = {}
+        self._by_process: dict[bytes, _Child] = {}
 
     def _want_writable(self, connection: Connection, wanted: bool) -> None:
         mask = select.EPOLLIN | (select.EPOLLOUT if wanted else 0)
@@ -100,37 +110,38 @@ class Zygote:
         if messages is None:
             return False
         for message in messages:
-            assert isinstance(message, Request)
-            args = message.args
-            if message.method == "fork":
-                self._fork(args["worker"], args["environment"])
-            elif message.method == "run":
-                self._run(args["worker"], args)
-            elif message.method == "drain":
-                self._drain_output()
-            elif message.method == "kill":
-                child = self._by_worker.get(args["worker"])
-                if child is not None:
-                    _signal(child, args["signal"])
+            match message:
+                case Fork():
+                    self._fork(message.worker, message.variables)
+                case RunCommand():
+                    self._run(message)
+                case ReadOutput():
+                    self._read_all_output()
+                case SendSignal():
+                    child = self._by_process.get(message.process)
+                    if child is not None:
+                        _signal(child, message.signal)
         return True
 
-    def _run(self, worker: bytes, args: dict[str, Any]) -> None:
+    def _run(self, order: RunCommand) -> None:
         """Start a command in a process group of its own."""
         try:
             pid = os.fork()
         except OSError as error:
-            reason = f"no process could be started for it: {error.strerror}"
-            told = {"worker": worker, "pid": 0, "code": 1, "reason": reason}
-            self._node.post(Request(0, "exited", told))
+            self._not_started(order.process, error)
             return
         if pid == 0:
             self._libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-            become_command(args["argv"], args["env"], args["cwd"], args["log"])
-        child = _Child(worker, pid, os.pidfd_open(pid), (), is_command=True)
-        self._by_worker[worker] = self._by_pidfd[child.pidfd] = child
+            become_command(order.argv, order.variables, order.directory, order.log)
+        child = _Child(order.process, pid, os.pidfd_open(pid), (), is_command=True)
+        self._by_process[order.process] = self._by_pidfd[child.pidfd] = child
         self._epoll.register(child.pidfd, select.EPOLLIN)
-        if args["is_watched"]:
-            self._node.post(Request(0, "runs", {"worker": worker, "pid": pid}))
+        if order.is_watched:
+            self._node.post(Began(order.process, pid))
+
+    def _not_started(self, process: bytes, error: OSError) -> None:
+        reason = f"no process could be started for it: {error.strerror}"
+        self._node.post(Exited(process, 0, 1, reason))
 
     def _fork(self, worker: bytes, environment: dict[str, str]) -> None:
         opened: list[int] = []
@@ -142,9 +153,7 @@ class Zygote:
         except OSError as error:
             for fd in opened:
                 os.close(fd)
-            reason = f"no process could be started for it: {error.strerror}"
-            args = {"worker": worker, "pid": 0, "code": 1, "reason": reason}
-            self._node.post(Request(0, "exited", args))
+            self._not_started(worker, error)
             return
         out_read, out_write, err_read, err_write, spare = opened
         os.close(spare)
@@ -155,7 +164,7 @@ class Zygote:
         for fd in (out_read, err_read):
             os.set_blocking(fd, False)
         child = _Child(worker, pid, os.pidfd_open(pid), (out_read, err_read))
-        self._by_worker[worker] = self._by_pidfd[child.pidfd] = child
+        self._by_process[worker] = self._by_pidfd[child.pidfd] = child
         for i, fd in enumerate(child.pipes):
             self._by_pipe[fd] = (child, i)
             self._epoll.register(fd, select.EPOLLIN)
@@ -195,12 +204,12 @@ class Zygote:
                 sys.stderr.flush()
             os._exit(code)
 
-    def _drain_output(self) -> None:
-        """Read what workers have printed so far, and say when that is told."""
+    def _read_all_output(self) -> None:
+        """Pass on what workers have printed so far, and say when that is done."""
         for fd in list(self._by_pipe):
             while fd in self._by_pipe and select.select([fd], [], [], 0)[0]:
                 self._read_output(fd)
-        self._node.post(Request(0, "drained"))
+        self._node.post(OutputRead())
 
     def _read_output(self, fd: int) -> None:
         child, i = self._by_pipe[fd]
@@ -245,13 +254,11 @@ class Zygote:
             if self._by_pipe.pop(fd, None) is not None:
                 self._epoll.unregister(fd)
                 os.close(fd)
-        del self._by_worker[child.worker]
-        code = os.waitstatus_to_exitcode(status)
-        args = {"worker": child.worker, "pid": child.pid, "code": code}
-        self._node.post(Request(0, "exited", args))
+        del self._by_process[child.process]
+        self._node.post(Exited(child.process, child.pid, os.waitstatus_to_exitcode(status)))
 
     def _end_everything(self) -> None:
-        for child in self._by_worker.values():
+        for child in self._by_process.values():
             with contextlib.suppress(ProcessLookupError):
                 _signal(child, signal.SIGKILL)
         sessions.remove(self._session)

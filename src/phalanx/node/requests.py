@@ -1,0 +1,99 @@
+"""The requests of a node's processes and visitors: answered here, or passed on to the head."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import msgspec
+
+from phalanx.errors import SystemFailureError
+from phalanx.node.control_link import ControlLink
+from phalanx.protocol.cluster_messages import ForwardedReply
+from phalanx.protocol.node_messages import Ask, Reply
+from phalanx.protocol.requests.cluster import (
+    GetAvailableResources,
+    GetClusterResources,
+    ListNodes,
+)
+from phalanx.protocol.requests.groups import CreateGroup
+from phalanx.protocol.requests.request import NOTHING, Asker, RequestHandlers, Role
+from phalanx.protocol.wire_errors import WireError, to_wire
+
+_NEEDS_REPORT = frozenset(
+    one.kind for one in (GetAvailableResources, GetClusterResources, ListNodes, CreateGroup)
+)
+"""The head is told what is free here before it is asked one of these."""
+
+
+class Peer(Protocol):
+    """A connection of this node."""
+
+    peer: bytes
+    """The process at its other end; empty for a visitor."""
+    tag: Any
+    """What kind of process that is."""
+
+    def post(self, message: Any) -> None:
+        """Send something after everything posted before."""
+        ...
+
+
+class HeadReach(Protocol):
+    """Whether the head is there, and what it knows of this node."""
+
+    @property
+    def trouble(self) -> str:
+        """Why the head is not there; empty while it is."""
+        ...
+
+    def report_now(self) -> None:
+        """Tell the head what is free here."""
+        ...
+
+
+class NodeAsker(Asker[Any]):
+    """Who asked a request of this node, with its connection."""
+
+    __slots__ = ("peer",)
+
+    def __init__(self, peer: Peer, token: int) -> None:
+        def send(result: msgspec.Raw, error: WireError | None) -> None:
+            peer.post(Reply(token, result, error))
+
+        role = Role.PROCESS if peer.peer else Role.VISITOR
+        super().__init__(role, peer.peer, send if token else None)
+        self.peer = peer
+
+
+class NodeRequests:
+    """Answers what the node has handlers for; all else is the control store's."""
+
+    def __init__(
+        self, handlers: RequestHandlers, control: ControlLink, head: HeadReach, address: str
+    ) -> None:
+        """`address`: where the head is, for people."""
+        self._handlers = handlers
+        self._control = control
+        self._head = head
+        self._address = address
+
+    def answer(self, peer: Peer, ask: Ask) -> None:
+        """Reply to one request, now or later."""
+        if ask.kind in self._handlers:
+            self._handlers.answer(ask.kind, ask.body, NodeAsker(peer, ask.token))
+            return
+        trouble = self._head.trouble
+        if trouble and not peer.peer:
+            # A person waits for it: later would be worse than not at all.
+            where = f"The head at {self._address}"
+            error = to_wire(SystemFailureError(f"{where} is not there: {trouble}."))
+            peer.post(Reply(ask.token, NOTHING, error))
+            return
+        if ask.kind in _NEEDS_REPORT:
+            self._head.report_now()
+
+        def replied(reply: ForwardedReply) -> None:
+            if ask.token:
+                peer.post(Reply(ask.token, reply.result, reply.error))
+
+        self._control.forward(peer.peer, ask.kind, ask.body, replied)
