@@ -33,12 +33,13 @@ PUBLIC = (
 """Packages and modules that programs import, beside the names of `phalanx` itself."""
 
 RETURNED = (
-    "phalanx.api.gangs.Gang",
-    "phalanx.api.session.RuntimeHandle",
-    "phalanx.engines.embedded.client.context.RuntimeContext",
-    "phalanx.model.ids.BaseID",
+    "api.gangs.Gang",
+    "api.session.RuntimeHandle",
+    "engines.runtime_context.RuntimeContext",
+    "model.ids.BaseID",
+    "objects.handle.ActorHandle",
 )
-"""Classes whose objects programs are given."""
+"""Classes of objects that programs are given: what they call of them counts as used."""
 
 REGISTRIES = {
     "phalanx.batch.registry": "phalanx.batch.plugins",
@@ -46,17 +47,18 @@ REGISTRIES = {
 }
 """Modules that import others by a name in a table -> the package where those lie."""
 
-EXCEPTIONS: dict[str, str] = {
-    "phalanx.api.actors.ActorClass._remote": "programs written for Ray call it",
-    "phalanx.engines.embedded.client.handles.ActorHandle._actor_id": "programs for Ray read it",
-    "phalanx.engines.embedded.client.handles.ActorHandle._ray_actor_id": "as _actor_id",
-}
+EXCEPTIONS: dict[str, str] = {}
 """Qualified name -> why it stays although no product code reaches it."""
+
+CALLED_BY_RAYS_PROGRAMS = frozenset({"_actor_id", "_ray_actor_id", "_remote"})
+"""Private names of Ray's that programs written for it use."""
 
 CALLED_BY_PYTHON = frozenset(
     {"create_module", "exec_module", "find_class", "reducer_override", "writable"}
 )
 """Methods that the standard library calls: of importers, picklers and files."""
+
+CALLED = CALLED_BY_PYTHON | CALLED_BY_RAYS_PROGRAMS
 
 INERT = frozenset(
     {
@@ -115,7 +117,7 @@ class Program:
                 made.code = [node]
                 owner.code += node.decorator_list
                 is_called = any(_last_name(one) not in INERT for one in node.decorator_list)
-                if is_called or _is_dunder(node.name) or node.name in CALLED_BY_PYTHON:
+                if is_called or _is_dunder(node.name) or node.name in CALLED:
                     owner.called.append(made)
             elif isinstance(node, ast.ClassDef):
                 made = self._add(module, owner, node.name, node.lineno)
@@ -161,9 +163,9 @@ class Walk:
     def run(self) -> None:
         """Begin at the entry points, and go on while there is something new."""
         self._publish(PACKAGE)
-        for name in RETURNED:
-            module, _, word = name.rpartition(".")
-            self._publish_methods(self._program.modules[module].members[word])
+        for found in self._program.all():
+            if found.qualified.removeprefix(f"{PACKAGE}.") in RETURNED:
+                self._publish_methods(found)
         for name, module in self._program.modules.items():
             if any(name == one or name.startswith(f"{one}.") for one in PUBLIC):
                 self._publish(name)
