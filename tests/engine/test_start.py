@@ -17,7 +17,7 @@ from phalanx.engines.embedded.node.config import NodeConfig
 from phalanx.engines.embedded.node.shell import NodeShell
 from phalanx.model.ids import JobID, node_process_id
 from phalanx.protocol.cluster_messages import JobKnown, ProcessEnded
-from phalanx.protocol.requests.cluster import GetClusterResources, ListDrivers, NewDriverJob
+from phalanx.protocol.requests.cluster import GetClusterResources, GetStatus, NewDriverJob
 from phalanx.protocol.requests.request import encode_request, read_result
 
 SLOW = ("numpy", "asyncio", "ssl", "psutil", "pynvml", "importlib.metadata", "yaml", "rich")
@@ -86,7 +86,7 @@ def test_jobs_are_counted_before_there_is_a_control_store_and_known_to_it_after(
         JobID.from_int(2).binary(),
     ]
     assert not node.member.has_control
-    assert [row["number"] for row in ask(node, ListDrivers())] == [1, 2]
+    assert [row.number for row in ask(node, GetStatus()).jobs] == [1, 2]
     assert node.member.has_control
     assert ask(node, NewDriverJob(), node_process_id(node.prefix)) == JobID.from_int(3).binary()
 
@@ -95,7 +95,7 @@ def test_a_driver_that_ended_before_there_is_a_control_store_is_no_job_of_it(nod
     gone, stays = register(node), register(node)
     node.control.tell(ProcessEnded(gone.driver, True))
     node.on_round()
-    assert [row["job_id"] for row in ask(node, ListDrivers())] == [stays.job.hex()]
+    assert [row.job_id for row in ask(node, GetStatus()).jobs] == [stays.job.hex()]
 
 
 def test_the_control_store_is_made_when_the_node_is_idle_and_knows_what_it_has(node):

@@ -19,6 +19,7 @@ from phalanx.observe.cluster_events import (
     NodeChosen,
     ResultStored,
 )
+from phalanx.observe.task_journal import Run
 
 if TYPE_CHECKING:
     from phalanx.engines.embedded.node.shell import NodeShell
@@ -32,7 +33,7 @@ class NodeEvents:
     def __init__(self, shell: NodeShell) -> None:
         self._shell = shell
         self.ring = EventRing()
-        self.runs: deque[tuple[Any, ...]] = deque(maxlen=_KEEP_RUNS)
+        self.runs: deque[Run] = deque(maxlen=_KEEP_RUNS)
         """Finished tasks of workers' own, as their owners told them."""
 
     def record(self, kind: type[Event], **fields: Any) -> None:

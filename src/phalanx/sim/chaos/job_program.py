@@ -12,8 +12,8 @@ import msgspec
 from phalanx.errors import PhalanxError
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.spec import DependsOn, JobSpec, Policy, Process, TaskGroup, Template
+from phalanx.model.rows.work import AppliedInfo
 from phalanx.protocol.requests.jobs import (
-    Applied,
     ApplyManifests,
     Command,
     CommandJob,
@@ -64,7 +64,7 @@ class JobProgram:
         if not _fits(spec, self._world.options.nodes):
             return  # while a machine is not missed yet the cluster looks larger
 
-        def answered(answer: Callable[[], list[Applied]]) -> None:
+        def answered(answer: Callable[[], list[AppliedInfo]]) -> None:
             try:
                 answer()
             except PhalanxError:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from phalanx.errors import ObjectLostError
+from phalanx.observe.task_journal import Run
 from phalanx.protocol.requests.node import (
     DefineEnvironment,
     DrainOutput,
@@ -76,9 +77,7 @@ class OwnRequests:
     def _define_environment(self, asker: Asker[None], request: DefineEnvironment) -> None:
         self._jobs.environment(request.key, request.variables)
 
-    def _list_runs(
-        self, asker: Asker[list[tuple[Any, ...]]], request: ListRuns
-    ) -> list[tuple[Any, ...]]:
+    def _list_runs(self, asker: Asker[list[Run]], request: ListRuns) -> list[Run]:
         return list(self._events.runs)
 
     def _get_store_counts(
