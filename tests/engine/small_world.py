@@ -347,6 +347,7 @@ class World:
             job=owner.process_id[12:],
             priority=message.priority,
             seen=message.seen,
+            asker=self,
         )
 
     def _owner_receives(self, owner, connection, wire):

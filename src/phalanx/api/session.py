@@ -20,8 +20,8 @@ from phalanx.engines.embedded.daemons import local_nodes, numeric_address, split
 from phalanx.engines.embedded.engine import EmbeddedEngine
 from phalanx.engines.embedded.introduction import JobOptions
 from phalanx.engines.embedded.own_node import StartOptions
-from phalanx.engines.embedded.session import Session
 from phalanx.engines.interface import Engine, current, set_current
+from phalanx.engines.processes.session import Session
 from phalanx.errors import SystemFailureError
 from phalanx.model.options import check_task_options
 from phalanx.protocol.node_messages import LogLine

@@ -17,7 +17,7 @@ from phalanx.protocol.node_messages import Reply, Request
 from phalanx.resources.sets import ResourceSet
 
 if TYPE_CHECKING:
-    from phalanx.engines.embedded.connection import Connection
+    from phalanx.engines.processes.connection import Connection
     from phalanx.head.control_plane import ControlPlane
 
 

@@ -1,42 +1,77 @@
-"""The jobs that a node works for: its drivers, what their workers need, environments by key."""
+"""The drivers of a node: they introduce themselves, get their jobs, and jobs end with them."""
 
 from __future__ import annotations
 
-import secrets
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
-from phalanx.model.ids import process_id
-from phalanx.protocol.cluster_messages import Answer, EnvironmentKnown, JobKnown
-from phalanx.protocol.node_messages import JobSetup, Reply
+from phalanx.node.control_link import ControlLink
+from phalanx.node.dispatch import MessageTable
+from phalanx.node.known_jobs import KnownJobs
+from phalanx.node.leases import LeaseMachine
+from phalanx.node.object_store import ObjectStore
+from phalanx.node.peers import DRIVER, Peer, Peers
+from phalanx.node.workers import WorkerRecord
+from phalanx.protocol.cluster_messages import Answer, EnvironmentKnown, JobEnded, JobKnown
+from phalanx.protocol.node_messages import Reply
 
-if TYPE_CHECKING:
-    from phalanx.engines.embedded.connection import Connection
-    from phalanx.engines.embedded.node.shell import NodeShell
+
+class Workers(Protocol):
+    """Who starts and ends worker processes."""
+
+    def start_worker(self, worker: WorkerRecord) -> None:
+        """Fork a worker."""
+        ...
+
+    def stop_worker(self, worker: WorkerRecord, reason: str, force: bool) -> None:
+        """End a worker."""
+        ...
 
 
-class NodeJobs:
-    """Jobs by their 4 bytes; the drivers of this node introduce themselves here."""
+class Drivers:
+    """Those of this node, and the ends of all jobs."""
 
-    def __init__(self, shell: NodeShell) -> None:
-        self._shell = shell
-        self.known: dict[bytes, JobKnown] = {}
-        self.environments: dict[bytes, dict[str, str]] = {}
-        self._set_up: set[bytes] = set()
-        self._warming: dict[bytes, tuple[Connection, Reply]] = {}
+    def __init__(
+        self,
+        leases: LeaseMachine,
+        workers: Workers,
+        peers: Peers,
+        jobs: KnownJobs,
+        store: ObjectStore,
+        control: ControlLink,
+        new_process: Callable[[bytes], bytes],
+        prestart: int,
+        facts: dict[str, Any],
+    ) -> None:
+        """`new_process(job)`: an id for a process of this node that no other has. `prestart`: so
+        many workers are started when a driver comes. `facts`: what else it is told of its node."""
+        self._leases = leases
+        self._workers = workers
+        self._peers = peers
+        self._jobs = jobs
+        self._store = store
+        self._control = control
+        self._new_process = new_process
+        self._prestart = prestart
+        self._facts = facts
+        self._warming: dict[bytes, tuple[Peer, Reply]] = {}
+        """Answers that wait for the first worker of a job."""
 
-    # ---- drivers -----------------------------------------------------------------------------
+    def handle_in(self, table: MessageTable) -> None:
+        """Take what the head says about jobs."""
+        table.on(JobEnded, self.job_ended)
 
-    def register(self, connection: Connection, token: int, args: dict[str, Any]) -> None:
-        """A driver introduces itself: it gets its job from the control store, and its id."""
+    def register(self, connection: Peer, token: int, args: dict[str, Any]) -> None:
+        """A driver introduces itself: it gets its job from the head, and its id."""
 
         def numbered(answer: Answer) -> None:
             if answer.error is not None:
                 connection.post(Reply(token, None, answer.error))
                 return
             job: bytes = answer.result
-            driver = self.new_process(job)
-            connection.peer, connection.tag = driver, "driver"
-            self._shell.peers[driver] = connection
+            driver = self._new_process(job)
+            connection.peer, connection.tag = driver, DRIVER
+            self._peers.add(connection)
             known = JobKnown(
                 job,
                 driver,
@@ -48,79 +83,41 @@ class NodeJobs:
                 args.get("queue", ""),
                 args.get("priority", 0),
             )
-            self.known[job] = known
-            self._shell.control.tell(known)
-            for _ in range(self._shell.config.prestart):
-                self._shell.start_worker(self._shell.leases.workers.prestart(job))
-            introduced = {
-                "process": driver,
-                "node_id": self._shell.config.node_id,
-                "address": self._shell.config.address,
-            }
-            self._reply_when_warm(connection, token, introduced)
+            self._jobs.job_known(known)
+            self._control.notify(known)
+            for _ in range(self._prestart):
+                self._workers.start_worker(self._leases.workers.prestart(job))
+            self._reply(connection, job, Reply(token, {"process": driver, **self._facts}))
 
-        self._shell.control.ask(b"", "new_job", {}, numbered)
+        self._control.ask(b"", "new_job", {}, numbered)
 
-    def _reply_when_warm(self, connection: Connection, token: int, answer: dict[str, Any]) -> None:
+    def _reply(self, connection: Peer, job: bytes, reply: Reply) -> None:
         """Answer a new driver once its first worker is there: its first task need not wait."""
-        if self._shell.config.prestart:
-            self._warming[connection.peer[12:]] = (connection, Reply(token, answer))
+        if self._prestart:
+            self._warming[job] = (connection, reply)
         else:
-            connection.post(Reply(token, answer))
+            connection.post(reply)
 
-    def end_warming(self, job: bytes) -> None:
-        """The job's first worker is there, or cannot be."""
+    def first_worker(self, job: bytes) -> None:
+        """A worker of the job is there, or cannot be."""
         waiting = self._warming.pop(job, None)
         if waiting is not None:
             waiting[0].post(waiting[1])
 
-    def new_process(self, job: bytes) -> bytes:
-        """An id for a process of this node that no other has."""
-        return process_id(self._shell.prefix, secrets.token_bytes(6), job)
-
-    def driver_of(self, job: bytes) -> Any:
-        """Where what concerns a job's driver is posted; None when it is gone."""
-        known = self.known.get(job)
-        return None if known is None else self._shell.way_to(known.driver)
-
-    # ---- workers -----------------------------------------------------------------------------
-
-    def set_up(self, connection: Connection, worker: bytes, job: bytes) -> None:
-        """Tell a worker, once, what it needs to run its job's code."""
-        known = self.known.get(job)
-        if known is None or worker in self._set_up:
-            return
-        self._set_up.add(worker)
-        connection.send(
-            JobSetup(
-                job,
-                known.path,
-                known.directory,
-                {},
-                known.namespace,
-                known.hook,
-                known.queue,
-                known.priority,
-            )
-        )
-
-    def worker_gone(self, worker: bytes) -> None:
-        """A worker has ended."""
-        self._set_up.discard(worker)
-        self.end_warming(worker[12:])
-
-    def environment(self, key: bytes, variables: dict[str, str]) -> None:
+    def define_environment(self, key: bytes, variables: dict[str, str]) -> None:
         """A process of this node defines an environment; other nodes may come to need it."""
-        self.environments[key] = variables
-        self._shell.control.tell(EnvironmentKnown(key, variables))
+        known = EnvironmentKnown(key, variables)
+        self._jobs.environment_known(known)
+        self._control.notify(known)
 
-    def ended(self, job: bytes, keep: set[bytes]) -> None:
+    def job_ended(self, message: JobEnded) -> None:
         """The job's driver is gone: its workers end, but those that are, or are about to be, the
-        detached actors to `keep`."""
-        leases = self._shell.leases.leases
-        for worker in self._shell.leases.workers.of_job(job):
+        detached actors to keep."""
+        leases = self._leases.leases
+        for worker in self._leases.workers.of_job(message.job):
             lease = leases.get(worker.lease)
-            if lease is None or lease.demand.actor not in keep:
-                self._shell.stop_worker(worker, "its job ended", True)
-        if not keep:
-            self.known.pop(job, None)
+            if lease is None or lease.demand.actor not in message.keep:
+                self._workers.stop_worker(worker, "its job ended", True)
+        if not message.keep:
+            self._jobs.forget(message.job)
+        self._store.owner_gone(message.driver, message.files)

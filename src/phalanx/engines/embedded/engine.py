@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from phalanx.engines.definitions import ActorDefinition, FunctionDefinition
-from phalanx.engines.embedded import session as sessions
 from phalanx.engines.embedded.client import creation, interrupts, waiting
 from phalanx.engines.embedded.client.context import RuntimeContext
 from phalanx.engines.embedded.client.functions import BoundFunction, in_gang, start_gang
@@ -18,10 +17,11 @@ from phalanx.engines.embedded.client.handles import ActorHandle
 from phalanx.engines.embedded.client.records import executed_elsewhere, trace_event
 from phalanx.engines.embedded.client.requests import Asked
 from phalanx.engines.embedded.client.runtime import Runtime
-from phalanx.engines.embedded.connection import Connection, connect
 from phalanx.engines.embedded.introduction import JobOptions, introduce
 from phalanx.engines.embedded.own_node import OwnNode, StartOptions
 from phalanx.engines.interface import current, set_current
+from phalanx.engines.processes import session as sessions
+from phalanx.engines.processes.connection import Connection, connect
 from phalanx.errors import PhalanxError
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.objects.reference import ObjectRef, forget_process

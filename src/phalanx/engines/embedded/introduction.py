@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from phalanx.engines.embedded.connection import Connection, wait_for
+from phalanx.engines.processes.connection import Connection, wait_for
 from phalanx.errors import SystemFailureError
 from phalanx.protocol.node_messages import Reply, Request
 

@@ -60,6 +60,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     network: NetworkOptions
     limits: HealthLimits
     spilling: SpillOptions
+    patience_s: float
+    """A node without work ends when it has seen no head for so long."""
     tick_s: float
     head_tick_s: float
     write_s: tuple[float, float]
@@ -123,6 +125,7 @@ def draw(kernel: Kernel) -> Options:
         spilling=SpillOptions(
             global_scheduler=rng.choice(("hybrid", "least-waiting")), threshold=pick(0, 0, 2)
         ),
+        patience_s=3600.0,
         tick_s=pick(0.1, 0.1, 0.25),
         head_tick_s=pick(0.1, 0.2),
         write_s=rng.choice(((0.0, 0.0), (0.0005, 0.005), (0.01, 0.3))),

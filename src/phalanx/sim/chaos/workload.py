@@ -108,9 +108,9 @@ class Program:
             strategy = {"name": "SPREAD"}
         elif draw < 0.3:
             view = self.driver.node.spilling
-            nodes = [n for n in self._world.living_nodes() if not view.why_closed(n.config.node_id)]
+            nodes = [n for n in self._world.living_nodes() if not view.why_closed(n.node_id)]
             soft = rng.random() < 0.5
-            strategy = {"node_id": rng.choice(nodes).config.node_id, "soft": soft} if nodes else {}
+            strategy = {"node_id": rng.choice(nodes).node_id, "soft": soft} if nodes else {}
         burst = rng.choice((1, 1, 1, 5, 12))
         self._submit(strategy, self._resources(), burst)
 

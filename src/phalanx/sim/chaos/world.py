@@ -148,7 +148,7 @@ class World:
         return [
             node
             for node in self.nodes.values()
-            if node.host.is_up and node.config.node_id not in self.dead_nodes
+            if node.host.is_up and node.node_id not in self.dead_nodes
         ]
 
     def running_nodes(self) -> list[SimNode]:
@@ -157,7 +157,7 @@ class World:
 
     def node_named(self, node_id: str) -> SimNode | None:
         """The node of this id."""
-        return next((n for n in self.nodes.values() if n.config.node_id == node_id), None)
+        return next((n for n in self.nodes.values() if n.node_id == node_id), None)
 
     def host_of(self, prefix: bytes) -> Host | None:
         """The machine of a node."""
@@ -205,7 +205,7 @@ class World:
         host.is_up = False
         self.promises.usage.host_down(host.name)
         self.network.host_down(host, is_noticed)
-        self.dead_nodes.add(node.config.node_id)
+        self.dead_nodes.add(node.node_id)
         return node.total
 
     def node_stops(self, node: SimNode, reason: str) -> None:

@@ -39,7 +39,7 @@ from phalanx.protocol.node_messages import ActorUnreferenced
 
 if TYPE_CHECKING:
     from phalanx.engines.embedded.client.runtime import Runtime
-    from phalanx.engines.embedded.connection import Connection
+    from phalanx.engines.processes.connection import Connection
 
 
 class Calls:

@@ -46,7 +46,7 @@ from phalanx.protocol.node_messages import (
 
 if TYPE_CHECKING:
     from phalanx.engines.embedded.client.runtime import Runtime
-    from phalanx.engines.embedded.connection import Connection
+    from phalanx.engines.processes.connection import Connection
 
 _NODE_ONLY = frozenset(
     {

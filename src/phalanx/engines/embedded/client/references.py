@@ -18,7 +18,7 @@ from phalanx.protocol.messages import SHARED, Borrow, Holds, Taken, Unborrow, Va
 
 if TYPE_CHECKING:
     from phalanx.engines.embedded.client.runtime import Runtime
-    from phalanx.engines.embedded.connection import Connection
+    from phalanx.engines.processes.connection import Connection
 
 
 class BorrowHold:

@@ -24,8 +24,8 @@ from phalanx.engines.embedded.client.requests import Requests
 from phalanx.engines.embedded.client.submission import Submission
 from phalanx.engines.embedded.client.values import Callback, Values
 from phalanx.engines.embedded.client.ways import Ways
-from phalanx.engines.embedded.connection import Connection, connect, listen, same_user
-from phalanx.engines.embedded.session import Session
+from phalanx.engines.processes.connection import Connection, connect, listen, same_user
+from phalanx.engines.processes.session import Session
 from phalanx.errors import AuthenticationError
 from phalanx.model.ids import INDEX_BITS, PREFIX_BYTES
 from phalanx.objects.reference import ObjectRef, forget_process, process

@@ -11,7 +11,7 @@ from phalanx.protocol.messages import Sync
 
 if TYPE_CHECKING:
     from phalanx.engines.embedded.client.runtime import Runtime
-    from phalanx.engines.embedded.connection import Connection
+    from phalanx.engines.processes.connection import Connection
 
 
 class Syncs:

@@ -30,7 +30,7 @@ from phalanx.protocol.node_messages import Claimed, Used
 
 if TYPE_CHECKING:
     from phalanx.engines.embedded.client.runtime import Runtime
-    from phalanx.engines.embedded.connection import Connection
+    from phalanx.engines.processes.connection import Connection
 
 
 _OPEN_ATTEMPTS = 3

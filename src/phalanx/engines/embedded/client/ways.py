@@ -17,7 +17,7 @@ from phalanx.protocol.messages import PROTOCOL_VERSION, CancelOwned, Hello
 
 if TYPE_CHECKING:
     from phalanx.engines.embedded.client.runtime import Runtime
-    from phalanx.engines.embedded.connection import Connection
+    from phalanx.engines.processes.connection import Connection
 
 _MAY_PASS = (Status.NO_NODE, Status.UNREACHABLE, Status.BUSY)
 """Reasons why a process was not reached that say nothing of whether it lives."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from typing import Any
 
-from phalanx.engines.embedded.connection import Connection
+from phalanx.engines.processes.connection import Connection
 from phalanx.protocol.frames import FrameReader
 from phalanx.protocol.gateway_messages import decode_body
 

@@ -23,8 +23,8 @@ from phalanx.protocol.node_messages import ActorFailed, ActorReady, CreateActor
 from phalanx.worker.context import LeaseInfo, TaskContext, current
 
 if TYPE_CHECKING:
-    from phalanx.engines.embedded.connection import Connection
     from phalanx.engines.embedded.worker.executor import WorkerExecutor
+    from phalanx.engines.processes.connection import Connection
 
 _SHUTDOWN_S = 30.0
 Entry = tuple["Connection", Call]

@@ -55,8 +55,8 @@ from phalanx.worker.devices import DeviceEnvironment
 
 if TYPE_CHECKING:
     from phalanx.engines.embedded.client.runtime import Runtime
-    from phalanx.engines.embedded.connection import Connection
     from phalanx.engines.embedded.worker.actor_host import ActorHost
+    from phalanx.engines.processes.connection import Connection
 
 SHORT_S = 0.0005
 FLUSH_S = 0.001

@@ -18,8 +18,8 @@ from phalanx.protocol.messages import Done, Failed, Item
 from phalanx.worker.context import TaskContext
 
 if TYPE_CHECKING:
-    from phalanx.engines.embedded.connection import Connection
     from phalanx.engines.embedded.worker.executor import WorkerExecutor
+    from phalanx.engines.processes.connection import Connection
 
 
 class TaskResults:

@@ -20,7 +20,7 @@ from phalanx.worker.context import TaskContext
 
 if TYPE_CHECKING:
     from phalanx.engines.embedded.client.runtime import Runtime
-    from phalanx.engines.embedded.connection import Connection
+    from phalanx.engines.processes.connection import Connection
 
 
 class InputsLost(Exception):

@@ -1,15 +1,19 @@
-"""The questions a node answers: its own, one method each, and those it passes to the head."""
+"""The questions that a node answers: its own, one method each, and those it passes to the head."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from phalanx.node.control_link import ControlLink
+from phalanx.node.drivers import Drivers
+from phalanx.node.events import NodeEvents
+from phalanx.node.leases import LeaseMachine
+from phalanx.node.object_store import ObjectStore
+from phalanx.node.peers import Peer
+from phalanx.node.reports import Reports
 from phalanx.protocol.cluster_messages import Answer
 from phalanx.protocol.node_messages import Reply, Request
-
-if TYPE_CHECKING:
-    from phalanx.engines.embedded.node.shell import NodeShell
 
 
 class _Later:
@@ -55,26 +59,60 @@ def is_for_visitors(method: str) -> bool:
     return method in _FOR_VISITORS or (method.startswith(_BATCH) and method not in _OF_DRIVERS)
 
 
+class HeadState(Protocol):
+    """How the node stands with its head."""
+
+    @property
+    def trouble(self) -> str:
+        """Why the head is not there; empty while it is."""
+        ...
+
+
 class NodeRequests:
     """Looks a request's method up here and answers with what it returns or raises."""
 
-    def __init__(self, shell: NodeShell) -> None:
-        self._shell = shell
+    def __init__(
+        self,
+        node_id: str,
+        labels: dict[str, str],
+        address: str,
+        leases: LeaseMachine,
+        drivers: Drivers,
+        store: ObjectStore,
+        events: NodeEvents,
+        control: ControlLink,
+        reports: Reports,
+        head: HeadState,
+        drain_output: Callable[[Callable[[], None]], None],
+    ) -> None:
+        """`address`: of the head, for people. `drain_output` calls back once all that workers have
+        printed so far has been passed on."""
+        self._node_id = node_id
+        self._labels = labels
+        self._address = address
+        self._leases = leases
+        self._drivers = drivers
+        self._store = store
+        self._events = events
+        self._control = control
+        self._reports = reports
+        self._head = head
+        self._drain = drain_output
         self._methods: dict[str, Callable[..., Any]] = {
             "register_driver": self._register_driver,
-            "node_id": lambda connection, token: self._shell.config.node_id,
-            "node_labels": lambda connection, token: self._shell.config.labels,
+            "node_id": lambda connection, token: self._node_id,
+            "node_labels": lambda connection, token: self._labels,
             "reserve": self._reserve,
             "environment": self._environment,
             "list_workers": self._list_workers,
             "pending": self._pending,
             "drain_output": self._drain_output,
-            "events": self._events,
-            "store": self._store,
+            "events": self._list_events,
+            "store": self._store_counts,
             "pull": self._pull,
         }
 
-    def answer(self, connection: Any, request: Request) -> None:
+    def answer(self, connection: Peer, request: Request) -> None:
         """Reply to one request; errors travel as class name and text."""
         if request.method in FOR_CONTROL or request.method.startswith(_BATCH):
             self._pass_on(connection, request)
@@ -93,38 +131,37 @@ class NodeRequests:
         if result is not LATER:
             connection.post(Reply(request.token, result))
 
-    def _pass_on(self, connection: Any, request: Request) -> None:
-        member = self._shell.member
-        if not connection.peer and member.trouble:
+    def _pass_on(self, connection: Peer, request: Request) -> None:
+        if not connection.peer and self._head.trouble:
             # A person waits for it: later would be worse than not at all.
-            told = f"The head at {self._shell.config.address} is not there: {member.trouble}."
-            connection.post(Reply(request.token, None, ("SystemFailureError", told)))
+            text = f"The head at {self._address} is not there: {self._head.trouble}."
+            connection.post(Reply(request.token, None, ("SystemFailureError", text)))
             return
         if request.method in _NEEDS_REPORT:
-            member.report_now()
+            self._reports.report_needed()
 
         def answered(answer: Answer) -> None:
             if request.token:
                 connection.post(Reply(request.token, answer.result, answer.error))
 
-        self._shell.control.ask(connection.peer, request.method, request.args, answered)
+        self._control.ask(connection.peer, request.method, request.args, answered)
 
-    def _register_driver(self, connection: Any, token: int, **args: Any) -> Any:
-        self._shell.jobs.register(connection, token, args)
+    def _register_driver(self, connection: Peer, token: int, **args: Any) -> Any:
+        self._drivers.register(connection, token, args)
         return LATER
 
-    def _reserve(self, connection: Any, token: int, wanted: int) -> _Later:
+    def _reserve(self, connection: Peer, token: int, wanted: int) -> _Later:
         def answer(credit: int, error: Exception | None) -> None:
-            told = (type(error).__name__, str(error)) if error is not None else None
-            connection.post(Reply(token, credit, told))
+            failure = (type(error).__name__, str(error)) if error is not None else None
+            connection.post(Reply(token, credit, failure))
 
-        self._shell.store.reserve(connection.peer, wanted, answer)
+        self._store.reserve(connection.peer, wanted, answer)
         return LATER
 
-    def _environment(self, connection: Any, token: int, key: bytes, env: Any) -> None:
-        self._shell.jobs.environment(key, env)
+    def _environment(self, connection: Peer, token: int, key: bytes, env: Any) -> None:
+        self._drivers.define_environment(key, env)
 
-    def _list_workers(self, connection: Any, token: int) -> list[dict[str, Any]]:
+    def _list_workers(self, connection: Peer, token: int) -> list[dict[str, Any]]:
         return [
             {
                 "worker_id": w.worker_id.hex(),
@@ -132,31 +169,31 @@ class NodeRequests:
                 "job_id": w.job.hex(),
                 "is_alive": w.is_ready,
                 "is_busy": bool(w.lease),
-                "node_id": self._shell.config.node_id,
+                "node_id": self._node_id,
             }
-            for w in self._shell.leases.workers.all()
+            for w in self._leases.workers.all()
         ]
 
-    def _pending(self, connection: Any, token: int) -> list[dict[str, Any]]:
+    def _pending(self, connection: Peer, token: int) -> list[dict[str, Any]]:
         return [
             {"resources": d.place.to_mapping(), "count": d.count, "actor": d.actor.hex()}
-            for d in self._shell.leases.waiting.all()
+            for d in self._leases.waiting.all()
         ]
 
-    def _drain_output(self, connection: Any, token: int) -> _Later:
-        self._shell.exits.reply_when_drained(connection, token)
+    def _drain_output(self, connection: Peer, token: int) -> _Later:
+        self._drain(lambda: connection.post(Reply(token, None)))
         return LATER
 
-    def _events(self, connection: Any, token: int) -> list[tuple[Any, ...]]:
-        return list(self._shell.happened.runs)
+    def _list_events(self, connection: Peer, token: int) -> list[tuple[Any, ...]]:
+        return list(self._events.runs)
 
-    def _store(self, connection: Any, token: int) -> dict[str, int]:
-        return self._shell.store.ledger.counts()
+    def _store_counts(self, connection: Peer, token: int) -> dict[str, int]:
+        return self._store.ledger.counts()
 
-    def _pull(self, connection: Any, token: int, name: str, size: int) -> _Later:
+    def _pull(self, connection: Peer, token: int, name: str, size: int) -> _Later:
         def done(failure: str) -> None:
             error = ("ObjectLostError", failure) if failure else None
             connection.post(Reply(token, None, error))
 
-        self._shell.store.pull(name, size, done)
+        self._store.pull(name, size, done)
         return LATER
