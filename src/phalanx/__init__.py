@@ -33,7 +33,8 @@ from phalanx.api.queues import (
 )
 from phalanx.api.runtime_context import get_gpu_ids, get_runtime_context
 from phalanx.api.session import init, is_initialized, present, shutdown
-from phalanx.engines.embedded.client.handles import ActorHandle
+from phalanx.engines.interface import set_factory
+from phalanx.engines.starting import Engines
 from phalanx.model.ids import (
     ActorID,
     JobID,
@@ -43,10 +44,13 @@ from phalanx.model.ids import (
     UniqueID,
     WorkerID,
 )
+from phalanx.objects.handle import ActorHandle
 from phalanx.objects.reference import ObjectRef
 from phalanx.objects.streams import DynamicObjectRefGenerator, ObjectRefGenerator
 
 ObjectID = ObjectRef
+
+set_factory(Engines())
 
 if "ray" in sys.modules:  # in a Ray worker of ours, `except` must know Ray's errors from here on
     present()

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from phalanx.api.actors import ActorClass, exit_actor, method
-from phalanx.engines.embedded.client.handles import ActorHandle, ActorMethod
+from phalanx.objects.handle import ActorHandle, ActorMethod
 
 __all__ = ["ActorClass", "ActorHandle", "ActorMethod", "exit_actor", "method"]

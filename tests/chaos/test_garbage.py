@@ -9,6 +9,7 @@ import struct
 
 import msgspec
 import pytest
+from msgspec import Raw
 from tests.chaos.footprint import is_running
 from tests.polling import eventually
 
@@ -28,17 +29,22 @@ from phalanx.protocol.messages import (
     Value,
 )
 from phalanx.protocol.node_messages import (
+    Ask,
     Granted,
     KillWorker,
     LeaseDue,
     LeaseReturned,
     LeaseWanted,
     Reply,
-    Request,
     Stop,
     Terminate,
     WorkerDied,
 )
+from phalanx.protocol.requests.actors import RegisterActor
+from phalanx.protocol.requests.cluster import ListNodes
+from phalanx.protocol.requests.node import ReserveMemory
+from phalanx.protocol.requests.request import NOTHING, encode_request
+from phalanx.protocol.wire_errors import WireError
 
 STRANGER = b"\x07" * 16
 PATH = b"../../nowhere"
@@ -89,14 +95,16 @@ GARBAGE = {
     "a grant of no class": said(Granted(0, 0, b"", {}, {})),
     "a death": introduced(WorkerDied(STRANGER, "", "crashed")),
     "requests of no kind": introduced(
-        Request(1, "nothing"), Request(2, "reserve", {"wanted": -5}), Request(3, "nodes", {"x": 1})
+        Ask(1, -1, Raw(b"\x90")),
+        Ask(2, ReserveMemory.kind, encode_request(ReserveMemory(-5))),
+        Ask(3, ListNodes.kind, Raw(b"\x81\xa1x\x01")),
     ),
-    "a request to register nonsense": introduced(Request(1, "register_actor", {"namespace": 3})),
+    "a request to register nonsense": introduced(Ask(1, RegisterActor.kind, Raw(b"\x92\x03\xc0"))),
     "a wish for nothing": introduced(LeaseWanted(1, {"CPU": -1.0}, 5)),
     "a wish for half a device": introduced(LeaseWanted(1, {"GPU": 1.5}, 5)),
     "a wish without end": introduced(LeaseWanted(1, {"CPU": float("inf")}, 5)),
     "a wish for a group": introduced(LeaseWanted(1, {}, 5, b"", {"group": "zz"})),
-    "replies to nobody": introduced(Reply(1, None), Reply(-1, {}, ("a", "b"))),
+    "replies to nobody": introduced(Reply(1, NOTHING), Reply(-1, NOTHING, WireError("a", "b"))),
     "a borrower of nothing": introduced(Borrow([1, -1, BIG]), Cancel(1, True)),
     "an order to stop": said(Stop("please")),
     "an order to end": said(Terminate("please")),

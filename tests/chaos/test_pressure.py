@@ -10,8 +10,10 @@ import pytest
 from tests.polling import eventually
 
 from phalanx import exceptions as errors
-from phalanx.api import session as api_session
+from phalanx.engines.embedded import starting
 from phalanx.engines.embedded.own_node import StartOptions
+from phalanx.engines.interface import current
+from phalanx.protocol.requests.node import GetStoreCounts
 
 MIB = 1 << 20
 
@@ -41,7 +43,7 @@ def test_objects_beyond_memory_are_spilled_and_read_back_equal(start, ray):
     del mine, theirs, both
 
     def is_empty():
-        counts = api_session.current().request("store")
+        counts = current().ask(GetStoreCounts())
         return not counts["objects"] and not counts["spilled_objects"]
 
     eventually(lambda: ray.put(b"") and is_empty(), "the end of all objects")
@@ -63,7 +65,7 @@ def test_the_memory_monitor_ends_the_youngest_task_and_says_so(start, ray, monke
     memory = psutil.virtual_memory()
     limit = 1 - (memory.available - 700 * MIB) / memory.total
     monkeypatch.setattr(
-        api_session, "StartOptions", lambda **o: StartOptions(**{**o, "memory_limit": limit})
+        starting, "StartOptions", lambda **o: StartOptions(**{**o, "memory_limit": limit})
     )
     start(num_cpus=2)
 

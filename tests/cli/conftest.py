@@ -14,6 +14,7 @@ import pytest
 from phalanx.cli.cluster_view import as_data
 from phalanx.engines.embedded.daemon_files import Announcement, daemons
 from phalanx.engines.embedded.visitor import ask_daemon
+from phalanx.protocol.requests.cluster import GetStatus
 
 PATIENCE_S = 90
 """For one command: machines that run tests are slow at times."""
@@ -58,7 +59,7 @@ class Machine:
     def status(self) -> dict:
         """What `status --json` says, without a process for it."""
         (head,) = [(s, one) for s, one in daemons(self.root) if one.kind == "head"]
-        return as_data(ask_daemon(*head, "status", timeout_s=PATIENCE_S), "")
+        return as_data(ask_daemon(*head, GetStatus(), PATIENCE_S), "")
 
     def nodes(self) -> dict[str, dict]:
         """Nodes by the value of their label `name`."""

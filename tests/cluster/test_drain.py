@@ -11,6 +11,7 @@ from tests.polling import eventually
 import phalanx
 from phalanx import exceptions as errors
 from phalanx.api.session import running_engine
+from phalanx.protocol.requests.cluster import ChangeTotals, DrainNode, GetStatus
 from phalanx.util.placement_group import placement_group, remove_placement_group
 from phalanx.util.scheduling_strategies import (
     NodeAffinitySchedulingStrategy,
@@ -21,7 +22,7 @@ PATIENCE_S = 60
 
 
 def drain(node):
-    running_engine().request("drain_node", node_id=node.node_id, reason="it is old")
+    running_engine().ask(DrainNode(node.node_id, "it is old"))
 
 
 def state_of(node):
@@ -98,7 +99,7 @@ def test_tasks_that_run_finish_there_and_those_that_wait_go_elsewhere(new_cluste
     assert sorted(get(held)) == sorted([head.node_id, old.node_id])
     assert set(get(waiting)) == {head.node_id}
     assert set(get([where.remote() for _ in range(20)])) == {head.node_id}
-    row = next(r for r in running_engine().request("status")["nodes"] if r["state"] == "DRAINING")
+    row = next(r for r in running_engine().ask(GetStatus())["nodes"] if r["state"] == "DRAINING")
     assert row["reason"] == "it is old"
 
 
@@ -165,7 +166,7 @@ def test_totals_below_what_is_in_use_end_nothing_and_let_nothing_start(new_clust
     held, end = begin(2)
     node_id = cluster.head_node.node_id
     engine = running_engine()
-    engine.request("set_totals", node_id=node_id, totals={"CPU": 1})
+    engine.ask(ChangeTotals(node_id, {"CPU": 1}))
     waiting = where.remote()
     bigger = where.options(num_cpus=3).remote()
     end()
@@ -173,12 +174,12 @@ def test_totals_below_what_is_in_use_end_nothing_and_let_nothing_start(new_clust
     assert get(waiting) == node_id
     ready, _ = phalanx.wait([bigger], timeout=0)
     assert not ready
-    engine.request("set_totals", node_id=node_id, totals={"CPU": 3})
+    engine.ask(ChangeTotals(node_id, {"CPU": 3}))
     assert get(bigger) == node_id
     with pytest.raises(ValueError, match="at least 0"):
-        engine.request("set_totals", node_id=node_id, totals={"CPU": -1})
+        engine.ask(ChangeTotals(node_id, {"CPU": -1}))
     with pytest.raises(ValueError, match="does not exist"):
-        engine.request("set_totals", node_id="ab", totals={"CPU": 1})
+        engine.ask(ChangeTotals("ab", {"CPU": 1}))
 
 
 def test_what_is_free_on_a_draining_node_is_not_available(new_cluster):

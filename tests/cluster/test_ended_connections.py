@@ -97,7 +97,7 @@ def cut_all():
 def away(runtime):
     """Its connections to processes of other nodes."""
     known = [c for c in runtime.connections() if len(c.peer) == PROCESS_ID_BYTES]
-    return [c for c in known if not runtime.is_here(c.peer) and not c.is_dialling]
+    return [c for c in known if not runtime.owner.peers.is_here(c.peer) and not c.is_dialling]
 
 
 def on(name):
@@ -110,7 +110,7 @@ def get(ref):
 
 def lent():
     gc.collect()
-    return current().runtime.references.counts()["lent"]
+    return current().runtime.owner.references.counts()["lent"]
 
 
 def test_a_borrowed_object_is_read_after_the_way_to_its_owner_ended(cluster):
@@ -147,7 +147,8 @@ def test_an_end_that_only_one_side_has_seen_is_told_to_the_other(cluster):
     kept = []
     for connection in away(runtime):
         kept.append(os.dup(connection.fileno))
-        runtime.drop(connection)
+        with runtime.lock:
+            runtime.owner.drop(connection)
     assert get(ref) == 7
     assert get(keeper.read.options(max_task_retries=-1).remote()) == [1]
     assert lent() == before + 1

@@ -11,6 +11,7 @@ from tests.polling import PATIENCE_S, eventually
 import phalanx
 from phalanx import errors
 from phalanx.engines.interface import current
+from phalanx.protocol.requests.node import GetStoreCounts
 
 SIZE = 300_000
 
@@ -36,7 +37,7 @@ def cluster(new_cluster):
 
 
 def copies():
-    return current().request("store")["objects"]
+    return current().ask(GetStoreCounts())["objects"]
 
 
 def test_copies_that_nobody_reads_any_more_are_not_counted(cluster, get):

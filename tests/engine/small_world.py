@@ -1,30 +1,28 @@
 """Owners, a node and workers without processes: real machines, messages in queues, random deaths.
 
-The owners are the engine's own `Submission` over a runtime that only queues, the node is the real
-`LeaseMachine`; workers are modelled. Messages between two parties keep their order, all else is
-chosen by one seeded random source. A failure is a seed.
+The owners are real `OwnerCore`s over queues, the node is the real `LeaseMachine`; workers are
+modelled. Messages between two parties keep their order, all else is chosen by one seeded random
+source. A failure is a seed.
 """
 
 from __future__ import annotations
 
 import itertools
 import random
-import threading
 from collections import deque
 
-from phalanx.engines.embedded.client import submission
-from phalanx.engines.embedded.client.reconstruction import Reconstruction
-from phalanx.engines.embedded.client.submission import Submission
-from phalanx.model.ids import INDEX_BITS
 from phalanx.node.leases import LeaseMachine
 from phalanx.node.workers import WorkerPool
-from phalanx.owner.tasks import ClassKey, FunctionRecord, Template
+from phalanx.objects.file_hold import FileHold
+from phalanx.owner.core import OwnerCore
+from phalanx.owner.tasks.records import ClassKey, FunctionRecord, Template
 from phalanx.protocol.messages import (
     FAILED,
     Cancel,
     Done,
     Failed,
     Function,
+    Hello,
     Lease,
     Recall,
     Returned,
@@ -38,7 +36,7 @@ from phalanx.protocol.node_messages import (
     LeaseDue,
     LeaseReturned,
     LeaseWanted,
-    Refused,
+    Settled,
     WorkerDied,
 )
 from phalanx.resources.instances import NodeResources
@@ -49,15 +47,13 @@ END = object()
 
 
 class Clock:
-    """The engine's clock here: moved by hand."""
+    """Everybody's clock: moved by hand."""
 
     def __init__(self):
         self.now = 100.0
 
-    def monotonic(self):
+    def __call__(self):
         return self.now
-
-    time = monotonic
 
 
 class Wire:
@@ -74,87 +70,97 @@ class Wire:
 
     send = post
 
-    def flush(self):
+
+class Files:
+    """Stands for shared memory: files that owners drop are gone."""
+
+    def __init__(self, names):
+        self.names = names
+        self.dropped = deque()
+
+    def hold(self, name, size):
+        return FileHold(self, name, size, None)
+
+    def is_here(self, name):
+        return name in self.names
+
+    def lend(self, name):
         pass
 
-    @property
-    def waiting(self):
-        return 0
-
-
-class Nothing:
-    """Takes every call that does not matter here."""
-
-    def __getattr__(self, name):
-        return lambda *args, **kwargs: False
+    def collect(self):
+        while self.dropped:
+            self.names.discard(self.dropped.popleft()[0])
 
 
 class Owner:
-    """A process that submits tasks; `values`, `reactor` and the rest are what Submission asks."""
-
-    closed = False
-    on_warning = None
+    """A process that submits tasks."""
 
     def __init__(self, world, process_id):
         self.world = world
         self.process_id = process_id
-        self.lock = threading.RLock()
-        self.reactor = self.calls = Nothing()
-        self.values = self
-        self.reconstruction = Reconstruction(self)
         self.node = Wire(process_id)
-        self.results = {}
-        self._sequence = itertools.count(1)
-        self.submission = self.tasks = Submission(self)
+        self.store = Files(world.files)
+        self.refs = {}
+        """Of tasks whose outcome matters, by number."""
+        self.core = OwnerCore(
+            process_id,
+            "driver",
+            transport=self,
+            outbox=self,
+            node=self.node,
+            files=self.store,
+            pack=lambda value: (b"", None, None),
+            clock=world.clock,
+            wall=world.clock,
+            tick_soon=lambda: None,
+            warn=lambda text: None,
+        )
+        self.tasks = self.core.tasks
 
-    def next_sequence(self):
-        return next(self._sequence)
+    # ---- Transport and Outbox
 
-    def is_here(self, worker_id):
-        return True
-
-    def peer(self, worker_id):
+    def dial(self, worker_id):
         return self.world.connect(self, worker_id)
 
-    def post(self, wire, message):
-        wire.post(message)
-
-    def mark_dirty(self, wire):
+    def watch(self, connection):
         pass
 
-    def complete(self, ref, value, source=b"", maker=None):
-        number = ref._number >> INDEX_BITS
-        assert number not in self.results, f"task {number} ended twice"
-        is_failure = isinstance(value, Value) and value.kind == FAILED
-        self.results[number] = "failed" if is_failure else "done"
+    def post(self, connection, message):
+        connection.post(message)
 
-    def discard(self, value, source, number):
-        raise AssertionError(f"nobody waited for the result of task {number}")
+    def flush_later(self, connection):
+        pass
+
+    # ----
+
+    def begin(self, template, inputs=None):
+        """Submit a task; its reference."""
+        (ref,) = self.tasks.submit(template, b"", inputs, None, None)
+        return ref
 
     def submit(self, template):
-        (ref,) = self.submission.submit(template, b"", None, None, None)
-        return ref._number >> INDEX_BITS
+        """Submit a task whose outcome is looked at later; its number."""
+        ref = self.begin(template)
+        self.refs[ref._task] = ref
+        return ref._task
 
-    def receive(self, wire, message, now):
-        tasks = self.submission
-        match message:
-            case Granted():
-                tasks.granted(message, now)
-            case LeaseDue():
-                tasks.machine.lease_due(message.lease)
-            case WorkerDied():
-                tasks.workers.worker_died(message)
-            case Refused():
-                tasks.refused(message)
-            case Done():
-                tasks.done(wire, message, now)
-            case Failed():
-                tasks.failed(wire, message, now)
-            case Returned():
-                tasks.returned(wire, message)
-            case _:
-                assert message is END, message
-                tasks.workers.connection_ended(wire)
+    @property
+    def results(self):
+        """done or failed, by the numbers of tasks that have ended."""
+        values = {number: ref._value for number, ref in self.refs.items()}
+        return {
+            number: "failed" if isinstance(value, Value) and value.kind == FAILED else "done"
+            for number, value in values.items()
+            if value is not None
+        }
+
+    def receive(self, connection, message, now):
+        if message is END:
+            self.core.connection_ended(connection)
+        elif isinstance(message, Done):
+            self.core.done(connection, message, now)
+        else:
+            assert self.core.handle(connection, message, now), message
 
 
 class Worker:
@@ -177,7 +183,7 @@ class Worker:
             case Cancel():
                 self.cancel(owner, message.number)
             case _:
-                assert isinstance(message, Function | Lease | Unlease), message
+                assert isinstance(message, Hello | Function | Lease | Unlease), message
 
     def give_back(self):
         back, self.queue = self.queue, deque()
@@ -194,15 +200,17 @@ class Worker:
 class World:
     """All of it, and the random source that moves it."""
 
-    def __init__(self, seed, monkeypatch, cpus=2, owners=2):
+    def __init__(self, seed, cpus=2, owners=2):
         self.random = random.Random(seed)
         self.clock = Clock()
-        monkeypatch.setattr(submission, "time", self.clock)
+        self.files = set()
         ids = itertools.count(1)
         pool = WorkerPool(cpus, lambda job: next(ids).to_bytes(12, "big") + job)
         self.resources = NodeResources({"CPU": cpus})
         self.machine = LeaseMachine(self.resources, self, pool, "n", {})
-        self.owners = [Owner(self, bytes([i]) * 12 + b"\0\0\0\1") for i in range(1, owners + 1)]
+        self.owners = [
+            Owner(self, bytes(6) + bytes([i]) * 6 + b"\0\0\0\1") for i in range(1, owners + 1)
+        ]
         self.to_owner = {o.process_id: Wire() for o in self.owners}
         self.to_node = deque()
         """From the parent of all workers, and their hellos."""
@@ -243,8 +251,9 @@ class World:
             return None
         if owner not in worker.links:
             worker.links[owner] = (Wire(worker_id), Wire(worker_id))
-            worker.links[owner][1].reader = worker.links[owner][0]
-        return worker.links[owner][0].__dict__.setdefault("out", _Out(worker.links[owner]))
+        wire = worker.links[owner][0]
+        wire.out = _Out(worker.links[owner])
+        return wire.out
 
     def kill(self, worker):
         if worker.is_dead:
@@ -270,8 +279,8 @@ class World:
             wire = self.to_owner[owner.process_id]
             if wire.queue:
                 found.append(lambda o=owner, w=wire: self._owner_receives(o, None, w))
-            if owner.submission.machine.dirty:
-                found.append(owner.submission.machine.pump_dirty)
+            if owner.tasks.machine.dirty:
+                found.append(owner.tasks.machine.pump_dirty)
         for worker in self.workers.values():
             for owner, (to_owner, to_worker) in worker.links.items():
                 if to_owner.queue:
@@ -295,7 +304,7 @@ class World:
     def tick(self, seconds):
         self.clock.now += seconds
         for owner in self.owners:
-            owner.submission.tick(self.clock.now)
+            owner.tasks.tick(self.clock.now)
         self.machine.tick(self.clock.now)
 
     def settle(self, limit=30_000):
@@ -334,7 +343,7 @@ class World:
             self.machine.returned(message.lease, message.reusable, now)
             return
         if not isinstance(message, LeaseWanted):
-            assert isinstance(message, Claimed), message
+            assert isinstance(message, Claimed | Settled), message
             return
         request = ResourceSet.from_mapping(message.resources)
         self.machine.want(
@@ -373,6 +382,8 @@ class World:
 class _Out:
     """The owner's connection to a worker: it posts there, and stands for it among its messages."""
 
+    is_dialling, refusal, refusal_status, waiting = False, "", 0, 0
+
     def __init__(self, link):
         self._to_worker = link[1]
         self.peer = link[1].peer
@@ -384,6 +395,9 @@ class _Out:
 
     def flush(self):
         pass
+
+    def unsent(self):
+        return []
 
 
 def template(name, max_retries, priority=0):

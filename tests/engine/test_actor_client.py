@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from phalanx.model.lifecycle import ALIVE, RESTARTING
-from phalanx.owner.actors import ActorClient, PendingCall
+from phalanx.owner.actors.client import ActorClient, PendingCall
 
 
 class Caller:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from phalanx.model.lifecycle import ALIVE, DEAD, RESTARTING
-from phalanx.owner.actor_clients import ActorClients
-from phalanx.owner.actors import ActorClient, PendingCall
+from phalanx.owner.actors.client import ActorClient, PendingCall
+from phalanx.owner.actors.clients import ActorClients
 from phalanx.protocol.node_messages import ActorUpdate
 
 HERE, ELSEWHERE = b"here-worker", b"away-worker"
 
 
-class Way:
-    """A connection."""
+class End:
+    """One end of a connection."""
 
     def __init__(self, is_dialling=False):
         self.is_dialling = is_dialling
@@ -24,17 +24,17 @@ class Caller:
 
     def __init__(self):
         self.log = []
-        self.ways = {}
+        self.ends = {}
         self.clients = ActorClients(
             self, lambda actor: self.log.append("ask"), lambda client: self.log.append("over")
         )
         self.client = self.clients.known[b"actor"] = ActorClient(b"actor", self)
 
     def peer(self, process):
-        return self.ways.setdefault(process, Way())
+        return self.ends.setdefault(process, End())
 
-    def known_peer(self, process):
-        return self.ways.get(process)
+    def known(self, process):
+        return self.ends.get(process)
 
     def is_here(self, process):
         return process.startswith(b"here")
@@ -54,7 +54,7 @@ class Caller:
         self.clients.updated(ActorUpdate(b"actor", state, incarnation, worker, reason))
 
     def end(self, process):
-        self.clients.connection_ended(self.ways.pop(process))
+        self.clients.connection_ended(self.ends.pop(process))
 
     def told(self):
         log, self.log = self.log, []
@@ -100,10 +100,10 @@ def test_an_actor_that_lives_where_it_was_is_found_again(caller):
     caller.clients.tick(1.0)
     assert caller.told() == ["send 1", "send 2", "ask"]
     caller.hear(ALIVE, ELSEWHERE)  # dials
-    caller.ways[ELSEWHERE].is_dialling = True
+    caller.ends[ELSEWHERE].is_dialling = True
     caller.clients.tick(2.0)
     assert caller.told() == []
-    caller.ways[ELSEWHERE].is_dialling = False
+    caller.ends[ELSEWHERE].is_dialling = False
     caller.clients.tick(3.0)
     assert caller.told() == ["fail 1: the connection to it was lost", "send 2"]
     assert caller.client.state == ALIVE

@@ -21,7 +21,7 @@ from phalanx.protocol.messages import (
     Unborrow,
     Value,
 )
-from phalanx.protocol.node_messages import Request, Stop
+from phalanx.protocol.node_messages import Ask, Stop
 
 NUMBER = st.integers(0, 2**63 - 1)
 PAYLOAD = st.binary(max_size=40) | st.builds(
@@ -32,6 +32,7 @@ PAYLOAD = st.binary(max_size=40) | st.builds(
     refs=st.lists(st.tuples(st.binary(min_size=16, max_size=16), NUMBER), max_size=2),
     size=NUMBER,
 )
+encode = msgspec.msgpack.encode
 MESSAGE = st.one_of(
     st.builds(Fetch, NUMBER),
     st.builds(Recall),
@@ -39,7 +40,7 @@ MESSAGE = st.one_of(
     st.builds(Borrow, st.lists(NUMBER, max_size=4)),
     st.builds(Unborrow, st.lists(st.tuples(NUMBER, NUMBER), max_size=3)),
     st.builds(Stop, st.text(max_size=10)),
-    st.builds(Request, NUMBER, st.text(max_size=8), st.dictionaries(st.text(max_size=4), NUMBER)),
+    st.builds(Ask, NUMBER, NUMBER, st.lists(NUMBER, max_size=3).map(encode).map(msgspec.Raw)),
     st.builds(Done, NUMBER, PAYLOAD, st.just(0.5), st.just(1.5), st.lists(PAYLOAD, max_size=3)),
 )
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 from tests.engine.small_world import template
 
-from phalanx.owner.leased_workers import LeasedWorkers
-from phalanx.owner.leases import TaskMachine
-from phalanx.owner.tasks import PendingTask
+from phalanx.owner.tasks.leased_workers import LeasedWorkers
+from phalanx.owner.tasks.leases import TaskMachine
+from phalanx.owner.tasks.records import PendingTask
 from phalanx.protocol.messages import Unlease
 from phalanx.protocol.node_messages import Granted, KillWorker, LeaseReturned, WorkerDied
 
 HERE, ELSEWHERE, GONE = b"here-worker", b"away-worker", b"here-gone"
 
 
-class Way:
+class End:
     """A connection to a worker."""
 
     def __init__(self, peer):
@@ -22,12 +22,12 @@ class Way:
 
 
 class Owner:
-    """A task machine whose effects are told to the node, or logged."""
+    """A task machine whose effects are sent to the node, or logged."""
 
     def __init__(self, tasks=1, max_retries=3):
-        self.told, self.log, self.ways = [], [], {}
+        self.sent, self.log, self.ends = [], [], {}
         self.machine = TaskMachine(self)
-        self.workers = LeasedWorkers(self.machine, self, self.told.append)
+        self.workers = LeasedWorkers(self.machine, self, self, self)
         kind = template("f", max_retries)
         for number in range(1, tasks + 1):
             task = PendingTask(number, kind, b"", None, None, [])
@@ -36,13 +36,16 @@ class Owner:
         self.scheduling_class = self.machine.class_of(kind.key)
 
     def peer(self, process):
-        return None if process == GONE else self.ways.setdefault(process, Way(process))
+        return None if process == GONE else self.ends.setdefault(process, End(process))
 
     def is_here(self, process):
         return process.startswith(b"here")
 
     def post(self, connection, message):
         self.log.append((connection.peer, message))
+
+    def send(self, message):
+        self.sent.append(message)
 
     def send_tasks(self, worker, tasks, urgent):
         self.log += [f"send {task.number}" for task in tasks]
@@ -73,7 +76,7 @@ class Owner:
 def test_what_cannot_be_used_goes_back(process, known, reusable):
     owner = Owner()
     assert owner.granted(process, class_number=None if known else 99) is None
-    assert owner.told == [LeaseReturned(1, reusable)]
+    assert owner.sent == [LeaseReturned(1, reusable)]
     assert not owner.workers
 
 
@@ -83,22 +86,22 @@ def test_a_worker_is_gone_once_its_last_results_are_in_and_its_end_is_told(died_
     owner.granted(HERE)
     steps = [
         lambda: owner.workers.worker_died(WorkerDied(HERE, "it crashed", "crashed")),
-        lambda: owner.workers.connection_ended(owner.ways[HERE]),
+        lambda: owner.workers.connection_ended(owner.ends[HERE]),
     ]
     first, second = steps if died_first else steps[::-1]
     first()
     assert owner.log == ["send 1"]
     second()
     assert owner.log == ["send 1", "again 1: it crashed"]
-    assert owner.told == []
+    assert owner.sent == []
     assert not owner.workers
 
 
 def test_a_worker_elsewhere_is_ended_before_others_do_its_work():
     owner = Owner()
     owner.granted(ELSEWHERE, lease=7)
-    owner.workers.connection_ended(owner.ways[ELSEWHERE])
-    assert owner.told == [KillWorker(7)]
+    owner.workers.connection_ended(owner.ends[ELSEWHERE])
+    assert owner.sent == [KillWorker(7)]
     assert owner.log == ["send 1"]
     owner.workers.worker_died(WorkerDied(ELSEWHERE, "it was ended", "killed"))
     assert owner.log == ["send 1", "again 1: it was ended"]
@@ -107,9 +110,9 @@ def test_a_worker_elsewhere_is_ended_before_others_do_its_work():
 def test_with_the_node_gone_nobody_is_left_to_say_why():
     owner = Owner(max_retries=0)
     owner.granted(ELSEWHERE)
-    owner.workers.connection_ended(owner.ways[ELSEWHERE], is_node_gone=True)
+    owner.workers.connection_ended(owner.ends[ELSEWHERE], is_node_gone=True)
     assert owner.log == ["send 1", "fail 1: the node is gone"]
-    assert owner.told == []
+    assert owner.sent == []
 
 
 def test_results_and_what_comes_back_are_of_the_worker_that_had_them():
@@ -129,5 +132,5 @@ def test_a_lease_that_goes_back_is_told_to_worker_and_node():
     owner.workers.finished(worker.connection, 1, 0.0)
     owner.workers.leaving(worker.connection)
     assert owner.log[-1] == (HERE, Unlease())
-    assert owner.told == [LeaseReturned(4, False)]
+    assert owner.sent == [LeaseReturned(4, False)]
     assert not owner.workers

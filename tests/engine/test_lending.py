@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from phalanx.objects.reference import make_ref
-from phalanx.owner.borrowing import Lending
+from phalanx.owner.objects.lending import Lending
 
 OWNER = b"o" * 16
 
@@ -98,9 +98,9 @@ def test_a_connection_that_ends_leaves_what_was_lent_in_doubt(events, holders):
             case "lend":
                 lending.add(1, b"a")
             case "cut":
-                assert lending.way_ended(b"a") == (b"a" in lending.borrowers(1))
+                assert lending.connection_lost(b"a") == (b"a" in lending.borrowers(1))
             case "tell":
-                lending.told(b"a", [(1, int(count))] if int(count) else [])
+                lending.declare(b"a", [(1, int(count))] if int(count) else [])
             case "return":
                 lending.remove(1, b"a", int(count))
             case "die":
@@ -116,8 +116,8 @@ def test_the_doubt_is_of_one_borrower():
     lending, _ref = lent()
     lending.add(1, b"a")
     lending.add(1, b"b")
-    lending.way_ended(b"a")
-    lending.told(b"b", [])
+    lending.connection_lost(b"a")
+    lending.declare(b"b", [])
     assert lending.borrowers(1) == [b"b", b"a"]
 
 
@@ -160,7 +160,7 @@ class EndingConnections(RuleBasedStateMachine):
         if self.to_owner:
             match self.to_owner.pop(0):
                 case dict() as counts:
-                    self.lending.told(b"a", list(counts.items()))
+                    self.lending.declare(b"a", list(counts.items()))
                 case number, count:
                     self.lending.remove(number, b"a", count)
 
@@ -174,7 +174,7 @@ class EndingConnections(RuleBasedStateMachine):
     def dial_again(self):
         if not self.is_up:
             self.is_up = True
-            self.lending.way_ended(b"a")
+            self.lending.connection_lost(b"a")
             self.to_owner.append({n: count for n, count in self.held.items() if count})
 
     @invariant()

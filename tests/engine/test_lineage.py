@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import settings
@@ -12,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from phalanx import errors
 from phalanx.objects import failures
 from phalanx.objects.reference import make_ref
-from phalanx.owner.lineage import (
+from phalanx.owner.objects.lineage import (
     RECORD_BYTES,
     Lineage,
     Lost,
@@ -25,7 +26,19 @@ from phalanx.owner.lineage import (
 from phalanx.protocol.messages import SHARED, Value
 
 ME, OTHER = b"me" * 8, b"you!" * 4
-RETRIES = (3, 3, "max_retries")
+
+
+class Recipe:
+    """A task that does nothing."""
+
+    returns, option = 1, "max_retries"
+
+    def __init__(self, name="task f", allowed=3, refusal=""):
+        self.name, self.allowed = name, allowed
+        self._refusal = refusal
+
+    def refusal(self):
+        return self._refusal
 
 
 class Hold:
@@ -59,8 +72,9 @@ def small(task, data=b"small"):
 
 
 def remember(lineage, task, inputs=None, nested=None, args=b""):
-    pins = None if nested is None else [None, nested]
-    return lineage.remember(ME, task, f"task t{task}", "work", args, inputs, pins, RETRIES, 0)
+    work = SimpleNamespace(number=task, args=args, inputs=inputs, retries=3, attempt=0)
+    work.pins = None if nested is None else [None, nested]
+    return lineage.remember(ME, work, Recipe(f"task t{task}"))
 
 
 def result(lineage, task, *inputs, **more):
@@ -174,7 +188,7 @@ def test_a_living_input_is_itself_and_a_freed_one_comes_back_as_lost():
     (left, right), exported = inputs_again(total)
     assert left is kept
     assert (right._owner, right._number, right._value, right._task) == (ME, number_of(2), None, 2)
-    assert right._hold.lineage.name == "task t2"
+    assert right._hold.lineage.recipe.name == "task t2"
     assert exported == [right]
 
 
@@ -264,32 +278,42 @@ def test_a_long_lineage_goes_without_recursion():
     assert (len(lineage), lineage.kept_bytes) == (0, 0)
 
 
-@pytest.mark.parametrize(
-    ("retries", "runs"), [((0, 0, "max_retries"), 0), ((2, 3, "max_retries"), 2)]
-)
-def test_each_run_takes_a_retry(retries, runs):
-    record = Remembered(ME, 1, "task f", None, Lineage()._released)
-    record.retries, record.allowed, record.option = retries
-    for attempt in range(1, runs + 1):
+@pytest.mark.parametrize(("retries", "allowed"), [(0, 0), (2, 3)])
+def test_each_run_takes_a_retry(retries, allowed):
+    recipe = Recipe(allowed=allowed)
+    record = Remembered(ME, 1, recipe, Lineage()._released)
+    record.retries = retries
+    for attempt in range(1, retries + 1):
         assert record.why_not() is None
-        assert record.charge() == attempt
-    assert record.why_not() == no_retries("task f", retries[1], "max_retries")
+        record.charge()
+        assert (record.attempt, record.retries) == (attempt, retries - attempt)
+    assert record.why_not() == no_retries(recipe)
 
 
 def test_without_a_limit_runs_are_only_counted():
-    record = Remembered(ME, 1, "task f", None, Lineage()._released)
-    record.retries = record.allowed = -1
-    assert [record.charge() for _ in range(10)] == list(range(1, 11))
+    record = Remembered(ME, 1, Recipe(allowed=-1), Lineage()._released)
+    record.retries = -1
+    for attempt in range(1, 11):
+        record.charge()
+        assert record.attempt == attempt
     assert record.why_not() is None
+
+
+def test_a_dead_actor_makes_nothing_again():
+    refusal = "cannot run again: its actor is dead."
+    record = Remembered(ME, 1, Recipe("call A.m", refusal=refusal), Lineage()._released)
+    record.retries = 3
+    why = f"call A.m, which made it, {refusal}"
+    assert record.why_not() == Unmakeable("actor", why)
 
 
 @pytest.mark.parametrize(
     ("reason", "error"),
     [
         (put_by(ME), errors.ObjectReconstructionFailedError),
-        (no_retries("f", 0, "max_retries"), errors.ObjectReconstructionFailedError),
+        (no_retries(Recipe(allowed=0)), errors.ObjectReconstructionFailedError),
         (
-            no_retries("f", 3, "max_retries"),
+            no_retries(Recipe(allowed=3)),
             errors.ObjectReconstructionFailedMaxAttemptsExceededError,
         ),
         (Unmakeable("evicted", ""), errors.ObjectReconstructionFailedLineageEvictedError),

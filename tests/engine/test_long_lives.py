@@ -28,7 +28,7 @@ def test_an_actor_forgets_the_tasks_that_its_calls_started(ray, kind):
         def kept(self):
             from phalanx.engines.interface import current
 
-            return len(current().runtime.tasks.children)
+            return len(current().runtime.owner.children)
 
     class SpawnsAsync:
         async def spawn(self):
@@ -38,7 +38,7 @@ def test_an_actor_forgets_the_tasks_that_its_calls_started(ray, kind):
         async def kept(self):
             from phalanx.engines.interface import current
 
-            return len(current().runtime.tasks.children)
+            return len(current().runtime.owner.children)
 
     actor = ray.remote(Spawns if kind == "in order" else SpawnsAsync).remote()
     for _ in range(5):

@@ -1,59 +1,23 @@
 """Owners, node and workers without processes, whose objects' files get lost at any moment.
 
-The owners' objects are the engine's own `Values`; files are names in a set. Whatever is lost and
+The owners are real; files are names in a set. Whatever is lost and
 whoever dies, each result that can be made again is read in the end, and nothing stays behind.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from types import SimpleNamespace
-
 import pytest
-from tests.engine.small_world import Owner, World, template
+from tests.engine.small_world import World, template
 
-from phalanx.engines.embedded.client.references import References
-from phalanx.engines.embedded.client.values import Values
 from phalanx.objects import failures
-from phalanx.observe.cluster_events import EventRing
 from phalanx.protocol.messages import FAILED, INLINE, SHARED, Done, Failed, Recall, Value
-
-
-class Files:
-    """Stands for shared memory: what owners drop is gone."""
-
-    def __init__(self, names):
-        self.names = names
-        self.dropped = deque()
-
-    def collect(self):
-        while self.dropped:
-            self.names.discard(self.dropped.popleft()[0])
-
-
-class ObjectOwner(Owner):
-    """An owner with real objects."""
-
-    def __init__(self, world, process_id):
-        super().__init__(world, process_id)
-        self.store = Files(world.files)
-        self.events = EventRing()
-        self.session = SimpleNamespace(shared="/nowhere")
-        self.references = References(self)
-        self.values = Values(self, self.store)
-
-    def begin(self, kind, inputs):
-        (ref,) = self.submission.submit(kind, b"", inputs, None, None)
-        return ref
 
 
 class LosingWorld(World):
     """Workers read their inputs' files first; large results are files."""
 
-    def __init__(self, seed, monkeypatch, **more):
-        self.files = set()
-        super().__init__(seed, monkeypatch, **more)
-        self.owners = [ObjectOwner(self, owner.process_id) for owner in self.owners]
+    def __init__(self, seed, **more):
+        super().__init__(seed, **more)
         self.written = 0
         self.successes = {}
         """Task number -> how often it gave a file."""
@@ -84,7 +48,7 @@ class LosingWorld(World):
             prefix = self.random.choice(sorted(self.files))[:12]
             self.files -= {name for name in self.files if name.startswith(prefix)}
             for owner in self.owners:
-                owner.values.node_lost(bytes.fromhex(prefix))
+                owner.core.objects.node_lost(bytes.fromhex(prefix))
 
     def tick(self, seconds):
         super().tick(seconds)
@@ -94,7 +58,7 @@ class LosingWorld(World):
     def read(self, owner, ref):
         """What a reader sees in the end: `file`, `small`, or the error's text."""
         for _ in range(50):
-            owner.values.fetch(ref)
+            owner.core.objects.fetch(ref)
             self.settle()
             value = ref._value
             if value.kind == FAILED:
@@ -103,7 +67,7 @@ class LosingWorld(World):
                 return "small"
             if value.data.decode() in self.files:
                 return "file"
-            owner.values.recover(ref, value.data.decode())
+            owner.core.objects.recover(ref, value.data.decode())
         raise AssertionError("it is lost again and again")
 
 
@@ -135,8 +99,8 @@ def random_work(world, made, count):
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_whatever_gets_lost_every_object_is_read_in_the_end(seed, monkeypatch):
-    world = LosingWorld(seed, monkeypatch, cpus=1 + seed % 3)
+def test_whatever_gets_lost_every_object_is_read_in_the_end(seed):
+    world = LosingWorld(seed, cpus=1 + seed % 3)
     made = {owner.process_id: [] for owner in world.owners}
     random_work(world, made, 100)
     world.settle()
@@ -145,19 +109,19 @@ def test_whatever_gets_lost_every_object_is_read_in_the_end(seed, monkeypatch):
         assert {world.read(owner, ref) for ref in mine} <= {"file", "small"}
         world.lose_node()
         assert {world.read(owner, ref) for ref in mine} <= {"file", "small"}
-        assert not owner.submission.machine.pending
-        assert not owner.values.reconstruction.running
+        assert not owner.tasks.machine.pending
+        assert not owner.core.reconstruction.running
         del mine[:]
         world.tick(0.4)
-        assert len(owner.values.reconstruction.lineage) == 0
+        assert len(owner.core.reconstruction.lineage) == 0
     assert not world.files
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_task_that_may_not_run_again_runs_once_however_often_its_inputs_are_lost(
-    seed, monkeypatch
+    seed,
 ):
-    world = LosingWorld(seed, monkeypatch, owners=1)
+    world = LosingWorld(seed, owners=1)
     (owner,) = world.owners
     (again, *_), (once, *_) = kinds(-1), kinds(0)
     inputs = [owner.begin(again, None) for _ in range(3)]
@@ -179,8 +143,8 @@ def owner_text(ref, name):
     )
 
 
-def test_a_worker_that_holds_work_back_gives_it_back_while_an_input_is_made_again(monkeypatch):
-    world = LosingWorld(3, monkeypatch, owners=1, cpus=1)
+def test_a_worker_that_holds_work_back_gives_it_back_while_an_input_is_made_again():
+    world = LosingWorld(3, owners=1, cpus=1)
     (owner,) = world.owners
     quick = kinds(3)[0]
     source = owner.begin(quick, None)

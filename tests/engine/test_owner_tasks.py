@@ -18,8 +18,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from phalanx.owner.leases import AHEAD_TASKS, TaskMachine
-from phalanx.owner.tasks import ClassKey, FunctionRecord, PendingTask, Template
+from phalanx.owner.tasks.leases import AHEAD_TASKS, TaskMachine
+from phalanx.owner.tasks.records import ClassKey, FunctionRecord, PendingTask, Template
 
 KEY = ClassKey((("CPU", 1.0),), b"", b"", "", 0, False)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from phalanx.owner.redialling import BORROWER_DIALS_S, DIAL_AGAIN_S, GIVE_UP_S, Redialling
+from phalanx.owner.peers.redialling import BORROWER_DIALS_S, DIAL_AGAIN_S, GIVE_UP_S, Redialling
 from phalanx.protocol.messages import Borrow, Fetch
 
 NODE = b"nodeee"

@@ -114,11 +114,9 @@ def test_pages_that_a_reader_here_still_sees_are_not(node):
 
 def test_two_threads_that_read_at_once_share_one_mapping(node):
     """Else only one of them would keep the pages from being used again."""
-    runtime = SimpleNamespace(
-        process_id=b"p" * 16, lock=threading.RLock(), node=None, post=lambda *message: None
-    )
-    values = Values(runtime, node.store)
-    ref = make_ref(runtime.process_id, 1)
+    link = SimpleNamespace(post=lambda message: None)
+    values = Values(b"p" * 16, node.store, None, link, None, threading.RLock())
+    ref = make_ref(b"p" * 16, 1)
     payload, ref._hold = node.store.write(pickle.dumps(b"x" * MIB), [pickle.PickleBuffer(b"y")])
     ref._value = payload
     both_opened = threading.Barrier(2, timeout=10)

@@ -16,13 +16,13 @@ def check_rest(world):
     assert not world.machine.waiting.all()
     assert world.resources.available() == world.resources.total()
     for owner in world.owners:
-        assert not owner.submission.machine.pending
-        assert not owner.submission.machine.leased()
+        assert not owner.tasks.machine.pending
+        assert not owner.tasks.machine.leased()
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_without_deaths_every_task_runs_once(seed, monkeypatch):
-    world = World(seed, monkeypatch)
+def test_without_deaths_every_task_runs_once(seed):
+    world = World(seed)
     kinds = [template("quick", 3), template("slow", 3), template("once", 0)]
     submitted = []
     for _ in range(150):
@@ -40,8 +40,8 @@ def test_without_deaths_every_task_runs_once(seed, monkeypatch):
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_with_deaths_retriable_tasks_end_well_and_others_run_at_most_once(seed, monkeypatch):
-    world = World(seed, monkeypatch, cpus=1 + seed % 3)
+def test_with_deaths_retriable_tasks_end_well_and_others_run_at_most_once(seed):
+    world = World(seed, cpus=1 + seed % 3)
     kinds = [template("quick", -1), template("slow", -1), template("once", 0)]
     retried, once = set(), set()
     for _ in range(120):
@@ -65,8 +65,8 @@ def test_with_deaths_retriable_tasks_end_well_and_others_run_at_most_once(seed, 
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_a_cancelled_task_ends_once_and_the_others_go_on(seed, monkeypatch):
-    world = World(seed, monkeypatch)
+def test_a_cancelled_task_ends_once_and_the_others_go_on(seed):
+    world = World(seed)
     kinds = [template("quick", -1), template("slow", -1)]
     submitted = []
     begun_before = {}
@@ -80,7 +80,7 @@ def test_a_cancelled_task_ends_once_and_the_others_go_on(seed, monkeypatch):
             if number not in victim.results:
                 key = (victim.process_id, number)
                 begun_before.setdefault(key, world.runs.get(key, 0))
-            victim.submission.cancelling.cancel_number(number << 32, False, False)
+            victim.core.cancelling.cancel(number << 32, False, False)
         if world.random.random() < 0.1:
             world.tick(0.05)
     world.settle()
@@ -94,9 +94,9 @@ def test_a_cancelled_task_ends_once_and_the_others_go_on(seed, monkeypatch):
 
 
 @pytest.mark.parametrize("steps", range(1, 12))
-def test_a_worker_that_dies_early_is_replaced(steps, monkeypatch):
+def test_a_worker_that_dies_early_is_replaced(steps):
     """However far its first task came, the next worker runs it."""
-    world = World(1, monkeypatch, cpus=1, owners=1)
+    world = World(1, cpus=1, owners=1)
     (owner,) = world.owners
     number = owner.submit(template("quick", -1))
     for _ in range(steps):

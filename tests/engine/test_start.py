@@ -15,8 +15,10 @@ from phalanx.engines.embedded.node.composition import EmbeddedNode
 from phalanx.engines.embedded.node.config import NodeConfig
 from phalanx.engines.processes import session as sessions
 from phalanx.engines.processes.connection import listen
-from phalanx.model.ids import JobID
+from phalanx.model.ids import JobID, node_process_id
 from phalanx.protocol.cluster_messages import JobKnown, ProcessEnded
+from phalanx.protocol.requests.cluster import GetClusterResources, ListDrivers, NewDriverJob
+from phalanx.protocol.requests.request import encode_request, read_result
 
 SLOW = ("numpy", "asyncio", "ssl", "psutil", "pynvml", "importlib.metadata", "yaml", "rich")
 
@@ -53,28 +55,27 @@ def node(monkeypatch):
             object_store_bytes=1 << 20,
             node_id=secrets.token_hex(28),
         )
-        ours, zygote = socket.socketpair()
+        ours, server = socket.socketpair()
         listener = listen(session.socket_of(b"node"))
         composition = "phalanx.engines.embedded.node.composition"
         monkeypatch.setattr(f"{composition}.listen", lambda path: listener)
         monkeypatch.setattr(f"{composition}.time.monotonic", lambda: 0.0)
         yield EmbeddedNode(config, ours).node
-        for one in (ours, zygote, listener):
+        for one in (ours, server, listener):
             one.close()
         sessions.remove(session)
 
 
-def ask(node, method, **args):
-    answers = []
-    node.control.ask(b"", method, args, answers.append)
+def ask(node, request, process=bytes(16)):
+    replies = []
+    node.control.forward(process, request.kind, encode_request(request), replies.append)
     node.on_round()
-    assert answers[0].error is None
-    return answers[0].result
+    return read_result(request, replies[0].result, replies[0].error)
 
 
 def register(node):
     """A driver's job, as the node tells it to the control store."""
-    job = ask(node, "new_job")
+    job = ask(node, NewDriverJob(), node_process_id(node.prefix))
     known = JobKnown(job, secrets.token_bytes(12) + job, [], "", "", b"", False, "", 0)
     node.control.notify(known)
     node.on_round()
@@ -87,16 +88,16 @@ def test_jobs_are_counted_before_there_is_a_control_store_and_known_to_it_after(
         JobID.from_int(2).binary(),
     ]
     assert not node.membership.has_head
-    assert [row["number"] for row in ask(node, "list_jobs")] == [1, 2]
+    assert [row["number"] for row in ask(node, ListDrivers())] == [1, 2]
     assert node.membership.has_head
-    assert ask(node, "new_job") == JobID.from_int(3).binary()
+    assert ask(node, NewDriverJob(), node_process_id(node.prefix)) == JobID.from_int(3).binary()
 
 
 def test_a_driver_that_ended_before_there_is_a_control_store_is_no_job_of_it(node):
     gone, stays = register(node), register(node)
     node.control.notify(ProcessEnded(gone.driver, True))
     node.on_round()
-    assert [row["job_id"] for row in ask(node, "list_jobs")] == [stays.job.hex()]
+    assert [row["job_id"] for row in ask(node, ListDrivers())] == [stays.job.hex()]
 
 
 def test_the_control_store_is_made_when_the_node_is_idle_and_knows_what_it_has(node):
@@ -107,4 +108,4 @@ def test_the_control_store_is_made_when_the_node_is_idle_and_knows_what_it_has(n
     assert not node.membership.has_head, "the first task may come at any moment"
     node.membership.tick(1.0)
     assert node.membership.has_head
-    assert ask(node, "cluster_resources")["CPU"] == 2.0
+    assert ask(node, GetClusterResources())["CPU"] == 2.0

@@ -7,6 +7,7 @@ from tests.polling import PATIENCE_S, eventually
 
 import phalanx
 from phalanx.cluster_utils import Cluster
+from phalanx.protocol.requests.gangs import ListGangs
 
 
 class Room:
@@ -71,7 +72,7 @@ def rows_of_gangs():
     """The gangs that are not over, as the control store lists them."""
     from phalanx.api.session import engine_or_start
 
-    return engine_or_start().request("batch.gangs")
+    return engine_or_start().ask(ListGangs())
 
 
 def none_left():

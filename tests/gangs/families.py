@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import phalanx
 from phalanx.api.session import engine_or_start
+from phalanx.protocol.requests.jobs import ListCrons, ListFlows
 
 
 def template(name, *command):
@@ -34,5 +35,5 @@ def states():
 
 
 def state_of(what):
-    [row] = engine_or_start().request(f"batch.{what}")
+    [row] = engine_or_start().ask({"flows": ListFlows, "crons": ListCrons}[what]())
     return row["state"]

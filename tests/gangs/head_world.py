@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from tests.asking import ask
+
 from phalanx.head.control_plane import ControlPlane
 from phalanx.protocol.cluster_messages import (
-    Ask,
     BundlesGone,
     CommitBundles,
     Committed,
@@ -15,6 +16,8 @@ from phalanx.protocol.cluster_messages import (
     StartMember,
     ViewRow,
 )
+from phalanx.protocol.requests.gangs import CreateGang
+from phalanx.protocol.requests.queues import CreateQueue, QueueFields
 
 PREFIX = bytes(6)
 ROUNDS = 60
@@ -42,22 +45,16 @@ class World:
         self.shell.join_alone(row)
         self.report()
 
-    def ask(self, method, **fields):
-        self.shell.batch.answer(Ask(0, bytes(16), f"batch.{method}", fields), print)
+    def ask(self, request):
+        return ask(self.shell, request)
 
     def queue(self, name, weight=1, **quotas):
-        self.ask("create_queue", name=name, fields={"weight": weight, **quotas})
+        self.ask(CreateQueue(name, QueueFields(weight=weight, **quotas)))
 
     def gang(self, name, queue, members, cpus, priority=0):
-        self.ask(
-            "create_gang",
-            group=name.encode().ljust(18),
-            name=name,
-            queue=queue,
-            needs=[{"CPU": float(cpus)}] * members,
-            least=members,
-            priority=priority,
-        )
+        needs = [{"CPU": float(cpus)}] * members
+        group = name.encode().ljust(18)
+        self.ask(CreateGang(group, name, queue, needs, min_members=members, priority=priority))
 
     def report(self):
         free = self.total["CPU"] - sum(self.held.values())

@@ -3,14 +3,14 @@ from."""
 
 from __future__ import annotations
 
-import msgspec
+from tests.asking import ask
 
+from phalanx.api.jobs import job_manifest
 from phalanx.head.control_plane import ControlPlane
 from phalanx.head.gangs.gang import WORDS
 from phalanx.head.state_store import StateStore
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.protocol.cluster_messages import (
-    Ask,
     BundlesGone,
     CommitBundles,
     Committed,
@@ -20,6 +20,8 @@ from phalanx.protocol.cluster_messages import (
     Prepared,
     ViewRow,
 )
+from phalanx.protocol.requests.gangs import CreateGang
+from phalanx.protocol.requests.jobs import ApplyManifests
 from phalanx.storage.memory import MemoryDisk, MemoryShard
 from phalanx.storage.storage import Storage
 
@@ -74,14 +76,14 @@ class World:
 
     def gang(self, members, least):
         needs = [{"CPU": 1.0}] * members
-        self.ask("create_gang", group=GROUP, name="g", queue="default", least=least, needs=needs)
+        self.ask(CreateGang(GROUP, "g", "default", needs, min_members=least))
 
-    def ask(self, method, **fields):
-        self.shell.batch.answer(Ask(0, bytes(16), f"batch.{method}", fields), print)
+    def ask(self, request):
+        return ask(self.shell, request)
 
     def job(self, *groups, **fields):
         spec = JobSpec(name="job", groups=groups, **fields)
-        self.ask("apply", objects=[("Job", msgspec.msgpack.encode(spec))])
+        self.ask(ApplyManifests([job_manifest(spec)]))
 
     def of_job(self):
         return self.shell.batch.jobs.gang_of("default/job")

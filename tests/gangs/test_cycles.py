@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from tests.asking import ask
+
 from phalanx.head.control_plane import ControlPlane
 from phalanx.protocol.cluster_messages import (
-    Ask,
     Committed,
     NodeReport,
     PrepareBundles,
     Prepared,
     ViewRow,
 )
+from phalanx.protocol.requests.gangs import CreateGang
 
 PREFIX = bytes(6)
 
@@ -33,11 +35,8 @@ class World:
         self.shell.on_message(PREFIX, NodeReport(available=free))
 
     def gang(self, number, members=2):
-        fields = {
-            "group": bytes([number] * 18), "name": "f", "queue": "default", "least": members,
-            "needs": [{"CPU": 1.0}] * members,
-        }  # fmt: skip
-        self.shell.batch.answer(Ask(0, bytes(16), "batch.create_gang", fields), print)
+        group, needs = bytes([number] * 18), [{"CPU": 1.0}] * members
+        ask(self.shell, CreateGang(group, "f", "default", needs, min_members=members))
 
     def round(self):
         """Time passes, and a cycle runs if one is due."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
+from phalanx.api.jobs import job_manifest
 from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
 from phalanx.protocol.cluster_messages import EndMember, GiveBackBundles, MemberNews
+from phalanx.protocol.requests.gangs import EndMembers
+from phalanx.protocol.requests.jobs import ApplyManifests, CommandJob
 
 from .head_world import World
 
@@ -16,7 +18,7 @@ def test_a_member_that_fails_while_it_is_evicted_starts_again_elsewhere():
     process = Process(command=("true",), requests=(("CPU", 2.0),))
     template = Template(processes=(process,), restart="OnFailure", grace_s=1.0)
     spec = JobSpec(name="job", groups=(TaskGroup(name="a", template=template),))
-    world.ask("apply", objects=[("Job", msgspec.msgpack.encode(spec))])
+    world.ask(ApplyManifests([job_manifest(spec)]))
     world.rounds(5)
     [order] = world.started()
     world.hear(MemberNews(order.group, order.index, order.attempt, log="a"))
@@ -27,7 +29,7 @@ def test_a_member_that_fails_while_it_is_evicted_starts_again_elsewhere():
     world.hear(MemberNews(order.group, order.index, order.attempt, 1, "exit code 1", "a"))
     world.rounds(5)
     assert world.running() == ["urgent"]
-    world.ask("end_members", group=b"urgent".ljust(18), indexes=[0])
+    world.ask(EndMembers(b"urgent".ljust(18), [0]))
     world.rounds(5)
     assert [o.attempt > order.attempt for o in world.started()] == [False, True]
 
@@ -40,7 +42,7 @@ def started():
     spec = JobSpec(
         name="job", groups=(TaskGroup(name="a", template=Template(processes=(process,))),)
     )
-    world.ask("apply", objects=[("Job", msgspec.msgpack.encode(spec))])
+    world.ask(ApplyManifests([job_manifest(spec)]))
     world.rounds(5)
     [order] = world.started()
     return world, order
@@ -58,7 +60,7 @@ def test_an_order_to_start_is_given_again_to_a_node_that_was_away(started):
 def test_an_order_to_end_is_given_again_to_a_node_that_was_away(started):
     world, order = started
     world.hear(MemberNews(order.group, order.index, order.attempt, log="a"))
-    world.ask("command", name="job", action="cancel")
+    world.ask(CommandJob("job", "cancel"))
     world.rounds(1)
     world.rejoins()
     ends = [m for m in world.orders if isinstance(m, EndMember)]

@@ -210,21 +210,21 @@ def test_the_checker_of_random_runs_sees_what_must_not_be(rows, words):
 def test_what_is_read_in_while_idle_is_all_that_the_first_job_needs():
     program = """
 import sys
-from phalanx.api.jobs import Job
-import msgspec
-from phalanx.protocol.cluster_messages import Ask
+from phalanx.api.jobs import Job, job_manifest
+from phalanx.protocol.requests.jobs import ApplyManifests
 sys.path.insert(0, sys.argv[1])
-from gangs.test_cycles import World
+from tests.asking import ask
+from tests.gangs.test_cycles import World
 world = World()
-job = msgspec.msgpack.encode(Job("true", working_dir="/"))
+job = job_manifest(Job("true", working_dir="/"))
 while world.shell.warming.step():
     pass
 before = set(sys.modules)
-world.shell.batch.answer(Ask(0, bytes(16), "batch.apply", {"objects": [("Job", job)]}), print)
+ask(world.shell, ApplyManifests([job]))
 assert len(world.round()) == 1
 print(sorted(set(sys.modules) - before))
 """
-    tests = str(Path(__file__).parents[1])
+    tests = str(Path(__file__).parents[2])
     done = subprocess.run(
         [sys.executable, "-c", program, tests], capture_output=True, text=True, check=False
     )

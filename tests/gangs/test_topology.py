@@ -8,6 +8,7 @@ from tests.polling import eventually
 import phalanx
 from phalanx.cluster_utils import Cluster
 from phalanx.errors import GangInfeasibleError
+from phalanx.protocol.requests.jobs import ListHyperNodes
 
 from .conftest import PATIENCE_S, none_left, rows_of_gangs
 
@@ -28,7 +29,7 @@ def domain(name, tier, tier_name, kind, **selector):
 def listed():
     from phalanx.api.session import engine_or_start
 
-    return {row["name"]: row for row in engine_or_start().request("batch.hypernodes")}
+    return {row["name"]: row for row in engine_or_start().ask(ListHyperNodes())}
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from phalanx.protocol.cluster_messages import (
     StartMember,
     WithdrawActor,
 )
+from phalanx.protocol.requests.jobs import CommandJob
 
 from .nodes_world import GROUP, StoredWorld, World
 
@@ -61,7 +62,7 @@ def test_what_begins_waits_until_it_is_written(world):
 
 def test_what_ends_waits_until_it_is_written(world):
     order = started(world)
-    world.ask("command", name="job", action="cancel")
+    world.ask(CommandJob("job", "cancel"))
     assert kinds(world) == []
     world.write()
     assert kinds(world) == [EndMember]
@@ -83,7 +84,7 @@ def test_without_a_store_nothing_waits():
 
 def test_an_attempt_does_not_begin_after_it_was_given_up(world):
     world.answer()
-    world.ask("command", name="job", action="suspend")
+    world.ask(CommandJob("job", "suspend"))
     world.write()
     assert CommitBundles not in kinds(world)
 

@@ -16,13 +16,12 @@ import msgspec
 from tests.gateway.child import Start
 
 from phalanx.engines.embedded import cluster_token
-from phalanx.engines.embedded.gateway.channel import GatewayChannel
+from phalanx.engines.processes import session as sessions
+from phalanx.engines.processes.connection import Connection, listen
 from phalanx.engines.embedded.gateway.config import GatewayConfig
 from phalanx.engines.embedded.gateway.gate import request_dial, take_socket
-from phalanx.engines.processes import session as sessions
-from phalanx.engines.processes.connection import listen
 from phalanx.protocol.frames import FrameReader
-from phalanx.protocol.gateway_messages import AddressBook, Listening
+from phalanx.protocol.gateway_messages import AddressBook, Listening, decode_body
 from phalanx.protocol.messages import Handed
 
 LIMIT_S = 30.0
@@ -58,7 +57,7 @@ class Node:
             )
         self.process.stdin.write(msgspec.json.encode(Start(self.session, config)))
         self.process.stdin.close()
-        self.channel = GatewayChannel(ours)
+        self.channel = Connection(ours, decode=decode_body)
         self._messages = []
         self.first = self.wait_for(object)
         if isinstance(self.first, Listening):

@@ -98,22 +98,22 @@ NO = {
     "hard affinity to nobody": (
         {"strategy": {"node_id": "z", "soft": False}},
         "^node z does not exist or is not alive$",
-        "ActorUnschedulableError",
+        "actor_unschedulable",
     ),
     "hard affinity, too large": (
         {"strategy": {"node_id": "b", "soft": False}, "place": {"CPU": 3}},
         "node b can never hold {'CPU': 3.0}: .*at most 2 CPU in total, 3 asked",
-        "ActorUnschedulableError",
+        "actor_unschedulable",
     ),
     "hard affinity, busy": (
         {"strategy": {"node_id": "busy", "soft": False, "fail_on_unavailable": True}},
         "node busy is busy, and the strategy does not let the actor wait",
-        "ActorUnschedulableError",
+        "actor_unschedulable",
     ),
     "hard affinity, draining": (
         {"strategy": {"node_id": "drain", "soft": False}},
         "^node drain drains$",
-        "ActorUnschedulableError",
+        "actor_unschedulable",
     ),
     "labels": ({"strategy": {"labels": [IS_NORTH]}}, "no node has labels that match", ""),
     "too large": (
@@ -126,8 +126,8 @@ NO = {
         "infeasible: .* with other labels",
         "",
     ),
-    "group": ({"strategy": {"group": "00", "bundle": 0}}, "removed", "ActorPlacementGroupRemoved"),
-    "no strategy": ({"strategy": {"name": "NEAR"}}, "'NEAR'", "ActorUnschedulableError"),
+    "group": ({"strategy": {"group": "00", "bundle": 0}}, "removed", "task_group_removed"),
+    "no strategy": ({"strategy": {"name": "NEAR"}}, "'NEAR'", "actor_unschedulable"),
 }
 
 
@@ -140,7 +140,7 @@ def test_noes(world, name):
     fields, words, error = NO[name]
     choice = world.place(**fields)
     assert choice.node == ""
-    assert choice.error == error
+    assert choice.code == error
     assert re.search(words, choice.reason), choice.reason
 
 
@@ -209,15 +209,15 @@ def test_actors_in_a_group_go_to_its_bundles(world):
     assert (waiting.node, waiting.is_available) == (small, False)
     world.placing.gone(b"3")
     assert [(r.actor, c.node) for r, c in world.placing.better()] == [(b"4", large)]
-    assert world.place("5", place={"CPU": 3}, **in_group(-1)).error == "ValueError"
+    assert world.place("5", place={"CPU": 3}, **in_group(-1)).code == "invalid_value"
     world.groups.remove(b"g", 0.0)
-    assert [c.error for _, c in world.placing.better()] == ["ActorPlacementGroupRemoved"] * 3
+    assert [c.code for _, c in world.placing.better()] == ["task_group_removed"] * 3
 
 
 def test_actors_wait_for_their_group(world):
     world.create("g", {"CPU": 16})
     choice = world.place("x", **in_group(0))
-    assert (choice.node, choice.error) == ("", "")
+    assert (choice.node, choice.code) == ("", "")
     assert "at most 4 CPU in total" in choice.reason
     world.add("d", CPU=16)
     assert [c.node for _, c in world.placing.better()] == ["d"]

@@ -142,9 +142,9 @@ def test_refusals():
     assert script.table.refusal((b"g", 0), ONE) is None, "nothing is known of it"
     script.run("prepare 1 0; commit 1")
     assert script.table.refusal((b"g", 0), ONE) is None
-    assert script.table.refusal((b"g", -1), TWO)[1] == "ValueError"
+    assert script.table.refusal((b"g", -1), TWO)[1] == "invalid_value"
     script.run("back 2 0")
-    assert script.table.refusal((b"g", 0), ONE)[1] == "TaskPlacementGroupRemoved"
+    assert script.table.refusal((b"g", 0), ONE)[1] == "task_group_removed"
 
 
 def test_the_memory_of_what_ended_is_bounded():

@@ -280,11 +280,11 @@ def test_refusals_of_a_place():
     refusal = world.groups.refusal
     assert refusal((b"g", 0), amounts(ONE)) is None
     assert refusal((b"g", -1), amounts({"CPU": 2})) is None
-    assert refusal((b"g", 0), amounts({"CPU": 2}))[1] == "ValueError"
+    assert refusal((b"g", 0), amounts({"CPU": 2}))[1] == "invalid_value"
     assert "has 2 bundles and no number 2" in refusal((b"g", 2), amounts(ONE))[0]
-    assert refusal((b"x", 0), amounts({}))[1] == "TaskPlacementGroupRemoved"
+    assert refusal((b"x", 0), amounts({}))[1] == "task_group_removed"
     world.groups.remove(b"g", world.now)
-    assert refusal((b"g", 0), amounts({}))[1] == "TaskPlacementGroupRemoved"
+    assert refusal((b"g", 0), amounts({}))[1] == "task_group_removed"
 
 
 def test_the_table():

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import pytest
+from phalanx.owner.reaching import ASK_AGAIN_S, Reaching
 from tests.head.groups_world import World
 
 from phalanx.head.actors.table import ActorRecord
 from phalanx.head.control_plane import ControlPlane
 from phalanx.model.lifecycle import ALIVE, CREATED
-from phalanx.owner.actors import ActorClient
-from phalanx.owner.reaching import ASK_AGAIN_S, Reaching
+from phalanx.owner.actors.client import ActorClient
 from phalanx.policies.bundles.room import Room
 from phalanx.policies.node_table import NodeState
-from phalanx.protocol.cluster_messages import ActorLost, Ask, NodeReport, PlaceActor
+from phalanx.protocol.cluster_messages import (
+    ActorLost,
+    BundleInventory,
+    Join,
+    NodeReport,
+    PlaceActor,
+    ViewRow,
+)
 from phalanx.resources.sets import ResourceSet
 
 amounts = ResourceSet.from_mapping
@@ -115,10 +122,8 @@ def test_the_end_of_an_actors_former_process_leaves_it_in_the_line():
     sent, now = [], 10.0
     head = ControlPlane(lambda to, message: sent.append((to, message)), clock=lambda: now)
     for name in (b"node-a", b"node-b"):
-        row = [name.hex(), name, "h", 1, "ALIVE", {"CPU": 1.0}, {"CPU": 0.0}, {}, {}, 0, 0.0, 0.0]
-        fields = {"row": row, "hostname": "", "epoch": 0, "actors": {}, "processes": []}
-        fields["bundles"] = {"held": [], "ended": {}}
-        head.on_message(name, Ask(0, b"", "join", fields))
+        row = ViewRow(name.hex(), name, "h", 1, "ALIVE", {"CPU": 1.0}, {"CPU": 0.0}, labels={})
+        head.on_message(name, Join(row, "", 0, {}, BundleInventory([], {})))
     driver, former = b"node-a".ljust(16, b"d"), b"node-b".ljust(16, b"w")
     one = {"CPU": 1.0}
     record = ActorRecord(

@@ -7,17 +7,22 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
-import msgspec
 import pytest
 import ray
 from tests.polling import eventually
 
-from phalanx.api.jobs import SETTLED, manifest_objects
+from phalanx.api.jobs import SETTLED, job_manifest, manifest_objects
 from phalanx.engines.ray.scheduler.client import SchedulerClient
 from phalanx.engines.ray.scheduler.options import NAMESPACE, SchedulerOptions
 from phalanx.model.jobs.spec import JobSpec
+from phalanx.protocol.requests.cluster import GetStatus
+from phalanx.protocol.requests.gangs import ListGangs
+from phalanx.protocol.requests.jobs import ApplyManifests, DeleteJob, GetJob, ListJobs, ReadJobLog
+from phalanx.protocol.requests.request import Request
+
+R = TypeVar("R")
 
 PATIENCE_S = 60.0
 TTL_S = 5.0
@@ -33,21 +38,20 @@ class Phalanx:
         self.nodes = nodes
         self.client = SchedulerClient.connect(SchedulerOptions(ttl_s=TTL_S, margin_s=0.5))
 
-    def ask(self, method: str, **args: Any) -> Any:
-        """An answer about queues, gangs and jobs."""
-        return self.client.ask(f"batch.{method}", timeout_s=PATIENCE_S, **args)
+    def ask(self, request: Request[R]) -> R:
+        """The scheduler's answer."""
+        return self.client.ask(request, timeout_s=PATIENCE_S)
 
     def submit(self, job: JobSpec | str) -> None:
         """Submit a job, or a manifest's text."""
         if isinstance(job, JobSpec):
-            self.ask("apply", objects=[("Job", msgspec.msgpack.encode(job))])
+            self.ask(ApplyManifests([job_manifest(job)]))
         else:
-            self.ask("apply", objects=manifest_objects(job)[0])
+            self.ask(ApplyManifests(manifest_objects(job)[0]))
 
     def job(self, name: str) -> dict[str, Any]:
         """All about a job."""
-        story: dict[str, Any] = self.ask("job", name=name)
-        return story
+        return self.ask(GetJob(name))
 
     def until(self, name: str, *states: str) -> dict[str, Any]:
         """A job once it is in one of these states; without any, once it is over."""
@@ -56,8 +60,7 @@ class Phalanx:
 
     def log(self, job: str, member: str, attempt: int = -1) -> str:
         """What a member printed."""
-        data, _ = self.ask("read_log", job=f"default/{job}", member=member, attempt=attempt)
-        return str(data.decode())
+        return self.ask(ReadJobLog(f"default/{job}", member, attempt)).data.decode()
 
     def groups(self) -> list[dict[str, Any]]:
         """Placement groups of ours that Ray still has."""
@@ -66,7 +69,7 @@ class Phalanx:
 
     def is_free(self) -> bool:
         """Whether all devices of all nodes are free."""
-        rows = self.client.ask("status", timeout_s=PATIENCE_S)["nodes"]
+        rows = self.ask(GetStatus())["nodes"]
         return all(
             row["available"].get("GPU") == row["total"].get("GPU")
             for row in rows
@@ -92,7 +95,7 @@ class Phalanx:
 
     def alive(self) -> set[str]:
         """The ends of the ids of the nodes that the scheduler counts on."""
-        rows = self.client.ask("status", timeout_s=PATIENCE_S)["nodes"]
+        rows = self.ask(GetStatus())["nodes"]
         return {
             ray_node(row["node_id"])
             for row in rows
@@ -134,9 +137,9 @@ def session() -> Iterator[Phalanx]:
 def phx(session: Phalanx) -> Iterator[Phalanx]:
     """The cluster; after the test nothing of it may be left there."""
     yield session
-    for row in session.ask("jobs"):
-        session.ask("delete", name=f"{row['namespace']}/{row['name']}")
-    eventually(lambda: not session.ask("gangs"))
+    for row in session.ask(ListJobs()):
+        session.ask(DeleteJob(f"{row['namespace']}/{row['name']}"))
+    eventually(lambda: not session.ask(ListGangs()))
     eventually(lambda: not session.groups())
     names = {row["name"] for row in ray.util.list_named_actors(all_namespaces=True)}
     assert all(name.startswith("phalanx-") for name in names), names

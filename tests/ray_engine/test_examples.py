@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from tests.polling import eventually
 
+from phalanx.protocol.requests.jobs import DeleteJob, ListJobs
+
 from .cluster import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
@@ -30,14 +32,14 @@ def test_the_example_of_a_flow_runs_its_steps_in_order(phx):
     phx.submit((EXAMPLES / "flow.yaml").read_text())
 
     def both():
-        rows = {row["name"]: row for row in phx.ask("jobs")}
+        rows = {row["name"]: row for row in phx.ask(ListJobs())}
         states = [row["state"] for row in rows.values()]
         return rows if states == ["Completed", "Completed"] else None
 
     rows = eventually(both)
     first, second = rows["prepare-then-train-prepare"], rows["prepare-then-train-train"]
     assert first["finished"] <= second["submitted"]
-    phx.ask("delete", name="default/prepare-then-train")
+    phx.ask(DeleteJob("default/prepare-then-train"))
 
 
 def programs(page):

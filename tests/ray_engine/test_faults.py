@@ -20,6 +20,7 @@ import ray
 from tests.polling import eventually
 
 from phalanx.api.jobs import SETTLED, Job
+from phalanx.protocol.requests.jobs import ListJobs
 
 from . import member
 from .cluster import NODE, Phalanx, kill_hard, runner, scheduler
@@ -106,7 +107,7 @@ class Faults:
         (self.directory / f"{name}-go").touch()
 
     def _something_runs(self) -> bool:
-        states = [row["state"] for row in self.phx.ask("jobs")]
+        states = [row["state"] for row in self.phx.ask(ListJobs())]
         return "Running" in states or all(state in SETTLED for state in states)
 
     # ---- what is promised --------------------------------------------------------------------

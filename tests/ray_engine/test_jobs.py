@@ -17,6 +17,10 @@ from phalanx.api.jobs import Job
 from phalanx.engines.ray.scheduler.ray_groups import RayGroups
 from phalanx.errors import GangInfeasibleError, JobNotFoundError, QueueUnavailableError
 from phalanx.model.jobs.gang_view import GangView
+from phalanx.protocol.requests.gangs import CreateGang, EndMembers, Explain
+from phalanx.protocol.requests.groups import WaitGroup
+from phalanx.protocol.requests.jobs import CommandJob
+from phalanx.protocol.requests.ray import ListGangPlaces
 
 from .cluster import PATIENCE_S, Phalanx, ray_node
 
@@ -87,10 +91,10 @@ def test_whoever_waits_is_told_why_and_starts_when_there_is_room(phx: Phalanx) -
     phx.submit(Job("sleep 60", name="first", members=3, num_cpus=CPU, num_gpus=4))
     phx.until("first", "Running")
     phx.submit(Job("true", name="second", members=2, num_cpus=CPU, num_gpus=3))
-    answer = eventually(lambda: phx.ask("explain", name="second"))
+    answer = eventually(lambda: phx.ask(Explain("second")))
     assert (answer["waits"], answer["position"]) == (True, 1)
     assert answer["reasons"][0]["reason"] == "gang-not-whole"
-    phx.ask("command", name="first", action="cancel")
+    phx.ask(CommandJob("first", "cancel"))
     assert phx.until("second")["state"] == "Completed"
 
 
@@ -120,7 +124,7 @@ def test_work_of_ray_outside_of_queues_counts_as_taken(phx: Phalanx) -> None:
     takers = [Taker.remote() for _ in phx.nodes]
     assert all(ray.get([taker.here.remote() for taker in takers]))
     phx.submit(Job("true", name="waits", members=1, num_cpus=CPU, num_gpus=1))
-    answer = phx.ask("explain", name="waits")
+    answer = phx.ask(Explain("waits"))
     assert answer["waits"]
     assert answer["reasons"][0]["reason"] == "gang-not-whole"
     for taker in takers:
@@ -146,21 +150,19 @@ def test_what_cannot_be_is_refused_as_on_the_embedded_engine(
 
 def test_gangs_of_rays_tasks_learn_their_bundles(phx: Phalanx) -> None:
     group = os.urandom(18)
-    fields = {
-        "name": "tasks", "queue": "default", "priority": 0, "least": 3,
-        "needs": [{"CPU": CPU, "GPU": 3.0}] * 3,
-    }  # fmt: skip
-    phx.ask("create_gang", group=group, **fields)
-    assert phx.client.ask("wait_group", group=group, timeout_s=PATIENCE_S) is True
-    places = phx.client.ask("places", group=group)
-    assert [place["bundle"] for place in places.values()] == [0, 1, 2]
-    assert len({place["node"] for place in places.values()}) == 3
-    views = [msgspec.msgpack.decode(place["view"], type=GangView) for place in places.values()]
+    needs = [{"CPU": CPU, "GPU": 3.0}] * 3
+    origin = os.urandom(16)  # a program's process: a visitor makes no gangs
+    phx.client.ask(CreateGang(group, "tasks", "default", needs, min_members=3), origin=origin)
+    assert phx.client.ask(WaitGroup(group), timeout_s=PATIENCE_S, origin=origin) is True
+    places = phx.client.ask(ListGangPlaces(group), origin=origin)
+    assert [place.bundle for place in places.values()] == [0, 1, 2]
+    assert len({place.node for place in places.values()}) == 3
+    views = [msgspec.msgpack.decode(place.view, type=GangView) for place in places.values()]
     assert [view.rank for view in views] == [0, 1, 2]
     assert all(len(view.devices) == 3 for view in views)
     (row,) = phx.groups()
-    assert {place["placement_group"] for place in places.values()} == {row["placement_group_id"]}
-    phx.ask("end_members", group=group, indexes=[0, 1, 2])
+    assert {place.placement_group for place in places.values()} == {row["placement_group_id"]}
+    phx.client.ask(EndMembers(group, [0, 1, 2]), origin=origin)
 
 
 def test_what_ray_does_not_grant_in_time_is_withdrawn(phx: Phalanx) -> None:

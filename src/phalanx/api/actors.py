@@ -8,8 +8,8 @@ from typing import Any, Generic, TypeVar
 from phalanx.api.gangs import DEFAULT_GRACE_S, GangedActorClass, GangOptions
 from phalanx.api.session import engine_or_start
 from phalanx.engines.definitions import ActorDefinition
-from phalanx.engines.embedded.client.handles import ActorHandle
 from phalanx.model.options import check_actor_options, check_method_options
+from phalanx.objects.handle import ActorHandle
 
 T = TypeVar("T")
 
@@ -94,7 +94,7 @@ class ActorClass(Generic[T]):
             ports=ports,
             grace_s=grace_s,
         )
-        return GangedActorClass(self, self._options, gang)
+        return GangedActorClass(self._definition, self._options, gang)
 
     def bind(self, *args: Any, **kwargs: Any) -> Any:
         """Not there: see RemoteFunction.bind."""
@@ -132,7 +132,7 @@ class OptionedActorClass(Generic[T]):
     def gang(self, members: int, **options: Any) -> GangedActorClass:
         """See ActorClass.gang."""
         gang = GangOptions(members=members, **options)
-        return GangedActorClass(self._actor_class, self._options, gang)
+        return GangedActorClass(self._actor_class._definition, self._options, gang)
 
     def bind(self, *args: Any, **kwargs: Any) -> Any:
         """See RemoteFunction.bind."""

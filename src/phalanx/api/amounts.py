@@ -1,65 +1,8 @@
-"""What a node is started with: the amounts that are given, and for the rest what is found here."""
+"""Whether a node can have the amounts that it is given."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
-
-import msgspec
-
-from phalanx.engines.declared_topology import read_topology
-
-
-class NodeAmounts(msgspec.Struct, frozen=True, kw_only=True):
-    """A node's resources by name, without those of which it has none; its object store in bytes.
-
-    `topology` says how its GPUs are wired, see `read_topology`; empty: nobody knows.
-    """
-
-    resources: dict[str, float]
-    object_store_bytes: int
-    topology: str = ""
-
-
-def node_amounts(
-    num_cpus: float | None = None,
-    num_gpus: float | None = None,
-    resources: Mapping[str, float] | None = None,
-    object_store_memory: int | None = None,
-    *,
-    memory: float | None = None,
-    topology: str = "",
-    host: str = "127.0.0.1",
-    is_first: bool = False,
-) -> NodeAmounts:
-    """The amounts of a node on this machine; None stands for what the machine has.
-
-    `is_first`: the node that comes with the head. Raises ValueError for a topology that is none.
-    """
-    # psutil and pynvml: only who starts a node needs them.
-    from phalanx.engines.detection import detect, shared_memory_bytes
-
-    if topology:
-        read_topology(topology)
-    machine = detect()
-    store = float(object_store_memory or shared_memory_bytes())
-    total: dict[str, float] = {
-        "CPU": machine.cpus if num_cpus is None else num_cpus,
-        "GPU": len(machine.gpus) if num_gpus is None else num_gpus,
-        "memory": float(memory or 0.7 * machine.memory_bytes),
-        "object_store_memory": store,
-        f"node:{host}": 1.0,
-        "node:__internal_head__": float(is_first),
-        **(resources or {}),
-    }
-    if machine.gpus and total["GPU"]:
-        total[f"accelerator_type:{machine.gpus[0].model}"] = 1.0
-        topology = topology or "detect"
-    return NodeAmounts(
-        resources={name: amount for name, amount in total.items() if amount},
-        object_store_bytes=int(store),
-        topology=topology,
-    )
 
 
 def check_amounts(  # noqa: PLR0912  (one line an argument)

@@ -10,20 +10,17 @@ from phalanx.api.session import running_engine
 
 def nodes() -> list[dict[str, Any]]:
     """One dict a node, with its id, state, address, resources and labels."""
-    found: list[dict[str, Any]] = running_engine().request("nodes")
-    return found
+    return running_engine().nodes()
 
 
 def cluster_resources() -> dict[str, float]:
     """What all living nodes have."""
-    found: dict[str, float] = running_engine().request("cluster_resources")
-    return found
+    return running_engine().cluster_resources()
 
 
 def available_resources() -> dict[str, float]:
     """What is free now on nodes that do not drain; a resource that is used up is not named."""
-    found: dict[str, float] = running_engine().request("available_resources")
-    return found
+    return running_engine().available_resources()
 
 
 def cluster_events() -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from phalanx.api.jobs import JobHandle
 from phalanx.api.session import engine_or_start
 from phalanx.errors import JobNotFoundError
 from phalanx.objects.reference import ObjectRef
+from phalanx.protocol.requests.gangs import Explain
 
 
 def explain(what: Gang[Any] | JobHandle | ObjectRef[Any] | str) -> str:
@@ -29,7 +30,7 @@ def explain(what: Gang[Any] | JobHandle | ObjectRef[Any] | str) -> str:
         name = group.hex()
     else:
         name = what.uid if isinstance(what, JobHandle) else str(what)
-    answer = engine.request("batch.explain", name=name)
+    answer = engine.ask(Explain(name))
     lines = answer_lines(answer)
     if "position" in answer:
         lines.append(f"  it is number {answer['position']} of those that wait in its queue")

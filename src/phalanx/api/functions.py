@@ -99,7 +99,7 @@ class RemoteFunction(Generic[P, R]):
             ports=ports,
             grace_s=grace_s,
         )
-        return GangedFunction(self, self._options, gang)
+        return GangedFunction(self._definition, self._options, gang)
 
     def bind(self, *args: Any, **kwargs: Any) -> Any:
         """Not there: task graphs are built by passing references."""
@@ -154,7 +154,7 @@ class OptionedFunction:
     def gang(self, members: int, **options: Any) -> GangedFunction:
         """See RemoteFunction.gang."""
         gang = GangOptions(members=members, **options)
-        return GangedFunction(self._remote_function, self._options, gang)
+        return GangedFunction(self._remote_function._definition, self._options, gang)
 
     def bind(self, *args: Any, **kwargs: Any) -> Any:
         """See RemoteFunction.bind."""

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from phalanx.api.session import engine_or_start
+from phalanx.engines.definitions import ActorDefinition, FunctionDefinition
 from phalanx.engines.interface import Engine
 from phalanx.model.options import required_resources
-
-if TYPE_CHECKING:
-    from phalanx.api.actors import ActorClass
-    from phalanx.api.functions import RemoteFunction
+from phalanx.protocol.requests.gangs import CreateGang, EndMembers
 
 T = TypeVar("T")
 
@@ -67,16 +65,13 @@ class Gang(list[T], Generic[T]):
         from phalanx.errors import GetTimeoutError
 
         try:
-            asked = engine_or_start().soon("wait_group", group=self.group)
-            started: bool = asked.result(timeout_s)
+            return engine_or_start().group_created(self.group).result(timeout_s)
         except GetTimeoutError:
             return False
-        return started
 
     def cancel(self) -> None:
         """End it: members that wait never start, and those that run are ended."""
-        members = list(range(len(self)))
-        engine_or_start().request("batch.end_members", group=self.group, indexes=members)
+        engine_or_start().ask(EndMembers(self.group, list(range(len(self)))))
 
     def __repr__(self) -> str:
         return f"Gang({self.name}, {super().__repr__()})"
@@ -86,13 +81,13 @@ class GangedFunction:
     """A remote function whose calls start a gang of tasks: all of its minimum, or none."""
 
     def __init__(
-        self, function: RemoteFunction[Any, Any], options: Mapping[str, Any], gang: GangOptions
+        self, definition: FunctionDefinition, options: Mapping[str, Any], gang: GangOptions
     ) -> None:
         _check_options(options)
         returns = options.get("num_returns")
         if returns is not None and (not isinstance(returns, int) or returns < 1):
             raise ValueError(f"A gang's members return values: num_returns={returns!r} is none.")
-        self._function = function
+        self._definition = definition
         self._options = dict(options)
         self._gang = gang
 
@@ -103,7 +98,7 @@ class GangedFunction:
         a gang that the cluster could never hold.
         """
         engine = engine_or_start()
-        definition, gang = self._function._definition, self._gang
+        definition, gang = self._definition, self._gang
         definition.arity.check(definition.name, args, kwargs)
         called = self._options.get("name") or definition.function.__name__
         name, group = _create(engine, called, gang, self._options)
@@ -118,12 +113,12 @@ class GangedActorClass:
     """An actor class whose instances are made as a gang."""
 
     def __init__(
-        self, actor_class: ActorClass[Any], options: Mapping[str, Any], gang: GangOptions
+        self, definition: ActorDefinition, options: Mapping[str, Any], gang: GangOptions
     ) -> None:
         _check_options(options)
         if options.get("name") or options.get("lifetime") == "detached":
             raise ValueError("The actors of a gang have no names, and end with their driver.")
-        self._actor_class = actor_class
+        self._definition = definition
         self._options = dict(options)
         self._gang = gang
 
@@ -134,7 +129,7 @@ class GangedActorClass:
         a gang that the cluster could never hold.
         """
         engine = engine_or_start()
-        definition, members = self._actor_class._definition, self._gang.members
+        definition, members = self._definition, self._gang.members
         definition.check_arguments(args, kwargs)
         name, group = _create(engine, definition.name, self._gang, self._options)
         with _taken_back(engine, group, members):
@@ -148,7 +143,7 @@ def _taken_back(engine: Engine, group: bytes, members: int) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        engine.request("batch.end_members", group=group, indexes=list(range(members)))
+        engine.ask(EndMembers(group, list(range(members))))
         raise
 
 
@@ -160,19 +155,18 @@ def _create(
         raise ValueError("A gang's members hold something: give num_cpus above 0, or resources.")
     group = engine.new_group()
     chosen = (gang.priority, options.get("priority"), engine.priority)
-    answer = engine.request(
-        "batch.create_gang",
+    request = CreateGang(
         group=group,
         name=name,
         queue=gang.queue or options.get("queue") or engine.queue or DEFAULT_QUEUE,
         priority=next(one for one in chosen if one is not None),
         needs=[needs] * gang.members,
-        least=gang.least,
+        min_members=gang.least,
         topology=gang.topology or "",
         ports=gang.ports,
         grace_s=float(gang.grace_s),
     )
-    return answer["name"], group
+    return engine.ask(request), group
 
 
 def _check_options(options: Mapping[str, Any]) -> None:

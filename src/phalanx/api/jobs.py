@@ -8,7 +8,7 @@ import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -26,6 +26,17 @@ from phalanx.model.jobs.spec import (
     Template,
 )
 from phalanx.model.options import required_resources
+from phalanx.protocol.requests.jobs import (
+    ApplyManifests,
+    CommandJob,
+    DeleteJob,
+    GetJob,
+    ListJobs,
+    LogPart,
+    Manifest,
+    ReadJobLog,
+    ResizeJob,
+)
 
 MEMBER = "worker"
 SETTLED = (*st.FINISHED, st.ABORTED)
@@ -131,8 +142,7 @@ class JobHandle:
 
     def describe(self) -> dict[str, Any]:
         """All that is known of it. Raises JobNotFoundError."""
-        found: dict[str, Any] = _ask("job", name=self.uid)
-        return found
+        return engine_or_start().ask(GetJob(self.uid))
 
     @property
     def state(self) -> str:
@@ -153,9 +163,8 @@ class JobHandle:
 
         Raises JobNotFoundError for a member that was not started (so often).
         """
-        return b"".join(read_log(_ask, self.uid, self._member(member), attempt)).decode(
-            "utf-8", "replace"
-        )
+        parts = read_log(engine_or_start().ask, self.uid, self._member(member), attempt)
+        return b"".join(parts).decode("utf-8", "replace")
 
     def _member(self, member: str | int) -> str:
         if isinstance(member, str):
@@ -164,11 +173,11 @@ class JobHandle:
 
     def suspend(self) -> None:
         """End its members until it is resumed."""
-        _ask("command", name=self.uid, action="suspend")
+        engine_or_start().ask(CommandJob(self.uid, "suspend"))
 
     def resume(self) -> None:
         """Start those again that have not succeeded."""
-        _ask("command", name=self.uid, action="resume")
+        engine_or_start().ask(CommandJob(self.uid, "resume"))
 
     def resize(self, members: int | Mapping[str, int], *, min_members: int | None = None) -> None:
         """Give it so many members, while it runs or waits; by group where it has several.
@@ -179,15 +188,15 @@ class JobHandle:
         could hold.
         """
         replicas = dict(members) if isinstance(members, Mapping) else {"": members}
-        _ask("resize", name=self.uid, replicas=replicas, least=min_members)
+        engine_or_start().ask(ResizeJob(self.uid, replicas, min_members))
 
     def cancel(self) -> None:
         """End it for good."""
-        _ask("command", name=self.uid, action="cancel")
+        engine_or_start().ask(CommandJob(self.uid, "cancel"))
 
     def delete(self) -> None:
         """End it if it lives, and forget it and what it printed."""
-        _ask("delete", name=self.uid)
+        engine_or_start().ask(DeleteJob(self.uid))
 
     def __repr__(self) -> str:
         return f"JobHandle({self.uid})"
@@ -201,28 +210,30 @@ def submit(job: JobSpec | str | os.PathLike[str] | Mapping[str, Any]) -> Any:
     for what the cluster could never hold, and JobCommandError for a name that is taken.
     """
     if isinstance(job, JobSpec):
-        _ask("apply", objects=[("Job", msgspec.msgpack.encode(job))])
+        engine_or_start().ask(ApplyManifests([job_manifest(job)]))
         return JobHandle(job.name, job.namespace)
     text = msgspec.json.encode(job) if isinstance(job, Mapping) else Path(job).read_bytes()
     file = "" if isinstance(job, Mapping) else str(job)
-    done = _ask("apply", objects=manifest_objects(text, file)[0])
-    handles = [JobHandle(one["name"], one["namespace"]) for one in done if one["kind"] == "Job"]
+    done = engine_or_start().ask(ApplyManifests(manifest_objects(text, file)[0]))
+    handles = [JobHandle(one.name, one.namespace) for one in done if one.kind == "Job"]
     return handles[0] if len(handles) == 1 else handles
 
 
 def jobs() -> list[dict[str, Any]]:
     """All jobs, oldest first."""
-    rows: list[dict[str, Any]] = _ask("jobs")
-    return rows
+    return engine_or_start().ask(ListJobs())
+
+
+def job_manifest(job: JobSpec) -> Manifest:
+    """A job for the control store."""
+    return Manifest("Job", msgspec.msgpack.encode(job))
 
 
 APPLIED = ("Job", "JobTemplate", "JobFlow", "CronJob", "Queue", "PriorityClass", "HyperNode")
 """Kinds that a cluster keeps."""
 
 
-def manifest_objects(
-    text: str | bytes, file: str = ""
-) -> tuple[list[tuple[str, bytes]], list[str]]:
+def manifest_objects(text: str | bytes, file: str = "") -> tuple[list[Manifest], list[str]]:
     """The objects of a file for the control store, queues and templates first, and warnings.
 
     Raises ManifestError with all that is wrong.
@@ -239,23 +250,27 @@ def manifest_objects(
             warnings.append(f"{manifest.object}: nothing is made of it")
     chosen = [m for m in manifests if m.kind in APPLIED]
     ordered = sorted(chosen, key=lambda m: _ORDER.get(m.kind, len(_ORDER)))
-    return [(m.kind, msgspec.msgpack.encode(m.spec)) for m in ordered], warnings
+    return [Manifest(m.kind, msgspec.msgpack.encode(m.spec)) for m in ordered], warnings
 
 
 _ORDER = {"PriorityClass": 0, "HyperNode": 0, "Queue": 1, "JobTemplate": 2}
 
 
-def read_log(ask: Any, job: str, member: str, attempt: int, offset: int = 0) -> Iterator[bytes]:
+class AskForLog(Protocol):
+    """Asks the control store, of which program or command it may be."""
+
+    def __call__(self, request: ReadJobLog, /) -> LogPart: ...
+
+
+def read_log(
+    ask: AskForLog, job: str, member: str, attempt: int, offset: int = 0
+) -> Iterator[bytes]:
     """What a member has printed from `offset` on, in parts, as far as it is there now."""
     while True:
-        data, size = ask("read_log", job=job, member=member, attempt=attempt, offset=offset)
-        if not data:
+        part = ask(ReadJobLog(job, member, attempt, offset))
+        if not part.data:
             return
-        offset += len(data)
-        yield data
-        if offset >= size:
+        offset += len(part.data)
+        yield part.data
+        if offset >= part.size:
             return
-
-
-def _ask(method: str, **args: Any) -> Any:
-    return engine_or_start().request(f"batch.{method}", **args)

@@ -7,8 +7,8 @@ from typing import Any, TypeVar, overload
 
 from phalanx.api.session import engine_or_start
 from phalanx.engines import interface
-from phalanx.engines.embedded.client.handles import ActorHandle
 from phalanx.errors import PhalanxError
+from phalanx.objects.handle import ActorHandle
 from phalanx.objects.reference import ObjectRef
 from phalanx.objects.serialization import blame
 
@@ -149,7 +149,7 @@ def cancel(ref: Any, *, force: bool = False, recursive: bool = True) -> None:
 def kill(actor: Any, *, no_restart: bool = True) -> None:
     """End an actor at once; its calls fail. With `no_restart=False` it may restart."""
     engine = engine_or_start()
-    if not isinstance(actor, engine.handle_type):
+    if not isinstance(actor, ActorHandle):
         raise ValueError(
             f"kill() only supported for actors. For tasks, try cancel(). Got: {type(actor)}."
         )

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from phalanx.api.session import engine_or_start
+from phalanx.protocol.requests.queues import (
+    CloseQueue,
+    CreateQueue,
+    DeleteQueue,
+    ListQueues,
+    OpenQueue,
+    QueueFields,
+    UpdateQueue,
+)
 
 Amounts = Mapping[str, float]
 
@@ -28,7 +39,16 @@ def create_queue(
     `reclaimable`; `guarantee` is kept free for it. Amounts are like {"CPU": 8, "GPU": 2}. Raises
     JobCommandError with all that speaks against it.
     """
-    return _ask("create_queue", name, _fields(locals()))
+    fields = queue_fields(
+        weight=weight,
+        capability=capability,
+        deserved=deserved,
+        guarantee=guarantee,
+        parent=parent,
+        priority=priority,
+        reclaimable=reclaimable,
+    )
+    return engine_or_start().ask(CreateQueue(_named(name), fields))
 
 
 def update_queue(
@@ -44,39 +64,50 @@ def update_queue(
 ) -> dict[str, Any]:
     """Change a queue; what is not named stays. Raises QueueUnavailableError when there is none,
     and JobCommandError with all that speaks against the change."""
-    return _ask("update_queue", name, _fields(locals()))
+    fields = queue_fields(
+        weight=weight,
+        capability=capability,
+        deserved=deserved,
+        guarantee=guarantee,
+        parent=parent,
+        priority=priority,
+        reclaimable=reclaimable,
+    )
+    return engine_or_start().ask(UpdateQueue(_named(name), fields))
 
 
 def open_queue(name: str) -> dict[str, Any]:
     """Let work in (again), here and into those below that were closed with it."""
-    return _ask("open_queue", name)
+    return engine_or_start().ask(OpenQueue(_named(name)))
 
 
 def close_queue(name: str) -> dict[str, Any]:
     """Let no more work in, here and below. What is in it goes on; then it is Closed."""
-    return _ask("close_queue", name)
+    return engine_or_start().ask(CloseQueue(_named(name)))
 
 
 def delete_queue(name: str) -> None:
     """Forget an empty queue that has none below it. Raises JobCommandError otherwise."""
-    _ask("delete_queue", name)
+    engine_or_start().ask(DeleteQueue(_named(name)))
 
 
 def queues() -> list[dict[str, Any]]:
     """All queues: state, weight, amounts, and how many of their gangs are in each phase."""
-    rows: list[dict[str, Any]] = engine_or_start().request("batch.queues")
-    return rows
+    return engine_or_start().ask(ListQueues())
 
 
-def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in given.items() if key != "name" and value is not None}
+def queue_fields(**given: Any) -> QueueFields:
+    """The fields of a queue that are not None. Raises ValueError for a value that cannot be."""
+    fields = {name: value for name, value in given.items() if value is not None}
+    try:
+        return msgspec.convert(fields, QueueFields)
+    except msgspec.ValidationError as error:
+        said, _, where = str(error).partition(" - at `$.")
+        name = where.strip("`") or "it"
+        raise ValueError(f"a queue's {name}: {said[0].lower()}{said[1:]}") from None
 
 
-def _ask(method: str, name: str, fields: dict[str, Any] | None = None) -> dict[str, Any]:
+def _named(name: str) -> str:
     if not isinstance(name, str) or not name:
         raise ValueError(f"a queue's name is a string that is not empty, not {name!r}")
-    args: dict[str, Any] = {"name": name}
-    if fields is not None:
-        args["fields"] = fields
-    row: dict[str, Any] = engine_or_start().request(f"batch.{method}", **args)
-    return row
+    return name

@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
-import socket
 import sys
 import threading
-import uuid
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TextIO
 
-import cloudpickle
-
-from phalanx.api.amounts import check_amounts, node_amounts
+from phalanx.api.addresses import engine_and_address
+from phalanx.api.amounts import check_amounts
 from phalanx.api.logging_config import LoggingConfig
-from phalanx.api.ray_address import connect_ray, ray_address
-from phalanx.engines.embedded.daemons import local_nodes, numeric_address, split_address
-from phalanx.engines.embedded.engine import EmbeddedEngine
-from phalanx.engines.embedded.introduction import JobOptions
-from phalanx.engines.embedded.own_node import StartOptions
-from phalanx.engines.interface import Engine, current, set_current
-from phalanx.engines.processes.session import Session
+from phalanx.engines.interface import Engine, EngineOptions, current, factory, set_current
 from phalanx.errors import SystemFailureError
 from phalanx.model.options import check_task_options
 from phalanx.protocol.node_messages import LogLine
+from phalanx.protocol.requests.queues import AdmitQueue
 
 _lock = threading.RLock()
-_PROBE_S = 2.0
 
 
 class RuntimeHandle(Mapping[str, Any]):
@@ -116,140 +108,49 @@ def init(
         _check_options(options)
         if local_mode:
             raise RuntimeError("local_mode is not supported: use num_cpus=1 to go step by step.")
-        is_ray, rays = ray_address(address)
-        found = None if is_ray else find_node(address, options.get("_temp_dir"))
+        engine_name, where = engine_and_address(address, factory().names)
         check_amounts(num_cpus, num_gpus, resources, labels, object_store_memory)
         _check_namespace(namespace)
         check_task_options({"runtime_env": runtime_env, "queue": queue, "priority": priority})
-        if is_ray:
-            amounts = {
-                "num_cpus": num_cpus,
-                "num_gpus": num_gpus,
-                "resources": resources,
-                "labels": labels,
-                "object_store_memory": object_store_memory,
-                "include_dashboard": include_dashboard,
-            }
-            return _begin(
-                connect_ray(
-                    rays,
-                    amounts,
-                    namespace=namespace,
-                    runtime_env=runtime_env,
-                    log_to_driver=log_to_driver,
-                    queue=queue or "",
-                    priority=priority,
-                    options=options,
-                    warn=_print_warning,
-                ),
-                runtime_env,
-            )
-        hook = _hook(runtime_env, options.get("logging_config"))
-        job = JobOptions(
-            namespace=namespace or str(uuid.uuid4()),
-            log_to_driver=log_to_driver,
-            hook=hook,
-            queue=queue or "",
-            priority=priority,
+        hook = None
+        if engine_name == "embedded":  # Ray has options of its own for that
+            hook = _hook(runtime_env, options.get("logging_config"))
+        started = factory().start(
+            EngineOptions(
+                engine=engine_name,
+                address=where,
+                num_cpus=num_cpus,
+                num_gpus=num_gpus,
+                resources=resources,
+                labels=labels,
+                object_store_memory=object_store_memory,
+                topology=topology or "",
+                include_dashboard=include_dashboard,
+                namespace=namespace,
+                runtime_env=runtime_env,
+                log_to_driver=log_to_driver,
+                queue=queue or "",
+                priority=priority,
+                hook=hook,
+                more=options,
+            ),
+            _Output(),
         )
-        if found is not None:
-            _check_connecting(num_cpus, num_gpus, resources, labels, object_store_memory)
-            joined = EmbeddedEngine.connect(found, job, _print_log, _print_warning)
-            return _begin(joined, runtime_env)
-        here = node_amounts(
-            num_cpus,
-            num_gpus,
-            resources,
-            object_store_memory,
-            memory=options.get("_memory"),
-            topology=topology or "",
-            is_first=True,
-        )
-        start = StartOptions(
-            resources=here.resources,
-            labels=dict(labels or {}),
-            object_store_bytes=here.object_store_bytes,
-            prestart=min(int(here.resources.get("CPU", 0)), 8),
-            temp_dir=options.get("_temp_dir"),
-            topology=here.topology,
-        )
-        started = EmbeddedEngine.start(start, job, _print_log, _print_warning)
-        return _begin(started, runtime_env, found_none=True)
+        started.default_env = dict(runtime_env or {})
+        set_current(started)
+        if started.queue:
+            try:
+                started.ask(AdmitQueue(started.queue, makes=started.owns_cluster))
+            except BaseException:
+                shutdown()
+                raise
+        return RuntimeHandle(started.facts())
 
 
-def _begin(
-    engine: Engine, runtime_env: dict[str, Any] | None, found_none: bool = False
-) -> RuntimeHandle:
-    engine.default_env = dict(runtime_env or {})
-    set_current(engine)
-    if engine.queue:
-        try:
-            engine.request("batch.admit", name=engine.queue, makes=found_none)
-        except BaseException:
-            shutdown()
-            raise
-    return RuntimeHandle(engine.facts())
-
-
-def find_node(address: str | None, temp_dir: str | None) -> Session | None:
-    """The node on this machine that a driver is to use; None: it starts one of its own.
-
-    As Ray looks for RAY_ADDRESS: a concrete address is meant as it is; None and "auto" take
-    PHALANX_ADDRESS, else the cluster that was started last on this machine; without any, "auto"
-    raises ConnectionError. So does an address of which no node runs here. "local" starts one.
-    Raises ValueError for what is no address.
-    """
-    if address in (None, "", "auto"):
-        named = os.environ.get("PHALANX_ADDRESS") or "auto"
-        address = named if named not in ("auto", "local") else address
-        if named == "local" and address != "auto":
-            return None
-    if address == "local":
-        return None
-    if address not in (None, "", "auto"):
-        return _node_of(numeric_address(str(address)), temp_dir)
-    nodes = local_nodes(None, temp_dir)
-    if nodes:
-        last = nodes[-1][1].address
-        return next(session for session, one in nodes if one.address == last)
-    if address != "auto":
-        return None
-    raise ConnectionError(
-        "No running Phalanx was found on this machine. Start one with `phalanx start --head`, name "
-        "one with `address` or PHALANX_ADDRESS, or leave `address` out to start one in this "
-        "process."
-    )
-
-
-def _node_of(address: str, temp_dir: str | None) -> Session:
-    nodes = local_nodes(address, temp_dir)
-    if nodes:
-        return nodes[0][0]
-    try:
-        socket.create_connection(split_address(address), timeout=_PROBE_S).close()
-    except OSError as error:
-        reason = (error.strerror or "no answer").lower()
-        raise ConnectionError(
-            f"Nothing listens at {address} ({reason}): `phalanx start --head` starts a cluster "
-            "there, and `phalanx status` on its machine shows where it is."
-        ) from None
-    raise ConnectionError(
-        f"No node of the cluster at {address} runs on this machine under this user: `phalanx start "
-        f"--address {address}` joins it. A driver needs a node beside it."
-    )
-
-
-def _check_connecting(*amounts: Any) -> None:
-    if any(amount is not None for amount in amounts):
-        raise ValueError(
-            "num_cpus, num_gpus, resources, labels and object_store_memory belong to nodes: they "
-            "cannot be given when connecting to a running cluster. "
-            'address="local" starts a runtime of its own.'
-        )
-
-
-def _hook(runtime_env: dict[str, Any] | None, logging_config: LoggingConfig | None) -> bytes:
-    """What each worker of this job runs at its start, pickled; empty for nothing."""
+def _hook(
+    runtime_env: dict[str, Any] | None, logging_config: LoggingConfig | None
+) -> Callable[[], None] | None:
+    """What each worker of this job runs at its start."""
     steps = []
     if logging_config is not None:
         logging_config.apply()
@@ -261,14 +162,13 @@ def _hook(runtime_env: dict[str, Any] | None, logging_config: LoggingConfig | No
     if (setup := (runtime_env or {}).get("worker_process_setup_hook")) is not None:
         steps.append(setup)
     if not steps:
-        return b""
+        return None
 
     def run_all() -> None:
         for step in steps:
             step()
 
-    data: bytes = cloudpickle.dumps(run_all)
-    return data
+    return run_all
 
 
 _KNOWN = frozenset(
@@ -315,10 +215,8 @@ def _check_namespace(namespace: Any) -> None:
 def present() -> Engine | None:
     """This process's engine, if it has one: also that of a Ray worker, once it asks."""
     engine = current()
-    if engine is None and "ray" in sys.modules:
-        from phalanx.engines.ray.connecting import attach
-
-        engine = attach()
+    if engine is None:
+        engine = factory().attach()
         set_current(engine)
     return engine
 
@@ -367,19 +265,21 @@ def _at_exit() -> None:
         shutdown(True)
 
 
-def _print_log(message: LogLine) -> None:
-    stream = sys.stderr if message.is_error else sys.stdout
-    name = f"{message.name} " if message.name else ""
-    try:
-        stream.write(f"({name}pid={message.pid}) {message.line}\n")
+class _Output:
+    """See Output: lines on the standard streams."""
+
+    def log(self, message: LogLine) -> None:
+        """See Output."""
+        name = f"{message.name} " if message.name else ""
+        line = f"({name}pid={message.pid}) {message.line}\n"
+        _write(sys.stderr if message.is_error else sys.stdout, line)
+
+    def warn(self, text: str) -> None:
+        """See Output."""
+        _write(sys.stderr, f"(phalanx) {text}\n")
+
+
+def _write(stream: TextIO, line: str) -> None:
+    with contextlib.suppress(OSError, ValueError):  # a closed stream: nobody reads
+        stream.write(line)
         stream.flush()
-    except (OSError, ValueError):
-        return  # a closed stream: nobody reads
-
-
-def _print_warning(text: str) -> None:
-    try:
-        sys.stderr.write(f"(phalanx) {text}\n")
-        sys.stderr.flush()
-    except (OSError, ValueError):
-        return

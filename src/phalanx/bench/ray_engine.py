@@ -18,9 +18,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import msgspec
-
-from phalanx.api.jobs import Job
+from phalanx.api.jobs import Job, job_manifest
+from phalanx.protocol.requests.cluster import GetStatus
+from phalanx.protocol.requests.gangs import CreateGang, EndMembers, ListGangs
+from phalanx.protocol.requests.groups import WaitGroup
+from phalanx.protocol.requests.jobs import ApplyManifests
+from phalanx.protocol.requests.ray import ListStages
 
 Clock = Callable[[], float]
 Row = dict[str, Any]
@@ -34,6 +37,8 @@ PATIENCE_S = 300.0
 POLL_S = 0.01
 STORE_BYTES = 80 << 20
 SMALL = {"CPU": 0.01}
+ME = b"phalanx-bench".ljust(16)
+"""The process that asks, as the scheduler is told."""
 
 
 def run(clock: Clock, gangs: int = GANGS, jobs: int = JOBS, repeated: int = REPEATED) -> list[Row]:
@@ -68,7 +73,7 @@ def _cluster() -> Iterator[Any]:
             cluster.add_node(num_cpus=CPUS, **size)
         ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
         client = SchedulerClient.connect()
-        client.ask("status", timeout_s=PATIENCE_S)
+        client.ask(GetStatus(), timeout_s=PATIENCE_S)
         yield client
     finally:
         ray.shutdown()
@@ -83,23 +88,16 @@ def _create(client: Any, needs: list[dict[str, float]]) -> bytes:
 
 
 def _create_later(client: Any, group: bytes, needs: list[dict[str, float]]) -> Any:
-    return client.ask_later(
-        "batch.create_gang",
-        group=group,
-        name="gang",
-        queue="default",
-        priority=0,
-        least=len(needs),
-        needs=needs,
-    )
+    request = CreateGang(group, "gang", "default", needs, min_members=len(needs))
+    return client.ask_async(request, origin=ME)
 
 
 def _end(client: Any, group: bytes, members: int) -> None:
-    client.ask("batch.end_members", group=group, indexes=list(range(members)))
+    client.ask(EndMembers(group, list(range(members))), origin=ME)
 
 
 def _wait_for_none(client: Any) -> None:
-    while client.ask("batch.gangs", timeout_s=PATIENCE_S):
+    while client.ask(ListGangs(), timeout_s=PATIENCE_S):
         time.sleep(POLL_S)
 
 
@@ -116,9 +114,9 @@ def _one_gang(clock: Clock, client: Any, repeated: int) -> list[Row]:
     for _ in range(repeated):
         begun = clock()
         group = _create(client, needs)
-        client.ask("wait_group", group=group, timeout_s=PATIENCE_S)
+        client.ask(WaitGroup(group), timeout_s=PATIENCE_S, origin=ME)
         ended = clock()
-        (times,) = client.ask("stages", groups=[group])
+        (times,) = client.ask(ListStages([group]), origin=ME)
         at = [begun, times["decided"], times["reserved"], ended]
         _end(client, group, MEMBERS)
         _wait_for_none(client)
@@ -142,17 +140,17 @@ def _one_gang(clock: Clock, client: Any, repeated: int) -> list[Row]:
 def _many_gangs(clock: Clock, client: Any, count: int) -> list[Row]:
     """All wait for one that holds every node; from its end to their last reservation."""
     blocker = _create(client, [{"CPU": float(CPUS)}] * NODES)
-    client.ask("wait_group", group=blocker, timeout_s=PATIENCE_S)
+    client.ask(WaitGroup(blocker), timeout_s=PATIENCE_S, origin=ME)
     groups = [os.urandom(18) for _ in range(count)]
     for asked in [_create_later(client, group, [SMALL]) for group in groups]:
         asked.result(PATIENCE_S)
-    waiting = [client.ask_later("wait_group", group=group) for group in groups]
+    waiting = [client.ask_async(WaitGroup(group), origin=ME) for group in groups]
     used = _cpu_s(client)
     _end(client, blocker, NODES)
     for one in waiting:
         one.result(PATIENCE_S)
     used = _cpu_s(client) - used
-    times = client.ask("stages", groups=groups)
+    times = client.ask(ListStages(groups), origin=ME)
     for group in groups:
         _end(client, group, 1)
     _wait_for_none(client)
@@ -207,19 +205,16 @@ def _recovery(clock: Clock, client: Any, count: int) -> list[Row]:
     import ray
 
     blocker = _create(client, [{"CPU": float(CPUS)}] * NODES)
-    client.ask("wait_group", group=blocker, timeout_s=PATIENCE_S)
+    client.ask(WaitGroup(blocker), timeout_s=PATIENCE_S, origin=ME)
     specs = [Job("true", name=f"job-{number}") for number in range(count)]
-    asked = [
-        client.ask_later("batch.apply", objects=[("Job", msgspec.msgpack.encode(spec))])
-        for spec in specs
-    ]
+    asked = [client.ask_async(ApplyManifests([job_manifest(spec)])) for spec in specs]
     for one in asked:
         one.result(PATIENCE_S)
     os.kill(ray.get(client.actor.pid.remote()), signal.SIGKILL)
     begun = clock()
-    assert len(client.ask("batch.gangs", timeout_s=PATIENCE_S)) == count + 1
+    assert len(client.ask(ListGangs(), timeout_s=PATIENCE_S)) == count + 1
     answers_s, used = clock() - begun, _cpu_s(client)
-    while any(row["reason"] for row in client.ask("status", timeout_s=PATIENCE_S)["nodes"]):
+    while any(row["reason"] for row in client.ask(GetStatus(), timeout_s=PATIENCE_S)["nodes"]):
         pass
     whole_s = clock() - begun
     _end(client, blocker, NODES)

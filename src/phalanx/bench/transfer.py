@@ -20,13 +20,20 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from phalanx.engines.embedded import cluster_token
-from phalanx.engines.embedded.gateway.channel import GatewayChannel
 from phalanx.engines.embedded.gateway.config import GatewayConfig
 from phalanx.engines.embedded.gateway.process import run as run_gateway
 from phalanx.engines.processes import session as sessions
+from phalanx.engines.processes.connection import Connection
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.objects.names import spare_file
-from phalanx.protocol.gateway_messages import AddressBook, LetGo, Listening, Pull, Pulled
+from phalanx.protocol.gateway_messages import (
+    AddressBook,
+    LetGo,
+    Listening,
+    Pull,
+    Pulled,
+    decode_body,
+)
 
 SIZES = (1 << 20, 16 << 20, 256 << 20)
 REPETITIONS = 7
@@ -77,7 +84,7 @@ class _Node:
             config = GatewayConfig(prefixes=(self.prefix,), token_file=token_file)
             run_gateway(theirs, self.session, config)
         theirs.close()
-        self.channel = GatewayChannel(ours)
+        self.channel = Connection(ours, decode=decode_body)
         first = self._wait_for(Listening)
         self.address = (first.host, first.port)
 

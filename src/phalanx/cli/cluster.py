@@ -13,6 +13,7 @@ import typer
 from phalanx.cli.cluster_view import as_data, node_data, nodes_text, status_text
 from phalanx.cli.reach import NOT_FOUND, USAGE, ask, fail
 from phalanx.model.lifecycle import DEAD
+from phalanx.protocol.requests.cluster import ChangeTotals, DrainNode, GetStatus
 
 _EVERY_S = 2.0
 _CLEAR = "\x1b[H\x1b[2J"
@@ -33,7 +34,7 @@ def status(
     ] = False,
 ) -> None:
     """Show a cluster: its nodes, what is used, actors, placement groups, jobs."""
-    typer.echo(_shown(ask(address, "status"), json, is_short=watch))
+    typer.echo(_shown(ask(address, GetStatus()), json, is_short=watch))
     while watch:
         sys.stdout.flush()
         time.sleep(_EVERY_S)
@@ -42,7 +43,7 @@ def status(
         elif not json:
             typer.echo()
         with contextlib.suppress(typer.Exit):  # it said why; the head may be back soon
-            typer.echo(_shown(ask(address, "status"), json, is_short=True))
+            typer.echo(_shown(ask(address, GetStatus()), json, is_short=True))
 
 
 def _shown(found: dict[str, Any], json: bool, is_short: bool) -> str:
@@ -56,7 +57,7 @@ def _shown(found: dict[str, Any], json: bool, is_short: bool) -> str:
 
 def nodes(address: Address = None, json: Json = False) -> None:
     """List all nodes, the dead of late too, and why they are as they are."""
-    rows = ask(address, "status")["nodes"]
+    rows = ask(address, GetStatus())["nodes"]
     if json:
         typer.echo(json_module.dumps([node_data(row) for row in rows], indent=1))
     else:
@@ -70,7 +71,7 @@ def drain(
 ) -> None:
     """Give a node nothing new; what runs there goes on. Exit 3 when there is no such node."""
     node_id = _find(address, node)
-    is_new = ask(address, "drain_node", node_id=node_id, reason=reason)
+    is_new = ask(address, DrainNode(node_id, reason))
     typer.echo(f"Node {node_id} {'drains' if is_new else 'drains already'}.")
 
 
@@ -94,13 +95,13 @@ def set_resource(
         if not name:
             fail(f"A total is NAME=AMOUNT, as CPU=4, not {text!r}.", USAGE)
     node_id = _find(address, node)
-    ask(address, "set_totals", node_id=node_id, totals=amounts)
+    ask(address, ChangeTotals(node_id, amounts))
     typer.echo(f"Node {node_id} has {' '.join(totals)}.")
 
 
 def _find(address: str | None, beginning: str) -> str:
     """The id of the only living node whose id begins so; a dead one only when it is in full."""
-    rows: list[dict[str, str]] = ask(address, "status")["nodes"]
+    rows: list[dict[str, str]] = ask(address, GetStatus())["nodes"]
     known = {row["node_id"]: row["state"] for row in rows}
     if beginning in known:
         return beginning

@@ -11,6 +11,7 @@ import typer
 
 from phalanx.cli import families, jobs, queues
 from phalanx.cli.cluster import drain, nodes, set_resource, status
+from phalanx.cli.reach import ask
 from phalanx.cli.simulate import simulate
 from phalanx.cli.start import start, stop
 from phalanx.cli.validate import validate
@@ -95,6 +96,7 @@ def explain(
 ) -> None:
     """Say why a job, task or podgroup waits, and what would have to change."""
     from phalanx.batch.inquiry import answer_lines, explain_file
+    from phalanx.protocol.requests.gangs import Explain
 
     def complain(text: str) -> None:
         typer.echo(text, err=True)
@@ -102,7 +104,7 @@ def explain(
     if name is not None or Path(file).exists() or file.endswith((".json", ".yaml", ".yml")):
         code = explain_file(file, name, as_json=json, write=typer.echo, complain=complain)
         raise typer.Exit(code)
-    answer = jobs.asker(address)("explain", name=file)
+    answer = ask(address, Explain(file))
     if json:
         typer.echo(json_module.dumps(answer, indent=1))
         return

@@ -10,22 +10,24 @@ from typing import Any
 import typer
 
 from phalanx.cli.job_view import crons_text, flows_text, hypernodes_text
-from phalanx.cli.jobs import Address, Json, asker
+from phalanx.cli.jobs import Address, Json
+from phalanx.cli.reach import ask
+from phalanx.protocol.requests.jobs import ListCrons, ListFlows, ListHyperNodes
 
 
 def flows(address: Address = None, json: Json = False) -> None:
     """List flows: how far each is, and the state of every step's job."""
-    _show(asker(address)("flows"), lambda rows: flows_text(rows, time.time()), json)
+    _show(ask(address, ListFlows()), lambda rows: flows_text(rows, time.time()), json)
 
 
 def crons(address: Address = None, json: Json = False) -> None:
     """List cron jobs: when they make jobs, and which of those run."""
-    _show(asker(address)("crons"), crons_text, json)
+    _show(ask(address, ListCrons()), crons_text, json)
 
 
 def hypernodes(address: Address = None, json: Json = False) -> None:
     """List network domains, and which nodes are in each now."""
-    _show(asker(address)("hypernodes"), hypernodes_text, json)
+    _show(ask(address, ListHyperNodes()), hypernodes_text, json)
 
 
 def _show(

@@ -5,14 +5,28 @@ from __future__ import annotations
 import json as json_module
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from phalanx.cli.job_view import job_text, jobs_text
 from phalanx.cli.reach import FAILED, USAGE, ask, fail
+from phalanx.protocol.requests.gangs import TakeSnapshot
+from phalanx.protocol.requests.jobs import (
+    Applied,
+    ApplyManifests,
+    Command,
+    CommandJob,
+    DeleteJob,
+    GetJob,
+    ListFlows,
+    ListJobs,
+    LogPart,
+    ReadJobLog,
+    ResizeJob,
+)
 
 _EVERY_S = 2.0
 _FOLLOW_S = 0.1
@@ -34,11 +48,6 @@ Watch = Annotated[
 ]
 Wait = Annotated[bool, typer.Option("--wait", help="Until it is over; exit 1 unless it completed.")]
 Queue = Annotated[str, typer.Option("--queue", "-q", help="The queue that it waits in.")]
-
-
-def asker(address: str | None) -> Callable[..., Any]:
-    """Asks the control store about jobs."""
-    return lambda method, **args: ask(address, f"batch.{method}", **args)
 
 
 def submit(
@@ -69,28 +78,28 @@ def submit(
         objects += found
         for warning in warnings:
             typer.echo(f"warning: {warning}", err=True)
-    done = asker(address)("apply", objects=objects)
+    done = ask(address, ApplyManifests(objects))
     if json:
-        typer.echo(json_module.dumps(done, indent=1))
+        typer.echo(json_module.dumps(msgspec.to_builtins(done), indent=1))
     else:
         for one in done:
-            typer.echo(f"{one['kind']} {one['name']} {one['done']}")
+            typer.echo(f"{one.kind} {one.name} {one.done}")
     states = (
-        [_await(address, one) for one in done if one["kind"] in ("Job", "JobFlow")] if wait else []
+        [_await(address, one) for one in done if one.kind in ("Job", "JobFlow")] if wait else []
     )
     if any(state not in WELL for state in states):
         raise typer.Exit(FAILED)
 
 
-def _await(address: str | None, one: dict[str, str]) -> str:
+def _await(address: str | None, one: Applied) -> str:
     """Wait for a job or flow that was submitted; the state that it ends in."""
-    asks = asker(address)
-    name = (one["namespace"], one["name"])
+    name = (one.namespace, one.name)
     while True:
-        if one["kind"] == "Job":
-            state, settled = str(asks("job", name="/".join(name))["state"]), SETTLED
+        if one.kind == "Job":
+            state, settled = str(ask(address, GetJob("/".join(name)))["state"]), SETTLED
         else:
-            flows = {(row["namespace"], row["name"]): str(row["state"]) for row in asks("flows")}
+            rows = ask(address, ListFlows())
+            flows = {(row["namespace"], row["name"]): str(row["state"]) for row in rows}
             state, settled = flows.get(name, "Deleted"), FLOW_SETTLED
         if state in settled:
             return state
@@ -118,9 +127,7 @@ def run(
 
     `phalanx run --gang 4 --gpus 1 --queue q -- python train.py`
     """
-    import msgspec
-
-    from phalanx.api.jobs import Job
+    from phalanx.api.jobs import Job, job_manifest
     from phalanx.manifests.quantities import quantity
 
     try:
@@ -141,7 +148,7 @@ def run(
         )
     except ValueError as error:
         fail(str(error), USAGE)
-    asker(address)("apply", objects=[("Job", msgspec.msgpack.encode(job))])
+    ask(address, ApplyManifests([job_manifest(job)]))
     if detach:
         typer.echo(job.name)
         return
@@ -149,7 +156,7 @@ def run(
     try:
         found = _follow(address, job.uid, None)
     except KeyboardInterrupt:
-        asker(address)("command", name=job.uid, action="cancel")
+        ask(address, CommandJob(job.uid, "cancel"))
         typer.echo(f"job {job.name} is cancelled", err=True)
         raise typer.Exit(130) from None
     raise typer.Exit(_code_of(found))
@@ -182,7 +189,7 @@ def jobs(
 ) -> None:
     """List jobs, oldest first."""
     while True:
-        rows = asker(address)("jobs", queue=queue, state=state)
+        rows = ask(address, ListJobs(queue, state))
         if watch and not json and sys.stdout.isatty():
             typer.echo(_CLEAR, nl=False)
         typer.echo(
@@ -196,7 +203,7 @@ def jobs(
 
 def job(name: Name, address: Address = None, json: Json = False) -> None:
     """Show one job: its members with their nodes and devices, and its history."""
-    found = asker(address)("job", name=name)
+    found = ask(address, GetJob(name))
     typer.echo(json_module.dumps(found, indent=1) if json else job_text(found))
 
 
@@ -212,13 +219,13 @@ def logs(
     job_name, _, member = name.partition(".")
     if follow:
         raise typer.Exit(_code_of(_follow(address, job_name, member or None)))
-    shown = _Shown(asker(address), job_name, member or None, -2 if previous else -1)
+    shown = _Shown(address, job_name, member or None, -2 if previous else -1)
     shown.go_on(is_last=True)
 
 
 def _follow(address: str | None, name: str, member: str | None) -> dict[str, Any]:
     """Print what comes until the job is over; the job."""
-    shown = _Shown(asker(address), name, member, -1)
+    shown = _Shown(address, name, member, -1)
     while True:
         found = shown.go_on()
         if found["state"] in SETTLED:
@@ -229,10 +236,8 @@ def _follow(address: str | None, name: str, member: str | None) -> dict[str, Any
 class _Shown:
     """What was printed of the output of a job's members so far."""
 
-    def __init__(
-        self, asks: Callable[..., Any], job: str, member: str | None, attempt: int
-    ) -> None:
-        self._ask = asks
+    def __init__(self, address: str | None, job: str, member: str | None, attempt: int) -> None:
+        self._address = address
         self._job = job
         self._member = member
         self._attempt = attempt
@@ -243,7 +248,7 @@ class _Shown:
         """Print what is new; the job."""
         from phalanx.api.jobs import read_log
 
-        found: dict[str, Any] = self._ask("job", name=self._job)
+        found = ask(self._address, GetJob(self._job))
         chosen = [m for m in found["members"] if self._member in (None, m["name"])]
         if not chosen:
             there = ", ".join(m["name"] for m in found["members"])
@@ -256,7 +261,7 @@ class _Shown:
                 continue
             key = (member["name"], attempt)
             offset = self._read.get(key, 0)
-            for data in read_log(self._ask, uid, member["name"], attempt, offset):
+            for data in read_log(self._ask_for_log, uid, member["name"], attempt, offset):
                 offset += len(data)
                 self._print(member["name"], data, len(found["members"]) > 1)
             self._read[key] = offset
@@ -264,6 +269,9 @@ class _Shown:
                 self._print(member["name"], b"\n", len(found["members"]) > 1)
         sys.stdout.flush()
         return found
+
+    def _ask_for_log(self, request: ReadJobLog) -> LogPart:
+        return ask(self._address, request)
 
     def _print(self, member: str, data: bytes, is_one_of_many: bool) -> None:
         *lines, rest = (self._partial.get(member, b"") + data).split(b"\n")
@@ -288,9 +296,9 @@ def resume(names: Names, address: Address = None) -> None:
     _command(names, address, "resume", "is resumed")
 
 
-def _command(names: list[str], address: str | None, action: str, said: str) -> None:
+def _command(names: list[str], address: str | None, command: Command, said: str) -> None:
     for name in names:
-        asker(address)("command", name=name, action=action)
+        ask(address, CommandJob(name, command))
         typer.echo(f"job {name} {said}")
 
 
@@ -308,7 +316,7 @@ def resize(
         replicas = {group: int(size) for group, _, size in pairs}
     except ValueError:
         fail(f"A size is a number, or GROUP=NUMBER, not {' '.join(sizes)!r}.", USAGE)
-    row = asker(address)("resize", name=name, replicas=replicas, least=least)
+    row = ask(address, ResizeJob(name, replicas, least))
     typer.echo(
         f"job {name} has {row['replicas']} replicas, of which {row['min']} must run together"
     )
@@ -317,7 +325,7 @@ def resize(
 def delete(names: Names, address: Address = None) -> None:
     """End jobs, flows or cron jobs if they live, and forget them and what they printed."""
     for name in names:
-        asker(address)("delete", name=name)
+        ask(address, DeleteJob(name))
         typer.echo(f"job {name} is deleted")
 
 
@@ -328,7 +336,7 @@ def snapshot(
     address: Address = None,
 ) -> None:
     """Write what the scheduler looks at, for `phalanx replay` and `explain`."""
-    data: bytes = asker(address)("snapshot")
+    data = ask(address, TakeSnapshot())
     if output is None:
         typer.echo(data.decode())
         return

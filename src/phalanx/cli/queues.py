@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import json as json_module
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from phalanx.cli.job_view import queues_text
-from phalanx.cli.jobs import Address, Json, asker
-from phalanx.cli.reach import USAGE, fail
+from phalanx.cli.jobs import Address, Json
+from phalanx.cli.reach import USAGE, ask, fail
+from phalanx.protocol.requests.queues import (
+    CloseQueue,
+    CreateQueue,
+    DeleteQueue,
+    ListQueues,
+    OpenQueue,
+    QueueFields,
+    UpdateQueue,
+)
 
 app = typer.Typer(
     name="queue", help="Make, list, change, open, close and delete queues.", no_args_is_help=True
@@ -39,7 +48,7 @@ def create(
 ) -> None:
     """Make a queue."""
     fields = _fields(weight, capability, deserved, guarantee, parent, priority, reclaimable)
-    asker(address)("create_queue", name=name, fields=fields)
+    ask(address, CreateQueue(name, fields))
     typer.echo(f"queue {name} is made")
 
 
@@ -57,9 +66,9 @@ def update(
 ) -> None:
     """Change a queue; what is not given stays."""
     fields = _fields(weight, capability, deserved, guarantee, parent, priority, reclaimable)
-    if not fields:
+    if fields == QueueFields():
         fail("Nothing to change: give --weight, --capability or another field.", USAGE)
-    asker(address)("update_queue", name=name, fields=fields)
+    ask(address, UpdateQueue(name, fields))
     typer.echo(f"queue {name} is changed")
 
 
@@ -71,17 +80,16 @@ def _fields(
     parent: str | None,
     priority: int | None,
     reclaimable: bool | None,
-) -> dict[str, Any]:
-    given = {
-        "weight": weight,
-        "capability": _amounts(capability),
-        "deserved": _amounts(deserved),
-        "guarantee": _amounts(guarantee),
-        "parent": parent,
-        "priority": priority,
-        "reclaimable": reclaimable,
-    }
-    return {name: value for name, value in given.items() if value is not None}
+) -> QueueFields:
+    return QueueFields(
+        weight=weight,
+        capability=_amounts(capability),
+        deserved=_amounts(deserved),
+        guarantee=_amounts(guarantee),
+        parent=parent,
+        priority=priority,
+        reclaimable=reclaimable,
+    )
 
 
 def _amounts(text: str | None) -> dict[str, float] | None:
@@ -102,33 +110,33 @@ def _amounts(text: str | None) -> dict[str, float] | None:
 @app.command("list")
 def list_queues(address: Address = None, json: Json = False) -> None:
     """List all queues."""
-    rows = asker(address)("queues")
+    rows = ask(address, ListQueues())
     typer.echo(json_module.dumps(rows, indent=1) if json else queues_text(rows))
 
 
 @app.command()
 def get(name: Name, address: Address = None, json: Json = False) -> None:
     """Show one queue."""
-    rows = asker(address)("queues", name=name)
+    rows = ask(address, ListQueues(name))
     typer.echo(json_module.dumps(rows[0], indent=1) if json else queues_text(rows))
 
 
 @app.command("open")
 def open_queue(name: Name, address: Address = None) -> None:
     """Let work in (again)."""
-    asker(address)("open_queue", name=name)
+    ask(address, OpenQueue(name))
     typer.echo(f"queue {name} is open")
 
 
 @app.command()
 def close(name: Name, address: Address = None) -> None:
     """Let no more work in; what is in it goes on."""
-    row = asker(address)("close_queue", name=name)
+    row = ask(address, CloseQueue(name))
     typer.echo(f"queue {name} is {str(row['state']).lower()}")
 
 
 @app.command()
 def delete(name: Name, address: Address = None) -> None:
     """Forget an empty queue."""
-    asker(address)("delete_queue", name=name)
+    ask(address, DeleteQueue(name))
     typer.echo(f"queue {name} is deleted")

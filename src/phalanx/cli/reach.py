@@ -5,9 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import typer
+
+if TYPE_CHECKING:
+    from phalanx.protocol.requests.request import Request
+
+R = TypeVar("R")
 
 FAILED = 1
 USAGE = 2
@@ -15,7 +20,6 @@ NOT_FOUND = 3
 NOT_ALLOWED = 4
 
 NEVER_FITS = 5
-_CODES = {"JobNotFoundError": NOT_FOUND, "GangInfeasibleError": NEVER_FITS}
 
 ANSWER_S = 10.0
 RAY = "ray:"
@@ -28,7 +32,7 @@ def fail(text: str, code: int = FAILED) -> NoReturn:
     raise typer.Exit(code)
 
 
-def ask(address: str | None, method: str, **args: Any) -> Any:
+def ask(address: str | None, request: Request[R]) -> R:
     """The answer of a cluster's head, through whichever daemon of it runs on this machine.
 
     `address` None takes PHALANX_ADDRESS, else the only cluster that runs here; one that begins
@@ -36,37 +40,37 @@ def ask(address: str | None, method: str, **args: Any) -> Any:
     """
     named = address or os.environ.get("PHALANX_ADDRESS") or ""
     if named.startswith(RAY):
-        return _answered(lambda: _ask_ray(named, method, args))
+        return _answered(lambda: _ask_ray(named, request))
     from phalanx.engines.embedded.visitor import ask_daemon
 
     troubles = []
     for session, daemon in _daemons(address):
         try:
-            return _answered(
-                partial(ask_daemon, session, daemon, method, timeout_s=ANSWER_S, **args)
-            )
+            return _answered(partial(ask_daemon, session, daemon, request, ANSWER_S))
         except ConnectionError as error:
             troubles.append(str(error))
     fail(f"The head gives no answer: {'; '.join(troubles)}.")
 
 
-def _answered(question: Callable[[], Any]) -> Any:
+def _answered(question: Callable[[], R]) -> R:
     """The answer; ends the command when it is an error, but for a ConnectionError."""
-    from phalanx.errors import PhalanxError
+    from phalanx.errors import GangInfeasibleError, JobNotFoundError, PhalanxError
 
     try:
         return question()
     except TimeoutError as error:
         fail(f"The head gives no answer: {error}.")  # nor would it through another daemon
     except PhalanxError as error:
-        fail(str(error), _CODES.get(type(error).__name__, FAILED))
+        if isinstance(error, JobNotFoundError):
+            fail(str(error), NOT_FOUND)
+        fail(str(error), NEVER_FITS if isinstance(error, GangInfeasibleError) else FAILED)
     except ValueError as error:
         fail(str(error), NOT_FOUND if "does not exist" in str(error) else USAGE)
     except TypeError as error:
         fail(str(error))
 
 
-def _ask_ray(address: str, method: str, args: dict[str, Any]) -> Any:
+def _ask_ray(address: str, request: Request[R]) -> R:
     try:
         from phalanx.engines.ray.scheduler.visitor import ask_cluster
     except ModuleNotFoundError as error:
@@ -74,7 +78,7 @@ def _ask_ray(address: str, method: str, args: dict[str, Any]) -> Any:
             raise
         fail(f"{address} is a Ray cluster, for which ray is needed: pip install 'phalanx[ray]'.")
     try:
-        return ask_cluster(address, method, ANSWER_S, **args)
+        return ask_cluster(address, request, ANSWER_S)
     except ConnectionError as error:
         fail(str(error))
 

@@ -18,8 +18,8 @@ from phalanx.cli.start_on_ray import start_on_ray, stop_on_ray
 from phalanx.cli.table import amount, size
 
 if TYPE_CHECKING:
-    from phalanx.api.amounts import NodeAmounts
     from phalanx.engines.embedded.daemons import Daemon
+    from phalanx.engines.node_amounts import NodeAmounts
 
 PORT = 6380
 """Where a head listens unless told otherwise."""
@@ -249,7 +249,8 @@ def _start_node(where: str, node: dict[str, Any], amounts: NodeAmounts) -> Daemo
 
 
 def _amounts(amounts: dict[str, Any], topology: str, host: str, is_first: bool) -> NodeAmounts:
-    from phalanx.api.amounts import check_amounts, node_amounts
+    from phalanx.api.amounts import check_amounts
+    from phalanx.engines.node_amounts import node_amounts
 
     check_amounts(
         amounts["num_cpus"],

@@ -10,7 +10,7 @@ import random
 import secrets
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -26,21 +26,24 @@ from phalanx.head.groups.table import GroupTable
 from phalanx.head.nodes import HealthLimits, NodeDirectory, NodeRecord
 from phalanx.head.requests import ControlRequests
 from phalanx.head.state_store import StateStore
-from phalanx.model.ids import PREFIX_BYTES
-from phalanx.node.bundle_table import Inventory
+from phalanx.model.ids import PREFIX_BYTES, node_process_id
 from phalanx.observe import cluster_events
 from phalanx.protocol.cluster_messages import (
     Acked,
     ActorLost,
     ActorPlaced,
     ActorRefused,
-    Answer,
-    Ask,
     BundlesGone,
     Committed,
     EnvironmentKnown,
     EventsTold,
+    Expelled,
+    ForwardedAsk,
+    ForwardedReply,
     JobKnown,
+    Join,
+    Joined,
+    Leave,
     LogRead,
     MemberNews,
     NodeDied,
@@ -53,7 +56,16 @@ from phalanx.protocol.cluster_messages import (
     ViewRow,
 )
 from phalanx.protocol.frames import decode_body, encode_body
-from phalanx.protocol.node_messages import ActorFailed, ActorLeaving, ActorReady, ActorUnreferenced
+from phalanx.protocol.node_messages import (
+    ActorFailed,
+    ActorLeaving,
+    ActorReady,
+    ActorUnreferenced,
+    Ask,
+    Reply,
+)
+from phalanx.protocol.requests.request import Asker, RequestHandlers, Role
+from phalanx.protocol.wire_errors import WireError
 from phalanx.resources.ports import RandomSource
 
 if TYPE_CHECKING:
@@ -63,6 +75,14 @@ _ALONE = HealthLimits(period_s=1e9, misses=1)
 """A node in the same process never dies alone."""
 
 Send = Callable[[bytes, Any], None]
+
+
+class Visitor(Protocol):
+    """A connection to who is no node."""
+
+    def send(self, message: msgspec.Struct) -> None:
+        """Send it something."""
+        ...
 
 
 class ControlPlane:
@@ -120,10 +140,9 @@ class ControlPlane:
         if prefix in self._connected:
             self.send_raw(prefix, message)
 
-    def reply(self, prefix: bytes, answer: Answer) -> None:
-        """To a node, once all that the answer speaks of is written."""
-        if answer.token:
-            self.state_store.when_written(lambda: self.send(prefix, answer))
+    def reply(self, prefix: bytes, reply: ForwardedReply) -> None:
+        """To a node, once all that the reply speaks of is written."""
+        self.state_store.when_written(lambda: self.send(prefix, reply))
 
     def send_node(self, node_id: str, message: Any) -> None:
         """To a node by its id."""
@@ -190,16 +209,16 @@ class ControlPlane:
         """A node says something."""
         now = self.clock()
         match message:
-            case Ask(method="join"):
+            case Join():
                 self._join(prefix, message, now)
             case NodeReport():
                 self._report(prefix, message, now)
             case _ if prefix not in self._connected:
                 return  # it was given up: what it said before it knew that is void, as it is
-            case Ask(method="leave"):
-                self.nodes.leave(self._node_id(prefix), message.args["reason"])
-            case Ask():
-                self.requests.answer(prefix, message)
+            case Leave():
+                self.nodes.leave(self._node_id(prefix), message.reason)
+            case ForwardedAsk():
+                self.answer(prefix, message)
             case Told():
                 for inner in decode_body(message.body):
                     self.on_message(prefix, inner)
@@ -240,6 +259,33 @@ class ControlPlane:
                     self.gangs_if_used.applier.given_back(message.group, back)
                 self.group_table.returned(node, message.group, message.attempt)
 
+    def answer(self, prefix: bytes, ask: ForwardedAsk) -> None:
+        """Reply to a request that came by way of a node."""
+
+        def send(result: msgspec.Raw, error: WireError | None) -> None:
+            self.reply(prefix, ForwardedReply(ask.token, result, error))
+
+        role = Role.PROCESS if ask.origin else Role.VISITOR
+        if ask.origin == node_process_id(prefix):
+            role = Role.NODE
+        self.handlers_of(ask.kind).answer(
+            ask.kind, ask.body, Asker(role, ask.origin, send if ask.token else None, prefix)
+        )
+
+    def answer_visitor(self, visitor: Visitor, ask: Ask) -> None:
+        """Reply to who is no node, such as the command line on the head's machine."""
+
+        def send(result: msgspec.Raw, error: WireError | None) -> None:
+            reply = Reply(ask.token, result, error)
+            self.state_store.when_written(lambda: visitor.send(reply))
+
+        self.handlers_of(ask.kind).answer(ask.kind, ask.body, Asker(Role.VISITOR, b"", send))
+
+    def handlers_of(self, kind: int) -> RequestHandlers:
+        """Those of queues, gangs and jobs are made when somebody first asks for any."""
+        handlers = self.requests.handlers
+        return handlers if kind in handlers else self.batch.handlers
+
     def _from_process(self, process: bytes, message: Any) -> None:
         match message:
             case ActorReady():
@@ -255,22 +301,21 @@ class ControlPlane:
         record = self.nodes.of_prefix(prefix)
         return "" if record is None else record.node_id
 
-    def gather_events(self, prefix: bytes, token: int) -> None:
+    def gather_events(self, asker: Asker[list[dict[str, Any]]]) -> None:
         """Answer with what all nodes recorded."""
-        self.events.gather(prefix, token, self._connected)
+        self.events.gather(asker, self._connected)
 
     # ---- nodes -------------------------------------------------------------------------------
 
-    def _join(self, prefix: bytes, message: Ask, now: float) -> None:
-        args = message.args
-        row = msgspec.convert(args["row"], ViewRow)
+    def _join(self, prefix: bytes, message: Join, now: float) -> None:
+        row = message.row
         try:
             if row.prefix != prefix:
                 raise ValueError("a node joins under its own prefix")
             report = NodeReport(available=row.available, devices=row.devices)
-            record = self.nodes.join(now, _record(row, args["hostname"], args["epoch"]), report)
+            record = self.nodes.join(now, _record(row, message.hostname, message.epoch), report)
         except (StaleNodeError, ValueError) as error:
-            self.send_raw(prefix, Answer(0, None, (type(error).__name__, str(error))))
+            self.send_raw(prefix, Expelled(str(error), isinstance(error, StaleNodeError)))
             return
         self._connected[prefix] = None
         self.events.record(
@@ -281,12 +326,12 @@ class ControlPlane:
                 epoch=record.epoch,
             )
         )
-        version, rows = self.nodes.changes_since(0)
-        self.send_raw(prefix, Answer(0, {"epoch": record.epoch, "version": version}))
+        self.send_raw(prefix, Joined(record.epoch))
+        _, rows = self.nodes.changes_since(0)
         self.send_raw(prefix, View(rows, is_whole=True))
         self.jobs.node_joined(prefix)
-        self.actors.node_joined(record, args["actors"])
-        bundles = msgspec.convert(args["bundles"], Inventory)
+        self.actors.node_joined(record, message.actors)
+        bundles = message.bundles
         self.group_table.inventory(record.node_id, bundles.held, bundles.ended, now)
         if self.gangs_if_used is not None:
             self.gangs_if_used.node_joined(record)
@@ -301,7 +346,7 @@ class ControlPlane:
         try:
             changed = self.nodes.report(now, record.node_id, message)
         except StaleNodeError as error:
-            self.send_raw(prefix, Answer(0, None, ("StaleNodeError", str(error))))
+            self.send_raw(prefix, Expelled(str(error), is_stale=True))
             return
         if message.total is not None:
             self.node_changed(record)
@@ -329,7 +374,7 @@ class ControlPlane:
         self.state_store.put_node(record)
         died = NodeDied(record.prefix, record.node_id, reason)
         self.broadcast(died, but=record.prefix)
-        self.send(record.prefix, Answer(0, None, ("StaleNodeError", reason)))
+        self.send(record.prefix, Expelled(reason, is_stale=True))
         self._connected.pop(record.prefix, None)
         self.events.node_gone(record.prefix)
         self.events.record(

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from phalanx.observe.cluster_events import Event, EventRing
-from phalanx.protocol.cluster_messages import Answer, EventsTold, TellEvents
+from phalanx.protocol.cluster_messages import EventsTold, TellEvents
+from phalanx.protocol.requests.request import Asker
 
 if TYPE_CHECKING:
     from phalanx.head.control_plane import ControlPlane
@@ -19,8 +20,7 @@ _PATIENCE_S = 5.0
 
 @dataclass
 class _Round:
-    prefix: bytes
-    token: int
+    asker: Asker[list[dict[str, Any]]]
     waits_for: set[bytes]
     rows: list[dict[str, Any]]
     until: float
@@ -44,12 +44,12 @@ class EventGathering:
         """Something happened to members of a gang."""
         self._of_gangs.record(event)
 
-    def gather(self, prefix: bytes, token: int, nodes: Iterable[bytes]) -> None:
-        """Ask these nodes, and answer the one that asks once all have said what they know."""
+    def gather(self, asker: Asker[list[dict[str, Any]]], nodes: Iterable[bytes]) -> None:
+        """Ask these nodes, and answer once all have said what they know."""
         number = next(self._numbers)
         until = self._shell.clock() + _PATIENCE_S
         rows = self._of_gangs.rows() + self._own.rows()
-        self._rounds[number] = _Round(prefix, token, set(nodes), rows, until)
+        self._rounds[number] = _Round(asker, set(nodes), rows, until)
         self._shell.broadcast(TellEvents(number))
         self._look(number)
 
@@ -78,5 +78,4 @@ class EventGathering:
         found = self._rounds[number]
         if not found.waits_for:
             del self._rounds[number]
-            rows = sorted(found.rows, key=lambda row: float(row["at"]))
-            self._shell.reply(found.prefix, Answer(found.token, rows))
+            found.asker.reply(sorted(found.rows, key=lambda row: float(row["at"])))

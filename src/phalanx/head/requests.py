@@ -1,9 +1,9 @@
-"""The questions that the control store answers, one method each."""
+"""The requests about nodes, actors and placement groups that the control store answers."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -12,109 +12,93 @@ from phalanx.head.actors.table import ActorRecord
 from phalanx.head.groups.record import Group
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.model.lifecycle import ALIVE, DEAD, DRAINING
-from phalanx.protocol.cluster_messages import Answer, Ask, SetTotals
-from phalanx.protocol.node_messages import Reply, Request
+from phalanx.protocol.cluster_messages import SetTotals, ViewRow
+from phalanx.protocol.requests.actors import (
+    ActorSpec,
+    AnnounceActor,
+    GetActor,
+    GetActorHandle,
+    KillActor,
+    KnownActor,
+    ListActors,
+    ListNamedActors,
+    RegisterActor,
+    WatchActor,
+)
+from phalanx.protocol.requests.cluster import (
+    ChangeTotals,
+    DrainNode,
+    GetAvailableResources,
+    GetClusterResources,
+    GetStatus,
+    GetViewChanges,
+    ListClusterEvents,
+    ListDrivers,
+    ListNodes,
+    NewDriverJob,
+    ViewChanges,
+)
+from phalanx.protocol.requests.groups import (
+    CreateGroup,
+    GetNamedGroup,
+    ListGroups,
+    NamedGroup,
+    RemoveGroup,
+    WaitGroup,
+    WatchGroup,
+)
+from phalanx.protocol.requests.request import LATER, Asker, Later, RequestHandlers
 from phalanx.resources.sets import ResourceSet
 
 if TYPE_CHECKING:
-    from phalanx.engines.processes.connection import Connection
     from phalanx.head.control_plane import ControlPlane
 
-
-class _Later:
-    """The answer will be sent when it is known."""
-
-
-LATER = _Later()
-BATCH = "batch."
-"""Questions that begin so are about queues and gangs."""
+Row = dict[str, Any]
+Amounts = dict[str, float]
 
 
 class ControlRequests:
-    """Looks a question's method up here and answers with what it returns or raises."""
+    """Their handlers."""
 
     def __init__(self, shell: ControlPlane) -> None:
         self._shell = shell
-        self._methods: dict[str, Callable[..., Any]] = {
-            "new_job": self._new_job,
-            "view": self._view,
-            "nodes": self._nodes,
-            "cluster_resources": self._cluster_resources,
-            "available_resources": self._available_resources,
-            "register_actor": self._register_actor,
-            "announce_actor": self._announce_actor,
-            "get_actor": self._get_actor,
-            "actor_handle": self._actor_handle,
-            "watch_actor": self._watch_actor,
-            "kill_actor": self._kill_actor,
-            "list_named_actors": self._list_named_actors,
-            "list_actors": self._list_actors,
-            "list_jobs": self._list_jobs,
-            "create_group": self._create_group,
-            "watch_group": self._watch_group,
-            "wait_group": self._wait_group,
-            "remove_group": self._remove_group,
-            "group_table": self._group_table,
-            "named_group": self._named_group,
-            "drain_node": self._drain_node,
-            "set_totals": self._set_totals,
-            "status": self._status,
-            "cluster_events": self._cluster_events,
-        }
-
-    def answer(self, prefix: bytes, ask: Ask) -> None:
-        """Answer one question; errors travel as class name and text."""
-        method = self._methods.get(ask.method)
-        if ask.method.startswith(BATCH):
-            method = self._batch
-        if method is None:
-            error = ("ValueError", f"the control store knows no request {ask.method!r}")
-            self._shell.reply(prefix, Answer(ask.token, None, error))
-            return
-        try:
-            result = method(prefix, ask, **ask.args)
-        except Exception as raised:
-            error = (type(raised).__name__, str(raised))
-            self._shell.reply(prefix, Answer(ask.token, None, error))
-            return
-        if result is not LATER:
-            self._shell.reply(prefix, Answer(ask.token, result))
-
-    def _batch(self, prefix: bytes, ask: Ask, **args: Any) -> Any:
-        def reply(result: Any) -> None:
-            self._shell.reply(prefix, Answer(ask.token, result))
-
-        return self._shell.batch.answer(ask, reply)
-
-    def answer_visitor(self, connection: Connection, request: Request) -> None:
-        """Answer who is no node, as the command line is on the head's machine."""
-        try:
-            result = self._for_visitor(connection, request)
-            if result is LATER:
-                return
-            reply = Reply(request.token, result)
-        except Exception as raised:
-            reply = Reply(request.token, None, (type(raised).__name__, str(raised)))
-        self._shell.state_store.when_written(lambda: connection.send(reply))
-
-    def _for_visitor(self, connection: Connection, request: Request) -> Any:
-        if not request.method.startswith(BATCH):
-            return self._methods[request.method](b"", Ask(0, b"", ""), **request.args)
-
-        def reply(result: Any) -> None:
-            connection.send(Reply(request.token, result))
-
-        return self._shell.batch.answer(Ask(0, b"", request.method, request.args), reply)
+        self.handlers = RequestHandlers(
+            "the control store",
+            NewDriverJob.handled_by(self._new_driver_job),
+            GetViewChanges.handled_by(self._get_view_changes),
+            ListNodes.handled_by(self._list_nodes),
+            GetClusterResources.handled_by(self._get_cluster_resources),
+            GetAvailableResources.handled_by(self._get_available_resources),
+            DrainNode.handled_by(self._drain_node),
+            ChangeTotals.handled_by(self._change_totals),
+            ListClusterEvents.handled_by(self._list_cluster_events),
+            GetStatus.handled_by(self._get_status),
+            ListDrivers.handled_by(self._list_drivers),
+            RegisterActor.handled_by(self._register_actor),
+            AnnounceActor.handled_by(self._announce_actor),
+            GetActor.handled_by(self._get_actor),
+            GetActorHandle.handled_by(self._get_actor_handle),
+            WatchActor.handled_by(self._watch_actor),
+            KillActor.handled_by(self._kill_actor),
+            ListNamedActors.handled_by(self._list_named_actors),
+            ListActors.handled_by(self._list_actors),
+            CreateGroup.handled_by(self._create_group),
+            WatchGroup.handled_by(self._watch_group),
+            WaitGroup.handled_by(self._wait_group),
+            RemoveGroup.handled_by(self._remove_group),
+            ListGroups.handled_by(self._list_groups),
+            GetNamedGroup.handled_by(self._get_named_group),
+        )
 
     # ---- the cluster -------------------------------------------------------------------------
 
-    def _new_job(self, prefix: bytes, ask: Ask) -> bytes:
+    def _new_driver_job(self, asker: Asker[bytes], request: NewDriverJob) -> bytes:
         return self._shell.jobs.new()
 
-    def _view(self, prefix: bytes, ask: Ask, since: int) -> tuple[int, list[Any]]:
-        return self._shell.nodes.changes_since(since)
+    def _get_view_changes(self, asker: Asker[ViewChanges], request: GetViewChanges) -> ViewChanges:
+        return ViewChanges(*self._shell.nodes.changes_since(request.since))
 
-    def _nodes(self, prefix: bytes, ask: Ask) -> list[dict[str, Any]]:
+    def _list_nodes(self, asker: Asker[list[Row]], request: ListNodes) -> list[Row]:
         return [
             {
                 "NodeID": record.node_id,
@@ -136,35 +120,34 @@ class ControlRequests:
             for record in self._shell.nodes.all()
         ]
 
-    def _cluster_resources(self, prefix: bytes, ask: Ask) -> dict[str, float]:
-        return self._sum("total", (ALIVE, DRAINING))
+    def _get_cluster_resources(
+        self, asker: Asker[Amounts], request: GetClusterResources
+    ) -> Amounts:
+        rows = self._rows_of(ALIVE, DRAINING)
+        return _sum(row.total for row in rows)
 
-    def _available_resources(self, prefix: bytes, ask: Ask) -> dict[str, float]:
-        return {
-            name: amount for name, amount in self._sum("available", (ALIVE,)).items() if amount > 0
-        }
+    def _get_available_resources(
+        self, asker: Asker[Amounts], request: GetAvailableResources
+    ) -> Amounts:
+        summed = _sum(row.available for row in self._rows_of(ALIVE))
+        return {name: amount for name, amount in summed.items() if amount > 0}
 
-    def _sum(self, what: str, states: Collection[str]) -> dict[str, float]:
-        summed: dict[str, float] = {}
-        for record in self._shell.nodes.all():
-            if record.state not in states:
-                continue
-            for name, amount in getattr(self._shell.nodes.row(record.node_id), what).items():
-                summed[name] = round(summed.get(name, 0) + amount, 4)
-        return summed
+    def _rows_of(self, *states: str) -> list[ViewRow]:
+        nodes = self._shell.nodes
+        return [nodes.row(record.node_id) for record in nodes.all() if record.state in states]
 
-    def _drain_node(self, prefix: bytes, ask: Ask, node_id: str, reason: str) -> bool:
-        return self._shell.nodes.drain(node_id, reason)
+    def _drain_node(self, asker: Asker[bool], request: DrainNode) -> bool:
+        return self._shell.nodes.drain(request.node_id, request.reason)
 
-    def _set_totals(self, prefix: bytes, ask: Ask, node_id: str, totals: dict[str, float]) -> None:
-        wanted = self._shell.nodes.totals(node_id, totals)
-        self._shell.send_node(node_id, SetTotals(wanted))
+    def _change_totals(self, asker: Asker[None], request: ChangeTotals) -> None:
+        wanted = self._shell.nodes.totals(request.node_id, request.totals)
+        self._shell.send_node(request.node_id, SetTotals(wanted))
 
-    def _cluster_events(self, prefix: bytes, ask: Ask) -> _Later:
-        self._shell.gather_events(prefix, ask.token)
+    def _list_cluster_events(self, asker: Asker[list[Row]], request: ListClusterEvents) -> Later:
+        self._shell.gather_events(asker)
         return LATER
 
-    def _status(self, prefix: bytes, ask: Ask) -> dict[str, Any]:
+    def _get_status(self, asker: Asker[Row], request: GetStatus) -> Row:
         nodes = self._shell.nodes
         return {
             "nodes": [
@@ -183,57 +166,57 @@ class ControlRequests:
             "store": self._shell.state_store.address,
         }
 
+    def _list_drivers(self, asker: Asker[list[Row]], request: ListDrivers) -> list[Row]:
+        return self._shell.jobs.rows()
+
     # ---- actors ------------------------------------------------------------------------------
 
-    def _register_actor(self, prefix: bytes, ask: Ask, **fields: Any) -> Any:
-        actors = self._shell.actor_table
-        if_exists = fields.pop("get_if_exists", False)
-        existing = actors.named(fields["namespace"], fields.get("name") or "")
-        is_again = existing is not None and existing.actor == fields["actor"]
-        if existing is not None and if_exists and not is_again:
-            return {"actor": existing.actor, "handle": existing.handle, "existed": True}
-        record = ActorRecord(owner=ask.origin, job=ask.origin[12:], **fields)
+    def _register_actor(self, asker: Asker[KnownActor], request: RegisterActor) -> KnownActor:
+        actors, spec = self._shell.actor_table, request.spec
+        existing = actors.named(spec.namespace, spec.name)
+        is_again = existing is not None and existing.actor == spec.actor
+        if existing is not None and request.get_if_exists and not is_again:
+            return KnownActor(existing.actor, existing.handle)
+        record = _record(asker.process, spec)
+        record.creation, record.files = request.creation, request.files
         actors.register(record)
-        return {"actor": record.actor, "handle": record.handle, "existed": False}
+        return KnownActor(record.actor, record.handle, existed=False)
 
-    def _announce_actor(self, prefix: bytes, ask: Ask, **fields: Any) -> None:
-        fields.pop("get_if_exists", False)
-        fields["creation"] = b""
-        owner = ask.origin
-        self._shell.actor_table.announce(ActorRecord(owner=owner, job=owner[12:], **fields))
+    def _announce_actor(self, asker: Asker[None], request: AnnounceActor) -> None:
+        self._shell.actor_table.announce(_record(asker.process, request.spec))
 
-    def _get_actor(self, prefix: bytes, ask: Ask, name: str, namespace: str) -> Any:
-        record = self._shell.actor_table.named(namespace, name)
+    def _get_actor(self, asker: Asker[KnownActor], request: GetActor) -> KnownActor:
+        record = self._shell.actor_table.named(request.namespace, request.name)
         if record is None:
             raise ValueError(
-                f"Failed to look up actor with name '{name}'. This could be because it was never "
-                f"made in namespace '{namespace}', has died, or its name is spelled otherwise."
+                f"Failed to look up actor with name '{request.name}'. This could be because it was "
+                f"never made in namespace '{request.namespace}', has died, or its name is spelled "
+                "otherwise."
             )
-        return {"actor": record.actor, "handle": record.handle}
+        return KnownActor(record.actor, record.handle)
 
-    def _actor_handle(self, prefix: bytes, ask: Ask, actor: bytes) -> Any:
-        record = self._shell.actor_table.get(actor)
+    def _get_actor_handle(self, asker: Asker[KnownActor], request: GetActorHandle) -> KnownActor:
+        record = self._shell.actor_table.get(request.actor)
         if record is None:
             raise ValueError("the actor is not known")
-        return {"actor": record.actor, "handle": record.handle}
+        return KnownActor(record.actor, record.handle)
 
-    def _watch_actor(self, prefix: bytes, ask: Ask, actor: bytes) -> None:
-        self._shell.actor_table.watch(actor, ask.origin, self._shell.clock())
+    def _watch_actor(self, asker: Asker[None], request: WatchActor) -> None:
+        self._shell.actor_table.watch(request.actor, asker.process, self._shell.clock())
 
-    def _kill_actor(self, prefix: bytes, ask: Ask, actor: bytes, no_restart: bool) -> _Later:
-        record = self._shell.actor_table.get(actor)
+    def _kill_actor(self, asker: Asker[None], request: KillActor) -> Later:
+        record = self._shell.actor_table.get(request.actor)
         worker = record.worker if record is not None else b""
-        self._shell.actor_table.kill(actor, no_restart)
-        token = ask.token
-        self._shell.actors.when_gone(worker, lambda: self._shell.reply(prefix, Answer(token)))
+        self._shell.actor_table.kill(request.actor, request.no_restart)
+        self._shell.actors.when_gone(worker, lambda: asker.reply(None))
         return LATER
 
     def _list_named_actors(
-        self, prefix: bytes, ask: Ask, namespace: str | None
+        self, asker: Asker[list[tuple[str, str]]], request: ListNamedActors
     ) -> list[tuple[str, str]]:
-        return self._shell.actor_table.names(namespace)
+        return self._shell.actor_table.names(request.namespace)
 
-    def _list_actors(self, prefix: bytes, ask: Ask) -> list[dict[str, Any]]:
+    def _list_actors(self, asker: Asker[list[Row]], request: ListActors) -> list[Row]:
         return [
             {
                 "actor_id": r.actor.hex(),
@@ -255,63 +238,58 @@ class ControlRequests:
         record = self._shell.nodes.of_prefix(process[:PREFIX_BYTES])
         return "" if record is None else record.node_id
 
-    def _list_jobs(self, prefix: bytes, ask: Ask) -> list[dict[str, Any]]:
-        return self._shell.jobs.rows()
-
     # ---- placement groups --------------------------------------------------------------------
 
-    def _create_group(
-        self,
-        prefix: bytes,
-        ask: Ask,
-        group: bytes,
-        bundles: list[dict[str, float]],
-        strategy: str,
-        name: str,
-        detached: bool,
-        selectors: list[dict[str, str]],
-        soft_target: str | None = None,
-    ) -> None:
+    def _create_group(self, asker: Asker[None], request: CreateGroup) -> None:
         table = self._shell.group_table
-        if table.get(group) is not None:
+        if table.get(request.group) is not None:
             return  # asked again after the head came back
         table.create(
             Group(
-                group=group,
-                name=name,
-                strategy=strategy,
-                bundles=[ResourceSet.from_mapping(b) for b in bundles],
-                creator=ask.origin,
-                detached=detached,
-                selectors=selectors,
-                soft_target=soft_target,
+                group=request.group,
+                name=request.name,
+                strategy=request.strategy,
+                bundles=[ResourceSet.from_mapping(b) for b in request.bundles],
+                creator=asker.process,
+                detached=request.detached,
+                selectors=request.selectors,
+                soft_target=request.soft_target,
             ),
             self._shell.clock(),
         )
 
-    def _watch_group(self, prefix: bytes, ask: Ask, group: bytes) -> bool | None:
-        found = self._shell.group_table.get(group)
-        if found is None:
-            return None
-        self._shell.groups.watch(found, prefix)
-        return True
+    def _watch_group(self, asker: Asker[bool], request: WatchGroup) -> bool:
+        found = self._shell.group_table.get(request.group)
+        if found is not None:
+            self._shell.groups.watch(found, asker.node)
+        return found is not None
 
-    def _wait_group(self, prefix: bytes, ask: Ask, group: bytes) -> Any:
-        found = self._shell.group_table.get(group)
-        known = self._shell.groups.wait(found, prefix, ask.token)
-        return LATER if known is None else known
+    def _wait_group(self, asker: Asker[bool], request: WaitGroup) -> bool | Later:
+        return self._shell.groups.wait(self._shell.group_table.get(request.group), asker)
 
-    def _remove_group(self, prefix: bytes, ask: Ask, group: bytes) -> _Later:
-        self._shell.groups.when_freed(group, prefix, ask.token)
-        if self._shell.group_table.remove(group, self._shell.clock()) is None:
-            self._shell.groups.freed(group)
+    def _remove_group(self, asker: Asker[None], request: RemoveGroup) -> Later:
+        self._shell.groups.when_freed(request.group, asker)
+        if self._shell.group_table.remove(request.group, self._shell.clock()) is None:
+            self._shell.groups.freed(request.group)
         return LATER
 
-    def _group_table(self, prefix: bytes, ask: Ask) -> list[dict[str, Any]]:
+    def _list_groups(self, asker: Asker[list[Row]], request: ListGroups) -> list[Row]:
         return self._shell.group_table.table()
 
-    def _named_group(self, prefix: bytes, ask: Ask, name: str) -> dict[str, Any]:
-        group = self._shell.group_table.named(name)
+    def _get_named_group(self, asker: Asker[NamedGroup], request: GetNamedGroup) -> NamedGroup:
+        group = self._shell.group_table.named(request.name)
         if group is None:
-            raise ValueError(f"Failed to look up placement group with name: {name}")
-        return {"group": group.group, "bundles": [b.to_mapping() for b in group.bundles]}
+            raise ValueError(f"Failed to look up placement group with name: {request.name}")
+        return NamedGroup(group.group, [bundle.to_mapping() for bundle in group.bundles])
+
+
+def _record(owner: bytes, spec: ActorSpec) -> ActorRecord:
+    return ActorRecord(owner=owner, job=owner[12:], creation=b"", **msgspec.structs.asdict(spec))
+
+
+def _sum(amounts: Iterable[Amounts]) -> Amounts:
+    summed: Amounts = {}
+    for of_node in amounts:
+        for name, amount in of_node.items():
+            summed[name] = round(summed.get(name, 0) + amount, 4)
+    return summed

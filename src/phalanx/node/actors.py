@@ -178,8 +178,8 @@ class NodeActors:
     def due(self, lease: Lease) -> None:
         """See Asker. Leases of actors are never due."""
 
-    def refused(self, demand: Demand, reason: str, error: str) -> None:
+    def refused(self, demand: Demand, reason: str, code: str) -> None:
         """See Asker. This node cannot have the actor, now or ever."""
-        if error:
+        if code:
             self._orders.pop(demand.actor, None)
-        self._control.notify(ActorRefused(demand.actor, reason, error))
+        self._control.notify(ActorRefused(demand.actor, reason, code))

@@ -11,7 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
+from phalanx.errors import TaskPlacementGroupRemoved
 from phalanx.node.bundles import BundlePool
+from phalanx.protocol.cluster_messages import BundleInventory
+from phalanx.protocol.wire_errors import code_of
 from phalanx.resources.instances import Allocation, NodeResources
 from phalanx.resources.sets import ResourceSet
 
@@ -19,17 +22,6 @@ UNCONFIRMED_S = 30.0
 """How long a prepared bundle waits to be committed."""
 REMEMBERED = 10_000
 """Of how many groups that have gone it is known that their attempts are over."""
-
-
-class Inventory(msgspec.Struct, kw_only=True):
-    """All that a node knows of bundles, for a head that restarted or that it joins again.
-
-    `held`: (group, bundle index, attempt, whether it is committed). `ended`: the last attempt of
-    each group that ended here.
-    """
-
-    held: list[tuple[bytes, int, int, bool]]
-    ended: dict[bytes, int]
 
 
 class _Reservation(msgspec.Struct, kw_only=True, eq=False):
@@ -145,24 +137,24 @@ class BundleTable:
         return {index: held[index].pool.devices for index in indexes if index in held}
 
     def refusal(self, place: tuple[bytes, int], request: ResourceSet) -> tuple[str, str] | None:
-        """(reason, class of error) when this node knows that tasks of this place can never run."""
+        """(reason, code of an error) when this node knows that tasks there can never run."""
         group = place[0]
         pools = list(self.pools(place))
         if pools and not any(pool.can_ever(request) for pool in pools):
             asked = request.to_mapping()
-            return (f"no bundle of the placement group here holds {asked}", "ValueError")
+            return (f"no bundle of the placement group here holds {asked}", code_of(ValueError))
         if not pools and group in self._removed and group not in self._groups:
-            return ("its placement group was removed", "TaskPlacementGroupRemoved")
+            return ("its placement group was removed", code_of(TaskPlacementGroupRemoved))
         return None
 
-    def inventory(self) -> Inventory:
+    def inventory(self) -> BundleInventory:
         """What this node holds and what ended here."""
         held = [
             (group, index, one.attempt, one.is_committed)
             for group, reservations in self._groups.items()
             for index, one in sorted(reservations.items())
         ]
-        return Inventory(held=held, ended=dict(self._ended))
+        return BundleInventory(held, dict(self._ended))
 
     def _of_attempt(self, group: bytes, attempt: int) -> dict[int, _Reservation]:
         reservations = self._groups.get(group, {})

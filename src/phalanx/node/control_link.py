@@ -10,13 +10,18 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+import msgspec
 
 from phalanx.node.peers import Peer
-from phalanx.protocol.cluster_messages import Acked, Answer, Ask, Told
+from phalanx.protocol.cluster_messages import Acked, ForwardedAsk, ForwardedReply, Told
 from phalanx.protocol.frames import encode_body
+from phalanx.protocol.requests.request import Request, encode_request, read_result
 
-OnAnswer = Callable[[Answer], None]
+OnReply = Callable[[ForwardedReply], None]
+R = TypeVar("R")
 
 
 class ControlLink(Protocol):
@@ -35,9 +40,25 @@ class ControlLink(Protocol):
         """Send something that the next message of its kind replaces. It may be lost."""
         ...
 
-    def ask(self, origin: bytes, method: str, args: dict[str, Any], answered: OnAnswer) -> None:
-        """Ask on behalf of a process; `answered` is called with the answer, once."""
+    def forward(self, origin: bytes, kind: int, body: msgspec.Raw, replied: OnReply) -> None:
+        """Pass on a request of process `origin`, or of a visitor (empty); `replied` is called with
+        the reply, once."""
         ...
+
+
+def ask(
+    link: ControlLink,
+    node: bytes,
+    request: Request[R],
+    answered: Callable[[Callable[[], R]], None],
+) -> None:
+    """Ask the control store something for the node itself, whose own process is `node`. `answered`
+    is called once, with what gives the answer, or raises the error that it is."""
+
+    def replied(reply: ForwardedReply) -> None:
+        answered(partial(read_result, request, reply.result, reply.error))
+
+    link.forward(node, request.kind, encode_request(request), replied)
 
 
 class LocalControl:
@@ -49,7 +70,7 @@ class LocalControl:
         """Whether the control store has been made."""
         self.sent: deque[Any] = deque()
         self._tokens = itertools.count(1)
-        self._asked: dict[int, OnAnswer] = {}
+        self._asked: dict[int, OnReply] = {}
 
     def notify(self, message: Any) -> None:
         """See ControlLink. Nothing gets lost here."""
@@ -57,17 +78,17 @@ class LocalControl:
 
     report = notify
 
-    def ask(self, origin: bytes, method: str, args: dict[str, Any], answered: OnAnswer) -> None:
+    def forward(self, origin: bytes, kind: int, body: msgspec.Raw, replied: OnReply) -> None:
         """See ControlLink."""
         token = next(self._tokens)
-        self._asked[token] = answered
-        self.sent.append(Ask(token, origin, method, args))
+        self._asked[token] = replied
+        self.sent.append(ForwardedAsk(token, origin, kind, body))
 
-    def answered(self, answer: Answer) -> None:
-        """The control store has answered."""
-        callback = self._asked.pop(answer.token, None)
+    def replied(self, reply: ForwardedReply) -> None:
+        """The control store has replied."""
+        callback = self._asked.pop(reply.token, None)
         if callback is not None:
-            callback(answer)
+            callback(reply)
 
 
 class RemoteControl:
@@ -76,7 +97,7 @@ class RemoteControl:
     def __init__(self) -> None:
         self._connection: Peer | None = None
         self._tokens = itertools.count(1)
-        self._asked: dict[int, OnAnswer] = {}
+        self._asked: dict[int, OnReply] = {}
         self._unconfirmed: dict[int, Any] = {}
         """Everything that is not confirmed yet, in order."""
 
@@ -95,11 +116,11 @@ class RemoteControl:
         if self._connection is not None:
             self._connection.post(message)
 
-    def ask(self, origin: bytes, method: str, args: dict[str, Any], answered: OnAnswer) -> None:
+    def forward(self, origin: bytes, kind: int, body: msgspec.Raw, replied: OnReply) -> None:
         """See ControlLink."""
         token = next(self._tokens)
-        self._asked[token] = answered
-        self._send(token, Ask(token, origin, method, args))
+        self._asked[token] = replied
+        self._send(token, ForwardedAsk(token, origin, kind, body))
 
     def _send(self, token: int, message: Any) -> None:
         self._unconfirmed[token] = message
@@ -120,9 +141,9 @@ class RemoteControl:
         """The control store has written it down."""
         self._unconfirmed.pop(message.token, None)
 
-    def answered(self, answer: Answer) -> None:
-        """The control store has answered."""
-        self._unconfirmed.pop(answer.token, None)
-        callback = self._asked.pop(answer.token, None)
+    def replied(self, reply: ForwardedReply) -> None:
+        """The control store has replied."""
+        self._unconfirmed.pop(reply.token, None)
+        callback = self._asked.pop(reply.token, None)
         if callback is not None:
-            callback(answer)
+            callback(reply)

@@ -27,9 +27,9 @@ class Asker(Protocol):
         """Others wait: the lease is to be given back after the task that runs."""
         ...
 
-    def refused(self, demand: Demand, reason: str, error: str) -> None:
-        """The demand cannot be met: for ever when `error` names the class with which its tasks
-        fail, else for now."""
+    def refused(self, demand: Demand, reason: str, code: str) -> None:
+        """The demand cannot be met: for ever when there is the `code` of an error, with which its
+        tasks fail, else for now."""
         ...
 
 
@@ -42,7 +42,7 @@ class NoAsker:
     def due(self, lease: Lease) -> None:
         """See Asker."""
 
-    def refused(self, demand: Demand, reason: str, error: str) -> None:
+    def refused(self, demand: Demand, reason: str, code: str) -> None:
         """See Asker."""
 
 

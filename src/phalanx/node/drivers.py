@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
-from phalanx.node.control_link import ControlLink
+from phalanx.model.ids import node_prefix, node_process_id
+from phalanx.node.control_link import ControlLink, ask
 from phalanx.node.dispatch import MessageTable
 from phalanx.node.known_jobs import KnownJobs
 from phalanx.node.leases import LeaseMachine
 from phalanx.node.object_store import ObjectStore
-from phalanx.node.peers import DRIVER, Peer, Peers
+from phalanx.node.peers import DRIVER, Peers
+from phalanx.node.requests import NodeAsker
 from phalanx.node.workers import WorkerRecord
-from phalanx.protocol.cluster_messages import Answer, EnvironmentKnown, JobEnded, JobKnown
-from phalanx.protocol.node_messages import Reply
+from phalanx.protocol.cluster_messages import EnvironmentKnown, JobEnded, JobKnown
+from phalanx.protocol.requests.cluster import NewDriverJob
+from phalanx.protocol.requests.node import Introduction, RegisterDriver
+from phalanx.protocol.requests.request import LATER, Asker, Later
 
 
 class Workers(Protocol):
@@ -40,11 +44,12 @@ class Drivers:
         store: ObjectStore,
         control: ControlLink,
         new_process: Callable[[bytes], bytes],
+        node_id: str,
+        address: str,
         prestart: int,
-        facts: dict[str, Any],
     ) -> None:
-        """`new_process(job)`: an id for a process of this node that no other has. `prestart`: so
-        many workers are started when a driver comes. `facts`: what else it is told of its node."""
+        """`new_process(job)`: an id for a process of this node that no other has. `address`: of the
+        head, for people. `prestart`: so many workers are started when a driver comes."""
         self._leases = leases
         self._workers = workers
         self._peers = peers
@@ -53,56 +58,59 @@ class Drivers:
         self._control = control
         self._new_process = new_process
         self._prestart = prestart
-        self._facts = facts
-        self._warming: dict[bytes, tuple[Peer, Reply]] = {}
-        """Answers that wait for the first worker of a job."""
+        self._node_id = node_id
+        self._node = node_process_id(node_prefix(node_id))
+        self._address = address
+        self._warming: dict[bytes, Callable[[], None]] = {}
+        """The replies to drivers whose first worker is about to be there, by their jobs."""
 
     def handle_in(self, table: MessageTable) -> None:
         """Take what the head says about jobs."""
         table.on(JobEnded, self.job_ended)
 
-    def register(self, connection: Peer, token: int, args: dict[str, Any]) -> None:
+    def register(self, asker: Asker[Introduction], request: RegisterDriver) -> Later:
         """A driver introduces itself: it gets its job from the head, and its id."""
+        assert isinstance(asker, NodeAsker)
+        connection = asker.peer
 
-        def numbered(answer: Answer) -> None:
-            if answer.error is not None:
-                connection.post(Reply(token, None, answer.error))
+        def numbered(answer: Callable[[], bytes]) -> None:
+            try:
+                job = answer()
+            except Exception as error:
+                asker.fail(error)
                 return
-            job: bytes = answer.result
             driver = self._new_process(job)
             connection.peer, connection.tag = driver, DRIVER
             self._peers.add(connection)
             known = JobKnown(
                 job,
                 driver,
-                args["path"],
-                args["directory"],
-                args["namespace"],
-                args.get("hook", b""),
-                args["log_to_driver"],
-                args.get("queue", ""),
-                args.get("priority", 0),
+                request.path,
+                request.directory,
+                request.namespace,
+                request.hook,
+                request.log_to_driver,
+                request.queue,
+                request.priority,
             )
             self._jobs.job_known(known)
             self._control.notify(known)
             for _ in range(self._prestart):
                 self._workers.start_worker(self._leases.workers.prestart(job))
-            self._reply(connection, job, Reply(token, {"process": driver, **self._facts}))
+            introduction = Introduction(driver, self._node_id, self._address)
+            if self._prestart:  # once the first worker is there: the first task need not wait
+                self._warming[job] = lambda: asker.reply(introduction)
+            else:
+                asker.reply(introduction)
 
-        self._control.ask(b"", "new_job", {}, numbered)
-
-    def _reply(self, connection: Peer, job: bytes, reply: Reply) -> None:
-        """Answer a new driver once its first worker is there: its first task need not wait."""
-        if self._prestart:
-            self._warming[job] = (connection, reply)
-        else:
-            connection.post(reply)
+        ask(self._control, self._node, NewDriverJob(), numbered)
+        return LATER
 
     def first_worker(self, job: bytes) -> None:
         """A worker of the job is there, or cannot be."""
-        waiting = self._warming.pop(job, None)
-        if waiting is not None:
-            waiting[0].post(waiting[1])
+        reply = self._warming.pop(job, None)
+        if reply is not None:
+            reply()
 
     def define_environment(self, key: bytes, variables: dict[str, str]) -> None:
         """A process of this node defines an environment; other nodes may come to need it."""

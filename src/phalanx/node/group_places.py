@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from phalanx.errors import TaskPlacementGroupRemoved
 from phalanx.model.lifecycle import REMOVED
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.bundles import BundlePool
 from phalanx.protocol.cluster_messages import GroupKnown
+from phalanx.protocol.wire_errors import code_of
 from phalanx.resources.sets import ResourceSet
 
 KEEP = 10_000
@@ -50,22 +52,24 @@ class GroupPlaces:
         return self._bundles.pools(place)
 
     def refusal(self, place: tuple[bytes, int], request: ResourceSet) -> tuple[str, str] | None:
-        """(reason, class of error or "" when they may wait) when tasks there cannot run."""
+        """(reason, code of an error or "" when they may wait) when tasks there cannot run."""
         group_id, index = place
         known = self._known.get(group_id)
         if known is None:
             return self._bundles.refusal(place, request)  # another node's owner asks
         if known.state == REMOVED:
-            return ("its placement group was removed", "TaskPlacementGroupRemoved")
+            return ("its placement group was removed", code_of(TaskPlacementGroupRemoved))
         if not known.bundles:
             return None  # the control store is about to tell
         if index >= len(known.bundles):
             count = len(known.bundles)
-            return (f"its placement group has {count} bundles and no number {index}", "ValueError")
+            reason = f"its placement group has {count} bundles and no number {index}"
+            return (reason, code_of(ValueError))
         bundles = [ResourceSet.from_mapping(b) for b in known.bundles]
         chosen: Sequence[ResourceSet] = bundles if index < 0 else [bundles[index]]
         if not any(request.is_subset(bundle) for bundle in chosen):
-            return (f"no bundle of the placement group holds {request.to_mapping()}", "ValueError")
+            reason = f"no bundle of the placement group holds {request.to_mapping()}"
+            return (reason, code_of(ValueError))
         if known.waits_for:
             return (f"its placement group waits: {known.waits_for}", "")
         return None

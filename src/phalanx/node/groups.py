@@ -8,11 +8,10 @@ from typing import Protocol
 from phalanx.model.lifecycle import PENDING, REMOVED
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.bundles import BundlePool
-from phalanx.node.control_link import ControlLink
+from phalanx.node.control_link import ControlLink, ask
 from phalanx.node.dispatch import MessageTable
 from phalanx.node.group_places import GroupPlaces
 from phalanx.protocol.cluster_messages import (
-    Answer,
     BundlesGone,
     CommitBundles,
     Committed,
@@ -21,6 +20,7 @@ from phalanx.protocol.cluster_messages import (
     PrepareBundles,
     Prepared,
 )
+from phalanx.protocol.requests.groups import WatchGroup
 from phalanx.resources.sets import ResourceSet
 
 
@@ -58,6 +58,7 @@ class NodeGroups:
 
     def __init__(
         self,
+        node: bytes,
         clock: Callable[[], float],
         bundles: BundleTable,
         places: GroupPlaces,
@@ -68,9 +69,10 @@ class NodeGroups:
         report_changed: Callable[[], None],
         is_port_free: Callable[[int], bool],
     ) -> None:
-        """`request_plan`: it has changed which other nodes are to be asked. `report_changed`:
-        something is free here that the head waits for. `is_port_free`: whether a server could
-        listen there, on any address of this machine."""
+        """`node`: the id of the node's own process. `request_plan`: it has changed which other
+        nodes are to be asked. `report_changed`: something is free here that the head waits for.
+        `is_port_free`: whether a server could listen there, on any address of this machine."""
+        self._node = node
         self._clock = clock
         self._bundles = bundles
         self._places = places
@@ -103,11 +105,11 @@ class NodeGroups:
             self._watch(group)
 
     def _watch(self, group: bytes) -> None:
-        def answered(answer: Answer) -> None:
-            if answer.result is None:
+        def answered(is_there: Callable[[], bool]) -> None:
+            if not is_there():
                 self.known(GroupKnown(group, REMOVED, [], []))
 
-        self._control.ask(b"", "watch_group", {"group": group}, answered)
+        ask(self._control, self._node, WatchGroup(group), answered)
 
     def known(self, message: GroupKnown) -> None:
         """A group's state or places have changed."""

@@ -127,9 +127,9 @@ class OwnerLeases:
         """See Asker."""
         self._peers.post(lease.demand.owner, LeaseDue(lease.number))
 
-    def refused(self, demand: Demand, reason: str, error: str) -> None:
+    def refused(self, demand: Demand, reason: str, code: str) -> None:
         """See Asker."""
-        refusal = Refused(demand.scheduling_class, reason, bool(error), error)
+        refusal = Refused(demand.scheduling_class, reason, bool(code), code)
         self._peers.post(demand.owner, refusal)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from phalanx.errors import ActorUnschedulableError, TaskUnschedulableError
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.bundles import BundlePool
 from phalanx.node.claims import Claims
@@ -22,6 +23,7 @@ from phalanx.policies.averages import Average
 from phalanx.policies.labels import condition
 from phalanx.protocol.cluster_messages import ClaimRoom
 from phalanx.protocol.node_messages import OVER
+from phalanx.protocol.wire_errors import code_of
 from phalanx.resources.instances import NodeResources
 from phalanx.resources.sets import EMPTY, ResourceSet
 
@@ -142,11 +144,11 @@ class LeaseMachine:
                 continue
             refusal = self._refusal(demand) or _impatience(demand, now)
             if refusal is not None:
-                reason, error = refusal
-                if error or not demand.warned:
+                reason, code = refusal
+                if code or not demand.warned:
                     demand.warned = True
-                    demand.asker.refused(demand, reason, error)
-                if error:
+                    demand.asker.refused(demand, reason, code)
+                if code:
                     self.waiting.remove(demand)
                 continue
             demand.warned = False
@@ -161,15 +163,14 @@ class LeaseMachine:
                 self._make_due(demand, now)
 
     def _refusal(self, demand: Demand) -> tuple[str, str] | None:
-        """(reason, class of error or "" when the demand may wait), or None when it can be met."""
+        """(reason, code of an error or "" when the demand may wait), or None when it can be met."""
         if demand.group is not None:
             return self.groups.refusal(demand.group, demand.place)
         strategy = demand.strategy
         target: str | None = strategy.get("node_id")
         is_bound = target is not None and not strategy.get("soft")
         if target and is_bound and (closed := self._why_closed(target)):
-            kind = "ActorUnschedulableError" if demand.actor else "TaskUnschedulableError"
-            return (f"node {target} {closed}", kind)
+            return (f"node {target} {closed}", _unschedulable(demand))
         labels = strategy.get("labels")
         is_labelled = labels is None or any(_holds(self.labels, s) for s in labels)
         can_ever = self.resources.can_ever(demand.place)
@@ -413,8 +414,13 @@ def _impatience(demand: Demand, now: float) -> tuple[str, str] | None:
     if not strategy.get("fail_on_unavailable") or now - demand.since < UNAVAILABLE_AFTER_S:
         return None
     asked = demand.place.to_mapping()
-    kind = "ActorUnschedulableError" if demand.actor else "TaskUnschedulableError"
-    return (f"node {strategy['node_id']} does not have {asked} free now", kind)
+    reason = f"node {strategy['node_id']} does not have {asked} free now"
+    return (reason, _unschedulable(demand))
+
+
+def _unschedulable(demand: Demand) -> str:
+    """The code of the error of what can run nowhere and must not wait."""
+    return code_of(ActorUnschedulableError if demand.actor else TaskUnschedulableError)
 
 
 def _split(resources: ResourceSet) -> tuple[ResourceSet, ResourceSet]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -11,11 +11,23 @@ from phalanx.model.ids import CONTROL, node_process_id
 from phalanx.node.control_link import RemoteControl
 from phalanx.node.dispatch import MessageTable
 from phalanx.node.peers import HEAD, Peer
-from phalanx.protocol.cluster_messages import Acked, Answer, Ask, ViewRow
+from phalanx.protocol.cluster_messages import (
+    Acked,
+    BundleInventory,
+    Expelled,
+    ForwardedReply,
+    Join,
+    Joined,
+    Leave,
+    ViewRow,
+)
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
 
 RETRY_S = 0.2
 PATIENCE_S = 3600.0
+
+Holdings = tuple[dict[bytes, bytes], BundleInventory]
+"""The worker of each actor, empty for one that waits for its worker, and the bundles."""
 
 
 class MembershipOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,13 +74,13 @@ class ClusterMembership:
         link: RemoteControl,
         effects: HeadEffects,
         own_row: Callable[[], ViewRow],
-        holdings: Callable[[], dict[str, Any]],
+        holdings: Callable[[], Holdings],
         has_work: Callable[[], bool],
         on_joined: Sequence[Callable[[], None]],
         on_lost: Sequence[Callable[[], None]] = (),
     ) -> None:
-        """`holdings`: the actors, bundles and processes that are here, as the head is told of them.
-        `has_work`: whether anything runs here that is to go on without a head."""
+        """`holdings`: what is here, which a head needs to know when the node joins. `has_work`:
+        whether anything runs here that is to go on without a head."""
         self._prefix = prefix
         self._clock = clock
         self._options = options
@@ -95,7 +107,9 @@ class ClusterMembership:
     def handle_in(self, table: MessageTable) -> None:
         """Take what the head says about what it was sent."""
         table.on(Acked, self._link.acked)
-        table.on(Answer, self._answered)
+        table.on(Joined, self._joined)
+        table.on(Expelled, self._expelled)
+        table.on(ForwardedReply, self._link.replied)
 
     def join(self, host: str, port: int) -> None:
         """Begin: other nodes reach this one there."""
@@ -105,7 +119,7 @@ class ClusterMembership:
     def leave(self) -> Peer | None:
         """Say goodbye, since the node ends. The connection that this leaves over."""
         if self._head is not None and not self.is_stale:
-            self._head.post(Ask(0, b"", "leave", {"reason": "it was told to stop"}))
+            self._head.post(Leave("it was told to stop"))
         return self._head
 
     def is_head(self, connection: Peer) -> bool:
@@ -123,8 +137,8 @@ class ClusterMembership:
         row = self._own_row()
         assert self._address is not None
         row.host, row.port = self._address
-        facts = {"row": row, "hostname": self._options.hostname, "epoch": self._epoch}
-        head.post(Ask(0, b"", "join", {**facts, **self._holdings()}))
+        actors, bundles = self._holdings()
+        head.post(Join(row, self._options.hostname, self._epoch, actors, bundles))
 
     def connection_lost(self, refusal: str, is_about_token: bool = False) -> None:
         """The connection to the head has ended, or could not be made for this reason."""
@@ -145,20 +159,16 @@ class ClusterMembership:
                 f"The head at {self._options.head} is not there: {why}. It is tried again."
             )
 
-    def _answered(self, answer: Answer) -> None:
-        if answer.token:
-            self._link.answered(answer)
-        elif not self._is_over:
-            self._join_answered(answer)
+    def _expelled(self, message: Expelled) -> None:
+        if not self._is_over:
+            self.is_stale = message.is_stale
+            self._end(f"The head at {self._options.head} refuses this node: {message.reason}")
 
-    def _join_answered(self, answer: Answer) -> None:
-        if answer.error is not None:
-            kind, text = answer.error
-            self.is_stale = kind == "StaleNodeError"
-            self._end(f"The head at {self._options.head} refuses this node: {text}")
+    def _joined(self, message: Joined) -> None:
+        if self._is_over:
             return
         assert self._head is not None
-        self._epoch = answer.result["epoch"]
+        self._epoch = message.epoch
         self._headless_since = None
         self._was_joined = True
         self._link.connected(self._head)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
-from phalanx.model.ids import node_prefix, process_id
+from phalanx.model.ids import node_prefix, node_process_id, process_id
 from phalanx.node.actors import NodeActors
 from phalanx.node.borrowed_leases import BorrowedLeases, LeaseInquiries
 from phalanx.node.bundle_table import BundleTable
@@ -25,14 +25,16 @@ from phalanx.node.known_jobs import KnownJobs
 from phalanx.node.lease_requests import LeaseRequests, OwnerLeases
 from phalanx.node.leases import LeaseMachine
 from phalanx.node.local_processes import LocalProcesses
+from phalanx.node.membership import Holdings
 from phalanx.node.no_other_nodes import Spills
 from phalanx.node.node_links import NodeLinks
 from phalanx.node.object_store import ObjectStore
 from phalanx.node.other_nodes import OtherNodes
+from phalanx.node.own_requests import OwnRequests
 from phalanx.node.peers import DRIVER, NODE, Peer, Peers
 from phalanx.node.planning import ClusterView, Planner, PlanRequests
 from phalanx.node.reports import NodeStatus, Reports
-from phalanx.node.requests import NodeRequests, is_for_visitors
+from phalanx.node.requests import NodeRequests
 from phalanx.node.worker_processes import WorkerProcesses
 from phalanx.node.workers import WorkerPool
 from phalanx.protocol.cluster_messages import (
@@ -47,7 +49,7 @@ from phalanx.protocol.cluster_messages import (
 )
 from phalanx.protocol.frames import decode_body
 from phalanx.protocol.messages import Hello
-from phalanx.protocol.node_messages import LeaseWanted, Request, Stop
+from phalanx.protocol.node_messages import Ask, LeaseWanted, Stop
 
 
 class Membership(Protocol):
@@ -101,6 +103,7 @@ class Node(Generic[M_co]):
         self.from_processes = PeerMessageTable()
         from_afar = PeerMessageTable()
         self.prefix = prefix = node_prefix(setup.node_id)
+        me = node_process_id(prefix)
         self.resources = setup.resources
         self.control = control
         self.peers = Peers()
@@ -156,6 +159,7 @@ class Node(Generic[M_co]):
             effects.make_unique,
         )
         self.groups = NodeGroups(
+            me,
             clock,
             self.bundles,
             places,
@@ -197,8 +201,9 @@ class Node(Generic[M_co]):
             self.store,
             control,
             new_process,
+            setup.node_id,
+            setup.address,
             setup.prestart,
-            {"node_id": setup.node_id, "address": setup.address},
         )
         self.others = OtherNodes(
             prefix,
@@ -216,7 +221,7 @@ class Node(Generic[M_co]):
             effects.know_addresses,
             effects.sweep,
         )
-        self.view = ClusterView(control, self.others.view)
+        self.view = ClusterView(me, control, self.others.view)
         self.planner = Planner(clock, self.leases, self.spilling, self.view, plans, self.status.row)
         self.processes = LocalProcesses(
             clock,
@@ -235,18 +240,16 @@ class Node(Generic[M_co]):
             effects.note,
         )
         self.membership = make_membership(self)
-        self.requests = NodeRequests(
+        own = OwnRequests(
             setup.node_id,
             setup.labels,
-            setup.address,
-            self.leases,
             self.drivers,
             self.store,
             self.events,
-            control,
-            self.reports,
-            self.membership,
             effects.drain_output,
+        )
+        self.requests = NodeRequests(
+            own.handlers, control, self.membership, setup.address, self.reports.report_needed
         )
         self._handle_head()
         self._handle_processes()
@@ -275,7 +278,7 @@ class Node(Generic[M_co]):
         """Fill the table of what drivers and workers of this node may say."""
         table = self.from_processes
         table.on(Hello, self.processes.introduced)
-        table.on(Request, self.requests.answer)
+        table.on(Ask, self.requests.answer)
         table.on(LeaseWanted, self.wanted.wanted)
         self.owners.handle_in(table)
         self.store.handle_in(table)
@@ -299,7 +302,7 @@ class Node(Generic[M_co]):
         elif self.membership.is_head(connection):
             self.from_head.handle(message)
         else:
-            is_known = bool(connection.peer) or _introduces(message)
+            is_known = bool(connection.peer) or isinstance(message, Hello | Ask)
             if not (is_known and self.from_processes.handle(connection, message)):
                 self._connections.lose(connection)
 
@@ -335,23 +338,12 @@ class Node(Generic[M_co]):
 
     # ---- what its membership asks ------------------------------------------------------------
 
-    def holdings(self) -> dict[str, Any]:
+    def holdings(self) -> Holdings:
         """What is here that a head needs to know of when the node joins."""
-        return {
-            "actors": self.actors.here(),
-            "bundles": self.bundles.inventory(),
-            "processes": [peer.peer for peer in self.peers.local()],
-        }
+        return self.actors.here(), self.bundles.inventory()
 
     def has_work(self) -> bool:
         """Whether anything is here that is to go on without a head: a driver, a task, an actor, a
         member of a job."""
         has_driver = any(peer.tag == DRIVER for peer in self.peers.local())
         return has_driver or bool(self.leases.leases) or self.members.are_running
-
-
-def _introduces(message: Any) -> bool:
-    """Whether a stranger may begin with this message."""
-    if isinstance(message, Request):
-        return message.method == "register_driver" or is_for_visitors(message.method)
-    return isinstance(message, Hello)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgspec
-
-from phalanx.node.control_link import ControlLink
+from phalanx.errors import PhalanxError
+from phalanx.node.control_link import ControlLink, ask
 from phalanx.node.leases import LeaseMachine
 from phalanx.node.no_other_nodes import Spills
-from phalanx.protocol.cluster_messages import Answer, View, ViewRow
+from phalanx.protocol.cluster_messages import View, ViewRow
+from phalanx.protocol.requests.cluster import GetViewChanges, ViewChanges
 
 VIEW_AT_MOST_EVERY_S = 0.1
 VIEW_OLD_AFTER_S = 0.5
@@ -35,8 +35,9 @@ class PlanRequests:
 class ClusterView:
     """Keeps fresh what this node knows of the others, while it needs that."""
 
-    def __init__(self, control: ControlLink, changed: Callable[[View], None]) -> None:
-        """`changed`: takes the rows that are new."""
+    def __init__(self, node: bytes, control: ControlLink, changed: Callable[[View], None]) -> None:
+        """`node`: the id of the node's own process. `changed`: takes the rows that are new."""
+        self._node = node
         self._control = control
         self._changed = changed
         self._version = 0
@@ -69,13 +70,16 @@ class ClusterView:
             return
         self._is_asked, self._asked_at = True, now
 
-        def answered(answer: Answer) -> None:
+        def answered(answer: Callable[[], ViewChanges]) -> None:
             self._is_asked = False
-            if answer.error is None:
-                self._version, rows = answer.result
-                self._changed(View(msgspec.convert(rows, list[ViewRow])))
+            try:
+                changes = answer()
+            except PhalanxError:
+                return
+            self._version = changes.version
+            self._changed(View(changes.rows))
 
-        self._control.ask(b"", "view", {"since": self._version}, answered)
+        ask(self._control, self._node, GetViewChanges(self._version), answered)
 
 
 class Planner:

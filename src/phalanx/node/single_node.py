@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import msgspec
+
 from phalanx.model.ids import JobID
 from phalanx.node.control_link import LocalControl
 from phalanx.node.demands import Demands
@@ -15,14 +17,15 @@ from phalanx.node.no_other_nodes import NoOtherNodes
 from phalanx.node.node import Node
 from phalanx.node.peers import Peer
 from phalanx.protocol.cluster_messages import (
-    Answer,
-    Ask,
     EnvironmentKnown,
+    ForwardedAsk,
+    ForwardedReply,
     JobKnown,
     NodeReport,
     ProcessEnded,
     ViewRow,
 )
+from phalanx.protocol.requests.cluster import NewDriverJob
 
 QUIET_S = 0.25
 """So long after a driver came the node makes its head, if nobody has needed it before."""
@@ -102,7 +105,7 @@ class SingleNodeMembership:
 
     def handle_in(self, table: MessageTable) -> None:
         """Take what the head says about what it was sent."""
-        table.on(Answer, self._link.answered)
+        table.on(ForwardedReply, self._link.replied)
 
     def tick(self, now: float) -> None:
         """Time has passed."""
@@ -134,10 +137,11 @@ class SingleNodeMembership:
             self._head.on_message(self._prefix, message)
             return
         match message:
-            case Ask(method="new_job"):
+            case ForwardedAsk() if message.kind == NewDriverJob.kind:
                 self._jobs += 1
-                self._kept.append(message)  # it counts like this one; its answer comes too late
-                self._link.answered(Answer(message.token, JobID.from_int(self._jobs).binary()))
+                self._kept.append(message)  # it counts like this one; its reply comes too late
+                job = msgspec.Raw(msgspec.msgpack.encode(JobID.from_int(self._jobs).binary()))
+                self._link.replied(ForwardedReply(message.token, job))
                 self._make_at = self._clock() + QUIET_S
             case JobKnown() | EnvironmentKnown() | ProcessEnded(is_driver=True):
                 self._kept.append(message)

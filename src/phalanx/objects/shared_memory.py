@@ -13,7 +13,6 @@ import mmap
 import os
 import struct
 import threading
-import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -22,6 +21,7 @@ import msgspec
 
 from phalanx.errors import LocalNodeDiedError, ObjectLostError, ObjectStoreFullError, OutOfDiskError
 from phalanx.objects.copying import copy
+from phalanx.objects.file_hold import FileHold
 from phalanx.objects.names import is_name, prefix_of_name
 from phalanx.protocol.messages import SHARED, Value
 
@@ -45,34 +45,6 @@ class Extent:
         self.map: mmap.mmap | None = mapping
 
 
-class SharedHold:
-    """Hangs on the owner's ObjectRef: when it goes, the object's file may go."""
-
-    __slots__ = ("extent", "lineage", "name", "seen", "size", "store", "view")
-
-    def __init__(self, store: SharedStore, name: str, size: int, extent: Extent | None) -> None:
-        self.lineage: Any = None
-        """What can make the object again, or why nothing can (see `owner.lineage`); None: it was
-        put."""
-        self.store = store
-        self.name = name
-        self.size = size
-        self.extent = extent
-        self.seen = extent is None
-        """Whether another process may have mapped the file."""
-        self.view: weakref.ref[mmap.mmap] | None = None
-
-    def hand_over(self) -> None:
-        """The object belongs to another process from now on."""
-        self.store.lend(self.name)
-        self.name = ""
-
-    def __del__(self) -> None:
-        # May run at any moment, under any lock: only remember it.
-        if self.name:
-            self.store.dropped.append((self.name, self.extent, self.seen, self.view))
-
-
 class SharedStore:
     """One process's access to the node's shared memory.
 
@@ -93,7 +65,7 @@ class SharedStore:
     ) -> None:
         self.directory = directory
         self.spill_directory = spill_directory
-        self.dropped: deque[tuple[str, Extent | None, bool, Any]] = deque()
+        self.dropped: deque[tuple[str, Any, bool, Any]] = deque()
         self.bytes_mapped = 0
         """Bytes that reads of this process took without copying."""
         self._prefix = prefix
@@ -111,12 +83,12 @@ class SharedStore:
         """Names of new objects begin so."""
         self._prefix = prefix
 
-    def write(self, data: bytes, buffers: Sequence[Any]) -> tuple[Value, SharedHold]:
+    def write(self, data: bytes, buffers: Sequence[Any]) -> tuple[Value, FileHold]:
         """A new object of these parts. Raises ObjectStoreFullError."""
         with self._lock:
             return self._write(data, buffers)
 
-    def _write(self, data: bytes, buffers: Sequence[Any]) -> tuple[Value, SharedHold]:
+    def _write(self, data: bytes, buffers: Sequence[Any]) -> tuple[Value, FileHold]:
         raws = [b.raw() for b in buffers]
         header = msgspec.msgpack.encode([len(data), [len(r) for r in raws]])
         offset = _aligned(_HEAD.size + len(header))
@@ -136,7 +108,7 @@ class SharedStore:
         self._lent[extent.name] = extent
         if extent.is_shared:
             self._sealed(extent.name, extent.capacity)
-        hold = SharedHold(self, extent.name, extent.capacity, extent)
+        hold = FileHold(self, extent.name, extent.capacity, extent)
         return Value(SHARED, extent.name.encode(), [], [], extent.capacity), hold
 
     def open(self, name: str) -> mmap.mmap:
@@ -219,6 +191,14 @@ class SharedStore:
             self.lend(name)
         self._spilled.extend(names)
         self.collect()
+
+    def hold(self, name: str, size: int) -> FileHold:
+        """A hold on an object's file that another process wrote."""
+        return FileHold(self, name, size, None)
+
+    def is_here(self, name: str) -> bool:
+        """Whether an object's file, or a copy of it, is in this node's shared memory."""
+        return os.path.exists(self._path(name))
 
     def lend(self, name: str) -> None:
         """Forget the writer's mapping of an object that now belongs to another process."""

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class StreamHooks(Protocol):
-    """What a stream asks of its process."""
+    """What a generator of references asks of its process."""
 
     abandoned: deque[Stream]
     """Streams whose generator is gone: a finalizer may only remember them."""
@@ -26,32 +26,31 @@ class StreamHooks(Protocol):
         """Wait until item `index` is there or the stream ended. False: time is up."""
         ...
 
-    def stream_consumed(self, stream: Stream, index: int) -> None:
-        """The reader has taken item `index`."""
-        ...
-
 
 class Stream:
     """What has come so far. Changed only under the process's lock."""
 
-    def __init__(self, hooks: StreamHooks, owner: bytes) -> None:
-        self.hooks = hooks
+    def __init__(self, owner: bytes) -> None:
         self.owner = owner
         self.items: dict[int, ObjectRef[Any]] = {}
+        """Items that have come or are waited for, and were not taken, by index from 1."""
         self.arrived_to = 0
+        """All items up to this index have come."""
+        self.taken_to = 0
+        """The reader has taken all items up to this index."""
         self.is_ended = False
-        self.is_abandoned = False
         self.number = 0
         """The task's number."""
         self.first = 0
         """The object number before the first item's."""
         self.waiters: list[Callable[[], None]] = []
         self.completion: ObjectRef[Any] | None = None
-        self.on_ended: Callable[[], None] | None = None
-        self.on_consumed: Callable[[int], None] | None = None
+        """There once the task has ended."""
+        self.on_taken: Callable[[], None] | None = None
+        """Called when `taken_to` has grown, if the producer is held back."""
 
     def slot(self, index: int) -> ObjectRef[Any]:
-        """The reference of item `index` (from 1)."""
+        """The reference of item `index`."""
         ref = self.items.get(index)
         if ref is None:
             ref = make_ref(self.owner, self.first + index)
@@ -63,27 +62,33 @@ class Stream:
         """Item `index` has its value."""
         if index == self.arrived_to + 1:
             self.arrived_to = index
-        if self.is_abandoned:
+        if self.arrived_to < self.taken_to:  # abandoned
             self.abandon()
         self._wake()
 
+    def take(self, index: int) -> ObjectRef[Any]:
+        """The reader takes item `index`, which has come: the producer may go on."""
+        self.taken_to = index
+        ref = self.items.pop(index)
+        if self.on_taken is not None:
+            self.on_taken()
+        return ref
+
     def abandon(self) -> None:
         """Nobody reads any further: drop what came, and let the task run on unhindered."""
-        self.is_abandoned = True
         for index in [i for i in self.items if i <= self.arrived_to]:
             del self.items[index]
-        if self.on_consumed is not None:
-            self.on_consumed(sys.maxsize)
+        self.taken_to = sys.maxsize
+        if self.on_taken is not None:
+            self.on_taken()
 
     def next_free(self) -> int:
         """The index after the last item."""
         return self.arrived_to + 1
 
-    def ended(self) -> list[ObjectRef[Any]]:
-        """No items will come any more; references that somebody waits for in vain."""
+    def end(self) -> list[ObjectRef[Any]]:
+        """No items will come any more; the references that somebody waits for in vain."""
         self.is_ended = True
-        if self.on_ended is not None:
-            self.on_ended()
         self._wake()
         return [ref for index, ref in self.items.items() if index > self.arrived_to]
 
@@ -103,12 +108,13 @@ class ObjectRefGenerator(Generic[T], metaclass=ABCMeta):
     Abstract for the same reason as ObjectRef.
     """
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: Stream, hooks: StreamHooks) -> None:
         self._stream = stream
+        self._hooks = hooks
         self._next_index = 1
 
     def __del__(self) -> None:
-        self._stream.hooks.abandoned.append(self._stream)
+        self._hooks.abandoned.append(self._stream)
 
     def __iter__(self) -> Iterator[ObjectRef[T]]:
         return self
@@ -122,7 +128,7 @@ class ObjectRefGenerator(Generic[T], metaclass=ABCMeta):
         if self._stream.arrived_to < index and not self._stream.is_ended:
             if timeout_s is not None and timeout_s <= 0:
                 timeout_s = 0
-            if not self._stream.hooks.wait_stream(self._stream, index, timeout_s):
+            if not self._hooks.wait_stream(self._stream, index, timeout_s):
                 return ObjectRef.nil()
         if self._stream.arrived_to < index:
             raise StopIteration
@@ -130,9 +136,7 @@ class ObjectRefGenerator(Generic[T], metaclass=ABCMeta):
 
     def _take(self, index: int) -> ObjectRef[T]:
         self._next_index = index + 1
-        ref = self._stream.items.pop(index)
-        self._stream.hooks.stream_consumed(self._stream, index)
-        return ref
+        return self._stream.take(index)
 
     def __aiter__(self) -> AsyncIterator[ObjectRef[T]]:
         return self
@@ -152,7 +156,7 @@ class ObjectRefGenerator(Generic[T], metaclass=ABCMeta):
             stream.waiters.append(wake)
             if stream.arrived_to >= index or stream.is_ended:
                 break
-            stream.hooks.wait_stream(stream, 0, 0)  # let what was posted leave
+            self._hooks.wait_stream(stream, 0, 0)  # let what was posted leave
             await future
         if stream.arrived_to < index:
             raise StopAsyncIteration

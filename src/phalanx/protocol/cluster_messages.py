@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from phalanx.protocol.wire_errors import WireError
+
 
 class Via(msgspec.Struct, array_like=True, tag=70):
     """A message from, or for, a process of another node, which its node passes on.
@@ -22,21 +24,22 @@ class Via(msgspec.Struct, array_like=True, tag=70):
     body: bytes
 
 
-class Ask(msgspec.Struct, array_like=True, tag=71):
-    """Node to control: a question of process `origin`; answered by Answer unless token is 0."""
+class ForwardedAsk(msgspec.Struct, array_like=True, tag=71):
+    """Node to control: a request of process `origin` (empty: of a visitor), as it came; answered
+    by ForwardedReply."""
 
     token: int
     origin: bytes
-    method: str
-    args: dict[str, Any] = {}
+    kind: int
+    body: msgspec.Raw
 
 
-class Answer(msgspec.Struct, array_like=True, tag=72):
-    """Control to node: a result, or an error's class name and text."""
+class ForwardedReply(msgspec.Struct, array_like=True, tag=72):
+    """Control to node: what Reply is to a process."""
 
     token: int
-    result: Any = None
-    error: tuple[str, str] | None = None
+    result: msgspec.Raw
+    error: WireError | None = None
 
 
 REPORT_EVERY_S = 1.0
@@ -77,6 +80,17 @@ class ViewRow(msgspec.Struct, array_like=True):
     queue_length: int = 0
     run_s: float = 0.0
     bandwidth: float = 0.0
+
+
+class BundleInventory(msgspec.Struct, array_like=True):
+    """All that a node knows of bundles, for a head that restarted or that it joins again.
+
+    `held`: (group, bundle index, attempt, whether it is committed). `ended`: the last attempt of
+    each group that ended here.
+    """
+
+    held: list[tuple[bytes, int, int, bool]]
+    ended: dict[bytes, int]
 
 
 class View(msgspec.Struct, array_like=True, tag=74):
@@ -143,11 +157,12 @@ class ActorLost(msgspec.Struct, array_like=True, tag=80):
 
 
 class ActorRefused(msgspec.Struct, array_like=True, tag=81):
-    """Node to control: no worker for it; for ever when `error` names a class, else for now."""
+    """Node to control: no worker for it: for ever, when there is the code of an error, else for
+    now."""
 
     actor: bytes
     reason: str
-    error: str
+    code: str
 
 
 class ProcessEnded(msgspec.Struct, array_like=True, tag=82):
@@ -403,10 +418,49 @@ class ClaimRoom(msgspec.Struct, array_like=True, tag=108):
     seconds: float = 0.0
 
 
+class Join(msgspec.Struct, array_like=True, tag=109):
+    """Node to control, its first message: it is there, for the first time or again. Answered by
+    Joined or Expelled.
+
+    `epoch`: of its last stay, 0 for none. `actors`: the worker of each actor that is there, empty
+    for one that waits for its worker.
+    """
+
+    row: ViewRow
+    hostname: str
+    epoch: int
+    actors: dict[bytes, bytes]
+    bundles: BundleInventory
+
+
+class Joined(msgspec.Struct, array_like=True, tag=110):
+    """Control to node: it is of the cluster; the whole View follows."""
+
+    epoch: int
+
+
+class Expelled(msgspec.Struct, array_like=True, tag=111):
+    """Control to node: it is none of the cluster's nodes. `is_stale`: it was given up, and may
+    come back as another one."""
+
+    reason: str
+    is_stale: bool
+
+
+class Leave(msgspec.Struct, array_like=True, tag=112):
+    """Node to control: it ends by its own will."""
+
+    reason: str
+
+
 ClusterMessage = (
     Via
-    | Ask
-    | Answer
+    | ForwardedAsk
+    | ForwardedReply
+    | Join
+    | Joined
+    | Expelled
+    | Leave
     | NodeReport
     | View
     | NodeDied

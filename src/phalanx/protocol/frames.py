@@ -22,7 +22,7 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(list[Message])
 
 
-def encode_frame(messages: list[Message]) -> bytes:
+def encode_frame(messages: list[msgspec.Struct]) -> bytes:
     """The bytes of one frame."""
     buffer = bytearray(HEADER_BYTES)
     _encoder.encode_into(messages, buffer, HEADER_BYTES)
@@ -33,7 +33,7 @@ def encode_frame(messages: list[Message]) -> bytes:
     return bytes(buffer)
 
 
-def encode_body(messages: list[Message]) -> bytes:
+def encode_body(messages: list[msgspec.Struct]) -> bytes:
     """The bytes of a frame's body, for a message that travels inside another."""
     return _encoder.encode(messages)
 

@@ -10,24 +10,27 @@ from typing import Any
 
 import msgspec
 
+from phalanx.protocol.wire_errors import WireError
+
 PREEMPTED = "preempted"
 """The kind of a worker's end that others wanted: it costs its task or actor nothing."""
 
 
-class Request(msgspec.Struct, array_like=True, tag=30):
-    """A question to the node; the answer carries the same token."""
+class Ask(msgspec.Struct, array_like=True, tag=30):
+    """Process to node: a request of `protocol.requests`, by its kind; answered by a Reply with the
+    same token, unless that is 0."""
 
     token: int
-    method: str
-    args: dict[str, Any] = {}
+    kind: int
+    body: msgspec.Raw
 
 
 class Reply(msgspec.Struct, array_like=True, tag=31):
-    """The answer: a result, or an error's class name and text."""
+    """Node to process: the msgpack of the request's result, or an error."""
 
     token: int
-    result: Any = None
-    error: tuple[str, str] | None = None
+    result: msgspec.Raw
+    error: WireError | None = None
 
 
 OVER = -1
@@ -62,12 +65,13 @@ class Granted(msgspec.Struct, array_like=True, tag=33):
 
 
 class Refused(msgspec.Struct, array_like=True, tag=34):
-    """No worker for this class: `fatal` (its tasks fail) or only a warning (they wait)."""
+    """No worker for this class: only a warning (its tasks wait), or `fatal`: they fail, with the
+    error of this code (`protocol.wire_errors`)."""
 
     scheduling_class: int
     reason: str
     fatal: bool
-    error: str = ""
+    code: str = ""
 
 
 class LeaseReturned(msgspec.Struct, array_like=True, tag=35):
@@ -143,7 +147,8 @@ class ActorLeaving(msgspec.Struct, array_like=True, tag=44):
 
 
 class ActorUpdate(msgspec.Struct, array_like=True, tag=45):
-    """Node to watchers: where the actor is, or why it is not."""
+    """Node to watchers: where the actor is, or why it is not: `error` is what its constructor
+    raised (pickled), `code` that of the error for which it could not be placed."""
 
     actor: bytes
     state: str
@@ -151,6 +156,7 @@ class ActorUpdate(msgspec.Struct, array_like=True, tag=45):
     worker: bytes = b""
     reason: str = ""
     error: bytes = b""
+    code: str = ""
 
 
 class ActorUnreferenced(msgspec.Struct, array_like=True, tag=46):
@@ -245,7 +251,7 @@ class ReadersTold(msgspec.Struct, array_like=True, tag=58):
 
 
 NodeMessage = (
-    Request
+    Ask
     | Reply
     | LeaseWanted
     | Granted

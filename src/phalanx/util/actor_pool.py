@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
-import phalanx
+from phalanx.api.objects import get, wait
 from phalanx.errors import ActorDiedError
 
 V = TypeVar("V")
@@ -103,7 +103,7 @@ class ActorPool:
         if not self.has_next():
             raise StopIteration("no result is pending in this ActorPool")
         numbers = {_first_ref(answer): number for number, (answer, _) in self._in_flight.items()}
-        ready, _ = phalanx.wait(list(numbers), num_returns=1, timeout=timeout)
+        ready, _ = wait(list(numbers), num_returns=1, timeout=timeout)
         if not ready:
             self._time_out(next(iter(self._in_flight)), timeout, forget=ignore_if_timedout)
         return self._take(numbers[ready[0]])
@@ -119,7 +119,7 @@ class ActorPool:
 
     def _is_ready(self, number: int, timeout_s: float) -> bool:
         answer, _ = self._in_flight[number]
-        ready, _ = phalanx.wait([_first_ref(answer)], num_returns=1, timeout=timeout_s)
+        ready, _ = wait([_first_ref(answer)], num_returns=1, timeout=timeout_s)
         return bool(ready)
 
     def _time_out(self, number: int, timeout_s: float | None, *, forget: bool) -> None:
@@ -133,7 +133,7 @@ class ActorPool:
         answer, actor = self._pop(number)
         is_alive = True
         try:
-            return phalanx.get(answer)
+            return get(answer)
         except ActorDiedError:
             is_alive = False
             raise

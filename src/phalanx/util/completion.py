@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-import phalanx
+from phalanx.api.objects import get, wait
 
 CHUNK_SIZE = 10
 IN_FLIGHT = 100
@@ -75,7 +75,7 @@ def _given(ready: list[Any], chunk_size: int, yield_obj_refs: bool) -> Iterator[
         yield from ready
         return
     for at in range(0, len(ready), chunk_size):
-        yield from phalanx.get(ready[at : at + chunk_size])
+        yield from get(ready[at : at + chunk_size])
 
 
 def _mapped(
@@ -101,8 +101,8 @@ def _all_ready(refs: list[Any], wait_options: dict[str, Any]) -> tuple[list[Any]
 
     Nothing ready is held back, and many refs cost few waits: each looks at all of them.
     """
-    ready, rest = phalanx.wait(refs, num_returns=1, **wait_options)
+    ready, rest = wait(refs, num_returns=1, **wait_options)
     if ready and rest:
-        more, rest = phalanx.wait(rest, num_returns=len(rest), **{**wait_options, "timeout": 0})
+        more, rest = wait(rest, num_returns=len(rest), **{**wait_options, "timeout": 0})
         ready += more
     return ready, rest

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-import phalanx
+from phalanx.api.decorator import remote
+from phalanx.api.objects import cancel
 from phalanx.util.slots import Slots, settle
 
 T = TypeVar("T")
@@ -33,7 +34,7 @@ class TaskFuture(Future[Any]):
             return False
         self.set_running_or_notify_cancel()
         if self.ref is not None:
-            phalanx.cancel(self.ref)
+            cancel(self.ref)
         return True
 
 
@@ -119,8 +120,8 @@ class Executor(concurrent.futures.Executor):
             concurrent.futures.wait(pending)
 
     def _as_remote(self, fn: Callable[..., Any]) -> Any:
-        remote = phalanx.remote(fn)
-        return remote.options(**self._options) if self._options else remote
+        function = remote(fn)
+        return function.options(**self._options) if self._options else function
 
     def _forget(self, future: Future[Any]) -> None:
         with self._lock:

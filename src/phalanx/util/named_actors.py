@@ -9,7 +9,7 @@ def list_named_actors(all_namespaces: bool = False) -> list[str] | list[dict[str
     """Names in this job's namespace; or {name, namespace} of all namespaces."""
     engine = running_engine()
     wanted = None if all_namespaces else engine.namespace
-    found = engine.request("list_named_actors", namespace=wanted)
+    found = engine.named_actors(wanted)
     if all_namespaces:
         return [{"name": name, "namespace": namespace} for namespace, name in found]
     return [name for _, name in found]

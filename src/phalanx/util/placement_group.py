@@ -8,7 +8,7 @@ from typing import Any
 from phalanx.api.decorator import remote
 from phalanx.api.runtime_context import get_runtime_context
 from phalanx.api.session import engine_or_start
-from phalanx.engines.interface import Answer
+from phalanx.engines.interface import PendingReply
 from phalanx.model.ids import NodeID, PlacementGroupID
 from phalanx.objects.reference import ObjectRef
 from phalanx.util.scheduling_strategies import PlacementGroupSchedulingStrategy
@@ -22,7 +22,7 @@ class PlacementGroup:
     def __init__(self, id: PlacementGroupID, bundles: list[dict[str, float]] | None = None) -> None:
         self.id = id
         self._bundles = bundles
-        self._created: Answer | None = None
+        self._created: PendingReply[bool] | None = None
         """The answer to whether it is created, asked for when it was made in this process."""
         self.may_be_used = True
         """Whether anything may run in it, for all that this process knows."""
@@ -70,10 +70,10 @@ class PlacementGroup:
 
         asked = self._created
         if asked is None:
-            asked = engine_or_start().soon("wait_group", group=self.id.binary())
+            asked = engine_or_start().group_created(self.id.binary())
             self._created = asked
         try:
-            created: bool = asked.result(timeout_seconds)
+            created = asked.result(timeout_seconds)
         except GetTimeoutError:
             return False
         self._created = None
@@ -136,7 +136,7 @@ def placement_group(
         _soft_target_node_id,
     )
     group = PlacementGroup(PlacementGroupID(group_id), [dict(b) for b in bundles])
-    group._created = engine.soon("wait_group", group=group_id)
+    group._created = engine.group_created(group_id)
     group.may_be_used = bool(name)
     if name or bundle_label_selector or not _is_plain(bundles):
         made.result()  # what may be refused is refused here
@@ -174,7 +174,7 @@ def remove_placement_group(placement_group: PlacementGroup) -> None:
     """Give the bundles back; what runs in them has ended then. Nothing happens the second time."""
     if not isinstance(placement_group, PlacementGroup):
         raise ValueError(f"remove_placement_group takes a group, got {placement_group!r}.")
-    removed = engine_or_start().soon("remove_group", group=placement_group.id.binary())
+    removed = engine_or_start().remove_group(placement_group.id.binary())
     if placement_group.may_be_used:
         removed.result()
 
@@ -183,8 +183,8 @@ def get_placement_group(placement_group_name: str) -> PlacementGroup:
     """The living group of that name. Raises ValueError when there is none."""
     if not placement_group_name:
         raise ValueError("Please supply a non-empty value to get_placement_group.")
-    answer = engine_or_start().request("named_group", name=placement_group_name)
-    return PlacementGroup(PlacementGroupID(answer["group"]), answer["bundles"])
+    group, bundles = engine_or_start().named_group(placement_group_name)
+    return PlacementGroup(PlacementGroupID(group), bundles)
 
 
 def placement_group_table(placement_group: PlacementGroup | None = None) -> dict[str, Any]:
@@ -212,5 +212,4 @@ def check_placement_group_index(placement_group: PlacementGroup, bundle_index: i
 
 
 def _rows() -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = engine_or_start().request("group_table")
-    return rows
+    return engine_or_start().groups()

@@ -16,7 +16,7 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-import phalanx
+from phalanx.api import objects
 
 PLAIN_LINES = 10
 REFRESH_S = 0.1
@@ -42,16 +42,16 @@ def get(
     refs = list(refs)
     for _ in track(refs, description, console=console):
         pass
-    results: list[Any] = phalanx.get(refs)
+    results: list[Any] = objects.get(refs)
     return results
 
 
 def _ready(refs: list[Any], timeout_s: float | None) -> Iterator[list[Any]]:
     """What became ready, as often as something did or `timeout_s` passed."""
     while refs:
-        ready, refs = phalanx.wait(refs, num_returns=1, timeout=timeout_s)
+        ready, refs = objects.wait(refs, num_returns=1, timeout=timeout_s)
         if ready and refs:
-            more, refs = phalanx.wait(refs, num_returns=len(refs), timeout=0)
+            more, refs = objects.wait(refs, num_returns=len(refs), timeout=0)
             ready += more
         yield ready
 

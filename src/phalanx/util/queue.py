@@ -7,7 +7,8 @@ import queue
 from collections.abc import Iterable
 from typing import Any
 
-import phalanx
+from phalanx.api.decorator import remote
+from phalanx.api.objects import get, kill, wait
 
 
 class Empty(queue.Empty):
@@ -27,16 +28,14 @@ class Queue:
 
     def __init__(self, maxsize: int = 0, actor_options: dict[str, Any] | None = None) -> None:
         self.maxsize = maxsize
-        self.actor: Any = (
-            phalanx.remote(_QueueActor).options(**(actor_options or {})).remote(maxsize)
-        )
+        self.actor: Any = remote(_QueueActor).options(**(actor_options or {})).remote(maxsize)
 
     def __len__(self) -> int:
         return self.size()
 
     def size(self) -> int:
         """How many items are in the queue."""
-        return int(phalanx.get(self.actor.qsize.remote()))
+        return int(get(self.actor.qsize.remote()))
 
     def qsize(self) -> int:
         """The same as size()."""
@@ -44,11 +43,11 @@ class Queue:
 
     def empty(self) -> bool:
         """Whether nothing is in the queue."""
-        return bool(phalanx.get(self.actor.empty.remote()))
+        return bool(get(self.actor.empty.remote()))
 
     def full(self) -> bool:
         """Whether the queue holds `maxsize` items."""
-        return bool(phalanx.get(self.actor.full.remote()))
+        return bool(get(self.actor.full.remote()))
 
     def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
         """Add an item, waiting for room at most `timeout` seconds (None: as long as it takes).
@@ -56,7 +55,7 @@ class Queue:
         Raises Full without room, ValueError for a negative timeout.
         """
         try:
-            phalanx.get(self._put(item, block, timeout))
+            get(self._put(item, block, timeout))
         except queue.Full as full:
             raise Full(*full.args) from None
 
@@ -73,7 +72,7 @@ class Queue:
         Raises Empty when none came, ValueError for a negative timeout.
         """
         try:
-            return phalanx.get(self._get(block, timeout))
+            return get(self._get(block, timeout))
         except queue.Empty as empty:
             raise Empty(*empty.args) from None
 
@@ -97,7 +96,7 @@ class Queue:
         if not isinstance(items, Iterable):
             raise TypeError(f"put_nowait_batch takes an iterable of items, got {items!r}")
         try:
-            phalanx.get(self.actor.put_nowait_batch.remote(list(items)))
+            get(self.actor.put_nowait_batch.remote(list(items)))
         except queue.Full as full:
             raise Full(*full.args) from None
 
@@ -108,7 +107,7 @@ class Queue:
         if num_items < 0:
             raise ValueError(f"num_items must not be negative, got {num_items}")
         try:
-            return list(phalanx.get(self.actor.get_nowait_batch.remote(num_items)))
+            return list(get(self.actor.get_nowait_batch.remote(num_items)))
         except queue.Empty as empty:
             raise Empty(*empty.args) from None
 
@@ -117,12 +116,10 @@ class Queue:
         if self.actor is None:
             return
         if not force:
-            _, still_running = phalanx.wait(
-                [self.actor.__ray_terminate__.remote()], timeout=grace_period_s
-            )
+            _, still_running = wait([self.actor.__ray_terminate__.remote()], timeout=grace_period_s)
             force = bool(still_running)
         if force:
-            phalanx.kill(self.actor, no_restart=True)
+            kill(self.actor, no_restart=True)
         self.actor = None
 
     def _put(self, item: Any, block: bool, timeout_s: float | None) -> Any:

@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from phalanx.model.ids import NodeID
+from phalanx.model.ids import NodeID, PlacementGroupID
 
-if TYPE_CHECKING:
-    from phalanx.util.placement_group import PlacementGroup
+
+class Bundles(Protocol):
+    """A placement group, as `phalanx.util.placement_group` has it."""
+
+    id: PlacementGroupID
+    may_be_used: bool
+    """Whether anything may run in it, for all that this process knows."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether this stands for no group."""
+        ...
+
+    @property
+    def bundle_specs(self) -> list[dict[str, float]]:
+        """What each bundle reserves."""
+        ...
 
 
 class PlacementGroupSchedulingStrategy:
@@ -16,7 +31,7 @@ class PlacementGroupSchedulingStrategy:
 
     def __init__(
         self,
-        placement_group: PlacementGroup,
+        placement_group: Bundles,
         placement_group_bundle_index: int = -1,
         placement_group_capture_child_tasks: bool | None = None,
     ) -> None:

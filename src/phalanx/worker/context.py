@@ -25,7 +25,6 @@ class TaskContext:
         "number",
         "owner",
         "progress",
-        "thread",
     )
 
     def __init__(
@@ -42,8 +41,14 @@ class TaskContext:
         self.adopted: list[tuple[bytes, int]] | None = None
         """References that came with the arguments: kept by the caller while this runs."""
         self.consumed = 0
+        """How many items of its stream the reader has taken."""
         self.progress: Any = None
-        self.thread = 0
+        """Whoever waits until the reader has taken more."""
+
+    def is_ahead(self, index: int, backpressure: int) -> bool:
+        """Whether item `index` of its stream is as far ahead of the reader as is allowed; negative
+        `backpressure`: any number of items is."""
+        return 0 <= backpressure <= index - self.consumed
 
 
 class LeaseInfo:
@@ -66,7 +71,7 @@ class LeaseInfo:
         self.group = group
         self.capture = capture
         self.gang = msgspec.msgpack.decode(gang, type=GangView) if gang else None
-        """What is told to the member of a gang that this work is."""
+        """What the member of a gang knows of its gang, if this work is one."""
 
 
 current: ContextVar[TaskContext | None] = ContextVar("phalanx_task", default=None)

@@ -8,7 +8,7 @@ from phalanx.batch.jobs import Job
 from phalanx.head.gangs.plan_applier import PlanApplier
 from phalanx.head.groups.table import GroupTable
 from phalanx.node.bundle_table import BundleTable
-from phalanx.owner.leases import TaskMachine
+from phalanx.owner.tasks.leases import TaskMachine
 from phalanx.resources.instances import Allocation
 from phalanx.sim.chaos.run import try_seed
 

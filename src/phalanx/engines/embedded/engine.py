@@ -5,34 +5,55 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import resource
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from phalanx.engines.definitions import ActorDefinition, FunctionDefinition
-from phalanx.engines.embedded.client import creation, interrupts, waiting
-from phalanx.engines.embedded.client.context import RuntimeContext
-from phalanx.engines.embedded.client.functions import BoundFunction, in_gang, start_gang
-from phalanx.engines.embedded.client.handles import ActorHandle
+from phalanx.engines.embedded.client import interrupts
+from phalanx.engines.embedded.client.creation import ActorMaker, InBundle, exit_actor
+from phalanx.engines.embedded.client.functions import BoundFunction, Submitter, in_gang
+from phalanx.engines.embedded.client.handles import EmbeddedHandle
+from phalanx.engines.embedded.client.job_settings import JobSettings
 from phalanx.engines.embedded.client.records import executed_elsewhere, trace_event
 from phalanx.engines.embedded.client.requests import Asked
 from phalanx.engines.embedded.client.runtime import Runtime
 from phalanx.engines.embedded.introduction import JobOptions, introduce
-from phalanx.engines.embedded.own_node import OwnNode, StartOptions
-from phalanx.engines.interface import current, set_current
+from phalanx.engines.embedded.own_node import OwnNode
+from phalanx.engines.interface import Output, current, set_current
 from phalanx.engines.processes import session as sessions
-from phalanx.engines.processes.connection import Connection, connect
+from phalanx.engines.processes.connection import Connection
+from phalanx.engines.runtime_context import HostedActor, RuntimeContext
 from phalanx.errors import PhalanxError
 from phalanx.model.ids import PREFIX_BYTES
+from phalanx.model.signatures import ActorShape
 from phalanx.objects.reference import ObjectRef, forget_process
 from phalanx.objects.streams import ObjectRefGenerator
 from phalanx.observe.task_journal import Run
 from phalanx.protocol.messages import CancelOwned
-from phalanx.protocol.node_messages import LogLine, Stop
+from phalanx.protocol.node_messages import Stop
+from phalanx.protocol.requests.actors import GetActorHandle, KillActor, ListNamedActors
+from phalanx.protocol.requests.cluster import (
+    GetAvailableResources,
+    GetClusterResources,
+    ListClusterEvents,
+    ListNodes,
+)
+from phalanx.protocol.requests.groups import (
+    CreateGroup,
+    GetNamedGroup,
+    ListGroups,
+    RemoveGroup,
+    WaitGroup,
+)
+from phalanx.protocol.requests.node import DrainOutput, GetNodeId, GetNodeLabels, ListRuns
+from phalanx.protocol.requests.request import Request
 from phalanx.worker import context
 
+R = TypeVar("R")
+
 DRAIN_S = 2.0
-_FILES = 65536
 
 
 class EmbeddedEngine:
@@ -40,103 +61,127 @@ class EmbeddedEngine:
 
     ref_type: type = ObjectRef
     generator_type: type = ObjectRefGenerator
-    handle_type: type = ActorHandle
 
-    def __init__(self, runtime: Runtime, own_node: OwnNode | None) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        job: JobSettings,
+        *,
+        own_node: OwnNode | None = None,
+        node_id: str = "",
+        address: str = "",
+        actor: Callable[[], HostedActor | None] = lambda: None,
+    ) -> None:
+        """`address`: HOST:PORT of the cluster's head, empty for a cluster of one machine. `actor`:
+        the one that this process is, if any."""
         self.runtime = runtime
+        self.job = job
         self.is_worker = runtime.kind == "worker"
         self._own_node = own_node
-        self.namespace = ""
-        self.queue = ""
-        """The queue that this job's work is charged to, unless it says otherwise."""
-        self.priority = 0
-        self.address = ""
-        """HOST:PORT of the cluster's head; empty for a cluster of one machine."""
-        self.default_env: dict[str, Any] = {}
-        """The runtime environment that new work inherits."""
-        self._environments: set[bytes] = set()
+        self._node_id = node_id
+        self.address = address
+        self._actor = actor
+        owner, reactor = runtime.owner, runtime.reactor
+        self._waiting = runtime.waiting
+        self._requests = runtime.requests
+        self._submitter = Submitter(
+            runtime.process_id,
+            runtime.lock,
+            owner.tasks,
+            owner.gangs,
+            runtime.packer.pack,
+            runtime.hooks,
+            job,
+            reactor.kick,
+            runtime.flush,
+        )
+        self._actors = ActorMaker(
+            runtime.process_id,
+            runtime.lock,
+            owner.actors,
+            runtime.requests,
+            runtime.waiting,
+            runtime.packer.pack,
+            job,
+            runtime.caller,
+        )
+
+    @property
+    def namespace(self) -> str:
+        """See Engine."""
+        return self.job.namespace
+
+    @property
+    def queue(self) -> str:
+        """See Engine."""
+        return self.job.queue
+
+    @property
+    def priority(self) -> int:
+        """See Engine."""
+        return self.job.priority
+
+    @property
+    def default_env(self) -> dict[str, Any]:
+        """See Engine."""
+        return self.job.environment
+
+    @default_env.setter
+    def default_env(self, environment: dict[str, Any]) -> None:
+        self.job.environment = environment
 
     # ---- up and down -------------------------------------------------------------------------
 
     @classmethod
-    def start(
-        cls,
-        options: StartOptions,
-        job: JobOptions,
-        on_log: Callable[[LogLine], None],
-        on_warning: Callable[[str], None],
-    ) -> EmbeddedEngine:
-        """Start a node that lives as long as this driver. Raises SystemFailureError."""
-        _allow_files()
-        own = OwnNode(options)
-        try:
-            return cls._join(own.session, own.connection, own, job, on_log, on_warning)
-        except BaseException:
-            own.kill()
-            raise
-
-    @classmethod
-    def connect(
-        cls,
-        session: sessions.Session,
-        job: JobOptions,
-        on_log: Callable[[LogLine], None],
-        on_warning: Callable[[str], None],
-    ) -> EmbeddedEngine:
-        """Use a node of this machine that runs already. Raises ConnectionError."""
-        _allow_files()
-        try:
-            node = connect(session.socket_of(b"node"))
-        except OSError as error:
-            raise ConnectionError(
-                f"The node whose session is {session.directory} cannot be reached: {error}."
-            ) from None
-        return cls._join(session, node, None, job, on_log, on_warning)
-
-    @classmethod
-    def _join(
+    def join(
         cls,
         session: sessions.Session,
         node: Connection,
         own: OwnNode | None,
         job: JobOptions,
-        on_log: Callable[[LogLine], None],
-        on_warning: Callable[[str], None],
+        output: Output,
     ) -> EmbeddedEngine:
-        runtime = Runtime(session, b"", "driver")
-        runtime.on_log = on_log
-        runtime.on_warning = on_warning
+        """A driver's engine on the node at the other end of `node`; `own`: the one that ends with
+        this driver. Raises SystemFailureError."""
         introduced = introduce(node, job)
-        runtime.set_identity(introduced["process"], introduced["node_id"])
-        runtime.open(node)
+        runtime = Runtime(
+            session, introduced.process, "driver", node, on_log=output.log, on_warning=output.warn
+        )
+        runtime.open()
         runtime.reactor.start()
         interrupts.guard()
-        engine = cls(runtime, own)
-        engine.namespace = job.namespace
-        engine.queue, engine.priority = job.queue, job.priority
-        engine.address = introduced["address"]
-        return engine
+        return cls(
+            runtime,
+            JobSettings(runtime.owner.requests, job.namespace, job.queue, job.priority),
+            own_node=own,
+            node_id=introduced.node_id,
+            address=introduced.address,
+        )
 
     def stop(self) -> None:
         """End the job; and the node, when it was started here. Waits until all is gone."""
         runtime = self.runtime
         forget_process(runtime.process_id)
         interrupts.unguard()
-        if not runtime.closed:
-            runtime.on_node_lost = None
+        if not runtime.is_closed:
             with contextlib.suppress(PhalanxError):  # what was printed should be seen
-                runtime.requests.ask("drain_output", timeout_s=DRAIN_S)
+                self._requests.ask(DrainOutput(), DRAIN_S)
             with contextlib.suppress(OSError):
                 runtime.node.send(Stop("the driver shut down"))
-                runtime.node.drain_all(1.0)
+                runtime.node.connection.drain_all(1.0)
         runtime.close()
         if self._own_node is not None:
             self._own_node.wait_gone()
 
     @property
+    def owns_cluster(self) -> bool:
+        """See Engine."""
+        return self._own_node is not None
+
+    @property
     def is_alive(self) -> bool:
         """Whether the node is there."""
-        return not self.runtime.closed
+        return not self.runtime.is_closed
 
     def facts(self) -> dict[str, Any]:
         """See Engine."""
@@ -144,7 +189,7 @@ class EmbeddedEngine:
         return {
             "address": self.address or "127.0.0.1",
             "node_ip_address": "127.0.0.1",
-            "node_id": self.runtime.node_id,
+            "node_id": self._node_id,
             "session_dir": session.directory,
             "session_name": session.name,
             "object_store_address": session.shared,
@@ -158,42 +203,44 @@ class EmbeddedEngine:
     def get(self, refs: ObjectRef[Any] | list[ObjectRef[Any]], timeout_s: float | None) -> Any:
         """Values, in order; see `waiting`."""
         if isinstance(refs, list):
-            return waiting.get_many(self.runtime, refs, timeout_s)
-        return waiting.get_one(self.runtime, refs, timeout_s)
+            return self._waiting.get_many(refs, timeout_s)
+        return self._waiting.get_one(refs, timeout_s)
 
     def wait(
         self, refs: Sequence[Any], count: int, timeout_s: float | None, fetch: bool
     ) -> tuple[list[Any], list[Any]]:
         """See Engine. An object that is anywhere is ready: a reader fetches it."""
         if set(map(type, refs)) == {ObjectRef}:
-            return waiting.wait_some(self.runtime, list(refs), count, timeout_s)
+            return self._waiting.wait_some(list(refs), count, timeout_s)
         items = [r.peek() if isinstance(r, ObjectRefGenerator) else r for r in refs]
-        ready = set(waiting.wait_some(self.runtime, items, count, timeout_s)[0])
+        ready = set(self._waiting.wait_some(items, count, timeout_s)[0])
         pairs = list(zip(refs, items, strict=True))
         return [r for r, i in pairs if i in ready], [r for r, i in pairs if i not in ready]
 
     def put(self, value: Any) -> ObjectRef[Any]:
         """A new object."""
-        return self.runtime.values.put(value)
+        owner = self.runtime.owner
+        payload, hold, refs = self.runtime.packer.pack(value)
+        return owner.objects.put(owner.next_object(), payload, hold, refs)
 
     def cancel(
         self, ref: ObjectRef[Any] | ObjectRefGenerator[Any], force: bool, recursive: bool
     ) -> None:
         """See Engine."""
-        runtime = self.runtime
+        runtime, owner = self.runtime, self.runtime.owner
         if isinstance(ref, ObjectRefGenerator):
             ref = ref.completed()
-        if force and runtime.calls.is_call(ref._number):
+        if force and owner.calls.is_call(ref._number):
             raise ValueError(
                 "force=True is not supported for actor tasks: use kill() on the actor."
             )
-        if ref._owner == runtime.process_id:
-            with runtime.lock:
-                runtime.tasks.cancelling.cancel_number(ref._number, force, recursive)
-        else:
-            connection = runtime.peer(ref._owner)
-            if connection is not None:
-                connection.send(CancelOwned(ref._number, force, recursive))
+        with runtime.lock:
+            if ref._owner == runtime.process_id:
+                owner.cancelling.cancel(ref._number, force, recursive)
+            else:
+                connection = owner.peers.peer(ref._owner)
+                if connection is not None:
+                    connection.send(CancelOwned(ref._number, force, recursive))
         runtime.flush()
 
     # ---- tasks, actors, gangs ----------------------------------------------------------------
@@ -202,7 +249,7 @@ class EmbeddedEngine:
         self, definition: FunctionDefinition, options: Mapping[str, Any]
     ) -> BoundFunction:
         """See Engine."""
-        return BoundFunction(self, definition, options)
+        return self._submitter.bind(definition, options)
 
     def create_actor(
         self,
@@ -210,26 +257,26 @@ class EmbeddedEngine:
         options: Mapping[str, Any],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-    ) -> ActorHandle[Any]:
+    ) -> EmbeddedHandle[Any]:
         """See Engine."""
-        return creation.create_actor(self, definition, options, args, kwargs)
+        return self._actors.create(definition, options, args, kwargs)
 
-    def get_actor(self, name: str, namespace: str | None) -> ActorHandle[Any]:
+    def get_actor(self, name: str, namespace: str | None) -> EmbeddedHandle[Any]:
         """See Engine."""
-        return creation.get_actor(self, name, namespace)
+        return self._actors.get(name, namespace)
 
-    def kill(self, actor: ActorHandle[Any], no_restart: bool) -> None:
+    def kill(self, actor: EmbeddedHandle[Any], no_restart: bool) -> None:
         """See Engine."""
         client = actor._client
         if no_restart:
             with self.runtime.lock:  # this process's own calls fail from this moment on
                 client.reason = "The actor was killed by phalanx.kill."
                 client.dead()
-        self.request("kill_actor", actor=client.actor, no_restart=no_restart)
+        self.ask(KillActor(client.actor, no_restart))
 
     def exit_actor(self) -> None:
         """See Engine."""
-        creation.exit_actor()
+        exit_actor()
 
     def create_group(
         self,
@@ -239,19 +286,11 @@ class EmbeddedEngine:
         detached: bool,
         selectors: list[dict[str, str]],
         soft_target: str | None,
-    ) -> tuple[bytes, Asked]:
+    ) -> tuple[bytes, Asked[None]]:
         """See Engine."""
         group = self.new_group()
-        return group, self.soon(
-            "create_group",
-            group=group,
-            bundles=bundles,
-            strategy=strategy,
-            name=name,
-            detached=detached,
-            selectors=selectors,
-            soft_target=soft_target,
-        )
+        request = CreateGroup(group, bundles, strategy, name, detached, selectors, soft_target)
+        return group, self._requests.ask_async(request)
 
     def group_ready(self, group: bytes) -> None:
         """See Engine."""
@@ -272,7 +311,7 @@ class EmbeddedEngine:
         kwargs: dict[str, Any],
     ) -> list[Any]:
         """See Engine."""
-        return start_gang(self, definition, options, group, members, least, args, kwargs)
+        return self._submitter.start_gang(definition, options, group, members, least, args, kwargs)
 
     def gang_actors(
         self,
@@ -287,7 +326,7 @@ class EmbeddedEngine:
         return [
             self.create_actor(
                 definition,
-                {**options, "scheduling_strategy": creation.InBundle(in_gang(group, index))},
+                {**options, "scheduling_strategy": InBundle(in_gang(group, index))},
                 args,
                 kwargs,
             )
@@ -296,27 +335,67 @@ class EmbeddedEngine:
 
     def gang_of(self, ref: ObjectRef[Any]) -> bytes | None:
         """See Engine."""
-        return self.runtime.tasks.gangs.group_of(ref)
+        return self._submitter.gang_of(ref)
 
     # ---- the node ----------------------------------------------------------------------------
 
-    def request(self, method: str, **args: Any) -> Any:
-        """Ask the node."""
-        return self.runtime.requests.ask(method, **args)
-
-    def soon(self, method: str, **args: Any) -> Asked:
+    def ask(self, request: Request[R]) -> R:
         """See Engine."""
-        return self.runtime.requests.soon(method, **args)
+        return self._requests.ask(request)
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """See Engine."""
+        return self.ask(ListNodes())
+
+    def cluster_resources(self) -> dict[str, float]:
+        """See Engine."""
+        return self.ask(GetClusterResources())
+
+    def available_resources(self) -> dict[str, float]:
+        """See Engine."""
+        return self.ask(GetAvailableResources())
+
+    def named_actors(self, namespace: str | None) -> list[tuple[str, str]]:
+        """See Engine."""
+        return self.ask(ListNamedActors(namespace))
+
+    def group_created(self, group: bytes) -> Asked[bool]:
+        """See Engine."""
+        return self._requests.ask_async(WaitGroup(group))
+
+    def remove_group(self, group: bytes) -> Asked[None]:
+        """See Engine."""
+        return self._requests.ask_async(RemoveGroup(group))
+
+    def named_group(self, name: str) -> tuple[bytes, list[dict[str, float]]]:
+        """See Engine."""
+        found = self.ask(GetNamedGroup(name))
+        return found.group, found.bundles
+
+    def groups(self) -> list[dict[str, Any]]:
+        """See Engine."""
+        return self.ask(ListGroups())
 
     def node_id(self) -> str:
         """The id of the node that this process is on."""
-        if not self.runtime.node_id:
-            self.runtime.node_id = self.request("node_id")
-        return self.runtime.node_id
+        if not self._node_id:
+            self._node_id = self.ask(GetNodeId())
+        return self._node_id
+
+    def node_labels(self) -> dict[str, str]:
+        """The labels of that node."""
+        return self.ask(GetNodeLabels())
+
+    def handle_of(self, actor: bytes) -> EmbeddedHandle[Any]:
+        """A handle of the actor with this id. Raises ValueError when it is not known."""
+        known = self.ask(GetActorHandle(actor))
+        shape = msgspec.msgpack.decode(known.handle, type=ActorShape)
+        return self.runtime.caller.handle_of(actor, shape, None)
 
     def runtime_context(self) -> RuntimeContext:
         """See Engine."""
-        return RuntimeContext(self)
+        runtime = self.runtime
+        return RuntimeContext(runtime.process_id, runtime.session, self.job, self, self._actor)
 
     def gpu_ids(self) -> list[Any]:
         """See Engine."""
@@ -324,41 +403,29 @@ class EmbeddedEngine:
         return [] if task is None else list(task.lease.devices.get("GPU", ()))
 
     def timeline(self) -> list[dict[str, Any]]:
-        """See Engine: of this process, and of its workers as far as they told."""
-        told = [Run(*row) for row in self.request("events")]
-        runs = [*self.runtime.tasks.journal.runs(), *told]
+        """See Engine: of this process, and of its workers as far as their node knows."""
+        reported = [Run(*row) for row in self.ask(ListRuns())]
+        runs = [*self.runtime.owner.journal.runs(), *reported]
         return [trace_event(run) for run in runs]
 
     def cluster_events(self) -> list[dict[str, Any]]:
         """See Engine: what nodes, and the processes that own tasks, recorded of each other."""
-        self.runtime.tell_events()
-        found: list[dict[str, Any]] = self.request("cluster_events")
+        self.runtime.owner.report_events()
+        found = self.ask(ListClusterEvents())
         me = self.runtime.process_id
         return found + [
             executed_elsewhere(run, me)
-            for run in self.runtime.tasks.journal.runs()
+            for run in self.runtime.owner.journal.runs()
             if run.worker[:PREFIX_BYTES] != me[:PREFIX_BYTES]
         ]
 
-    def environment_key(self, environment: dict[str, Any]) -> bytes:
-        """A short name for a runtime environment, known to the node."""
-        import hashlib
 
-        text = json.dumps(environment, sort_keys=True)
-        key = hashlib.sha256(text.encode()).digest()[:12]
-        if key not in self._environments:
-            self._environments.add(key)
-            variables = dict(environment.get("env_vars") or {})
-            variables["PHALANX_RUNTIME_ENV"] = text
-            self.runtime.requests.tell("environment", key=key, env=variables)
-        return key
-
-
-def adopt_runtime(runtime: Runtime) -> None:
-    """Make a worker's runtime the engine of its process."""
-    engine = EmbeddedEngine(runtime, None)
-    engine.default_env = json.loads(os.environ.get("PHALANX_RUNTIME_ENV", "{}"))
-    set_current(engine)
+def adopt_runtime(
+    runtime: Runtime, job: JobSettings, actor: Callable[[], HostedActor | None]
+) -> None:
+    """Make a worker's runtime the engine of its process. `actor`: the one that it is, if any."""
+    job.environment = json.loads(os.environ.get("PHALANX_RUNTIME_ENV", "{}"))
+    set_current(EmbeddedEngine(runtime, job, actor=actor))
 
 
 def _leave_behind() -> None:
@@ -372,13 +439,3 @@ def _leave_behind() -> None:
 
 
 os.register_at_fork(after_in_child=_leave_behind)
-
-
-def _allow_files() -> None:
-    """Allow as many open files as this user may have: each worker costs the driver one, the node
-    one and the workers' parent three, and shells often start with 256 or 1024."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -6,13 +6,14 @@ import os
 import select
 import sys
 import time
-from typing import Any
 
 import msgspec
 
 from phalanx.engines.processes.connection import Connection, wait_for
 from phalanx.errors import SystemFailureError
-from phalanx.protocol.node_messages import Reply, Request
+from phalanx.protocol.node_messages import Ask, Reply
+from phalanx.protocol.requests.node import Introduction, RegisterDriver
+from phalanx.protocol.requests.request import encode_request, read_result
 
 ANSWER_TIMEOUT_S = 60.0
 
@@ -27,18 +28,18 @@ class JobOptions(msgspec.Struct, kw_only=True):
     priority: int = 0
 
 
-def introduce(node: Connection, job: JobOptions) -> dict[str, Any]:
-    """Say who we are; the node's answer, our id in it. Raises SystemFailureError."""
-    args = {
-        "path": [os.path.abspath(p) if p else os.getcwd() for p in sys.path],
-        "directory": os.getcwd(),
-        "namespace": job.namespace,
-        "log_to_driver": job.log_to_driver,
-        "hook": job.hook,
-        "queue": job.queue,
-        "priority": job.priority,
-    }
-    node.send(Request(1, "register_driver", args))
+def introduce(node: Connection, job: JobOptions) -> Introduction:
+    """Say who we are; who we are from now on. Raises SystemFailureError."""
+    request = RegisterDriver(
+        path=[os.path.abspath(p) if p else os.getcwd() for p in sys.path],
+        directory=os.getcwd(),
+        namespace=job.namespace,
+        log_to_driver=job.log_to_driver,
+        hook=job.hook,
+        queue=job.queue,
+        priority=job.priority,
+    )
+    node.send(Ask(1, request.kind, encode_request(request)))
     deadline = time.monotonic() + ANSWER_TIMEOUT_S
     while True:
         left = deadline - time.monotonic()
@@ -52,5 +53,4 @@ def introduce(node: Connection, job: JobOptions) -> dict[str, Any]:
             )
         for message in messages:
             if isinstance(message, Reply):
-                result: dict[str, Any] = message.result
-                return result
+                return read_result(request, message.result, message.error)

@@ -1,21 +1,22 @@
-"""Questions to a daemon of this machine from who is no driver and no node, as the command line."""
+"""Requests to a daemon of this machine from a visitor: who is no driver and no node, such as the
+command line."""
 
 from __future__ import annotations
 
 import select
 import time
-from typing import Any
+from typing import TypeVar
 
-from phalanx.engines.embedded.client.requests import remote_error
 from phalanx.engines.embedded.daemon_files import Announcement
 from phalanx.engines.processes.connection import connect, same_user, wait_for
 from phalanx.engines.processes.session import Session
-from phalanx.protocol.node_messages import Reply, Request
+from phalanx.protocol.node_messages import Ask, Reply
+from phalanx.protocol.requests.request import Request, encode_request, read_result
+
+R = TypeVar("R")
 
 
-def ask_daemon(
-    session: Session, daemon: Announcement, method: str, *, timeout_s: float, **args: Any
-) -> Any:
+def ask_daemon(session: Session, daemon: Announcement, request: Request[R], timeout_s: float) -> R:
     """A head's answer to one question, from itself or through a node.
 
     Raises ConnectionError when the daemon is gone, TimeoutError when it does not answer, and the
@@ -29,16 +30,14 @@ def ask_daemon(
         raise ConnectionError(f"{who} cannot be reached: {error.strerror}") from None
     try:
         same_user(connection.sock)
-        connection.send(Request(1, method, args))
+        connection.send(Ask(1, request.kind, encode_request(request)))
         while wait_for(connection.fileno, select.POLLIN, max(deadline - time.monotonic(), 0)):
             messages = connection.receive()
             if messages is None:
                 raise ConnectionError(f"{who} ended before it answered")
             for message in messages:
                 if isinstance(message, Reply):
-                    if message.error is not None:
-                        raise remote_error(*message.error)
-                    return message.result
+                    return read_result(request, message.result, message.error)
         raise TimeoutError(f"{who} did not answer within {timeout_s:g} s")
     finally:
         connection.close()

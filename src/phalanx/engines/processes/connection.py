@@ -16,12 +16,16 @@ import socket
 import struct
 import threading
 from collections import deque
+from collections.abc import Callable
 from typing import Any
+
+import msgspec
 
 from phalanx.errors import AuthenticationError
 from phalanx.protocol.frames import (
     STRANGERS_FRAME_BYTES,
     FrameReader,
+    decode_body,
     encode_frame,
 )
 from phalanx.protocol.messages import Message
@@ -55,8 +59,14 @@ class Connection:
     )
 
     def __init__(
-        self, sock: socket.socket, is_stranger: bool = False, is_dialling: bool = False
+        self,
+        sock: socket.socket,
+        is_stranger: bool = False,
+        is_dialling: bool = False,
+        decode: Callable[[Any], list[Any]] = decode_body,
     ) -> None:
+        """`decode`: of a frame's body, where another set of messages than `protocol.messages` is
+        spoken."""
         sock.setblocking(False)
         self.sock = sock
         self.fileno = sock.fileno()
@@ -65,9 +75,10 @@ class Connection:
         self.tag: Any = None
         """Whatever the shell hangs on it."""
         self.closed = False
-        self._reader = FrameReader(first_limit=STRANGERS_FRAME_BYTES if is_stranger else None)
+        first_limit = STRANGERS_FRAME_BYTES if is_stranger else None
+        self._reader = FrameReader(first_limit=first_limit, decode=decode)
         # Never exchanged for another: threads post without a lock.
-        self._outbox: deque[Message] = deque()
+        self._outbox: deque[msgspec.Struct] = deque()
         self._backlog: deque[memoryview] = deque()
         self._lock = threading.RLock()
         self.on_writable: Any = None
@@ -81,16 +92,16 @@ class Connection:
         self.refusal_status = 0
         """Which kind of reason that is, a `Status`."""
 
-    def post(self, message: Message) -> None:
+    def post(self, message: msgspec.Struct) -> None:
         """Put a message into the outbox."""
         self._outbox.append(message)
 
-    def send(self, message: Message) -> None:
+    def send(self, message: msgspec.Struct) -> None:
         """Post and flush."""
         self._outbox.append(message)
         self.flush()
 
-    def unsent(self) -> list[Message]:
+    def unsent(self) -> list[Any]:
         """What was posted and not handed to the kernel."""
         return list(self._outbox)
 
@@ -156,7 +167,7 @@ class Connection:
                 return
             self.drain()
 
-    def receive(self) -> list[Message] | None:
+    def receive(self) -> list[Any] | None:
         """Messages that have come; None at the end of the stream. Raises ProtocolError."""
         try:
             if self.is_dialling:

@@ -3,48 +3,52 @@
 from __future__ import annotations
 
 import signal
+import socket
 from collections import deque
 from collections.abc import Callable
-from typing import Any
 
 from phalanx.engines.processes.commands import exit_of
 from phalanx.engines.processes.connection import Connection
 from phalanx.engines.processes.job_files import JobDirectories
 from phalanx.protocol.cluster_messages import Command, StartMember
-from phalanx.protocol.node_messages import Request
+from phalanx.protocol.fork_messages import (
+    Exited,
+    Fork,
+    ReadOutput,
+    RunCommand,
+    SendSignal,
+    decode_body,
+)
 
 
 class ForkClient:
     """See worker_processes.ForkEffects."""
 
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
+    def __init__(self, sock: socket.socket) -> None:
+        """`sock`: to the fork server."""
+        self.connection = Connection(sock, decode=decode_body)
         self._drains: deque[Callable[[], None]] = deque()
 
     def fork(self, worker: bytes, environment: dict[str, str]) -> None:
         """See ForkEffects."""
-        self.request("fork", worker=worker, environment=environment)
+        self.connection.post(Fork(worker, environment))
 
     def kill(self, process: bytes) -> None:
         """See ForkEffects."""
-        self.request("kill", worker=process, signal=int(signal.SIGKILL))
+        self.connection.post(SendSignal(process, int(signal.SIGKILL)))
 
     def terminate(self, process: bytes) -> None:
         """See ForkEffects."""
-        self.request("kill", worker=process, signal=int(signal.SIGTERM))
+        self.connection.post(SendSignal(process, int(signal.SIGTERM)))
 
     def drain_output(self, drained: Callable[[], None]) -> None:
         """Call back once everything that workers have printed so far has been passed on."""
         self._drains.append(drained)
-        self.request("drain")
+        self.connection.post(ReadOutput())
 
     def drained(self) -> None:
         """The fork server has answered the oldest of these requests."""
         self._drains.popleft()()
-
-    def request(self, method: str, **args: Any) -> None:
-        """Have the fork server do something."""
-        self.connection.post(Request(0, method, args))
 
 
 class CommandClient:
@@ -59,18 +63,19 @@ class CommandClient:
     def run(self, process: bytes, order: StartMember, command: Command, log: str) -> None:
         """See CommandEffects."""
         place = self._directories.place(order, command)
-        self._server.request(
-            "run",
-            worker=process,
-            argv=place.argv,
-            env=place.variables,
-            cwd=place.directory,
-            log=log,
-            is_watched=command.memory_limit > 0,
+        self._server.connection.post(
+            RunCommand(
+                process,
+                place.argv,
+                place.variables,
+                place.directory,
+                log,
+                is_watched=command.memory_limit > 0,
+            )
         )
 
 
-def how_it_ended(args: dict[str, Any]) -> tuple[int, str]:
+def how_it_ended(message: Exited) -> tuple[int, str]:
     """(exit code, why where the code alone does not say it) of a command that has ended."""
-    code, reason = exit_of(args["code"])
-    return code, args.get("reason", "") or reason
+    code, reason = exit_of(message.code)
+    return code, message.reason or reason

@@ -14,12 +14,19 @@ import signal
 import socket
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+
+import msgspec
 
 from phalanx.engines.processes import session as sessions
 from phalanx.engines.processes.commands import become_command
 from phalanx.engines.processes.connection import Connection
-from phalanx.protocol.node_messages import Request
+from phalanx.protocol.fork_messages import (
+    Began,
+    Exited,
+    RunCommand,
+    SendSignal,
+    decode_body,
+)
 
 _PR_SET_PDEATHSIG = 1
 
@@ -38,7 +45,7 @@ class ForkServer:
     """Children, and the loop that watches them."""
 
     def __init__(self, sock: socket.socket, session: sessions.Session) -> None:
-        self.node = Connection(sock)
+        self.node = Connection(sock, decode=decode_body)
         self._session = session
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._epoll = select.epoll()
@@ -81,34 +88,34 @@ class ForkServer:
         if messages is None:
             return False
         for message in messages:
-            assert isinstance(message, Request)
-            self.on_request(message.method, message.args)
+            self.on_message(message)
         return True
 
-    def on_request(self, method: str, args: dict[str, Any]) -> None:
+    def on_message(self, message: msgspec.Struct) -> None:
         """The node wants something done."""
-        if method == "run":
-            self._run(args["worker"], args)
-        elif method == "kill":
-            child = self._children.get(args["worker"])
-            if child is not None:
-                _signal(child, args["signal"])
+        match message:
+            case RunCommand():
+                self._run(message)
+            case SendSignal():
+                child = self._children.get(message.process)
+                if child is not None:
+                    _signal(child, message.signal)
 
     # ---- children ----------------------------------------------------------------------------
 
-    def _run(self, process: bytes, args: dict[str, Any]) -> None:
+    def _run(self, order: RunCommand) -> None:
         """Start a command in a process group of its own."""
         try:
             pid = os.fork()
         except OSError as error:
-            self.report_failure(process, error)
+            self.report_failure(order.process, error)
             return
         if pid == 0:
             self.end_with_parent()
-            become_command(args["argv"], args["env"], args["cwd"], args["log"])
-        self.adopt(Child(process, pid, is_command=True))
-        if args["is_watched"]:
-            self.node.post(Request(0, "runs", {"worker": process, "pid": pid}))
+            become_command(order.argv, order.variables, order.directory, order.log)
+        self.adopt(Child(order.process, pid, is_command=True))
+        if order.is_watched:
+            self.node.post(Began(order.process, pid))
 
     def end_with_parent(self) -> None:
         """In a child: the kernel ends it when this process ends."""
@@ -130,8 +137,7 @@ class ForkServer:
     def report_failure(self, process: bytes, error: OSError) -> None:
         """Say that a process could not be started."""
         reason = f"no process could be started for it: {error.strerror}"
-        args = {"worker": process, "pid": 0, "code": 1, "reason": reason}
-        self.node.post(Request(0, "exited", args))
+        self.node.post(Exited(process, 0, 1, reason))
 
     def _reap(self, pidfd: int, child: Child) -> None:
         if child.is_command:  # while it is not reaped nobody else has its process group
@@ -141,9 +147,7 @@ class ForkServer:
         self.stop_reading(pidfd)
         self.before_end(child)
         del self._children[child.process]
-        code = os.waitstatus_to_exitcode(status)
-        args = {"worker": child.process, "pid": child.pid, "code": code}
-        self.node.post(Request(0, "exited", args))
+        self.node.post(Exited(child.process, child.pid, os.waitstatus_to_exitcode(status)))
 
     def before_end(self, child: Child) -> None:
         """A child has ended, and that is about to be reported."""

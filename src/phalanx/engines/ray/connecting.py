@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import ray
 from ray.experimental import internal_kv
 
+from phalanx.engines.interface import EngineOptions, Output
 from phalanx.engines.ray.engine import RayEngine
 from phalanx.engines.ray.hierarchies import join_hierarchies
 from phalanx.engines.ray.preflight import check_reachable, check_version, said
@@ -17,42 +17,36 @@ from phalanx.engines.ray.serializers import share_serializers
 
 NAMESPACE = b"phalanx"
 """Of keys in Ray's internal table."""
+AMOUNTS = (
+    *("num_cpus", "num_gpus", "resources", "labels", "object_store_memory"),
+    "include_dashboard",
+)
+"""Of a Ray of the program's own; what is None is left to Ray."""
 
 
-class Connection(msgspec.Struct, kw_only=True):
-    """How a driver connects. `address` as Ray reads it; None for a Ray of its own."""
-
-    address: str | None
-    namespace: str | None
-    runtime_env: dict[str, Any] | None
-    log_to_driver: bool
-    queue: str
-    priority: int
-    options: dict[str, Any]
-    """Amounts of a Ray of its own, and the options of `init` that Ray has, too."""
-
-
-def connect(asked: Connection, warn: Callable[[str], None]) -> RayEngine:
-    """Use a Ray cluster, or what this process is connected to already; `warn` says what takes its
-    time. Raises ConnectionError and AuthenticationError, and ImportError for a Ray too old."""
+def connect(options: EngineOptions, output: Output) -> RayEngine:
+    """Use a Ray cluster, or what this process is connected to already. Raises ConnectionError and
+    AuthenticationError, and ImportError for a Ray too old."""
     check_version()
     join_hierarchies()
     facts: dict[str, Any] = {}
     begins = not ray.is_initialized()
     if begins:
-        check_reachable(asked.address)
-        with said(asked.address, warn):
+        given = msgspec.structs.asdict(options)
+        check_reachable(options.address)
+        with said(options.address, output.warn):
             context = ray.init(
-                address=asked.address,
-                namespace=asked.namespace,
-                runtime_env=asked.runtime_env,
-                log_to_driver=asked.log_to_driver,
-                **asked.options,
+                address=options.address,
+                namespace=options.namespace,
+                runtime_env=options.runtime_env,
+                log_to_driver=options.log_to_driver,
+                **{name: given[name] for name in AMOUNTS if given[name] is not None},
+                **options.more,
             )
         facts = dict(getattr(context, "address_info", {}))
     share_serializers()
-    engine = RayEngine(facts, asked.queue, asked.priority, begins)
-    told = {"queue": asked.queue, "priority": asked.priority}
+    engine = RayEngine(facts, options.queue, options.priority, begins)
+    told = {"queue": options.queue, "priority": options.priority}
     internal_kv._internal_kv_put(_key(), json.dumps(told).encode(), namespace=NAMESPACE)
     return engine
 

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ray
 
 from phalanx.engines.ray import gang_member
 from phalanx.model.jobs.gang_view import GangView
 
-if TYPE_CHECKING:
-    from phalanx.engines.ray.engine import RayEngine
-
 
 class RayContext:
     """Ray's runtime context, and what Phalanx knows beside it."""
 
-    def __init__(self, engine: RayEngine) -> None:
-        self._engine = engine
+    def __init__(self) -> None:
         self._native = ray.get_runtime_context()
 
     def __getattr__(self, name: str) -> Any:

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
 import ray
 import ray.actor
 from ray.util import list_named_actors
 
 from phalanx.engines.definitions import ActorDefinition, FunctionDefinition
-from phalanx.engines.embedded.client.handles import ActorHandle
-from phalanx.engines.interface import Answer, Call
+from phalanx.engines.interface import Call, PendingReply
 from phalanx.engines.ray import gang_member, groups
 from phalanx.engines.ray.context import RayContext
 from phalanx.engines.ray.functions import NativeDefinitions
@@ -29,6 +28,11 @@ from phalanx.engines.ray.strategies import native_group
 from phalanx.errors import PhalanxError
 from phalanx.model.jobs.spec import DEFAULT_QUEUE
 from phalanx.model.options import DEFAULT_RETRIES, required_resources
+from phalanx.protocol.requests.groups import WaitGroup
+from phalanx.protocol.requests.ray import LeaveScheduler
+from phalanx.protocol.requests.request import Request
+
+R = TypeVar("R")
 
 GANG = b"gang"
 """Groups of gangs begin so; placement groups that programs make have ids of Ray's."""
@@ -43,7 +47,6 @@ class RayEngine:
 
     ref_type: type = ray.ObjectRef
     generator_type: type = ray.ObjectRefGenerator
-    handle_type: type = ActorHandle
 
     def __init__(
         self, facts: Mapping[str, Any], queue: str, priority: int, ends_ray: bool = False
@@ -64,17 +67,13 @@ class RayEngine:
         self._gang_of: dict[Any, bytes] = {}
         self.origin = os.urandom(16)
         """Names this process to the scheduler."""
-        self._methods: dict[str, Callable[..., Any]] = {
-            "nodes": ray.nodes,
-            "cluster_resources": ray.cluster_resources,
-            "available_resources": ray.available_resources,
-            "list_named_actors": _named_actors,
-            "remove_group": _remove_group,
-            "named_group": groups.named,
-            "group_table": groups.table,
-        }
 
     # ---- up and down -------------------------------------------------------------------------
+
+    @property
+    def owns_cluster(self) -> bool:
+        """See Engine: queues are made by those who run the cluster."""
+        return False
 
     @property
     def is_alive(self) -> bool:
@@ -89,7 +88,7 @@ class RayEngine:
             ray.kill(self._hub)
         if self._hub is not None or self._gatekeeper is not None:
             with contextlib.suppress(PhalanxError):  # else it goes when nothing more is heard
-                self.scheduler.ask("gate.leave", origin=self.origin, timeout_s=LEAVE_S)
+                self.scheduler.ask(LeaveScheduler(), origin=self.origin, timeout_s=LEAVE_S)
         if self._gatekeeper is not None:
             self._gatekeeper.stop()
         if self._ends_ray:
@@ -186,7 +185,7 @@ class RayEngine:
         detached: bool,
         selectors: list[dict[str, str]],
         soft_target: str | None,
-    ) -> tuple[bytes, Answer]:
+    ) -> tuple[bytes, PendingReply[None]]:
         """See Engine."""
         return groups.create(bundles, strategy, name, detached, selectors, soft_target)
 
@@ -251,21 +250,46 @@ class RayEngine:
 
     # ---- the cluster -------------------------------------------------------------------------
 
-    def request(self, method: str, **args: Any) -> Any:
-        """See Engine: Ray's own questions to Ray, those of queues, gangs and jobs to the
-        scheduler."""
-        own = self._methods.get(method)
-        if own is not None:
-            return own(**args)
-        return self.scheduler.ask(method, origin=self.origin, **args)
+    def ask(self, request: Request[R]) -> R:
+        """See Engine: the scheduler answers."""
+        return self.scheduler.ask(request, origin=self.origin)
 
-    def soon(self, method: str, **args: Any) -> Answer:
+    def nodes(self) -> list[dict[str, Any]]:
         """See Engine."""
-        if method == "wait_group":
-            if args["group"].startswith(GANG):
-                return groups.Later(self.scheduler.ask_later(method, origin=self.origin, **args))
-            return groups.Created(args["group"])
-        return groups.Known(self.request(method, **args))
+        return list(ray.nodes())
+
+    def cluster_resources(self) -> dict[str, float]:
+        """See Engine."""
+        return dict(ray.cluster_resources())
+
+    def available_resources(self) -> dict[str, float]:
+        """See Engine."""
+        return dict(ray.available_resources())
+
+    def named_actors(self, namespace: str | None) -> list[tuple[str, str]]:
+        """See Engine."""
+        found = [(row["namespace"], row["name"]) for row in list_named_actors(all_namespaces=True)]
+        return [one for one in found if namespace in (None, one[0])]
+
+    def group_created(self, group: bytes) -> PendingReply[bool]:
+        """See Engine."""
+        if group.startswith(GANG):
+            waits = WaitGroup(group)
+            return groups.Later(self.scheduler.ask_async(waits, origin=self.origin))
+        return groups.Created(group)
+
+    def remove_group(self, group: bytes) -> PendingReply[None]:
+        """See Engine."""
+        ray.util.remove_placement_group(native_group(group))
+        return groups.Known(None)
+
+    def named_group(self, name: str) -> tuple[bytes, list[dict[str, float]]]:
+        """See Engine."""
+        return groups.named(name)
+
+    def groups(self) -> list[dict[str, Any]]:
+        """See Engine."""
+        return groups.table()
 
     @property
     def scheduler(self) -> SchedulerClient:
@@ -276,7 +300,7 @@ class RayEngine:
 
     def runtime_context(self) -> RayContext:
         """See Engine."""
-        return RayContext(self)
+        return RayContext()
 
     def gpu_ids(self) -> list[Any]:
         """See Engine."""
@@ -294,12 +318,3 @@ class RayEngine:
 
 def _first_of(result: Any) -> Any:
     return result[0] if isinstance(result, list) else result
-
-
-def _named_actors(namespace: str | None) -> list[tuple[str, str]]:
-    found = [(row["namespace"], row["name"]) for row in list_named_actors(all_namespaces=True)]
-    return [one for one in found if namespace in (None, one[0])]
-
-
-def _remove_group(group: bytes) -> None:
-    ray.util.remove_placement_group(native_group(group))

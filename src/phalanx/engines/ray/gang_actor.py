@@ -12,9 +12,10 @@ import ray
 
 from phalanx.model.options import check_method_options
 from phalanx.model.signatures import MethodShape
+from phalanx.objects.handle import ActorHandle, ActorMethod
 
 
-class GangActor:
+class GangActor(ActorHandle[Any]):
     """One actor of a gang. May be passed around; the actor ends with the program's own handle."""
 
     _key: tuple[bytes, int]
@@ -65,7 +66,7 @@ def dismiss(hub: Any, group: bytes, index: int) -> None:
         hub.dismiss.remote(group, index)
 
 
-class GangMethod:
+class GangMethod(ActorMethod):
     """One method of an actor of a gang."""
 
     def __init__(

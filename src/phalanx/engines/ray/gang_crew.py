@@ -119,7 +119,7 @@ class Crew:
             while True:
                 place = await self._places.of(self._group, seat.index)
                 handle = cls.options(**options, scheduling_strategy=inside(place)).remote(
-                    place["view"], self._group, seat.index, *args, **kwargs
+                    place.view, self._group, seat.index, *args, **kwargs
                 )
                 error = await self._serve(seat, handle)
                 if await self._places.is_taken(self._group, seat.index, node_died=False):

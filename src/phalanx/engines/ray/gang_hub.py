@@ -115,7 +115,7 @@ class GangHub:
         while True:
             place = await self._places.of(group, index)
             refs = function.options(**options, scheduling_strategy=inside(place)).remote(
-                place["view"], group, index, *args, **kwargs
+                place.view, group, index, *args, **kwargs
             )
             try:
                 return await (refs if returns == 1 else asyncio.gather(*refs))

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import TypeVar
 
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from phalanx.engines.ray.scheduler.client import SchedulerClient
 from phalanx.engines.ray.strategies import native_group
 from phalanx.errors import TaskPlacementGroupRemoved
+from phalanx.protocol.requests.gangs import EndMembers
+from phalanx.protocol.requests.groups import WaitGroup
+from phalanx.protocol.requests.ray import GangPlace, GetMemberState, ListGangPlaces, ReportBatches
+from phalanx.protocol.requests.request import Request
+
+R = TypeVar("R")
 
 LOOK_AGAIN_S = 0.1
 TELL_S = 1.0
@@ -23,14 +29,14 @@ class GangPlaces:
         self._origin = origin
         self._scheduler = SchedulerClient.connect()
 
-    async def of(self, group: bytes, index: int) -> dict[str, Any]:
+    async def of(self, group: bytes, index: int) -> GangPlace:
         """A member's place, once it has one. Raises TaskPlacementGroupRemoved for one that never
         will."""
         while True:
-            if not await self._ask("wait_group", group=group):
+            if not await self._ask(WaitGroup(group)):
                 raise TaskPlacementGroupRemoved("The task was not started: its gang was removed.")
-            place: dict[str, Any] = (await self._ask("places", group=group)).get(index, {})
-            if place.get("state") == "running":
+            place = (await self._ask(ListGangPlaces(group))).get(index)
+            if place is not None and place.state == "running":
                 return place
             await asyncio.sleep(LOOK_AGAIN_S)
 
@@ -40,7 +46,7 @@ class GangPlaces:
         Of a dead node the scheduler learns only when it has been silent for long enough.
         """
         while True:
-            state = (await self._ask("member_state", group=group, index=index)) or ""
+            state = await self._ask(GetMemberState(group, index))
             if state != "running":
                 return state in ("pending", "starting", "leaving")
             if not node_died:
@@ -49,24 +55,20 @@ class GangPlaces:
 
     def end(self, group: bytes, index: int) -> None:
         """The member is over."""
-        self._scheduler.ask_later(
-            "batch.end_members", origin=self._origin, group=group, indexes=[index]
-        )
+        self._scheduler.ask_async(EndMembers(group, [index]), origin=self._origin)
 
     async def tell_of_life(self) -> None:
         """For as long as the program lives; what is its own goes when nothing more is heard."""
         while True:
-            await self._ask("gate.told", sized={}, done={}, running=[])
+            await self._ask(ReportBatches({}, {}, []))
             await asyncio.sleep(TELL_S)
 
-    async def _ask(self, method: str, **args: Any) -> Any:
-        return await asyncio.wrap_future(
-            self._scheduler.ask_later(method, origin=self._origin, **args)
-        )
+    async def _ask(self, request: Request[R]) -> R:
+        return await asyncio.wrap_future(self._scheduler.ask_async(request, origin=self._origin))
 
 
-def inside(place: dict[str, Any]) -> PlacementGroupSchedulingStrategy:
+def inside(place: GangPlace) -> PlacementGroupSchedulingStrategy:
     """The strategy of what runs in a place."""
     return PlacementGroupSchedulingStrategy(
-        native_group(bytes.fromhex(place["placement_group"])), place["bundle"]
+        native_group(bytes.fromhex(place.placement_group)), place.bundle
     )

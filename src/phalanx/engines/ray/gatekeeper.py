@@ -16,8 +16,8 @@ from typing import Any
 
 import ray
 
-from phalanx.engines.embedded.client.requests import remote_error
-from phalanx.engines.ray.scheduler.client import SchedulerClient
+from phalanx.engines.ray.scheduler.client import SchedulerClient, read_reply
+from phalanx.protocol.requests.ray import GetBatchSize, PassGate, ReportBatches, RunningBatch
 
 GROWS_S = 0.002
 """So long a batch waits for more tasks."""
@@ -109,9 +109,8 @@ class Gatekeeper:
         queue, priority, needs = kind
         is_alone = not any(_is_shut(one) for one in reversed(self._batches) if one.kind == kind)
         ticket = os.urandom(12)
-        asked = {"ticket": ticket, "queue": queue, "priority": priority, "needs": dict(needs)}
-        asked["size"] = 1 if is_alone else 0
-        gate = self._scheduler.actor.ask.remote(self._origin, "gate.pass", asked)
+        request = PassGate(ticket, queue, priority, dict(needs), 1 if is_alone else 0)
+        gate = self._scheduler.send(request, self._origin)
         batch = _Batch(kind, ticket, gate, 1 if is_alone else self._size(kind))
         batch.is_sized = is_alone
         return batch
@@ -120,9 +119,8 @@ class Gatekeeper:
         """As many tasks as run side by side, or more of very short ones."""
         known = self._sizes.get(kind)
         if known is None or time.monotonic() > known[0] + SIZES_KEPT_S:
-            size = self._scheduler.ask(
-                "gate.batch", origin=self._origin, queue=kind[0], needs=dict(kind[2])
-            )
+            request = GetBatchSize(kind[0], dict(kind[2]))
+            size = self._scheduler.ask(request, origin=self._origin)
             known = self._sizes[kind] = (time.monotonic(), size)
         return int(known[1] * self._times.get(kind, 1))
 
@@ -145,9 +143,10 @@ class Gatekeeper:
                 now = time.monotonic()
                 if now > told_at + TELL_S:
                     told_at = now
-                    self._tell(*self._all(), done)  # the scheduler may be another one by now
+                    sized, running = self._all()  # the scheduler may be another one by now
+                    self._report(ReportBatches(sized, done, running))
                 elif sized or done:
-                    self._tell(sized, [], done)
+                    self._report(ReportBatches(sized, done, []))
             except Exception:
                 if not ray.is_initialized():
                     return  # the program has left Ray: its tasks have ended with that
@@ -178,22 +177,20 @@ class Gatekeeper:
                 self._batches = [batch for batch in self._batches if batch not in over]
         return sized, done
 
-    def _all(self) -> tuple[dict[bytes, int], list[Any]]:
+    def _all(self) -> tuple[dict[bytes, int], list[RunningBatch]]:
         """(sizes of what waits, what runs) as a scheduler that knows nothing needs them."""
         with self._lock:
             batches = [batch for batch in self._batches if batch.is_sized]
         sized = {batch.ticket: batch.size for batch in batches if not batch.is_open}
         running = [
-            (b.ticket, b.kind[0], b.kind[1], dict(b.kind[2]), len(b.refs) + b.unseen)
+            RunningBatch(b.ticket, b.kind[0], b.kind[1], dict(b.kind[2]), len(b.refs) + b.unseen)
             for b in batches
             if b.is_open
         ]
         return sized, running
 
-    def _tell(self, sized: dict[bytes, int], running: list[Any], done: dict[bytes, int]) -> None:
-        self._scheduler.ask(
-            "gate.told", origin=self._origin, sized=sized, done=done, running=running
-        )
+    def _report(self, request: ReportBatches) -> None:
+        self._scheduler.ask(request, origin=self._origin)
 
 
 def _is_shut(batch: _Batch) -> bool:
@@ -245,6 +242,5 @@ def behind_gate(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _pass(gate: tuple[Any, tuple[str, str] | None]) -> None:
-    if gate[1] is not None:
-        raise remote_error(*gate[1])
+def _pass(reply: bytes) -> None:
+    read_reply(PassGate, reply)

@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from ray.util.placement_group import get_placement_group, placement_group, placement_group_table
 
 from phalanx.engines.ray.strategies import native_group
 from phalanx.errors import GetTimeoutError
 
+R = TypeVar("R")
 
-class Known:
+
+class Known(Generic[R]):
     """An answer that is there."""
 
-    def __init__(self, value: Any = None) -> None:
+    def __init__(self, value: R) -> None:
         self._value = value
 
-    def result(self, timeout_s: float | None = None) -> Any:
-        """See Answer."""
+    def result(self, timeout_s: float | None = None) -> R:
+        """See PendingReply."""
         return self._value
 
 
-class Later:
+class Later(Generic[R]):
     """An answer of the scheduler."""
 
-    def __init__(self, future: Future[Any]) -> None:
+    def __init__(self, future: Future[R]) -> None:
         self._future = future
 
-    def result(self, timeout_s: float | None = None) -> Any:
-        """See Answer."""
+    def result(self, timeout_s: float | None = None) -> R:
+        """See PendingReply."""
         try:
             return self._future.result(timeout_s)
         except TimeoutError:
@@ -45,7 +47,7 @@ class Created:
         self._group = native_group(group)
 
     def result(self, timeout_s: float | None = None) -> bool:
-        """See Answer: False when the time is up, as Ray says it."""
+        """See PendingReply: False when the time is up, as Ray says it."""
         created: bool = self._group.wait(1e9 if timeout_s is None else timeout_s)
         return created
 
@@ -57,7 +59,7 @@ def create(
     detached: bool,
     selectors: list[dict[str, str]],
     soft_target: str | None,
-) -> tuple[bytes, Known]:
+) -> tuple[bytes, Known[None]]:
     """See Engine.create_group."""
     made = placement_group(
         bundles,
@@ -67,13 +69,13 @@ def create(
         _soft_target_node_id=soft_target,
         bundle_label_selector=selectors or None,
     )
-    return made.id.binary(), Known()
+    return made.id.binary(), Known(None)
 
 
-def named(name: str) -> dict[str, Any]:
+def named(name: str) -> tuple[bytes, list[dict[str, float]]]:
     """Id and bundles of a living group. Raises ValueError when there is none."""
     found = get_placement_group(name)
-    return {"group": found.id.binary(), "bundles": found.bundle_specs}
+    return found.id.binary(), found.bundle_specs
 
 
 def table() -> list[dict[str, Any]]:

@@ -14,9 +14,8 @@ import ray.actor
 from ray import exceptions as theirs
 
 from phalanx import exceptions as ours
-from phalanx.engines.embedded.client.handles import ActorHandle
-from phalanx.engines.ray.gang_actor import GangActor
 from phalanx.model import ids
+from phalanx.objects.handle import ActorHandle
 from phalanx.objects.reference import ObjectRef
 from phalanx.objects.streams import DynamicObjectRefGenerator, ObjectRefGenerator
 
@@ -31,7 +30,6 @@ def join_hierarchies() -> None:
     ObjectRefGenerator.register(ray.ObjectRefGenerator)
     DynamicObjectRefGenerator.register(ray._raylet.DynamicObjectRefGenerator)
     ActorHandle.register(ray.actor.ActorHandle)
-    ActorHandle.register(GangActor)
     for own in ids.BaseID.__subclasses__():
         own.register(getattr(ray, own.__name__))
     theirs.RayError.__bases__ = (ours.RayError,)

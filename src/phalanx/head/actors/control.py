@@ -49,8 +49,8 @@ class ActorControl:
             self._shell.order(record.node, WithdrawActor(record.actor))
         self._shell.actor_table.sent(record.actor, choice.node)
         self._shell.state_store.put_actor(record)
-        if choice.error:
-            self._shell.actor_table.refused(record.actor, choice.reason, choice.error.encode())
+        if choice.code:
+            self._shell.actor_table.refused(record.actor, choice.reason, choice.code)
         elif choice.node:
             self._send(record)
         elif choice.reason:
@@ -110,6 +110,7 @@ class ActorControl:
             record.worker,
             record.reason,
             record.error,
+            record.code,
         )
         for watcher in watchers:
             self._shell.post(watcher, update)
@@ -162,8 +163,8 @@ class ActorControl:
         record = self._shell.actor_table.get(message.actor)
         if record is None or record.state == DEAD:
             return
-        if message.error:
-            self._shell.actor_table.refused(message.actor, message.reason, message.error.encode())
+        if message.code:
+            self._shell.actor_table.refused(message.actor, message.reason, message.code)
         else:
             self._warn(record, message.reason)
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from phalanx.errors import ActorUnschedulableError
 from phalanx.head.actors.table import ActorRecord
 from phalanx.head.groups.table import GroupTable
 from phalanx.policies.affinity import NodeAffinity
@@ -20,6 +21,7 @@ from phalanx.policies.labels import LabelSelector
 from phalanx.policies.outcome import Placed, Rejection
 from phalanx.policies.request_class import Request
 from phalanx.policies.strategy import Asking, Strategy
+from phalanx.protocol.wire_errors import code_of
 from phalanx.resources.ports import RandomSource
 from phalanx.resources.quantities import from_units
 from phalanx.resources.sets import EMPTY, ResourceSet
@@ -30,9 +32,9 @@ from phalanx.scheduling.terms import affinity_of, selectors_of
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """Where an actor goes. Without a `node` it waits, for `reason`; or never can, with `error`.
+    """Where an actor goes. Without a `node` it waits, for `reason`; or never can, with `code`.
 
-    `error` names the class of the error that says so.
+    `code` is that of the error that its calls fail with.
     """
 
     node: str = ""
@@ -40,7 +42,7 @@ class Choice:
     bundle: int = -1
     """The bundle that it is counted into, when it goes into a placement group."""
     reason: str = ""
-    error: str = ""
+    code: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +69,7 @@ class ActorPlacing:
         """Where the actor goes now. It waits until `placed` or `gone`. `owner_node`: "" if none."""
         self.gone(record.actor)
         choice = self._pick(record, owner_node, require_available=False)
-        if not choice.error:
+        if not choice.code:
             self._keep(_Waiting(record=record, owner_node=owner_node, node=choice.node), choice)
         return choice
 
@@ -91,7 +93,7 @@ class ActorPlacing:
             inside = self._inside.pop(actor, None)  # it is not in its own way
             choice = self._pick(waiting.record, waiting.owner_node, bool(waiting.node))
             is_better = choice.is_available or not waiting.node
-            if choice.error:
+            if choice.code:
                 self.gone(actor)
             elif choice.node and choice.node != waiting.node and is_better:
                 self._keep(replace(waiting, node=choice.node), choice)
@@ -122,7 +124,7 @@ class ActorPlacing:
             tiers = selectors_of(record.strategy)
             chosen = self._strategy(record.strategy)
         except ValueError as error:
-            return Choice(reason=str(error), error="ActorUnschedulableError")
+            return Choice(reason=str(error), code=code_of(ActorUnschedulableError))
         if require_available and not self._has_room(place, tiers):
             return Choice()
         asking = Asking(
@@ -188,7 +190,7 @@ class ActorPlacing:
                 reason = f"node {target} can never hold {place.to_mapping()}: {no}"
             else:
                 reason = f"node {target} is busy, and the strategy does not let the actor wait"
-            return Choice(reason=reason, error="ActorUnschedulableError")
+            return Choice(reason=reason, code=code_of(ActorUnschedulableError))
         alive = [node for node in nodes.states if node.is_schedulable]
         if wire.get("labels") and not any(t.holds(n.labels) for t in tiers for n in alive):
             return Choice(reason=f"no node has labels that match {wire['labels']}")
@@ -204,8 +206,8 @@ class ActorPlacing:
         group_id, index = bytes.fromhex(record.strategy["group"]), record.strategy["bundle"]
         refusal = self._groups.refusal((group_id, index), place)
         if refusal is not None:
-            reason, error = refusal
-            return Choice(reason=reason, error=error.replace("TaskPlacement", "ActorPlacement"))
+            reason, code = refusal
+            return Choice(reason=reason, code=code)
         group = self._groups.get(group_id)
         assert group is not None
         there = [

@@ -52,6 +52,9 @@ class ActorRecord(msgspec.Struct, kw_only=True, eq=False):
     pid: int = 0
     reason: str = ""
     error: bytes = b""
+    """What its constructor raised, pickled; opaque here."""
+    code: str = ""
+    """Of the error for which it could be placed nowhere."""
     handle: bytes = b""
     """What get_actor gives out: the pickled description of its methods, opaque here."""
     watchers: list[bytes] = []
@@ -328,11 +331,11 @@ class ActorTable:
             return
         self._end(record, "The actor died because all handles to it went out of scope.", False)
 
-    def refused(self, actor: bytes, reason: str, error: bytes) -> None:
-        """It can be placed nowhere, ever."""
+    def refused(self, actor: bytes, reason: str, code: str) -> None:
+        """It can be placed nowhere, ever. `code`: of the error that its calls fail with."""
         record = self._actors.get(actor)
         if record is not None and record.state != DEAD:
-            record.error = error
+            record.code = code
             self._die(record, f"The actor cannot be placed: {reason}.")
 
     def process_gone(self, process: bytes) -> None:

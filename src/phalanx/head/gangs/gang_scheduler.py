@@ -6,7 +6,7 @@ A gang is a pinned placement group with a bundle a member: `cycles` decides wher
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from phalanx.batch.plan import Plan
@@ -22,7 +22,20 @@ from phalanx.head.jobs.logs import Logs
 from phalanx.head.jobs.requests import JobRequests
 from phalanx.head.queues.control import Queues
 from phalanx.model.lifecycle import REMOVED
-from phalanx.protocol.cluster_messages import Ask, MemberNews, QueueWeights
+from phalanx.protocol.cluster_messages import MemberNews, QueueWeights
+from phalanx.protocol.requests.gangs import CreateGang, EndMembers, Explain, ListGangs, TakeSnapshot
+from phalanx.protocol.requests.jobs import ReadJobLog
+from phalanx.protocol.requests.queues import (
+    AdmitQueue,
+    CloseQueue,
+    CreateQueue,
+    DeleteQueue,
+    ListQueues,
+    OpenQueue,
+    QueueFields,
+    UpdateQueue,
+)
+from phalanx.protocol.requests.request import Asker, RequestHandlers
 
 if TYPE_CHECKING:
     from phalanx.head.control_plane import ControlPlane
@@ -47,62 +60,59 @@ class GangScheduler:
         self.job_requests = JobRequests(
             shell, self.queues, self.jobs, self.priorities, self.domains, self.explanations
         )
-        self._methods: dict[str, Callable[..., Any]] = {
-            **self.job_requests.methods(),
-            "create_queue": lambda ask, name, fields: self.queues.create(name, fields),
-            "update_queue": lambda ask, name, fields: self.queues.update(name, fields),
-            "open_queue": lambda ask, name: self.queues.open(name),
-            "close_queue": lambda ask, name: self.queues.close(name),
-            "delete_queue": lambda ask, name: self.queues.delete(name),
-            "queues": lambda ask, name=None: self.queues.rows(name),
-            "admit": lambda ask, name, makes=False: self._admit(name, makes),
-            "create_gang": self._create_gang,
-            "end_members": self._end_members,
-            "gangs": lambda ask: self.rows(),
-            "explain": lambda ask, name: self.explanations.explain(name),
-            "snapshot": lambda ask: self.explanations.snapshot(),
-        }
+        queues = self.queues
+        self.handlers = RequestHandlers(
+            "the control store",
+            *self.job_requests.entries(),
+            ReadJobLog.handled_by(self.logs.read),
+            CreateQueue.handled_by(lambda _, request: queues.create(request.name, request.fields)),
+            UpdateQueue.handled_by(lambda _, request: queues.update(request.name, request.fields)),
+            OpenQueue.handled_by(lambda _, request: queues.open(request.name)),
+            CloseQueue.handled_by(lambda _, request: queues.close(request.name)),
+            DeleteQueue.handled_by(lambda _, request: queues.delete(request.name)),
+            ListQueues.handled_by(lambda _, request: queues.rows(request.name)),
+            AdmitQueue.handled_by(self._admit),
+            CreateGang.handled_by(self._create_gang),
+            EndMembers.handled_by(self._end_members),
+            ListGangs.handled_by(lambda _, request: self.rows()),
+            Explain.handled_by(lambda _, request: self.explanations.explain(request.name)),
+            TakeSnapshot.handled_by(lambda _, request: self.explanations.snapshot()),
+        )
 
     # ---- what people ask for -----------------------------------------------------------------
 
-    def answer(self, ask: Ask, reply: Callable[[Any], None]) -> Any:
-        """Answer a question, at once or with LATER and `reply`; what it raises travels to whoever
-        asked."""
-        if ask.method == "batch.read_log":
-            return self.logs.read(reply, **ask.args)
-        method = self._methods.get(ask.method.removeprefix("batch."))
-        if method is None:
-            raise ValueError(f"the control store knows no request {ask.method!r}")
-        return method(ask, **ask.args)
+    def _admit(self, asker: Asker[None], request: AdmitQueue) -> None:
+        if request.makes and self.queues.table.get(request.name) is None:
+            self.queues.create(request.name, QueueFields())
+        self.queues.admit(request.name)
 
-    def _admit(self, name: str, makes: bool) -> None:
-        """Raises QueueUnavailableError unless a queue takes work; `makes` it if there is none."""
-        if makes and self.queues.table.get(name) is None:
-            self.queues.create(name, {})
-        self.queues.admit(name)
-
-    def _create_gang(self, ask: Ask, group: bytes, **fields: Any) -> dict[str, Any]:
-        """A new gang. Raises QueueUnavailableError and GangInfeasibleError."""
-        gang = self.registry.gangs.get(group)
+    def _create_gang(self, asker: Asker[str], request: CreateGang) -> str:
+        gang = self.registry.gangs.get(request.group)
         if gang is None:  # else asked again after the head came back
-            queue = self.queues.admit(fields["queue"])
-            topology = self.domains.topology(fields.pop("topology", ""))
+            queue = self.queues.admit(request.queue)
+            topology = self.domains.topology(request.topology)
             gang = admitted(
-                group=group,
-                creator=ask.origin,
+                group=request.group,
+                creator=asker.process,
                 created=self._shell.wall(),
                 limits=self.queues.capability(queue.name),
                 domains=self.domains.within(topology, self._shell.nodes.living()),
+                name=request.name,
+                queue=request.queue,
+                needs=request.needs,
+                least=request.min_members,
+                priority=request.priority,
                 topology=topology,
-                **fields,
+                ports=request.ports,
+                grace_s=request.grace_s,
             )
             self.applier.add(gang)
-        return {"name": gang.name}
+        return gang.name
 
-    def _end_members(self, ask: Ask, group: bytes, indexes: list[int]) -> None:
-        gang = self.registry.gangs.get(group)
+    def _end_members(self, asker: Asker[None], request: EndMembers) -> None:
+        gang = self.registry.gangs.get(request.group)
         if gang is not None:
-            self.applier.end(gang, indexes)
+            self.applier.end(gang, request.indexes)
 
     def actor_ended(self, group: bytes, index: int) -> None:
         """An actor that lived in a bundle of a group is dead for good."""

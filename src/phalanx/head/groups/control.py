@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from phalanx.head.groups.give_backs import Ending
 from phalanx.head.groups.record import Group
 from phalanx.model.lifecycle import CREATED, REMOVED
 from phalanx.protocol.cluster_messages import (
-    Answer,
     CommitBundles,
     GiveBackBundles,
     GroupKnown,
     PrepareBundles,
 )
+from phalanx.protocol.requests.request import LATER, Asker, Later
 from phalanx.resources.sets import ResourceSet
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ class GroupControl:
     def __init__(self, shell: ControlPlane) -> None:
         self._shell = shell
         self._watchers: dict[bytes, dict[bytes, None]] = {}
-        self._waiters: dict[bytes, list[tuple[bytes, int]]] = {}
-        self._freed_waiters: dict[bytes, list[tuple[bytes, int]]] = {}
+        self._waiters: dict[bytes, list[Asker[bool]]] = {}
+        self._freed_waiters: dict[bytes, list[Asker[None]]] = {}
 
     # ---- effects -----------------------------------------------------------------------------
 
@@ -74,8 +74,8 @@ class GroupControl:
             batch.applier.group_changed(group)
         has_begun = self._has_begun(group)
         if has_begun or group.state == REMOVED:
-            for prefix, token in self._waiters.pop(group.group, ()):
-                self._shell.reply(prefix, Answer(token, has_begun))
+            for asker in self._waiters.pop(group.group, ()):
+                asker.reply(has_begun)
 
     def _has_begun(self, group: Group) -> bool:
         """Whether what waits for the group may run in it: not in a gang of which a node was lost
@@ -102,8 +102,8 @@ class GroupControl:
 
     def freed(self, group: bytes) -> None:
         """See GroupEffects."""
-        for prefix, token in self._freed_waiters.pop(group, ()):
-            self._shell.reply(prefix, Answer(token))
+        for asker in self._freed_waiters.pop(group, ()):
+            asker.reply(None)
         batch = self._shell.gangs_if_used
         if batch is not None:
             batch.applier.group_freed(group)
@@ -116,18 +116,18 @@ class GroupControl:
             self._watchers.setdefault(group.group, {})[prefix] = None
         self._shell.send(prefix, _known(group))
 
-    def wait(self, group: Group | None, prefix: bytes, token: int) -> Any:
-        """Whether the group is created; None: the answer comes when that is known."""
+    def wait(self, group: Group | None, asker: Asker[bool]) -> bool | Later:
+        """Whether what waits for the group may run in it; the answer comes when that is known."""
         if group is None or group.state == REMOVED:
             return False
         if self._has_begun(group):
             return True
-        self._waiters.setdefault(group.group, []).append((prefix, token))
-        return None
+        self._waiters.setdefault(group.group, []).append(asker)
+        return LATER
 
-    def when_freed(self, group: bytes, prefix: bytes, token: int) -> None:
+    def when_freed(self, group: bytes, asker: Asker[None]) -> None:
         """Answer once nothing of a group that is removed is taken any more."""
-        self._freed_waiters.setdefault(group, []).append((prefix, token))
+        self._freed_waiters.setdefault(group, []).append(asker)
 
 
 def _known(group: Group) -> GroupKnown:

@@ -9,6 +9,7 @@ import msgspec
 from phalanx.model.lifecycle import CREATED, PENDING, PREPARED, REMOVED, RESCHEDULING
 from phalanx.policies.bundles.request import BundleRequest, BundleStrategy
 from phalanx.policies.labels import parse_selector
+from phalanx.protocol.wire_errors import code_of
 from phalanx.resources.sets import ResourceSet
 
 FIRST_BACKOFF_S, BACKOFF_FACTOR, LONGEST_BACKOFF_S = 0.1, 1.5, 1.0
@@ -109,14 +110,16 @@ class Group(msgspec.Struct, kw_only=True, eq=False):
         return [node for node in dict.fromkeys(confirmed) if node]
 
     def refusal(self, index: int, request: ResourceSet) -> tuple[str, str] | None:
-        """(reason, class of error or "" when it may wait) when nothing can run in this bundle, or
+        """(reason, code of an error or "" when it may wait) when nothing can run in this bundle, or
         in any for -1."""
         if index >= len(self.bundles):
             count = len(self.bundles)
-            return (f"its placement group has {count} bundles and no number {index}", "ValueError")
+            reason = f"its placement group has {count} bundles and no number {index}"
+            return (reason, code_of(ValueError))
         chosen = self.bundles if index < 0 else [self.bundles[index]]
         if not any(request.is_subset(bundle) for bundle in chosen):
-            return (f"no bundle of the placement group holds {request.to_mapping()}", "ValueError")
+            reason = f"no bundle of the placement group holds {request.to_mapping()}"
+            return (reason, code_of(ValueError))
         if self.infeasible:
             return (f"its placement group waits: {self.infeasible}", "")
         return None

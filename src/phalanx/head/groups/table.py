@@ -14,11 +14,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
+from phalanx.errors import TaskPlacementGroupRemoved
 from phalanx.head.groups.choice import pick_nodes
 from phalanx.head.groups.give_backs import AT_ONCE, RESEND_S, Ending, GiveBacks
 from phalanx.head.groups.record import Attempt, Group, GroupRow, is_first_in_line, restored
 from phalanx.model.lifecycle import CREATED, GROUP, PREPARED, REMOVED, RESCHEDULING, move
 from phalanx.policies.bundles.request import BundleRejection, BundleRequest, BundlesPlaced
+from phalanx.protocol.wire_errors import code_of
 from phalanx.resources.sets import ResourceSet
 from phalanx.scheduling.cluster_nodes import ClusterNodes
 
@@ -190,11 +192,11 @@ class GroupTable:
         return group.nodes_of(index)
 
     def refusal(self, place: tuple[bytes, int], request: ResourceSet) -> tuple[str, str] | None:
-        """(reason, class of error or "" when it may wait) when tasks of this place cannot run."""
+        """(reason, code of an error or "" when it may wait) when tasks of this place cannot run."""
         group_id, index = place
         group = self._groups.get(group_id)
         if group is None or group.state == REMOVED:
-            return ("its placement group was removed", "TaskPlacementGroupRemoved")
+            return ("its placement group was removed", code_of(TaskPlacementGroupRemoved))
         return group.refusal(index, request)
 
     # ---- what nodes say ----------------------------------------------------------------------

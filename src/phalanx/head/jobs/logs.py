@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from phalanx.errors import JobNotFoundError
 from phalanx.head.jobs.control import Jobs
-from phalanx.head.requests import LATER
 from phalanx.protocol.cluster_messages import LogRead, ReadLog
+from phalanx.protocol.requests.jobs import LogPart, ReadJobLog
+from phalanx.protocol.requests.request import LATER, Asker, Later
 
 if TYPE_CHECKING:
     from phalanx.head.control_plane import ControlPlane
@@ -25,21 +25,11 @@ class Logs:
         self._shell = shell
         self._jobs = jobs
         self._tokens = itertools.count(1)
-        self._asked: dict[int, Callable[[Any], None]] = {}
+        self._asked: dict[int, Asker[LogPart]] = {}
 
-    def read(
-        self,
-        reply: Callable[[Any], None],
-        job: str,
-        member: str,
-        attempt: int = -1,
-        offset: int = 0,
-    ) -> Any:
-        """A part of a member's log: (bytes, length of the whole); the length is -1 when nobody has
-        it any more. `attempt` counts the member's starts from 0; -1 is the last one.
-
-        Raises JobNotFoundError for a member that printed nothing that often.
-        """
+    def read(self, asker: Asker[LogPart], request: ReadJobLog) -> LogPart | Later:
+        """Answer with a part of a member's log, now or when its node has read it."""
+        job, member, attempt = request.job, request.member, request.attempt
         files = self._jobs.logs(job).get(member, [])
         if not -len(files) <= attempt < len(files):
             started = f"it was started {len(files)} times" if files else "it was not started yet"
@@ -47,16 +37,16 @@ class Logs:
         node_id, path = files[attempt]
         record = self._shell.nodes.get(node_id)
         if record is None or not self._shell.is_connected(record.prefix):
-            return b"", -1
+            return LogPart(b"", -1)
         token = next(self._tokens)
-        self._asked[token] = reply
+        self._asked[token] = asker
         if len(self._asked) > KEEP_ASKED:
             del self._asked[next(iter(self._asked))]
-        self._shell.send_node(node_id, ReadLog(token, path, offset, MOST_BYTES))
+        self._shell.send_node(node_id, ReadLog(token, path, request.offset, MOST_BYTES))
         return LATER
 
     def answered(self, message: LogRead) -> None:
         """A node has read."""
-        reply = self._asked.pop(message.token, None)
-        if reply is not None:
-            reply((message.data, message.size))
+        asker = self._asked.pop(message.token, None)
+        if asker is not None:
+            asker.reply(LogPart(message.data, message.size))

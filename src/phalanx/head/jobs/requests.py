@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -24,6 +23,19 @@ from phalanx.manifests.shapes import shape_of
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.spec import CronSpec, FlowSpec, JobSpec, PriorityClass
+from phalanx.protocol.requests.jobs import (
+    Applied,
+    ApplyManifests,
+    CommandJob,
+    DeleteJob,
+    GetJob,
+    ListCrons,
+    ListFlows,
+    ListHyperNodes,
+    ListJobs,
+    ResizeJob,
+)
+from phalanx.protocol.requests.request import Asker, Handler, Request
 
 if TYPE_CHECKING:
     from phalanx.head.control_plane import ControlPlane
@@ -37,6 +49,7 @@ KINDS: dict[str, Any] = {
     "PriorityClass": PriorityClass,
     "HyperNode": HyperNode,
 }
+NAMESPACED = ("Job", "JobTemplate", "JobFlow", "CronJob")
 COMMANDS = {"suspend": st.ABORT_JOB, "resume": st.RESUME_JOB, "cancel": st.TERMINATE_JOB}
 
 
@@ -73,26 +86,43 @@ class JobRequests:
         self.flows.tick(self._shell.clock())
         self.crons.tick()
 
+    def entries(self) -> list[tuple[type[Request[Any]], Handler]]:
+        """For RequestHandlers."""
+        return [
+            ApplyManifests.handled_by(self._apply_manifests),
+            CommandJob.handled_by(self._command_job),
+            ResizeJob.handled_by(self._resize_job),
+            DeleteJob.handled_by(self._delete_job),
+            ListJobs.handled_by(lambda _, request: self.rows(request.queue, request.state)),
+            GetJob.handled_by(lambda _, request: self.story(request.name)),
+            ListFlows.handled_by(lambda _, request: self.flow_rows()),
+            ListCrons.handled_by(lambda _, request: self.cron_rows()),
+            ListHyperNodes.handled_by(
+                lambda _, request: self._domains.rows(self._shell.nodes.living())
+            ),
+        ]
+
     # ---- making ------------------------------------------------------------------------------
 
-    def apply(self, objects: list[tuple[str, bytes]]) -> list[dict[str, str]]:
-        """Make, or change, objects of manifests: (kind, spec in msgpack), in order.
-
-        Raises what the first that cannot be made raises; those before it are made.
-        """
-        done: list[dict[str, str]] = []
-        for kind, data in objects:
-            spec = msgspec.msgpack.decode(data, type=KINDS[kind])
+    def _apply_manifests(
+        self, asker: Asker[list[Applied]], request: ApplyManifests
+    ) -> list[Applied]:
+        done: list[Applied] = []
+        for manifest in request.manifests:
+            kind = manifest.kind
+            if kind not in KINDS:
+                raise ValueError(f"nothing is made of a {kind}; of {', '.join(KINDS)} is")
+            spec = msgspec.msgpack.decode(manifest.spec, type=KINDS[kind])
             try:
                 what = self._put(kind, spec)
             except (JobCommandError, ValueError) as error:
-                before = ", ".join(f"{one['kind']}/{one['name']}" for one in done)
+                before = ", ".join(f"{one.kind}/{one.name}" for one in done)
                 if not before:
                     raise
                 text = f"{kind}/{spec.name}: {error} (made before it: {before})"
                 raise type(error)(text) from None
-            namespace = getattr(spec, "namespace", "")
-            done.append({"kind": kind, "name": spec.name, "namespace": namespace, "done": what})
+            namespace = spec.namespace if kind in NAMESPACED else ""
+            done.append(Applied(kind, spec.name, namespace, what))
         return done
 
     def _put(self, kind: str, spec: Any) -> str:
@@ -139,38 +169,33 @@ class JobRequests:
 
     # ---- commands ----------------------------------------------------------------------------
 
-    def command(self, name: str, action: str) -> dict[str, Any]:
-        """suspend, resume or cancel a job. Raises JobNotFoundError, and JobCommandError."""
-        cron = self.crons.table.get(_uid(name))
-        if cron is not None and action in ("suspend", "resume"):
-            suspend = action == "suspend"
+    def _command_job(self, asker: Asker[None], request: CommandJob) -> None:
+        command = request.command
+        cron = self.crons.table.get(_uid(request.name))
+        if cron is not None and command != "cancel":
+            suspend = command == "suspend"
             self.crons.handle(crons.CronSuspended(cron=cron.spec.uid, suspend=suspend))
-            return {"name": cron.spec.name, "state": "Suspended" if suspend else "Active"}
-        job = self.need(name)
-        self._jobs.handle(ev.Commanded(job=job.uid, action=COMMANDS[action]))
-        return self._row(job)
+            return
+        job = self.need(request.name)
+        self._jobs.handle(ev.Commanded(job=job.uid, action=COMMANDS[command]))
 
-    def resize(self, name: str, replicas: dict[str, int], least: int | None) -> dict[str, Any]:
-        """Another size for a job that lives: by group, or "" for its only one. Raises
-        JobNotFoundError, JobCommandError, and GangInfeasibleError for a minimum that the cluster
-        could never hold."""
-        job = self.need(name)
-        spec = resized(job.spec, replicas, least)
+    def _resize_job(self, asker: Asker[dict[str, Any]], request: ResizeJob) -> dict[str, Any]:
+        job = self.need(request.name)
+        spec = resized(job.spec, request.replicas, request.min_members)
         self._check_size(spec, self._queues.capability(spec.queue))
         self._jobs.resize(job, spec)
         return self._row(job)
 
-    def delete(self, name: str) -> None:
-        """End a job, flow or cron job if it lives, and forget it; or forget a network domain."""
-        uid = _uid(name)
+    def _delete_job(self, asker: Asker[None], request: DeleteJob) -> None:
+        uid = _uid(request.name)
         if self._jobs.table.get(uid) is not None:
             self._jobs.handle(ev.Deleted(job=uid))
         elif self.flows.table.get(uid) is not None:
             self.flows.delete(uid)
         elif self.crons.table.get(uid) is not None:
             self.crons.handle(crons.CronDeleted(cron=uid))
-        elif not self._domains.delete(name.rpartition("/")[2]):  # domains have no namespace
-            self.need(name)
+        elif not self._domains.delete(request.name.rpartition("/")[2]):  # it has no namespace
+            self.need(request.name)
 
     # ---- showing -----------------------------------------------------------------------------
 
@@ -233,20 +258,6 @@ class JobRequests:
         if job is None:
             raise JobNotFoundError(f"there is no job {name!r}; `phalanx jobs` lists them")
         return job
-
-    def methods(self) -> dict[str, Callable[..., Any]]:
-        """Questions by their names."""
-        return {
-            "apply": lambda ask, objects: self.apply(objects),
-            "command": lambda ask, name, action: self.command(name, action),
-            "resize": lambda ask, name, replicas, least=None: self.resize(name, replicas, least),
-            "delete": lambda ask, name: self.delete(name),
-            "jobs": lambda ask, queue=None, state=None: self.rows(queue, state),
-            "job": lambda ask, name: self.story(name),
-            "flows": lambda ask: self.flow_rows(),
-            "crons": lambda ask: self.cron_rows(),
-            "hypernodes": lambda ask: self._domains.rows(self._shell.nodes.living()),
-        }
 
 
 def _uid(name: str) -> str:

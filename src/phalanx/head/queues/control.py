@@ -13,12 +13,12 @@ from phalanx.head.queues.shares import by_weight
 from phalanx.head.queues.table import QueueRecord, QueueTable
 from phalanx.manifests.quantities import HOUSE, batch_amounts
 from phalanx.manifests.queue_rules import ROOT
+from phalanx.protocol.requests.queues import QueueFields
 
 if TYPE_CHECKING:
     from phalanx.head.state_store import StateStore
 
 _AMOUNTS = ("capability", "deserved", "guarantee")
-SETTABLE = ("weight", "priority", "parent", "reclaimable", *_AMOUNTS)
 
 Counts = Callable[[str], tuple[dict[str, int], int]]
 """The podgroups of a queue by phase, and how many members hold something in it."""
@@ -54,7 +54,7 @@ class Queues:
 
     # ---- what people ask for -----------------------------------------------------------------
 
-    def create(self, name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    def create(self, name: str, fields: QueueFields) -> dict[str, Any]:
         """A new queue."""
         self._count_all()
         record = self.table.create(_with(QueueSpec(name=name), fields), self._wall())
@@ -76,7 +76,7 @@ class Queues:
         self._changed(True)
         return "updated"
 
-    def update(self, name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    def update(self, name: str, fields: QueueFields) -> dict[str, Any]:
         """Other quotas; what is not named stays."""
         self._count_all()
         known = self._need(name)
@@ -184,15 +184,10 @@ def house_amounts(amounts: Amounts) -> dict[str, float]:
     return {HOUSE.get(name, name.removeprefix("phalanx/")): amount for name, amount in amounts}
 
 
-def _with(spec: QueueSpec, fields: Mapping[str, Any]) -> QueueSpec:
-    strange = sorted(set(fields) - set(SETTABLE))
-    if strange:
-        raise JobCommandError(
-            f"a queue has no {strange[0]!r}; it has {', '.join(SETTABLE)}, and open and close"
-        )
-    told = {
-        name: batch_amounts({k: float(v) for k, v in value.items()}) if name in _AMOUNTS else value
-        for name, value in fields.items()
+def _with(spec: QueueSpec, fields: QueueFields) -> QueueSpec:
+    given = {
+        name: batch_amounts(value) if name in _AMOUNTS else value
+        for name, value in msgspec.structs.asdict(fields).items()
         if value is not None
     }
-    return msgspec.structs.replace(spec, **told)
+    return msgspec.structs.replace(spec, **given)

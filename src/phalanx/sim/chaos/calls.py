@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from phalanx.model.lifecycle import DEAD
-from phalanx.owner.actor_clients import ActorClients
-from phalanx.owner.actors import ActorClient, PendingCall
+from phalanx.owner.actors.client import ActorClient, PendingCall
+from phalanx.owner.actors.clients import ActorClients
 from phalanx.protocol.messages import Call, Done, Failed
-from phalanx.protocol.node_messages import Reply
+from phalanx.protocol.requests.actors import ActorSpec, KnownActor, RegisterActor, WatchActor
 from phalanx.sim.chaos.worker import Work
 
 if TYPE_CHECKING:
@@ -26,16 +27,15 @@ class SimCalls:
         self.clients = ActorClients(driver, self._watch, self._dead)
         self._by_number: dict[int, PendingCall] = {}
 
-    def create(self, actor: bytes, **fields: Any) -> ActorClient:
+    def create(self, spec: ActorSpec) -> ActorClient:
         """Have an actor made."""
-        driver = self._driver
-        client = self.clients.known[actor] = ActorClient(actor, self)
-        client.name = fields["class_name"]
+        client = self.clients.known[spec.actor] = ActorClient(spec.actor, self)
+        client.name = spec.class_name
 
-        def answered(reply: Reply) -> None:
-            assert reply.error is None, f"register_actor was refused: {reply.error}"
+        def answered(answer: Callable[[], KnownActor]) -> None:
+            answer()
 
-        driver.ask("register_actor", answered, actor=actor, creation=b"", **fields)
+        self._driver.ask(RegisterActor(spec, creation=b"", files=[]), answered)
         return client
 
     def submit(self, client: ActorClient, work: Work, retries: int) -> PendingCall:
@@ -49,7 +49,7 @@ class SimCalls:
         return call
 
     def _watch(self, actor: bytes) -> None:
-        self._driver.tell("watch_actor", actor=actor)
+        self._driver.notify(WatchActor(actor))
 
     def _dead(self, client: ActorClient) -> None:
         self._driver.world.promises.actor_dead(self._driver, client)

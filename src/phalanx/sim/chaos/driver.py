@@ -7,21 +7,24 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from phalanx.model.ids import PREFIX_BYTES, node_process_id
 from phalanx.protocol.cluster_messages import NodeDied
 from phalanx.protocol.messages import PROTOCOL_VERSION, Done, Failed, Hello, Leaving, Returned
 from phalanx.protocol.node_messages import (
     ActorUpdate,
+    Ask,
     Granted,
     LeaseDue,
     Refused,
     Reply,
-    Request,
     Stop,
     WorkerDied,
 )
+from phalanx.protocol.requests.node import Introduction, RegisterDriver
+from phalanx.protocol.requests.request import Request, encode_request, read_result
 from phalanx.sim.chaos.calls import SimCalls
 from phalanx.sim.chaos.submission import SimSubmission
 
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from phalanx.sim.chaos.node import SimNode
 
 _TICK_S = 0.05
-Answered = Callable[[Reply], None]
+R = TypeVar("R")
 
 
 class SimDriver:
@@ -48,24 +51,18 @@ class SimDriver:
         self.calls = SimCalls(self)
         self.on_ready: Callable[[], None] = lambda: None
         self._tokens = itertools.count(1)
-        self._replies: dict[int, Answered] = {}
+        self._replies: dict[int, Callable[[Reply], None]] = {}
         self._peers: dict[bytes, End] = {}
         self._dead: set[bytes] = set()
         self._dead_nodes: set[bytes] = set()
         to = node_process_id(node.prefix)
         self.node_end = self.world.network.dial(self.host, self, self.host, to)
-        arguments = {
-            "path": [],
-            "directory": "",
-            "namespace": name,
-            "hook": b"",
-            "log_to_driver": False,
-        }
-        self.ask("register_driver", self._registered, **arguments)
+        request = RegisterDriver(path=[], directory="", namespace=name, log_to_driver=False)
+        self.ask(request, self._registered)
         self.host.every(_TICK_S, self._tick)
 
-    def _registered(self, reply: Reply) -> None:
-        self.process_id = reply.result["process"]
+    def _registered(self, answer: Callable[[], Introduction]) -> None:
+        self.process_id = answer().process
         self.host.processes[self.process_id] = self
         self.on_ready()
 
@@ -86,15 +83,19 @@ class SimDriver:
 
     # ---- the node ----------------------------------------------------------------------------
 
-    def ask(self, method: str, answered: Answered, **arguments: Any) -> None:
+    def ask(self, request: Request[R], answered: Callable[[Callable[[], R]], None]) -> None:
         """Ask the node, or through it the control store."""
-        token = next(self._tokens)
-        self._replies[token] = answered
-        self.node_end.post(Request(token, method, arguments))
 
-    def tell(self, method: str, **arguments: Any) -> None:
+        def replied(reply: Reply) -> None:
+            answered(partial(read_result, request, reply.result, reply.error))
+
+        token = next(self._tokens)
+        self._replies[token] = replied
+        self.node_end.post(Ask(token, request.kind, encode_request(request)))
+
+    def notify(self, request: Request[Any]) -> None:
         """Ask without waiting for an answer."""
-        self.node_end.post(Request(0, method, arguments))
+        self.node_end.post(Ask(0, request.kind, encode_request(request)))
 
     # ---- peers -------------------------------------------------------------------------------
 
@@ -191,7 +192,7 @@ class SimDriver:
             case ActorUpdate():
                 self.calls.clients.updated(message)
             case Reply():
-                answered = self._replies.pop(message.token, None)
-                if answered is not None:
-                    answered(message)
+                replied = self._replies.pop(message.token, None)
+                if replied is not None:
+                    replied(message)
         self.tasks.machine.pump_dirty()

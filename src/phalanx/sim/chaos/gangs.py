@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from phalanx.owner.tasks import PendingTask, Template
-from phalanx.protocol.node_messages import Reply
+from phalanx.owner.tasks.records import PendingTask, Template
+from phalanx.protocol.requests.gangs import EndMembers
+from phalanx.protocol.requests.groups import WaitGroup
 from phalanx.sim.chaos.worker import Work
 
 if TYPE_CHECKING:
@@ -47,13 +49,14 @@ class SimGangs:
         self._of |= {task.number: (gang, index) for index, task in enumerate(tasks)}
         keys = [(self._driver.name, task.number) for task in tasks]
         self._driver.world.promises.gang_promised(group, least, keys)
-        self._driver.ask("wait_group", partial(self._placed, gang), group=group)
+        self._driver.ask(WaitGroup(group), partial(self._placed, gang))
 
-    def _placed(self, gang: SimGang, reply: Reply) -> None:
+    def _placed(self, gang: SimGang, answer: Callable[[], bool]) -> None:
+        has_places = answer()
         pending = self._tasks.machine.pending
         waiting = [task for task in gang.tasks if task.number in pending]
         for task in waiting:
-            if reply.result:
+            if has_places:
                 self._tasks.start(task)
             else:
                 pending.pop(task.number, None)
@@ -99,4 +102,4 @@ class SimGangs:
 
     def _tell(self, gang: SimGang) -> None:
         told, gang.untold = gang.untold, []
-        self._driver.tell("batch.end_members", group=gang.group, indexes=told)
+        self._driver.notify(EndMembers(gang.group, told))

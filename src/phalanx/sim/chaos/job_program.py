@@ -9,9 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from phalanx.errors import PhalanxError
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.spec import DependsOn, JobSpec, Policy, Process, TaskGroup, Template
-from phalanx.protocol.node_messages import Reply
+from phalanx.protocol.requests.jobs import (
+    Applied,
+    ApplyManifests,
+    Command,
+    CommandJob,
+    DeleteJob,
+    Manifest,
+)
 from phalanx.sim.chaos.members import WORK
 
 if TYPE_CHECKING:
@@ -56,8 +64,10 @@ class JobProgram:
         if not _fits(spec, self._world.options.nodes):
             return  # while a machine is not missed yet the cluster looks larger
 
-        def answered(reply: Reply) -> None:
-            if reply.error is not None:
+        def answered(answer: Callable[[], list[Applied]]) -> None:
+            try:
+                answer()
+            except PhalanxError:
                 return  # too large for the cluster as it is now
             self._world.promises.jobs.taken(spec)
             if draw < 0.15:
@@ -68,14 +78,15 @@ class JobProgram:
             elif draw < 0.35:
                 self._later(rng.uniform(0.0, 2.0), partial(self._delete, spec))
 
-        self._driver.ask("batch.apply", answered, objects=[("Job", msgspec.msgpack.encode(spec))])
+        manifest = Manifest("Job", msgspec.msgpack.encode(spec))
+        self._driver.ask(ApplyManifests([manifest]), answered)
 
-    def _command(self, action: str, spec: JobSpec) -> None:
-        self._driver.tell("batch.command", name=spec.uid, action=action)
+    def _command(self, command: Command, spec: JobSpec) -> None:
+        self._driver.notify(CommandJob(spec.uid, command))
 
     def _delete(self, spec: JobSpec) -> None:
         self._world.promises.jobs.deleted(spec.uid)
-        self._driver.tell("batch.delete", name=spec.uid)
+        self._driver.notify(DeleteJob(spec.uid))
 
     def _spec(self, name: str) -> JobSpec:
         rng = self._rng

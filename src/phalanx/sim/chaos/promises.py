@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from phalanx.owner.actors import ActorClient, PendingCall
-from phalanx.owner.tasks import PendingTask
+from phalanx.owner.actors.client import ActorClient, PendingCall
+from phalanx.owner.tasks.records import PendingTask
 from phalanx.protocol.messages import Call, Lease, Task
 from phalanx.protocol.node_messages import CreateActor
 from phalanx.sim.chaos.broken import Broken, group_name

@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
-from phalanx.protocol.cluster_messages import NodeReport, Told, Via, View
+from phalanx.protocol.cluster_messages import ForwardedAsk, NodeReport, Told, Via, View
 from phalanx.protocol.frames import decode_body
+from phalanx.protocol.requests.cluster import GetViewChanges
 from phalanx.sim.chaos.kernel import Event
 
 LONGEST = 240
@@ -38,14 +39,7 @@ def line(event: Event) -> str:
 
 
 def _is_view(what: Any) -> bool:
-    is_ask = type(what).__name__ == "Ask" and what.method == "view"
-    is_answer = (
-        type(what).__name__ == "Answer"
-        and isinstance(what.result, list | tuple)
-        and len(what.result) == 2
-        and isinstance(what.result[1], list)
-    )
-    return is_ask or is_answer
+    return isinstance(what, ForwardedAsk) and what.kind == GetViewChanges.kind
 
 
 def _text(what: Any) -> str:

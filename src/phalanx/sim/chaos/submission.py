@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from phalanx.owner.leased_workers import LeasedWorkers, read_strategy
-from phalanx.owner.leases import TaskMachine
-from phalanx.owner.tasks import LeasedWorker, PendingTask, SchedulingClass, Template
+from phalanx.owner.tasks.leased_workers import LeasedWorkers, read_strategy
+from phalanx.owner.tasks.leases import TaskMachine
+from phalanx.owner.tasks.records import LeasedWorker, PendingTask, SchedulingClass, Template
 from phalanx.protocol.messages import Done, Failed, Function, Lease, Recall, Task
 from phalanx.protocol.node_messages import (
     Granted,
     Refused,
 )
+from phalanx.protocol.wire_errors import class_of
 from phalanx.sim.chaos.gangs import SimGangs
 from phalanx.sim.chaos.worker import Work
 
@@ -123,8 +124,8 @@ class SimSubmission:
 
     def refused(self, message: Refused) -> None:
         """The node cannot serve a class, now or ever."""
-        if message.error:
-            self._refusals[message.scheduling_class] = message.error
+        if message.code:
+            self._refusals[message.scheduling_class] = class_of(message.code).__name__
         if message.scheduling_class:
             self.machine.refused(message.scheduling_class, message.reason, message.fatal)
 

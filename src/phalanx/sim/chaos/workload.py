@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from phalanx.owner.tasks import ClassKey, FunctionRecord, Template
-from phalanx.protocol.node_messages import Reply
+from phalanx.errors import PhalanxError
+from phalanx.owner.tasks.records import ClassKey, FunctionRecord, Template
+from phalanx.protocol.requests.actors import ActorSpec, KillActor
+from phalanx.protocol.requests.gangs import CreateGang
+from phalanx.protocol.requests.groups import CreateGroup, RemoveGroup
+from phalanx.protocol.requests.queues import CreateQueue, QueueFields, UpdateQueue
 from phalanx.sim.chaos.job_program import JobProgram
 from phalanx.sim.chaos.worker import Work
 
 if TYPE_CHECKING:
-    from phalanx.owner.actors import ActorClient
+    from phalanx.owner.actors.client import ActorClient
     from phalanx.sim.chaos.driver import SimDriver
     from phalanx.sim.chaos.world import World
 
@@ -50,10 +55,10 @@ class Program:
         plans = [(options.tasks, self._task), (options.actors, self._actor)]
         plans += [(options.groups, self._group), (options.gangs, self._gang)]
         for number, queue in enumerate(options.queues):
-            fields: dict[str, Any] = {"weight": int(queue["weight"]), **options.quotas[number]}
+            fields = QueueFields(weight=int(queue["weight"]), **options.quotas[number])
             if "CPU" in queue:
-                fields["capability"] = {"CPU": queue["CPU"]}
-            self.driver.tell("batch.create_queue", name=f"q{number}", fields=fields)
+                fields.capability = {"CPU": queue["CPU"]}
+            self.driver.notify(CreateQueue(f"q{number}", fields))
         for _ in range(options.queue_changes if options.queues else 0):
             self._later(self._queue_rng.uniform(0.0, left_s), self._change_queue)
         JobProgram(self._world, self.driver, self._queue_names(), self._later).plan(left_s)
@@ -95,8 +100,8 @@ class Program:
 
     def _change_queue(self) -> None:
         name = self._queue_rng.choice(self._queue_names()[1:])
-        fields = {"weight": self._queue_rng.choice((1, 3, 9))}
-        self.driver.tell("batch.update_queue", name=name, fields=fields)
+        fields = QueueFields(weight=self._queue_rng.choice((1, 3, 9)))
+        self.driver.notify(UpdateQueue(name, fields))
 
     # ---- tasks -------------------------------------------------------------------------------
 
@@ -154,8 +159,8 @@ class Program:
         rng, driver = self._rng, self.driver
         number = next(driver.sequence)
         resources = dict(self._resources())
-        client = driver.calls.create(
-            driver.process_id[:12] + number.to_bytes(4, "big"),
+        spec = ActorSpec(
+            actor=driver.process_id[:12] + number.to_bytes(4, "big"),
             class_name=f"actor {number} of {driver.name}",
             name=f"a{number}" if rng.random() < 0.3 else "",
             namespace=driver.name,
@@ -166,6 +171,7 @@ class Program:
             strategy={"name": "SPREAD"} if rng.random() < 0.3 else {},
             priority=0,
         )
+        client = driver.calls.create(spec)
         self._actors.append(client)
         last_s = 0.0
         for _ in range(rng.randint(0, 8)):
@@ -183,7 +189,7 @@ class Program:
         if client.pending:
             self._later(0.5, partial(self._end_actor, client))
             return
-        self.driver.tell("kill_actor", actor=client.actor, no_restart=True)
+        self.driver.notify(KillActor(client.actor, no_restart=True))
 
     # ---- groups ------------------------------------------------------------------------------
 
@@ -194,8 +200,10 @@ class Program:
         bundles = [dict(self._resources()) or {"CPU": 1.0} for _ in range(rng.randint(1, 3))]
         self.groups.append(group)
 
-        def created(reply: Reply) -> None:
-            if reply.error is not None:
+        def created(answer: Callable[[], None]) -> None:
+            try:
+                answer()
+            except ValueError:
                 self.groups.remove(group)
                 return
             for index, bundle in enumerate(bundles):
@@ -206,22 +214,14 @@ class Program:
                     self._later(0.0, partial(self._submit, inside, resources, count))
             self._later(rng.uniform(0.0, 3 * HOLD_S), partial(self._end_group, group))
 
-        driver.ask(
-            "create_group",
-            created,
-            group=group,
-            bundles=bundles,
-            strategy=strategy,
-            name="",
-            detached=False,
-            selectors=[],
-        )
+        request = CreateGroup(group, bundles, strategy, name="", detached=False, selectors=[])
+        driver.ask(request, created)
 
     def _end_group(self, group: bytes) -> None:
         if group in self.groups:
             self.groups.remove(group)
             self._world.removed_groups.add(group)
-            self.driver.ask("remove_group", lambda _: None, group=group)
+            self.driver.notify(RemoveGroup(group))
 
     # ---- gangs -------------------------------------------------------------------------------
 
@@ -233,21 +233,23 @@ class Program:
         least = rng.choice((members, members, rng.randint(1, members)))
         group = f"{driver.name}{next(driver.sequence):04}t".encode().ljust(18, b" ")
 
-        def created(reply: Reply) -> None:
-            if reply.error is None:
-                self._start_gang(group, members, least, needs)
+        def created(answer: Callable[[], str]) -> None:
+            try:
+                answer()
+            except PhalanxError:
+                return
+            self._start_gang(group, members, least, needs)
 
-        driver.ask(
-            "batch.create_gang",
-            created,
+        request = CreateGang(
             group=group,
             name="gang",
             queue=rng.choice(self._queue_names()),
             priority=rng.choice((0, 0, 5)),
             needs=[needs] * members,
-            least=least,
+            min_members=least,
             grace_s=rng.choice((0.0, 0.1, 1.0)),
         )
+        driver.ask(request, created)
 
     def _start_gang(self, group: bytes, members: int, least: int, needs: dict[str, float]) -> None:
         rng = self._rng
@@ -277,7 +279,7 @@ class Program:
         """All outcomes are there: give everything back."""
         self.is_over = True
         for client in self._actors:
-            self.driver.tell("kill_actor", actor=client.actor, no_restart=True)
+            self.driver.notify(KillActor(client.actor, no_restart=True))
         for group in list(self.groups):
             self._end_group(group)
 

@@ -9,7 +9,10 @@ from typing import Any, NamedTuple
 
 from joblib._parallel_backends import AutoBatchingMixin, ParallelBackendBase, SequentialBackend
 
-import phalanx
+from phalanx.api.cluster import cluster_resources
+from phalanx.api.decorator import remote
+from phalanx.api.objects import cancel, put
+from phalanx.api.session import init, is_initialized
 
 SHARED_FROM_BYTES = 100_000
 """An argument of this size or more is put in the object store once for all calls that have it."""
@@ -60,9 +63,9 @@ class PhalanxBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
             return 1
         if n_jobs > 0:
             return n_jobs
-        if not phalanx.is_initialized():
-            phalanx.init()
-        cpus = int(phalanx.cluster_resources().get("CPU", 1))
+        if not is_initialized():
+            init()
+        cpus = int(cluster_resources().get("CPU", 1))
         return max(1, cpus + 1 + n_jobs)
 
     def configure(  # joblib's signature
@@ -78,7 +81,7 @@ class PhalanxBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
         """Called by joblib before a run; gives the number of calls at once."""
         self.parallel = parallel
         options = {**self._options, **(ray_remote_args or {}), **(remote_args or {})}
-        run = phalanx.remote(_run_batch)
+        run = remote(_run_batch)
         self._run: Any = run.options(**options) if options else run
         if self._callbacks is None:
             # joblib's callbacks dispatch more work, and read the caller's iterator to do so:
@@ -119,7 +122,7 @@ class PhalanxBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
     def abort_everything(self, ensure_ready: bool = True) -> None:
         """Cancel what is in flight."""
         for ref in list(self._in_flight.values()):
-            phalanx.cancel(ref)
+            cancel(ref)
         if not ensure_ready:
             self.terminate()
 
@@ -145,7 +148,7 @@ class PhalanxBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
                 return argument
             key = id(argument)
             if key not in self._shared:
-                self._shared[key] = (argument, phalanx.put(argument))
+                self._shared[key] = (argument, put(argument))
             if key not in numbers:
                 numbers[key] = _Shared(len(refs))
                 refs.append(self._shared[key][1])

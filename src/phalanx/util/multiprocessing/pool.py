@@ -8,7 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, NoReturn
 
-import phalanx
+from phalanx.api.cluster import cluster_resources
+from phalanx.api.decorator import remote
+from phalanx.api.objects import get, kill, put
+from phalanx.api.session import init, is_initialized
 from phalanx.util.multiprocessing.batch import Calls, PoolProcess
 from phalanx.util.multiprocessing.result import AsyncResult, Batch, ResultIterator
 from phalanx.util.slots import Slots
@@ -70,12 +73,12 @@ class Pool:
         # A process that dies loses its batch, and comes back for the next one.
         defaults = {"num_cpus": 0, "max_restarts": -1}
         options = {**defaults, **(ray_remote_args or {}), **(remote_args or {})}
-        kind = phalanx.remote(**options)(PoolProcess)
+        kind = remote(**options)(PoolProcess)
         arguments = (initializer, tuple(initargs or ()))
         self._processes = [
             _Process(lambda: kind.remote(*arguments), maxtasksperchild) for _ in range(count)
         ]
-        phalanx.get([process.actor.is_ready.remote() for process in self._processes])
+        get([process.actor.is_ready.remote() for process in self._processes])
         self._slots = Slots(self._processes)
         self._is_open = True
         self._is_terminated = False
@@ -164,7 +167,7 @@ class Pool:
         self._is_terminated = True
         self._slots.fail_waiting(ValueError("the pool was terminated before this call began"))
         for process in self._processes:
-            phalanx.kill(process.actor)
+            kill(process.actor)
 
     def join(self) -> None:
         """Wait until the calls taken are done, and end the processes.
@@ -224,10 +227,10 @@ class Pool:
 def _process_count(processes: int | None, address: str | None) -> int:
     if processes is not None and processes < 1:
         raise ValueError(f"a pool needs at least one process, got processes={processes}")
-    if not phalanx.is_initialized():
+    if not is_initialized():
         is_local = address in (None, "local")
-        phalanx.init(address=address, num_cpus=processes if is_local else None)
-    cpus = int(phalanx.cluster_resources().get("CPU", 0))
+        init(address=address, num_cpus=processes if is_local else None)
+    cpus = int(cluster_resources().get("CPU", 0))
     if processes is None:
         processes = max(1, cpus)
     if processes > cpus:
@@ -240,7 +243,7 @@ def _process_count(processes: int | None, address: str | None) -> int:
 
 def _shipped_once(func: Callable[..., Any]) -> Any:
     """A reference to the function, so that it is pickled once and not with every batch."""
-    return phalanx.put(func)
+    return put(func)
 
 
 def _single(iterable: Iterable[Any]) -> Iterator[tuple[Any, ...]]:

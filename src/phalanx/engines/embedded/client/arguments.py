@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
+from phalanx.engines.embedded.client.values import Packed as PackedValue
 from phalanx.errors import PhalanxError
 from phalanx.objects.reference import ObjectRef
 from phalanx.objects.serialization import blame
-from phalanx.protocol.messages import FAILED, Payload, Value
+from phalanx.protocol.messages import Payload
 
-if TYPE_CHECKING:
-    from phalanx.engines.embedded.client.runtime import Runtime
-
-Packed = tuple[Payload, "list[ObjectRef[Any]] | None", "list[Any] | None"]
+Packed = tuple[Payload, list[ObjectRef[Any]] | None, list[Any] | None]
+"""(payload, top-level references, what must live until the call ends)."""
 
 
 def pack_arguments(
-    runtime: Runtime, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    pack: Callable[[Any], PackedValue], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Packed:
-    """(payload, top-level references, what must live until the call ends).
+    """The arguments of a call of `name`; `pack` makes payloads of values.
 
     Raises TypeError that names the piece that cannot be pickled.
     """
@@ -44,7 +43,7 @@ def pack_arguments(
         kwargs = {k: None if type(v) is ObjectRef else v for k, v in kwargs.items()}
     parts = (args, kwargs) if inputs is None else (args, kwargs, places)
     try:
-        payload, hold, refs = runtime.values.pack(parts)
+        payload, hold, refs = pack(parts)
     except PhalanxError:
         raise
     except Exception as error:
@@ -58,12 +57,3 @@ def pack_arguments(
     if hold is not None:
         hold.seen = True  # the callee may keep what it maps: never write there again
     return payload, inputs, [hold, refs]
-
-
-def failed_input(inputs: Sequence[ObjectRef[Any]] | None) -> Value | None:
-    """The failure that one of these top-level references stands for, if there is one."""
-    for ref in inputs or ():
-        value = ref._value
-        if type(value) is Value and value.kind == FAILED:
-            return value
-    return None

@@ -4,79 +4,142 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
 
 import msgspec
 
 from phalanx.engines.definitions import ActorDefinition
 from phalanx.engines.embedded.client.arguments import pack_arguments
-from phalanx.engines.embedded.client.handles import ActorHandle, handle_of
-from phalanx.engines.embedded.client.registration import Creation, register_actor
+from phalanx.engines.embedded.client.handles import Caller, EmbeddedHandle
+from phalanx.engines.embedded.client.job_settings import JobSettings
+from phalanx.engines.embedded.client.requests import NodeRequests
 from phalanx.engines.embedded.client.strategies import environment_of, strategy_of
+from phalanx.engines.embedded.client.values import Packed
+from phalanx.engines.embedded.client.waiting import Waiting
 from phalanx.errors import AsyncioActorExit, WorkerExit
 from phalanx.model.options import required_resources
 from phalanx.model.signatures import ActorShape
+from phalanx.objects.reference import ObjectRef
 from phalanx.objects.serialization import blame, dumps_definition
+from phalanx.owner.actors.client import ActorClient
+from phalanx.owner.actors.registration import Registration
+from phalanx.protocol.actor_creation import Creation
+from phalanx.protocol.requests.actors import ActorSpec, GetActor
 from phalanx.worker.context import current
 
-if TYPE_CHECKING:
-    from phalanx.engines.embedded.engine import EmbeddedEngine
 
+class ActorMaker:
+    """Makes actors on behalf of any thread of this process, and finds named ones."""
 
-def create_actor(
-    engine: EmbeddedEngine,
-    definition: ActorDefinition,
-    options: Mapping[str, Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> ActorHandle[Any]:
-    """See Engine."""
-    runtime = engine.runtime
-    name = definition.name
-    key, data = _record(definition)
-    payload, inputs, pins = pack_arguments(runtime, f"{name}.__init__", args, kwargs)
-    explicit = any(
-        options.get(k) is not None
-        for k in ("num_cpus", "num_gpus", "memory", "resources", "accelerator_type")
-    )
-    # As Ray: nothing said means one CPU to be placed and none to be held.
-    place = required_resources(options, default_cpus=1)
-    hold = required_resources(options, default_cpus=1 if explicit else 0)
-    is_async = definition.is_async
-    concurrency = options.get("max_concurrency") or (1000 if is_async else 1)
-    groups = dict(options.get("concurrency_groups") or {})
-    is_threaded = is_async or concurrency > 1 or bool(groups)
-    out_of_order = options.get("allow_out_of_order_execution")
-    shape = ActorShape(
-        name,
-        definition.methods,
-        options.get("max_task_retries") or 0,
-        options.get("max_pending_calls") or -1,
-        is_threaded if out_of_order is None else out_of_order,
-    )
-    creation = Creation(
-        key, data, name, payload, [], concurrency, groups, is_async, shape.out_of_order
-    )
-    fields: dict[str, Any] = {
-        "actor": os.urandom(12) + runtime.process_id[12:],
-        "class_name": name,
-        "name": options.get("name") or "",
-        "namespace": options.get("namespace") or engine.namespace,
-        "detached": options.get("lifetime") == "detached",
-        "max_restarts": options.get("max_restarts") or 0,
-        "place": place,
-        "hold": hold,
-        "environment": environment_of(engine, options),
-        "strategy": strategy_of(options, place),
-        "priority": engine.priority if (own := options.get("priority")) is None else own,
-        "handle": msgspec.msgpack.encode(shape),
-        "get_if_exists": bool(options.get("get_if_exists")),
-    }
-    client, ref, answer = register_actor(runtime, creation, inputs, pins, fields)
-    if answer.get("existed"):
-        shape = msgspec.msgpack.decode(answer["handle"], type=ActorShape)
-    return ActorHandle(client, shape, ref)
+    def __init__(
+        self,
+        me: bytes,
+        lock: AbstractContextManager[Any],
+        registration: Registration,
+        requests: NodeRequests,
+        waiting: Waiting,
+        pack: Callable[[Any], Packed],
+        job: JobSettings,
+        caller: Caller,
+    ) -> None:
+        self._me = me
+        self._lock = lock
+        self._registration = registration
+        self._requests = requests
+        self._waiting = waiting
+        self._pack = pack
+        self._job = job
+        self._caller = caller
+
+    def create(
+        self,
+        definition: ActorDefinition,
+        options: Mapping[str, Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> EmbeddedHandle[Any]:
+        """A handle of a new actor, or of the one that has its name already. Raises
+        ActorAlreadyExistsError."""
+        name = definition.name
+        key, data = _record(definition)
+        payload, inputs, pins = pack_arguments(self._pack, f"{name}.__init__", args, kwargs)
+        explicit = any(
+            options.get(k) is not None
+            for k in ("num_cpus", "num_gpus", "memory", "resources", "accelerator_type")
+        )
+        # As Ray: nothing said means one CPU to be placed and none to be held.
+        place = required_resources(options, default_cpus=1)
+        hold = required_resources(options, default_cpus=1 if explicit else 0)
+        is_async = definition.is_async
+        concurrency = options.get("max_concurrency") or (1000 if is_async else 1)
+        groups = dict(options.get("concurrency_groups") or {})
+        is_threaded = is_async or concurrency > 1 or bool(groups)
+        out_of_order = options.get("allow_out_of_order_execution")
+        shape = ActorShape(
+            name,
+            definition.methods,
+            options.get("max_task_retries") or 0,
+            options.get("max_pending_calls") or -1,
+            is_threaded if out_of_order is None else out_of_order,
+        )
+        creation = Creation(
+            key, data, name, payload, [], concurrency, groups, is_async, shape.out_of_order
+        )
+        job = self._job
+        spec = ActorSpec(
+            actor=os.urandom(12) + self._me[12:],
+            class_name=name,
+            name=options.get("name") or "",
+            namespace=options.get("namespace") or job.namespace,
+            detached=options.get("lifetime") == "detached",
+            max_restarts=options.get("max_restarts") or 0,
+            place=place,
+            hold=hold,
+            environment=environment_of(job, options),
+            strategy=strategy_of(options, place),
+            priority=job.priority if (own := options.get("priority")) is None else own,
+            handle=msgspec.msgpack.encode(shape),
+        )
+        ref = None if spec.detached else self._registration.reference(spec.actor)
+        with self._lock:
+            client = self._registration.begin(spec.actor, creation, inputs, pins)
+            if not spec.name:
+                self._registration.register_when_ready(client, creation, inputs, spec)
+                return EmbeddedHandle(client, shape, ref)
+        get_if_exists = bool(options.get("get_if_exists"))
+        return self._register_named(client, creation, inputs, spec, get_if_exists, shape, ref)
+
+    def _register_named(
+        self,
+        client: ActorClient,
+        creation: Creation,
+        inputs: list[ObjectRef[Any]] | None,
+        spec: ActorSpec,
+        get_if_exists: bool,
+        shape: ActorShape,
+        ref: ObjectRef[Any] | None,
+    ) -> EmbeddedHandle[Any]:
+        """A name may be taken: so the actor is registered before its handle is there."""
+        for waiting in inputs or ():
+            self._waiting.wait_for(waiting)
+        with self._lock:
+            request = self._registration.request(spec, creation, inputs, get_if_exists)
+        known = self._requests.ask(request)
+        if not known.existed:
+            return EmbeddedHandle(client, shape, ref)
+        if ref is not None:
+            ref._hold.actor = b""
+        with self._lock:
+            client = self._registration.replace(client, known.actor)
+        return EmbeddedHandle(client, msgspec.msgpack.decode(known.handle, type=ActorShape), None)
+
+    def get(self, name: str, namespace: str | None) -> EmbeddedHandle[Any]:
+        """A handle of a named actor. Raises ValueError when there is none."""
+        known = self._requests.ask(GetActor(name, namespace or self._job.namespace))
+        shape = msgspec.msgpack.decode(known.handle, type=ActorShape)
+        return self._caller.handle_of(known.actor, shape, None)
 
 
 class InBundle:
@@ -101,13 +164,6 @@ def _record(definition: ActorDefinition) -> tuple[bytes, bytes]:
             ) from error
         definition.record = (hashlib.sha256(data).digest()[:12], data)
     return definition.record
-
-
-def get_actor(engine: EmbeddedEngine, name: str, namespace: str | None) -> ActorHandle[Any]:
-    """See Engine."""
-    answer = engine.request("get_actor", name=name, namespace=namespace or engine.namespace)
-    shape = msgspec.msgpack.decode(answer["handle"], type=ActorShape)
-    return handle_of(engine.runtime, answer["actor"], shape, None)
 
 
 def exit_actor() -> None:

@@ -4,86 +4,122 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
 
 import msgspec
 
 from phalanx.engines.definitions import FunctionDefinition
 from phalanx.engines.embedded.client.arguments import pack_arguments
+from phalanx.engines.embedded.client.job_settings import JobSettings
+from phalanx.engines.embedded.client.reference_hooks import ReferenceHooks
 from phalanx.engines.embedded.client.strategies import (
     encode_strategy,
     environment_of,
     strategy_of,
 )
+from phalanx.engines.embedded.client.values import Packed
 from phalanx.model.options import DEFAULT_RETRIES, required_resources
 from phalanx.model.signatures import count_of
+from phalanx.objects.reference import ObjectRef
 from phalanx.objects.serialization import blame, dumps_definition
 from phalanx.objects.streams import ObjectRefGenerator, Stream
-from phalanx.owner.tasks import ClassKey, FunctionRecord, Template
+from phalanx.owner.tasks.gangs import OwnedGangs
+from phalanx.owner.tasks.records import ClassKey, FunctionRecord, Template
+from phalanx.owner.tasks.submission import Submission
 from phalanx.worker.context import current
-
-if TYPE_CHECKING:
-    from phalanx.engines.embedded.engine import EmbeddedEngine
 
 
 class BoundFunction:
     """A function with options: `call(args, kwargs)` runs it as a task."""
 
-    def __init__(
-        self, engine: EmbeddedEngine, definition: FunctionDefinition, options: Mapping[str, Any]
-    ) -> None:
-        self._runtime = engine.runtime
+    def __init__(self, submitter: Submitter, definition: FunctionDefinition, template: Template):
+        self._submitter = submitter
         self._name = definition.name
-        self.template = _template(engine, definition, options)
+        self.template = template
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        runtime = self._runtime
+        submitter = self._submitter
         template = self.template
-        payload, inputs, pins = pack_arguments(runtime, self._name, args, kwargs)
+        payload, inputs, pins = pack_arguments(submitter.pack, self._name, args, kwargs)
         context = current.get()
         parent = None if context is None else (context.owner, context.number)
         returns = template.returns
-        if returns == 1:
-            return runtime.tasks.submit(template, payload, inputs, pins, parent)[0]
-        stream = None
-        if returns < 0:
-            stream = Stream(runtime, runtime.process_id)
-        refs = runtime.tasks.submit(template, payload, inputs, pins, parent, stream)
-        if returns == -1:
-            assert stream is not None
-            return ObjectRefGenerator(stream)
-        if returns == -2:
+        stream = Stream(submitter.me) if returns < 0 else None
+        tasks = submitter.tasks
+        with submitter.lock:
+            refs = tasks.submit(template, payload, inputs, pins, parent, stream)
+        if tasks.machine.dirty:
+            submitter.kick()
+        if returns in (1, -2):
             return refs[0]
+        if stream is not None:
+            return ObjectRefGenerator(stream, submitter.hooks)
         return None if returns == 0 else refs
 
 
-def start_gang(
-    engine: EmbeddedEngine,
-    definition: FunctionDefinition,
-    options: Mapping[str, Any],
-    group: bytes,
-    members: int,
-    least: int,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> list[Any]:
-    """See Engine."""
-    runtime = engine.runtime
-    template = _template(engine, definition, options)
-    payload, inputs, pins = pack_arguments(runtime, definition.name, args, kwargs)
-    templates = [
-        msgspec.structs.replace(
-            template,
-            key=msgspec.structs.replace(
-                template.key, strategy=encode_strategy(in_gang(group, index)), once=True
-            ),
-        )
-        for index in range(members)
-    ]
-    refs = runtime.tasks.gangs.start(group, templates, least, payload, inputs, pins)
-    runtime.flush()
-    return refs
+class Submitter:
+    """Submits the tasks of any thread of this process, alone or in gangs."""
+
+    def __init__(
+        self,
+        me: bytes,
+        lock: AbstractContextManager[Any],
+        tasks: Submission,
+        gangs: OwnedGangs,
+        pack: Callable[[Any], Packed],
+        hooks: ReferenceHooks,
+        job: JobSettings,
+        kick: Callable[[], None],
+        flush: Callable[[], None],
+    ) -> None:
+        """`kick` has what was posted leave soon, `flush` at once."""
+        self.me = me
+        self.lock = lock
+        self.tasks = tasks
+        self._gangs = gangs
+        self.pack = pack
+        self.hooks = hooks
+        self._job = job
+        self.kick = kick
+        self._flush = flush
+
+    def bind(self, definition: FunctionDefinition, options: Mapping[str, Any]) -> BoundFunction:
+        """The function with these options."""
+        return BoundFunction(self, definition, _template(self._job, definition, options))
+
+    def start_gang(
+        self,
+        definition: FunctionDefinition,
+        options: Mapping[str, Any],
+        group: bytes,
+        members: int,
+        min_members: int,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> list[ObjectRef[Any] | list[ObjectRef[Any]]]:
+        """A gang of tasks in its group; references by member."""
+        template = _template(self._job, definition, options)
+        payload, inputs, pins = pack_arguments(self.pack, definition.name, args, kwargs)
+        templates = [
+            msgspec.structs.replace(
+                template,
+                key=msgspec.structs.replace(
+                    template.key, strategy=encode_strategy(in_gang(group, index)), once=True
+                ),
+            )
+            for index in range(members)
+        ]
+        with self.lock:
+            tasks = self._gangs.start(group, templates, min_members, payload, inputs, pins)
+        self._flush()
+        return [task.refs[0] if len(task.refs) == 1 else task.refs for task in tasks]
+
+    def gang_of(self, ref: ObjectRef[Any]) -> bytes | None:
+        """The group of the gang that a reference's task is a member of; None once it has ended."""
+        with self.lock:
+            return self._gangs.group_of(ref)
 
 
 def in_gang(group: bytes, index: int) -> dict[str, Any]:
@@ -92,7 +128,7 @@ def in_gang(group: bytes, index: int) -> dict[str, Any]:
 
 
 def _template(
-    engine: EmbeddedEngine, definition: FunctionDefinition, options: Mapping[str, Any]
+    job: JobSettings, definition: FunctionDefinition, options: Mapping[str, Any]
 ) -> Template:
     function = definition.function
     record: FunctionRecord | None = definition.record
@@ -107,10 +143,10 @@ def _template(
     strategy = strategy_of(options, resources)
     key = ClassKey(
         resources=tuple(sorted(resources.items())),
-        environment=environment_of(engine, options),
+        environment=environment_of(job, options),
         strategy=encode_strategy(strategy),
-        queue=options.get("queue") or engine.queue,
-        priority=engine.priority if (chosen := options.get("priority")) is None else chosen,
+        queue=options.get("queue") or job.queue,
+        priority=job.priority if (chosen := options.get("priority")) is None else chosen,
         single=timeout_s is not None or record.max_calls > 0,
         each=strategy.get("name") == "SPREAD",
     )

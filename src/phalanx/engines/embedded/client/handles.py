@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from abc import ABCMeta
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar
 
 import msgspec
 
-from phalanx.engines import interface
 from phalanx.engines.embedded.client.arguments import pack_arguments
-from phalanx.engines.embedded.client.runtime import Runtime
+from phalanx.engines.embedded.client.reference_hooks import ReferenceHooks
+from phalanx.engines.embedded.client.values import Packed
 from phalanx.errors import ActorHandleNotFoundError, PendingCallsLimitExceeded
-from phalanx.model.ids import INDEX_BITS, ActorID
+from phalanx.model.ids import ActorID
 from phalanx.model.options import check_method_options
 from phalanx.model.signatures import ANYTHING, ActorShape, MethodShape, count_of
-from phalanx.objects.reference import ObjectRef, make_ref
-from phalanx.objects.streams import ObjectRefGenerator
-from phalanx.owner.actors import ActorClient, PendingCall
+from phalanx.objects.handle import ActorHandle, ActorMethod
+from phalanx.objects.reference import ObjectRef
+from phalanx.objects.streams import ObjectRefGenerator, Stream
+from phalanx.owner.actors.calls import Calls
+from phalanx.owner.actors.client import ActorClient
 from phalanx.worker.context import current
 
 T = TypeVar("T")
@@ -24,7 +27,7 @@ T = TypeVar("T")
 _BUILT_IN = ("__ray_ready__", "__ray_call__", "__ray_terminate__")
 
 
-class ActorMethod:
+class EmbeddedMethod(ActorMethod):
     """One method of one actor. Holds the actor, not the handle it was taken from."""
 
     __slots__ = ("_client", "_name", "_options", "_ref", "_shape", "_whole")
@@ -51,57 +54,55 @@ class ActorMethod:
             f"'object.{self._name}()', try 'object.{self._name}.remote()'."
         )
 
-    def options(self, **options: Any) -> ActorMethod:
-        """The same method with other options."""
+    def options(self, **options: Any) -> EmbeddedMethod:
+        """See ActorMethod."""
         check_method_options(options)
-        return ActorMethod(self._client, self._ref, self._name, self._shape, self._whole, options)
-
-    def bind(self, *args: Any, **kwargs: Any) -> Any:
-        """Not there: see RemoteFunction.bind."""
-        raise NotImplementedError("bind() belongs to compiled graphs, which Phalanx does not have.")
+        return EmbeddedMethod(
+            self._client, self._ref, self._name, self._shape, self._whole, options
+        )
 
     def remote(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the method; a reference, a list of them, or a generator of them."""
+        """See ActorMethod."""
         client = self._client
-        shape = self._shape
-        engine = interface._current
-        runtime: Runtime | None = getattr(engine, "runtime", None)
-        if runtime is None or client.effects is not runtime.calls:
+        caller = process.caller
+        if caller is None or client.effects is not caller.calls:
             raise ActorHandleNotFoundError(
                 f"This handle is of an actor of an earlier session ({self._whole.class_name}), "
                 "which ended with it. Make the actor again."
             )
-        shape.arity.check(self._name, args, kwargs)
+        self._shape.arity.check(self._name, args, kwargs)
         limit = self._whole.max_pending_calls
         if 0 < limit <= client.pending:
             raise PendingCallsLimitExceeded(
                 f"The actor {self._whole.class_name} already has {client.pending} pending calls "
                 f"from this handle; max_pending_calls={limit}. Wait for some of them first."
             )
-        payload, inputs, pins = pack_arguments(runtime, self._name, args, kwargs)
+        payload, inputs, pins = pack_arguments(caller.pack, self._name, args, kwargs)
         returns, group, retries, exceptions, backpressure = self._resolved()
-        sequence = runtime.next_sequence()
-        base = sequence << INDEX_BITS
-        me = runtime.process_id
-        count = 1 if returns in (1, -2) else max(returns, 0)
-        refs = [make_ref(me, base + i) for i in range(1, count + 1)]
-        call = PendingCall(
-            sequence, client, self._name, payload, inputs, pins, refs, returns, retries, group
-        )
-        call.keep = self._ref
-        call.retry_exceptions = exceptions
-        call.backpressure = backpressure
-        for ref in refs:
-            ref._task = sequence
-        if returns < 0:
-            call.stream = runtime.calls.new_stream(call)
+        stream = Stream(caller.me) if returns < 0 else None
         context = current.get()
         parent = None if context is None else (context.owner, context.number)
-        runtime.calls.submit(call, parent)
+        with caller.lock:
+            call = caller.calls.submit(
+                client,
+                self._name,
+                payload,
+                inputs,
+                pins,
+                parent,
+                returns=returns,
+                retries=retries,
+                retry_exceptions=exceptions,
+                group=group,
+                backpressure=backpressure,
+                stream=stream,
+                keep=self._ref,
+            )
+        refs = call.refs
         if returns in (1, -2):
             return refs[0]
-        if returns == -1:
-            return ObjectRefGenerator(call.stream)
+        if stream is not None:
+            return ObjectRefGenerator(stream, caller.hooks)
         return None if returns == 0 else refs
 
     def _resolved(self) -> tuple[int, str, int, Any, int]:
@@ -123,11 +124,8 @@ class ActorMethod:
         )
 
 
-class ActorHandle(Generic[T], metaclass=ABCMeta):
-    """A handle of a living actor: `handle.method.remote(...)`. May be passed around.
-
-    Abstract for the same reason as ObjectRef.
-    """
+class EmbeddedHandle(ActorHandle[T]):
+    """See ActorHandle."""
 
     _client: ActorClient
     _shape: ActorShape
@@ -148,7 +146,7 @@ class ActorHandle(Generic[T], metaclass=ABCMeta):
     def _ray_actor_id(self) -> ActorID:
         return self._actor_id
 
-    def __getattr__(self, name: str) -> ActorMethod:
+    def __getattr__(self, name: str) -> EmbeddedMethod:
         shape = self._shape.methods.get(name)
         if shape is None:
             if name not in _BUILT_IN:
@@ -156,7 +154,7 @@ class ActorHandle(Generic[T], metaclass=ABCMeta):
                     f"The actor class {self._shape.class_name} has no method {name!r}."
                 )
             shape = MethodShape(ANYTHING)
-        found = ActorMethod(self._client, self._ref, name, shape, self._shape)
+        found = EmbeddedMethod(self._client, self._ref, name, shape, self._shape)
         self.__dict__[name] = found
         return found
 
@@ -164,7 +162,7 @@ class ActorHandle(Generic[T], metaclass=ABCMeta):
         return [*self._shape.methods, *_BUILT_IN]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ActorHandle) and other._client.actor == self._client.actor
+        return isinstance(other, EmbeddedHandle) and other._client.actor == self._client.actor
 
     def __hash__(self) -> int:
         return hash(self._client.actor)
@@ -179,17 +177,42 @@ class ActorHandle(Generic[T], metaclass=ABCMeta):
         )
 
 
-def _rebuild_handle(actor: bytes, shape: bytes, ref: ObjectRef[Any] | None) -> ActorHandle[Any]:
-    runtime: Runtime | None = getattr(interface.current(), "runtime", None)
-    if runtime is None:
+class Caller:
+    """Calls actors on behalf of any thread of this process."""
+
+    def __init__(
+        self,
+        me: bytes,
+        lock: AbstractContextManager[Any],
+        calls: Calls,
+        pack: Callable[[Any], Packed],
+        hooks: ReferenceHooks,
+    ) -> None:
+        self.me = me
+        self.lock = lock
+        self.calls = calls
+        self.pack = pack
+        self.hooks = hooks
+
+    def handle_of(
+        self, actor: bytes, shape: ActorShape, ref: ObjectRef[Any] | None
+    ) -> EmbeddedHandle[Any]:
+        """A handle of an actor that this process learns of."""
+        with self.lock:
+            client = self.calls.client(actor)
+        return EmbeddedHandle(client, shape, ref)
+
+
+class _Process:
+    """Where handles find their process; set while a session is up."""
+
+    caller: Caller | None = None
+
+
+process = _Process()
+
+
+def _rebuild_handle(actor: bytes, shape: bytes, ref: ObjectRef[Any] | None) -> EmbeddedHandle[Any]:
+    if process.caller is None:
         raise RuntimeError("Phalanx is not running: call phalanx.init() first.")
-    return handle_of(runtime, actor, msgspec.msgpack.decode(shape, type=ActorShape), ref)
-
-
-def handle_of(
-    runtime: Runtime, actor: bytes, shape: ActorShape, ref: ObjectRef[Any] | None
-) -> ActorHandle[Any]:
-    """A handle of an actor that this process learns of."""
-    with runtime.lock:
-        client = runtime.calls.client(actor)
-    return ActorHandle(client, shape, ref)
+    return process.caller.handle_of(actor, msgspec.msgpack.decode(shape, type=ActorShape), ref)

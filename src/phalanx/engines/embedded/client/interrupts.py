@@ -18,7 +18,12 @@ from typing import Any, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_OURS = tuple(f"phalanx.{part}." for part in ("api", "engines", "objects", "owner", "protocol"))
+_OURS = (
+    *(f"phalanx.{part}." for part in ("api", "engines", "objects", "owner", "protocol")),
+    *(f"phalanx.worker.{part}" for part in ("actor_calls", "assigned", "core", "references")),
+)
+"""Names of modules begin so that an exception may leave half done; `worker.output` is not among
+them, as it waits where the user's code prints."""
 _AGAIN_S = 0.001
 _interruptible: set[CodeType] = set()
 

@@ -1,113 +1,80 @@
-"""What a process asks its node, and who waits for the answers."""
+"""Requests to the node whose answers a thread waits for."""
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic, TypeVar
 
-from phalanx import errors
-from phalanx.engines.embedded.client.reactor import Waiter
+from phalanx.engines.embedded.client.reactor import Reactor, Waiter
+from phalanx.engines.embedded.client.transport import NodeConnection
 from phalanx.errors import GetTimeoutError, LocalNodeDiedError
-from phalanx.protocol.node_messages import Reply, Request
+from phalanx.owner.requests import Requests
+from phalanx.protocol.requests.request import Request
 
-if TYPE_CHECKING:
-    from phalanx.engines.embedded.client.runtime import Runtime
+R = TypeVar("R")
 
 
-class Requests:
-    """Requests under way, by their tokens."""
+class NodeRequests:
+    """Asks the node, and waits for what it says."""
 
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
-        self._tokens = itertools.count(1)
-        self._replies: dict[int, tuple[Waiter | _Answered, list[Reply]]] = {}
+    def __init__(
+        self,
+        requests: Requests,
+        node: NodeConnection,
+        reactor: Reactor,
+        flush: Callable[[], None],
+    ) -> None:
+        self._requests = requests
+        self._node = node
+        self._reactor = reactor
+        self._flush = flush
 
-    def ask(self, method: str, timeout_s: float | None = None, **args: Any) -> Any:
-        """Ask the node and wait. Raises the error that it answers with, or GetTimeoutError."""
-        asked = self.soon(method, **args)
+    def ask(self, request: Request[R], timeout_s: float | None = None) -> R:
+        """Ask and wait. Raises the error that the node answers with, or GetTimeoutError."""
+        asked = self.ask_async(request)
         try:
             return asked.result(timeout_s)
         finally:
-            self._replies.pop(asked.token, None)
+            self._requests.forget(asked.token)
 
-    def soon(self, method: str, **args: Any) -> Asked:
-        """Ask the node with the next flush; its answer may be waited for later."""
-        if self._runtime.closed:
+    def ask_async(self, request: Request[R]) -> Asked[R]:
+        """Ask with the next flush; the answer may be waited for later. Raises
+        LocalNodeDiedError."""
+        if self._node.is_gone:
             raise LocalNodeDiedError("The node process of this machine is gone.")
-        asked = Asked(self._runtime, next(self._tokens), method)
-        self._replies[asked.token] = (asked.waiter, asked.box)
-        self._runtime.post(self._runtime.node, Request(asked.token, method, args))
+        asked = Asked(request, self._reactor, self._flush)
+        asked.token = self._requests.call_async(request, asked.answered)
         return asked
 
-    def then(self, method: str, answered: Callable[[Reply], None], **args: Any) -> None:
-        """Ask the node without waiting; `answered` is called with the answer, the lock held."""
-        token = next(self._tokens)
-        box: list[Reply] = []
-        self._replies[token] = (_Answered(box, answered), box)
-        self._runtime.post(self._runtime.node, Request(token, method, args))
-
-    def tell(self, method: str, **args: Any) -> None:
-        """Ask the node without waiting; its answer is dropped."""
-        self._runtime.post(self._runtime.node, Request(0, method, args))
-
-    def answered(self, reply: Reply) -> None:
-        """The node has answered."""
-        waiting = self._replies.pop(reply.token, None)
-        if waiting is not None:
-            waiting[1].append(reply)
-            waiting[0].finish()
-
-    def node_lost(self) -> None:
-        """The node's process is gone: nothing will be answered."""
-        waiting, self._replies = self._replies, {}
-        error = ("LocalNodeDiedError", "the node process of this machine is gone")
-        for token, (waiter, box) in waiting.items():
-            box.append(Reply(token, None, error))
-            waiter.finish()
+    def notify(self, request: Request[Any]) -> None:
+        """Ask for something whose answer nobody needs."""
+        self._requests.notify(request)
 
 
-class Asked:
+class Asked(Generic[R]):
     """A request whose answer is on its way."""
 
-    def __init__(self, runtime: Runtime, token: int, method: str) -> None:
-        self._runtime = runtime
-        self._method = method
-        self.token = token
-        self.waiter = Waiter()
-        self.box: list[Reply] = []
+    def __init__(self, request: Request[R], reactor: Reactor, flush: Callable[[], None]) -> None:
+        self._request = request
+        self._reactor = reactor
+        self._flush = flush
+        self._waiter = Waiter()
+        self._answer: Callable[[], R] | None = None
+        self.token = 0
 
-    def result(self, timeout_s: float | None = None) -> Any:
-        """The answer, waited for. Raises the error that it is, or GetTimeoutError."""
-        if not self.waiter.done:
-            self._runtime.flush()
-            deadline = None if timeout_s is None else time.monotonic() + timeout_s
-            if not self._runtime.reactor.wait(self.waiter, deadline):
-                raise GetTimeoutError(f"the node did not answer {self._method!r} in {timeout_s} s")
-        reply = self.box[0]
-        if reply.error is not None:
-            raise remote_error(*reply.error)
-        return reply.result
-
-
-class _Answered:
-    """Stands for who waits for an answer, where nobody does."""
-
-    def __init__(self, box: list[Reply], answered: Callable[[Reply], None]) -> None:
-        self._box = box
-        self._answered = answered
-
-    def finish(self) -> None:
+    def answered(self, answer: Callable[[], R]) -> None:
         """The answer is there."""
-        self._answered(self._box[0])
+        self._answer = answer
+        self._waiter.finish()
 
-
-def remote_error(kind: str, text: str) -> Exception:
-    """An error that the node answered with, as an exception of the class it names."""
-    cls = getattr(errors, kind, None) or {"ValueError": ValueError, "TypeError": TypeError}.get(
-        kind
-    )
-    if isinstance(cls, type) and issubclass(cls, Exception):
-        return cls(text)
-    return errors.SystemFailureError(f"{kind}: {text}")
+    def result(self, timeout_s: float | None = None) -> R:
+        """The answer, waited for. Raises the error that it is, or GetTimeoutError."""
+        if self._answer is None:
+            self._flush()
+            deadline = None if timeout_s is None else time.monotonic() + timeout_s
+            if not self._reactor.wait(self._waiter, deadline):
+                asked = type(self._request).__name__
+                raise GetTimeoutError(f"the node did not answer {asked} in {timeout_s} s")
+        assert self._answer is not None
+        return self._answer()

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
+from phalanx.engines.embedded.client.job_settings import JobSettings
 from phalanx.errors import RuntimeEnvSetupError
 from phalanx.policies.labels import parse_selector
 from phalanx.worker.context import current
-
-if TYPE_CHECKING:
-    from phalanx.engines.embedded.engine import EmbeddedEngine
 
 
 @runtime_checkable
@@ -20,7 +18,7 @@ class Strategy(Protocol):
     """A scheduling strategy object."""
 
     def to_wire(self, resources: Mapping[str, float]) -> dict[str, Any]:
-        """What the node is told. Raises ValueError when the request cannot fit."""
+        """The strategy as the node reads it. Raises ValueError when the request cannot fit."""
         ...
 
 
@@ -67,10 +65,10 @@ _SUPPORTED = frozenset(
 )
 
 
-def environment_of(engine: EmbeddedEngine, options: Mapping[str, Any]) -> bytes:
+def environment_of(job: JobSettings, options: Mapping[str, Any]) -> bytes:
     """The key of the environment that these options ask for, merged over the parent's."""
     own = options.get("runtime_env") or {}
-    parent = engine.default_env
+    parent = job.environment
     if not own and not parent:
         return b""
     unknown = sorted(set(own) - _SUPPORTED)
@@ -84,4 +82,4 @@ def environment_of(engine: EmbeddedEngine, options: Mapping[str, Any]) -> bytes:
     merged.pop("worker_process_setup_hook", None)
     if not any(merged.values()):
         return b""
-    return engine.environment_key(merged)
+    return job.environment_key(merged)

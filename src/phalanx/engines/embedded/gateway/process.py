@@ -14,7 +14,6 @@ import traceback
 from typing import Any, NoReturn
 
 from phalanx.engines.embedded import cluster_token
-from phalanx.engines.embedded.gateway.channel import GatewayChannel
 from phalanx.engines.embedded.gateway.config import GatewayConfig
 from phalanx.engines.embedded.gateway.delivery import Delivery
 from phalanx.engines.embedded.gateway.dialling import Dialler, is_loopback
@@ -28,9 +27,11 @@ from phalanx.engines.embedded.gateway.pulling import Pulling
 from phalanx.engines.embedded.gateway.relay import Relays
 from phalanx.engines.embedded.gateway.serving import Serving
 from phalanx.engines.embedded.gateway.tls import Identity
+from phalanx.engines.processes.connection import Connection
 from phalanx.engines.processes.connection import listen as listen_unix
 from phalanx.engines.processes.session import Session
 from phalanx.errors import AuthenticationError, ProtocolError
+from phalanx.protocol import gateway_messages
 from phalanx.protocol.gateway_messages import (
     AddressBook,
     AuthFailed,
@@ -92,7 +93,7 @@ class Gateway:
     ) -> None:
         self._session = session
         self._config = config
-        self._channel: Any = GatewayChannel(channel_socket)
+        self._channel = Connection(channel_socket, decode=gateway_messages.decode_body)
 
     async def serve(self) -> None:
         """Until the channel closes."""
@@ -193,7 +194,7 @@ class Gateway:
     def _pulled(self, result: Pulled) -> None:
         self._loop.call_soon_threadsafe(self._channel.send, result)
 
-    def _want_writable(self, channel: GatewayChannel, wanted: bool) -> None:
+    def _want_writable(self, channel: Connection, wanted: bool) -> None:
         if wanted:
             self._loop.add_writer(channel.fileno, channel.drain)
         else:

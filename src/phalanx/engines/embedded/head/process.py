@@ -16,7 +16,6 @@ from typing import Any, NoReturn
 import msgspec
 
 from phalanx.engines.embedded.daemon_files import Announcement, Failure, announce
-from phalanx.engines.embedded.gateway.channel import GatewayChannel
 from phalanx.engines.embedded.gateway.config import GatewayConfig
 from phalanx.engines.embedded.gateway.starting import start_gateway
 from phalanx.engines.processes import session as sessions
@@ -26,10 +25,10 @@ from phalanx.head.control_plane import ControlPlane
 from phalanx.head.nodes import HealthLimits
 from phalanx.head.state_store import StateStore
 from phalanx.model.ids import CONTROL, PREFIX_BYTES
-from phalanx.node.requests import is_for_visitors
+from phalanx.protocol import gateway_messages
 from phalanx.protocol.gateway_messages import AuthFailed, Listening, Unable
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
-from phalanx.protocol.node_messages import Request
+from phalanx.protocol.node_messages import Ask
 
 
 class HeadConfig(msgspec.Struct, kw_only=True):
@@ -56,7 +55,7 @@ class HeadProcess:
 
     def __init__(self, config: HeadConfig, gateway: socket.socket) -> None:
         self._config = config
-        self._gateway = GatewayChannel(gateway)
+        self._gateway = Connection(gateway, decode=gateway_messages.decode_body)
         self._loop = ConnectionLoop(
             self, listen(config.session.socket_of(b"control")), self._gateway
         )
@@ -106,8 +105,8 @@ class HeadProcess:
                 self._loop.lose(before)
             connection.peer, connection.tag = message.process, "node"
             self._nodes[prefix] = connection
-        elif isinstance(message, Request) and is_for_visitors(message.method):
-            self._control.requests.answer_visitor(connection, message)
+        elif isinstance(message, Ask):
+            self._control.answer_visitor(connection, message)
         else:
             self._loop.lose(connection)
 

@@ -8,7 +8,6 @@ import socket
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from phalanx.engines.embedded.gateway.channel import GatewayChannel
 from phalanx.engines.embedded.gateway.config import GatewayConfig
 from phalanx.engines.embedded.gateway.gate import request_dial
 from phalanx.engines.embedded.gateway.starting import start_gateway
@@ -29,6 +28,7 @@ from phalanx.protocol.gateway_messages import (
     Pull,
     Pulled,
     Unable,
+    decode_body,
 )
 
 LEAVE_S = 1.0
@@ -49,7 +49,8 @@ class ClusterReach:
             port=member.port,
             insecure=member.insecure,
         )
-        self.channel = _channel(start_gateway(gateway, config.session))
+        channel = start_gateway(gateway, config.session)
+        self.channel = Connection(channel, decode=decode_body)
         loop.watch(self.channel)
         # Before anybody can ask for a connection.
         self.channel.send(AddressBook({CONTROL[:PREFIX_BYTES].hex(): member.head}))
@@ -74,11 +75,6 @@ class ClusterReach:
     def let_go(self, name: str) -> None:
         """See Transfers."""
         self.channel.post(LetGo(name))
-
-
-def _channel(sock: socket.socket) -> Any:
-    """A connection whose messages are the gateway's own, which its type does not say."""
-    return GatewayChannel(sock)
 
 
 class ClusterPart:

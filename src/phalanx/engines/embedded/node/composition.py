@@ -34,9 +34,10 @@ from phalanx.node.object_store import Transfers
 from phalanx.node.peers import DRIVER, Peer
 from phalanx.node.single_node import LocalHead, SingleNodeMembership, single_node
 from phalanx.protocol.cluster_messages import ViewRow
+from phalanx.protocol.fork_messages import Began, Exited, OutputRead
 from phalanx.protocol.gateway_messages import Pulled
 from phalanx.protocol.handshake import Status
-from phalanx.protocol.node_messages import LogLine, Request
+from phalanx.protocol.node_messages import LogLine
 from phalanx.resources.instances import NodeResources
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class EmbeddedNode:
     def __init__(self, config: NodeConfig, fork_server: socket.socket) -> None:
         """`fork_server`: the socket to it."""
         self._config = config
-        self._forks = ForkClient(Connection(fork_server))
+        self._forks = ForkClient(fork_server)
         listener = listen(config.session.socket_of(b"node"))
         self.loop = ConnectionLoop(self, listener, self._forks.connection)
         self._look_at_memory_at = 0.0
@@ -168,25 +169,25 @@ class EmbeddedNode:
 
     def _from_fork_server(self, message: Any) -> None:
         match message:
-            case Request(method="drained"):
+            case OutputRead():
                 self._forks.drained()
-            case Request(method="runs"):
-                self.node.members.began(message.args["worker"], message.args["pid"])
-            case Request(method="exited"):
-                process: bytes = message.args["worker"]
-                if not self.node.members.exited(process, *how_it_ended(message.args)):
-                    self._worker_exited(process, message.args)
+            case Began():
+                self.node.members.began(message.process, message.pid)
+            case Exited():
+                if not self.node.members.exited(message.process, *how_it_ended(message)):
+                    self._worker_exited(message)
             case LogLine():
                 self.node.processes.printed(message)
 
-    def _worker_exited(self, worker: bytes, args: dict[str, Any]) -> None:
+    def _worker_exited(self, message: Exited) -> None:
+        worker = message.process
         connection = self.node.peers.get(worker)
         if isinstance(connection, Connection):
             self._read_rest(connection)
-        if "reason" in args:
-            self.node.processes.start_failed(worker, args["reason"])
+        if message.reason:
+            self.node.processes.start_failed(worker, message.reason)
         else:
-            self.node.processes.exited(worker, _how_worker_ended(**args))
+            self.node.processes.exited(worker, _how_worker_ended(message.pid, message.code))
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._config.session.socket_of(worker))
 
@@ -272,7 +273,7 @@ class NoReach:
         """See Transfers."""
 
 
-def _how_worker_ended(worker: bytes, pid: int, code: int) -> str:
+def _how_worker_ended(pid: int, code: int) -> str:
     how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
     return f"worker process {pid} ended with {how}"
 

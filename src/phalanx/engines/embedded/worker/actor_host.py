@@ -9,50 +9,58 @@ import pickle
 import queue
 import threading
 import time
-from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from phalanx.engines.embedded.client.reactor import Waiter
-from phalanx.engines.embedded.client.registration import Creation
+from phalanx.engines.embedded.client.reactor import Reactor, Waiter
+from phalanx.engines.embedded.client.transport import NodeConnection
+from phalanx.engines.embedded.worker.result_outbox import ResultOutbox
+from phalanx.engines.embedded.worker.task_results import TaskResults
+from phalanx.engines.embedded.worker.task_values import TaskValues
+from phalanx.engines.processes.connection import Connection
 from phalanx.errors import AsyncioActorExit, WorkerExit
 from phalanx.objects import failures
+from phalanx.owner.children import Children
+from phalanx.owner.peers.connections import Peers
+from phalanx.protocol.actor_creation import Creation
 from phalanx.protocol.messages import Call, Done, Failed, Message
-from phalanx.protocol.node_messages import ActorFailed, ActorReady, CreateActor
+from phalanx.protocol.node_messages import ActorFailed, ActorLeaving, ActorReady, CreateActor
+from phalanx.worker import assigned
+from phalanx.worker.actor_calls import ActorCalls
+from phalanx.worker.assigned import AssignedWork, Entry, Key
 from phalanx.worker.context import LeaseInfo, TaskContext, current
-
-if TYPE_CHECKING:
-    from phalanx.engines.embedded.worker.executor import WorkerExecutor
-    from phalanx.engines.processes.connection import Connection
+from phalanx.worker.devices import DeviceEnvironment
 
 _SHUTDOWN_S = 30.0
-Entry = tuple["Connection", Call]
-
-
-class _Group:
-    """A concurrency group of an actor: its limit, what runs, what waits."""
-
-    __slots__ = ("limit", "queue", "running", "threads", "waiting")
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.running = 0
-        self.waiting: deque[Entry] = deque()
-        self.queue: queue.SimpleQueue[Entry | None] = queue.SimpleQueue()
-        self.threads: list[threading.Thread] = []
 
 
 class ActorHost:
     """The one actor of this worker."""
 
-    def __init__(self, executor: WorkerExecutor, message: CreateActor) -> None:
-        self._executor = executor
-        self._runtime = executor.runtime
-        self._message = message
+    def __init__(
+        self,
+        message: CreateActor,
+        node: NodeConnection,
+        reactor: Reactor,
+        values: TaskValues,
+        results: TaskResults,
+        outbox: ResultOutbox,
+        devices: DeviceEnvironment,
+        peers: Peers,
+        children: Children,
+    ) -> None:
+        self._node = node
+        self._reactor = reactor
+        self._values = values
+        self._results = results
+        self._outbox = outbox
+        self._devices = devices
+        self._peers = peers
+        self._children = children
         self.actor = message.actor
         self._creation = msgspec.msgpack.decode(message.creation, type=Creation)
-        self.lease = LeaseInfo(
+        self._lease = LeaseInfo(
             message.job,
             message.resources,
             message.devices,
@@ -60,43 +68,38 @@ class ActorHost:
             message.capture,
             message.gang,
         )
-        self.instance: Any = None
+        self._instance: Any = None
         self.restarted = message.incarnation > 0
         self.name = message.name
-        self.namespace = message.namespace
-        self._calls: deque[Entry] = deque()
+        self._calls = ActorCalls(self._creation.max_concurrency, self._creation.groups, time.time)
         self._waiter: Waiter | None = None
-        self._is_async = self._creation.is_async
-        self._groups: dict[str, _Group] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._tasks: dict[tuple[bytes, int], asyncio.Task[Any]] = {}
-        self._contexts: dict[tuple[bytes, int], TaskContext] = {}
+        self._tasks: dict[Key, asyncio.Task[Any]] = {}
+        self._ready: queue.SimpleQueue[Entry] = queue.SimpleQueue()
+        """Admitted calls for the threads of a threaded actor."""
+        self._admitting = threading.Lock()
+        """Around the concurrency groups of a threaded actor."""
+        self._threads = 0
         self._flush_planned = False
         self._exit_reason = ""
         self.is_drained = False
+        """Whether the actor has ended, and all its results have left."""
         self._draining = False
-        self._busy = 0
-        self._method_groups: dict[str, str] = {}
         self._means: dict[str, float] = {}
 
     # ---- life --------------------------------------------------------------------------------
 
     def serve(self) -> int:
         """Construct the actor and run its calls until it ends; the exit code."""
-        threaded = not self._is_async and (
-            self._creation.max_concurrency > 1 or bool(self._creation.groups)
-        )
-        gang = self.lease.gang
-        cpus = self.lease.resources.get("CPU", 1)
-        self._executor.devices.show(self.lease.devices, cpus, gang.env if gang else None)
-        self._groups[""] = _Group(self._creation.max_concurrency)
-        for group, limit in self._creation.groups.items():
-            self._groups[group] = _Group(limit)
-        if self._is_async:
+        creation = self._creation
+        gang = self._lease.gang
+        cpus = self._lease.resources.get("CPU", 1)
+        self._devices.show(self._lease.devices, cpus, gang.env if gang else None)
+        if creation.is_async:
             return self._serve_async()
         if not self._construct():
             return self._wait_for_end()
-        if threaded:
+        if creation.max_concurrency > 1 or creation.groups:
             self._serve_threads()
         else:
             self._serve_in_order()
@@ -105,42 +108,35 @@ class ActorHost:
 
     def _construct(self) -> bool:
         creation = self._creation
-        context = TaskContext(b"", 0, f"{creation.class_name}.__init__", 0, self.lease, True)
+        context = TaskContext(b"", 0, f"{creation.class_name}.__init__", 0, self._lease, True)
         token = current.set(context)
         try:
             cls = pickle.loads(creation.class_pickle)  # noqa: S301  (from our owner)
-            args, kwargs = self._executor.values.constructor_arguments(creation, context)
+            args, kwargs = self._values.constructor_arguments(creation, context)
             for name in dir(cls):
                 options = getattr(getattr(cls, name, None), "__phalanx_method__", None)
                 if options and options.get("concurrency_group"):
-                    self._method_groups[name] = options["concurrency_group"]
-            self.instance = cls.__new__(cls)
-            self.instance.__init__(*args, **kwargs)
+                    self._calls.method_groups[name] = options["concurrency_group"]
+            self._instance = cls.__new__(cls)
+            self._instance.__init__(*args, **kwargs)
             del args, kwargs
         except BaseException as error:
             name = f"{creation.class_name}.__init__"
             data = failures.describe(error, name, os.getpid(), None)
-            self._runtime.node.send(ActorFailed(self.actor, data))
+            self._node.send(ActorFailed(self.actor, data))
             return False
         finally:
             current.reset(token)
-        if context.adopted is not None:
-            # The creator keeps these for as long as the actor lives.
-            with self._runtime.lock:
-                references = self._runtime.references
-                for owner, number in context.adopted:
-                    ref = references.still_borrowed(owner, number)
-                    if ref is not None:
-                        references.keep(ref)
-        self._runtime.node.send(ActorReady(self.actor))
+        self._values.keep_arguments(context)
+        self._node.send(ActorReady(self.actor))
         return True
 
     def _wait_for_end(self) -> int:
-        self._runtime.reactor.wait(Waiter(), time.monotonic() + 5)
+        self._reactor.wait(Waiter(), time.monotonic() + 5)
         return 1
 
     def drain(self) -> None:
-        """End once the calls that have come are done."""
+        """See HostedActor."""
         self._draining = True
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._end_if_drained)
@@ -148,30 +144,31 @@ class ActorHost:
 
     def _finish(self) -> None:
         """The graceful end: the user's hook, the last results."""
-        hook = getattr(self.instance, "__phalanx_shutdown__", None) or getattr(
-            self.instance, "__ray_shutdown__", None
+        hook = getattr(self._instance, "__phalanx_shutdown__", None) or getattr(
+            self._instance, "__ray_shutdown__", None
         )
         if hook is not None:
             thread = threading.Thread(target=hook, daemon=True)
             thread.start()
             thread.join(_SHUTDOWN_S)
         self.is_drained = True
-        self._executor.flush()
-        for connection in list(self._runtime.connections()):
+        self._outbox.flush()
+        for connection in (self._node.connection, *self._peers.all()):
+            assert isinstance(connection, Connection)
             connection.drain_all(1.0)
 
     # ---- calls come --------------------------------------------------------------------------
 
-    def waiting(self) -> list[Call]:
-        """Calls that nobody has begun, as far as they stand in one line."""
-        return [call for _, call in list(self._calls)]
+    def waiting(self) -> list[AssignedWork]:
+        """See HostedActor."""
+        return self._calls.waiting()
 
-    def receive(self, connection: Connection, call: Call) -> None:
-        """A call came (in whichever thread leads the reactor)."""
+    def receive(self, connection: assigned.Connection, call: Call) -> None:
+        """See HostedActor. Called in whichever thread leads the reactor."""
         if self._loop is not None:
-            self._start_async(connection, call)
+            self._begin_async((connection, call))
         else:
-            self._calls.append((connection, call))
+            self._calls.received.append((connection, call))
             self._wake()
 
     def _wake(self) -> None:
@@ -179,92 +176,71 @@ class ActorHost:
         if waiter is not None:
             waiter.finish()
 
-    def cancel(self, key: tuple[bytes, int]) -> None:
-        """A caller does not want this call any more."""
-        for entry in list(self._calls):
-            if (entry[0].peer, entry[1].number) == key:
-                try:
-                    self._calls.remove(entry)
-                except ValueError:
-                    break
-                now = time.time()
-                self._executor.post_result(entry[0], Failed(key[1], b"", now, now, "cancelled"))
-                self._executor.flush()
-                return
-        context = self._contexts.get(key)
-        if context is not None:
-            context.is_cancelled = True
+    def cancel(self, key: Key) -> None:
+        """See HostedActor."""
+        self._calls.cancel(key)
         task = self._tasks.get(key)
         if task is not None and self._loop is not None:
             self._loop.call_soon_threadsafe(task.cancel)
 
-    def _group_of(self, call: Call) -> _Group:
-        name = call.group or self._method_groups.get(call.method, "")
-        return self._groups.get(name) or self._groups[""]
-
-    def _check_group(self, call: Call) -> None:
-        if call.group and call.group not in self._groups:
-            known = ", ".join(sorted(g for g in self._groups if g)) or "none"
-            raise ValueError(
-                f"{self._creation.class_name} has no concurrency group {call.group!r}; it has: "
-                f"{known}."
-            )
-
     # ---- one after another -------------------------------------------------------------------
 
     def _serve_in_order(self) -> None:
-        executor = self._executor
+        received, outbox = self._calls.received, self._outbox
         while not self._exit_reason:
-            if self._calls:
-                connection, call = self._calls.popleft()
+            if (entry := received.take()) is not None:
+                connection, call = _parts(entry)
                 mean = self._means.get(call.method, 1.0)
-                executor.flush_before(mean)
+                outbox.flush_before(mean)
                 started = time.time()
                 message = self._run(connection, call)
                 self._means[call.method] = mean + 0.2 * (time.time() - started - mean)
-                executor.post_result(connection, message)
+                outbox.post(connection, message)
                 continue
-            executor.flush()
+            outbox.flush()
             if self._draining:
                 return
             waiter = Waiter()
             self._waiter = waiter
-            if not self._calls and not self._draining:
-                self._runtime.reactor.wait(waiter)
+            if not received and not self._draining:
+                self._reactor.wait(waiter)
             self._waiter = None
 
     def _context(self, connection: Connection, call: Call) -> TaskContext:
         name = f"{self._creation.class_name}.{call.method}"
-        context = TaskContext(connection.peer, call.number, name, call.attempt, self.lease, True)
-        self._contexts[(connection.peer, call.number)] = context
+        context = TaskContext(connection.peer, call.number, name, call.attempt, self._lease, True)
+        self._calls.contexts[(connection.peer, call.number)] = context
         return context
+
+    def _ended(self, key: Key) -> None:
+        self._calls.contexts.pop(key, None)
+        self._children.forget(key)
 
     def _run(self, connection: Connection, call: Call) -> Message:
         context = self._context(connection, call)
         token = current.set(context)
         started = time.time()
-        executor = self._executor
+        values = self._values
         try:
-            self._check_group(call)
+            self._calls.check_group(call, self._creation.class_name)
             method = self._method(call.method)
-            args, kwargs = executor.values.arguments(call.args, call.inputs, context)
+            args, kwargs = values.arguments(call.args, call.inputs, context)
             result = method(*args, **kwargs)
             del args, kwargs
             if call.returns == 1 and not inspect.isgenerator(result):
-                value = executor.values.pack(result, connection, call.number, context.name)
+                value = values.pack(result, connection, call.number, context.name)
                 message: Message = Done(call.number, value, started, time.time())
             else:
-                message = executor.results.pack_many(connection, call, result, context, started)
+                message = self._results.pack_many(connection, call, result, context, started)
         except (WorkerExit, SystemExit) as error:
             message = self._leaving(call, error, started)
         except BaseException as error:
             message = self._failure(call, error, context, started)
         finally:
             current.reset(token)
-            self._contexts.pop((connection.peer, call.number), None)
-            self._runtime.tasks.children.pop((connection.peer, call.number), None)
+            self._ended((connection.peer, call.number))
         if context.adopted is not None:
-            executor.values.settle_borrows(context, connection)
+            values.settle_borrows(context, connection)
         return message
 
     def _failure(
@@ -274,76 +250,76 @@ class ActorHost:
         if asked or isinstance(error, KeyboardInterrupt):
             return Failed(call.number, b"", started, time.time(), "cancelled")
         try:
-            actor_repr = repr(self.instance)
+            actor_repr = repr(self._instance)
         except Exception:
             actor_repr = f"{self._creation.class_name}(?)"
-        return self._executor.results.failure(call.number, error, context.name, started, actor_repr)
+        return self._results.failure(call.number, error, context.name, started, actor_repr)
 
     def _leaving(self, call: Call, error: BaseException, started: float) -> Message:
         reason = "The actor died because it called exit_actor()."
         if not isinstance(error, WorkerExit):
             reason = f"The actor died because a method raised SystemExit({error})."
         self._exit_reason = reason
-        self._executor.exit_actor(reason)
+        self._node.send(ActorLeaving(self.actor, reason))
         return Failed(call.number, b"", started, time.time(), "exit")
 
     def _method(self, name: str) -> Any:
         if name == "__ray_ready__":
             return lambda: True
         if name == "__ray_call__":
-            return lambda function, *args, **kwargs: function(self.instance, *args, **kwargs)
+            return lambda function, *args, **kwargs: function(self._instance, *args, **kwargs)
         if name == "__ray_terminate__":
             raise WorkerExit
-        return getattr(self.instance, name)
+        return getattr(self._instance, name)
 
     # ---- in threads --------------------------------------------------------------------------
 
     def _serve_threads(self) -> None:
-        executor = self._executor
+        received = self._calls.received
         while not self._exit_reason:
-            while self._calls:
-                connection, call = self._calls.popleft()
-                self._hand_to_thread(connection, call)
-            if self._draining and not self._busy:
+            while (entry := received.take()) is not None:
+                self._hand_to_thread(entry)
+            if self._draining and self._calls.is_idle:
                 break
             waiter = Waiter()
             self._waiter = waiter
-            executor.flush()
-            if not (self._calls or self._exit_reason or (self._draining and not self._busy)):
-                self._runtime.reactor.wait(waiter)
+            self._outbox.flush()
+            is_over = self._exit_reason or (self._draining and self._calls.is_idle)
+            if not (received or is_over):
+                self._reactor.wait(waiter)
             self._waiter = None
 
-    def _hand_to_thread(self, connection: Connection, call: Call) -> None:
-        group = self._group_of(call)
-        self._busy += 1
-        if len(group.threads) < group.limit and len(group.threads) < self._busy:
-            thread = threading.Thread(target=self._thread, args=(group,), daemon=True)
-            group.threads.append(thread)
-            thread.start()
-        group.queue.put((connection, call))
-
-    def _thread(self, group: _Group) -> None:
-        executor = self._executor
-        while True:
-            entry = group.queue.get()
-            if entry is None:
+    def _hand_to_thread(self, entry: Entry) -> None:
+        with self._admitting:
+            if not self._calls.admit(entry):
                 return
-            connection, call = entry
-            executor.post_result(connection, self._run(connection, call))
-            if group.queue.empty() or self._exit_reason:
-                executor.flush()
-            else:
-                executor.flush_before(1.0 if self._busy < 8 else 0.0)
-            self._busy -= 1
-            if self._exit_reason or self._draining:
-                self._wake()
+            needed = self._calls.running
+        if self._threads < needed:
+            self._threads += 1
+            threading.Thread(target=self._thread, daemon=True).start()
+        self._ready.put(entry)
+
+    def _thread(self) -> None:
+        while True:
+            entry: Entry | None = self._ready.get()
+            while entry is not None:
+                connection, call = _parts(entry)
+                self._outbox.post(connection, self._run(connection, call))
+                with self._admitting:
+                    entry = self._calls.finished(entry)
+                if entry is None or self._exit_reason:
+                    self._outbox.flush()
+                else:
+                    self._outbox.flush_before(1.0 if self._calls.running < 8 else 0.0)
+                if self._exit_reason or self._draining:
+                    self._wake()
 
     # ---- on an event loop --------------------------------------------------------------------
 
     def _serve_async(self) -> int:
         loop = asyncio.new_event_loop()
         asyncio.set_event_loop(loop)
-        self._ended = asyncio.Event()
+        self._over = asyncio.Event()
         try:
             return loop.run_until_complete(self._async_main(loop))
         finally:
@@ -352,41 +328,35 @@ class ActorHost:
     async def _async_main(self, loop: asyncio.AbstractEventLoop) -> int:
         if not self._construct():
             return self._wait_for_end()
-        with self._runtime.reactor.lead_on(loop):
+        with self._reactor.lead_on(loop):
             self._loop = loop
-            while self._calls:
-                self._start_async(*self._calls.popleft())
+            while (entry := self._calls.received.take()) is not None:
+                self._begin_async(entry)
             self._end_if_drained()
-            await self._ended.wait()
+            await self._over.wait()
         self._finish()
         return 0
 
-    def _start_async(self, connection: Connection, call: Call) -> None:
-        group = self._group_of(call)
-        if group.running >= group.limit:
-            group.waiting.append((connection, call))
-            return
-        self._spawn(group, connection, call)
+    def _begin_async(self, entry: Entry) -> None:
+        if self._calls.admit(entry):
+            self._spawn(entry)
 
-    def _spawn(self, group: _Group, connection: Connection, call: Call) -> None:
+    def _spawn(self, entry: Entry) -> None:
         assert self._loop is not None
-        group.running += 1
-        self._busy += 1
-        key = (connection.peer, call.number)
-        self._tasks[key] = self._loop.create_task(self._run_async(group, connection, call, key))
+        key = (entry[0].peer, entry[1].number)
+        self._tasks[key] = self._loop.create_task(self._run_async(entry, key))
 
-    async def _run_async(
-        self, group: _Group, connection: Connection, call: Call, key: tuple[bytes, int]
-    ) -> None:
+    async def _run_async(self, entry: Entry, key: Key) -> None:
+        connection, call = _parts(entry)
         context = self._context(connection, call)
         current.set(context)  # the task has a copy of the context to itself
-        executor = self._executor
+        values = self._values
         started = time.time()
         message: Message
         try:
-            self._check_group(call)
+            self._calls.check_group(call, self._creation.class_name)
             method = self._method(call.method)
-            args, kwargs = executor.values.arguments(call.args, call.inputs, context)
+            args, kwargs = values.arguments(call.args, call.inputs, context)
             result = method(*args, **kwargs)
             del args, kwargs
             if inspect.isawaitable(result):
@@ -394,28 +364,25 @@ class ActorHost:
             if inspect.isasyncgen(result):
                 message = await self._stream_async(connection, call, result, context, started)
             elif call.returns == 1 and not inspect.isgenerator(result):
-                value = executor.values.pack(result, connection, call.number, context.name)
+                value = values.pack(result, connection, call.number, context.name)
                 message = Done(call.number, value, started, time.time())
             else:
-                message = executor.results.pack_many(connection, call, result, context, started)
+                message = self._results.pack_many(connection, call, result, context, started)
         except (WorkerExit, AsyncioActorExit, SystemExit) as error:
             exiting = WorkerExit() if isinstance(error, AsyncioActorExit) else error
             message = self._leaving(call, exiting, started)
         except BaseException as error:
             message = self._failure(call, error, context, started)
         finally:
-            self._contexts.pop(key, None)
-            self._runtime.tasks.children.pop(key, None)
+            self._ended(key)
             self._tasks.pop(key, None)
         if context.adopted is not None:
-            executor.values.settle_borrows(context, connection)
-        connection.post(message)
-        executor.posted(connection)
+            values.settle_borrows(context, connection)
+        self._outbox.post(connection, message)
         self._plan_flush()
-        group.running -= 1
-        self._busy -= 1
-        if group.waiting:
-            self._spawn(group, *group.waiting.popleft())
+        following = self._calls.finished(entry)
+        if following is not None:
+            self._spawn(following)
         if self._exit_reason or self._draining:
             self._end_if_drained()
 
@@ -427,17 +394,17 @@ class ActorHost:
                 f"{context.name} is an async generator: use num_returns='streaming' to read it."
             )
         key = (connection.peer, call.number)
-        self._executor.track(key, context)
+        self._results.streams[key] = context
         index = 0
         try:
             async for value in result:
                 index += 1
-                self._executor.results.send_item(connection, call, index, value, context)
-                while 0 <= call.backpressure <= index - context.consumed:
-                    self._executor.flush()
+                self._results.send_item(connection, call, index, value, context)
+                while context.is_ahead(index, call.backpressure):
+                    self._outbox.flush()
                     await asyncio.sleep(0.001)
         finally:
-            self._executor.untrack(key)
+            self._results.streams.pop(key, None)
         return Done(call.number, pickle.dumps(index), started, time.time())
 
     def _plan_flush(self) -> None:
@@ -447,8 +414,15 @@ class ActorHost:
 
     def _flush_now(self) -> None:
         self._flush_planned = False
-        self._executor.flush()
+        self._outbox.flush()
 
     def _end_if_drained(self) -> None:
-        if self._exit_reason or (self._draining and not self._busy):
-            self._ended.set()
+        if self._exit_reason or (self._draining and self._calls.is_idle):
+            self._over.set()
+
+
+def _parts(entry: Entry) -> tuple[Connection, Call]:
+    connection, call = entry
+    assert isinstance(connection, Connection)
+    assert isinstance(call, Call)
+    return connection, call

@@ -14,12 +14,15 @@ import signal
 import socket
 import sys
 from functools import partial
-from typing import Any, NoReturn
+from typing import NoReturn
+
+import msgspec
 
 from phalanx.engines.processes import session as sessions
 from phalanx.engines.processes.connection import wait_for
 from phalanx.engines.processes.fork_server import Child, ForkServer
-from phalanx.protocol.node_messages import LogLine, Request
+from phalanx.protocol.fork_messages import Fork, OutputRead, ReadOutput
+from phalanx.protocol.node_messages import LogLine
 
 _MAX_LINE = 64 * 1024
 NAME_MARK = "\x1e"
@@ -63,14 +66,15 @@ class WorkerForkServer(ForkServer):
         self._pipes: dict[int, _Pipe] = {}
         """Open pipes by descriptor."""
 
-    def on_request(self, method: str, args: dict[str, Any]) -> None:
+    def on_message(self, message: msgspec.Struct) -> None:
         """See ForkServer."""
-        if method == "fork":
-            self._fork(args["worker"], args["environment"])
-        elif method == "drain":
-            self._drain_output()
-        else:
-            super().on_request(method, args)
+        match message:
+            case Fork():
+                self._fork(message.worker, message.variables)
+            case ReadOutput():
+                self._read_all_output()
+            case _:
+                super().on_message(message)
 
     def _fork(self, worker: bytes, environment: dict[str, str]) -> None:
         opened: list[int] = []
@@ -129,12 +133,12 @@ class WorkerForkServer(ForkServer):
 
     # ---- output ------------------------------------------------------------------------------
 
-    def _drain_output(self) -> None:
-        """Read what workers have printed so far, and say when that is passed on."""
+    def _read_all_output(self) -> None:
+        """Pass on what workers have printed so far, and say when that is done."""
         for fd, pipe in list(self._pipes.items()):
             while fd in self._pipes and select.select([fd], [], [], 0)[0]:
                 self._read_output(pipe)
-        self.node.post(Request(0, "drained"))
+        self.node.post(OutputRead())
 
     def _read_output(self, pipe: _Pipe) -> None:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from phalanx.engines.embedded.client.job_settings import JobSettings
 from phalanx.engines.embedded.client.runtime import Runtime
 from phalanx.engines.embedded.engine import adopt_runtime
 from phalanx.engines.embedded.worker.executor import WorkerExecutor
@@ -15,18 +16,35 @@ from phalanx.worker.output import NamedOutput
 
 
 def main(worker_id: bytes, session: Session) -> int:
-    """Serve owners until told to stop; the exit code."""
+    """Serve owners until the node says stop; the exit code."""
     sys.stdout = NamedOutput(sys.stdout, "")
     sys.stderr = NamedOutput(sys.stderr, "")
     if "numpy" in sys.modules:
         # Forked siblings must not draw the same numbers.
         sys.modules["numpy"].random.seed()
-    runtime = Runtime(session, worker_id, "worker")
-    executor = WorkerExecutor(runtime)
-    runtime.executor = executor
     node = connect(session.socket_of(b"node"))
-    runtime.open(node)
-    adopt_runtime(runtime)
+    runtime = Runtime(session, worker_id, "worker", node)
+    owner = runtime.owner
+    job = JobSettings(owner.requests)
+    executor = WorkerExecutor(
+        worker_id,
+        runtime.node,
+        runtime.reactor,
+        runtime.lock,
+        runtime.flush,
+        runtime.waiting,
+        runtime.values,
+        runtime.packer.pack,
+        owner.peers,
+        owner.objects,
+        owner.references,
+        owner.cancelling,
+        owner.children,
+        job,
+    )
+    runtime.attach(executor)
+    runtime.open()
+    adopt_runtime(runtime, job, lambda: executor.actor)
     node.send(Hello(PROTOCOL_VERSION, worker_id, "worker", os.getpid()))
     runtime.reactor.start()
     code = executor.serve()

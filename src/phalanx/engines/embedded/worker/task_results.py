@@ -1,4 +1,4 @@
-"""The messages that tell a task's outcome: several values, a stream of them, or a failure."""
+"""The outcomes of tasks as messages: several values, a stream of them, or a failure."""
 
 from __future__ import annotations
 
@@ -6,27 +6,36 @@ import inspect
 import os
 import pickle
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from phalanx.engines.embedded.client.interrupts import interruptible
-from phalanx.engines.embedded.client.reactor import Waiter
-from phalanx.engines.embedded.worker.task_values import InputsLost
+from phalanx.engines.embedded.client.reactor import Reactor, Waiter
+from phalanx.engines.embedded.worker.result_outbox import ResultOutbox
+from phalanx.engines.embedded.worker.task_values import InputsLost, TaskValues
+from phalanx.engines.processes.connection import Connection
 from phalanx.errors import PhalanxError, TaskError
 from phalanx.objects import failures
 from phalanx.objects.serialization import NONE_PICKLE
 from phalanx.protocol.messages import Done, Failed, Item
+from phalanx.worker.assigned import Key
 from phalanx.worker.context import TaskContext
-
-if TYPE_CHECKING:
-    from phalanx.engines.embedded.worker.executor import WorkerExecutor
-    from phalanx.engines.processes.connection import Connection
 
 
 class TaskResults:
-    """Makes outcomes of what user code returned or raised; streams leave through the executor."""
+    """Makes messages of what user code returned, yielded or raised."""
 
-    def __init__(self, executor: WorkerExecutor) -> None:
-        self._executor = executor
+    def __init__(
+        self,
+        values: TaskValues,
+        outbox: ResultOutbox,
+        streams: dict[Key, TaskContext],
+        reactor: Reactor,
+    ) -> None:
+        """`streams`: the tasks and calls that give items now."""
+        self._values = values
+        self._outbox = outbox
+        self.streams = streams
+        self._reactor = reactor
 
     @interruptible
     def pack_many(
@@ -61,7 +70,7 @@ class TaskResults:
                 f"{name} returned {len(results)} values, and num_returns={returns} asks for "
                 f"{returns}."
             )
-        packed = [self._executor.values.pack(r, connection, number, name) for r in results]
+        packed = [self._values.pack(r, connection, number, name) for r in results]
         return Done(number, packed[0], started, time.time(), packed[1:])
 
     @interruptible
@@ -72,7 +81,7 @@ class TaskResults:
                 f"num_returns='streaming', and it returned a {type(result).__name__}."
             )
         key = (connection.peer, task.number)
-        self._executor.track(key, context)
+        self.streams[key] = context
         index = 0
         try:
             for value in result:
@@ -80,30 +89,27 @@ class TaskResults:
                 self.send_item(connection, task, index, value, context)
                 self._await_consumer(task, index, context)
         finally:
-            self._executor.untrack(key)
+            self.streams.pop(key, None)
         return index
 
     def send_item(
         self, connection: Connection, task: Any, index: int, value: Any, context: TaskContext
     ) -> None:
         """Send one value of a stream."""
-        payload = self._executor.values.pack(value, connection, task.number, context.name)
-        self._executor.post_result(connection, Item(task.number, index, payload))
+        payload = self._values.pack(value, connection, task.number, context.name)
+        self._outbox.post(connection, Item(task.number, index, payload))
         if index <= 2:  # the first ones at once: somebody waits for them
-            self._executor.flush()
+            self._outbox.flush()
         else:
-            self._executor.flush_if_late()
+            self._outbox.flush_if_late()
 
     def _await_consumer(self, task: Any, index: int, context: TaskContext) -> None:
-        limit = task.backpressure
-        if limit < 0:
-            return
-        while index - context.consumed >= limit:
-            self._executor.flush()
+        while context.is_ahead(index, task.backpressure):
+            self._outbox.flush()
             waiter = Waiter()
             context.progress = waiter
-            if index - context.consumed >= limit:
-                self._executor.runtime.reactor.wait(waiter)
+            if context.is_ahead(index, task.backpressure):
+                self._reactor.wait(waiter)
             context.progress = None
             if context.is_cancelled:
                 raise KeyboardInterrupt

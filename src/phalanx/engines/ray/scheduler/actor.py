@@ -11,9 +11,6 @@ import msgspec
 from phalanx.engines.ray.scheduler.brain import Brain
 from phalanx.engines.ray.scheduler.options import SchedulerOptions
 
-Answered = tuple[Any, tuple[str, str] | None]
-"""A result, or the class name and text of an error."""
-
 
 class SchedulerActor:
     """Passes everything to the brain's thread, and awaits what it says."""
@@ -22,12 +19,10 @@ class SchedulerActor:
         self._brain = Brain(msgspec.msgpack.decode(options, type=SchedulerOptions))
         self._brain.start()
 
-    async def ask(self, origin: bytes, method: str, args: dict[str, Any]) -> Answered:
-        """What the control store answers to a question of process `origin`."""
-        answer: Answered = await self._await(
-            lambda answered: self._brain.ask(origin, method, args, answered)
-        )
-        return answer
+    async def ask(self, origin: bytes, kind: int, body: bytes) -> bytes:
+        """The Reply, in msgpack, to a request of process `origin`: its kind and its fields."""
+        reply = await self._await(lambda replied: self._brain.ask(origin, kind, body, replied))
+        return msgspec.msgpack.encode(reply)
 
     async def told(self, prefix: bytes, body: bytes, runner: Any = None) -> tuple[int, bool]:
         """Messages of a node's Runner: the scheduler's epoch, and whether the node has joined it.

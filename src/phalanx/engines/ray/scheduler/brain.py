@@ -17,7 +17,7 @@ from phalanx.engines.ray.scheduler.fleet import Fleet
 from phalanx.engines.ray.scheduler.kv_shard import KvShard
 from phalanx.engines.ray.scheduler.loop import Loop
 from phalanx.engines.ray.scheduler.options import SchedulerOptions
-from phalanx.engines.ray.scheduler.questions import Answered, Questions
+from phalanx.engines.ray.scheduler.questions import OnReply, Questions
 from phalanx.engines.ray.scheduler.ray_calls import InternalKv
 from phalanx.engines.ray.scheduler.ray_groups import RayGroups
 from phalanx.engines.ray.scheduler.reservation import (
@@ -32,9 +32,11 @@ from phalanx.engines.ray.scheduler.stages import Stages
 from phalanx.engines.ray.scheduler.view import Naming
 from phalanx.head.nodes import HealthLimits
 from phalanx.head.state_store import StateStore
-from phalanx.node.bundle_table import Inventory
-from phalanx.protocol.cluster_messages import Answer, Ask, NodeReport
+from phalanx.protocol.cluster_messages import ForwardedReply, Join, NodeReport
 from phalanx.protocol.frames import decode_body
+from phalanx.protocol.node_messages import Reply
+from phalanx.protocol.requests.request import NOTHING
+from phalanx.protocol.wire_errors import WireError, to_wire
 from phalanx.storage.errors import StaleEpochError, StorageError, StorageUnreachableError
 from phalanx.storage.opening import open_storage
 from phalanx.storage.storage import Storage
@@ -70,7 +72,7 @@ class Brain:
         self._questions: Questions
         self._epoch = 0
         self._ready_at = self._sweep_at = NEVER
-        self._defect: tuple[str, str] | None = None
+        self._defect: WireError | None = None
         """Why there is no control store, as its options cannot be met."""
 
     # ---- from other threads ------------------------------------------------------------------
@@ -83,9 +85,9 @@ class Brain:
         """Do something in the loop's thread. From any thread."""
         self._loop.call(action)
 
-    def ask(self, origin: bytes, method: str, args: dict[str, Any], answered: Answered) -> None:
-        """Answer a question, now or later. From any thread."""
-        self._loop.call(lambda: self._ask(origin, method, args, answered))
+    def ask(self, origin: bytes, kind: int, body: bytes, replied: OnReply) -> None:
+        """Answer a request, now or later. From any thread."""
+        self._loop.call(lambda: self._ask(origin, kind, body, replied))
 
     def told(self, prefix: bytes, body: bytes, runner: Any, taken_in: TakenIn) -> None:
         """A Runner says something. From any thread."""
@@ -104,7 +106,8 @@ class Brain:
             self._give_up(error)  # it may be better the next time
         except Exception as error:
             traceback.print_exc()
-            self._defect = (type(error).__name__, f"The scheduler on Ray cannot start: {error}")
+            text = f"The scheduler on Ray cannot start: {error}"
+            self._defect = WireError(to_wire(error).code, text)
             return
         self._ready_at = time.monotonic() + READY_WITHIN_S
         self._sweep_at = time.monotonic() + SWEEP_EVERY_S
@@ -218,11 +221,11 @@ class Brain:
 
     # ---- programs and Runners ----------------------------------------------------------------
 
-    def _ask(self, origin: bytes, method: str, args: dict[str, Any], answered: Answered) -> None:
+    def _ask(self, origin: bytes, kind: int, body: bytes, replied: OnReply) -> None:
         if self._defect is not None:
-            answered((None, self._defect))
+            replied(Reply(0, NOTHING, self._defect))
         else:
-            self._questions.ask(origin, method, args, answered)
+            self._questions.ask(origin, kind, body, replied)
 
     def _told(self, prefix: bytes, body: bytes, runner: Any, taken_in: TakenIn) -> None:
         if self._defect is not None or not self._runners.may_speak(prefix, runner):
@@ -254,18 +257,13 @@ class Brain:
         passed = self._reservations.incoming(prefix, message)
         if passed is not None:
             take_in(passed)
-        if isinstance(message, Ask) and message.method == "join":
-            self._joined(prefix, message)
-
-    def _joined(self, prefix: bytes, message: Ask) -> None:
-        if self._control.is_connected(prefix):
-            there = msgspec.convert(message.args["bundles"], Inventory)
-            held = {(group, index) for group, index, _, _ in there.held}
+        if isinstance(message, Join) and self._control.is_connected(prefix):
+            held = {(group, index) for group, index, _, _ in message.bundles.held}
             self._reservations.joined(prefix, held)
 
-    def answer(self, answer: Answer) -> None:
+    def replied(self, reply: ForwardedReply) -> None:
         """See Gate."""
-        self._questions.answered(answer)
+        self._questions.replied(reply)
 
     def node_dead(self, prefix: bytes) -> None:
         """See Gate."""

@@ -21,6 +21,7 @@ from phalanx.engines.embedded.daemon_files import environment
 from phalanx.engines.embedded.worker.zygote import Zygote
 from phalanx.engines.processes.connection import Connection
 from phalanx.engines.processes.session import Session
+from phalanx.protocol.zygote_messages import decode_body
 
 _OF_WORKERS = ("CUDA_VISIBLE_DEVICES", "RAY_JOB_ID", "RAY_RAYLET_PID", "RAY_NODE_ID")
 """What Ray sets for its own workers and commands are not to see."""
@@ -42,7 +43,7 @@ def start_children(session: Session) -> Connection:
     assert process.stdin is not None
     process.stdin.write(json.dumps(msgspec.to_builtins(session)).encode() + b"\n")
     process.stdin.close()
-    return Connection(ours)
+    return Connection(ours, decode=decode_body)
 
 
 def main() -> NoReturn:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import ray
@@ -11,11 +11,14 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError
 from ray.exceptions import GetTimeoutError as RayTimeout
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from phalanx.engines.embedded.client.requests import remote_error
 from phalanx.engines.ray.scheduler.actor import SchedulerActor
 from phalanx.engines.ray.scheduler.options import NAMESPACE, SCHEDULER, SchedulerOptions
 from phalanx.engines.ray.scheduler.ray_calls import nodes
 from phalanx.errors import GetTimeoutError, SystemFailureError
+from phalanx.protocol.node_messages import Reply
+from phalanx.protocol.requests.request import Request, encode_request, read_result
+
+R = TypeVar("R")
 
 _HEAD = "node:__internal_head__"
 _PENDING_CALLS = 100_000
@@ -64,49 +67,52 @@ class SchedulerClient:
         )
         return cls(remote.remote(msgspec.msgpack.encode(options or SchedulerOptions())))
 
-    def ask(
-        self, method: str, *, timeout_s: float | None = None, origin: bytes = b"", **args: Any
-    ) -> Any:
-        """The answer to one question, as the control store gives it (`batch.jobs`, `status`).
+    def send(self, request: Request[Any], origin: bytes) -> Any:
+        """A reference to the Reply, in msgpack. `origin`: 16 bytes that name the process which
+        asks: what it owns goes when it ends. Empty: nobody owns what is made."""
+        return self.actor.ask.remote(origin, request.kind, bytes(encode_request(request)))
 
-        `origin`: 16 bytes that name the process which asks; what it owns goes when it ends. None:
-        nobody owns what is made. Raises the error that is answered, GetTimeoutError, and
-        SystemFailureError when the scheduler is gone for good.
+    def ask(self, request: Request[R], *, timeout_s: float | None = None, origin: bytes = b"") -> R:
+        """The answer to one request. `origin` as for `send`.
+
+        Raises the error that is answered, GetTimeoutError, and SystemFailureError when the
+        scheduler is gone for good.
         """
-        reference = self.actor.ask.remote(origin, method, args)
+        reference = self.send(request, origin)
         try:
-            return _value(ray.get(reference, timeout=timeout_s))
+            reply = ray.get(reference, timeout=timeout_s)
         except RayTimeout:
+            asked = type(request).__name__
             raise GetTimeoutError(
-                f"the scheduler did not answer {method!r} within {timeout_s} s"
+                f"the scheduler did not answer {asked} within {timeout_s} s"
             ) from None
         except (ActorDiedError, ActorUnavailableError) as error:
             raise SystemFailureError(f"The scheduler on Ray is gone: {error}") from None
+        return read_reply(type(request), reply)
 
-    def ask_later(self, method: str, *, origin: bytes = b"", **args: Any) -> Future[Any]:
+    def ask_async(self, request: Request[R], *, origin: bytes = b"") -> Future[R]:
         """The same without waiting; the future raises what `ask` raises."""
-        answered: Future[Any] = self.actor.ask.remote(origin, method, args).future()
-        result: Future[Any] = Future()
+        replied: Future[bytes] = self.send(request, origin).future()
+        result: Future[R] = Future()
 
-        def done(future: Future[Any]) -> None:
+        def done(future: Future[bytes]) -> None:
             if not result.set_running_or_notify_cancel():
                 return
             try:
-                result.set_result(_value(future.result()))
+                result.set_result(read_reply(type(request), future.result()))
             except (ActorDiedError, ActorUnavailableError) as error:
                 result.set_exception(SystemFailureError(f"The scheduler on Ray is gone: {error}"))
             except Exception as error:
                 result.set_exception(error)
 
-        answered.add_done_callback(done)
+        replied.add_done_callback(done)
         return result
 
 
-def _value(answer: tuple[Any, tuple[str, str] | None]) -> Any:
-    result, error = answer
-    if error is not None:
-        raise remote_error(*error)
-    return result
+def read_reply(request_type: type[Request[R]], data: bytes) -> R:
+    """What stands in a Reply. Raises the error that it is."""
+    reply = msgspec.msgpack.decode(data, type=Reply)
+    return read_result(request_type, reply.result, reply.error)
 
 
 def _beside_head() -> Any:

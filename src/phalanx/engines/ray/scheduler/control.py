@@ -11,7 +11,7 @@ from phalanx.head.nodes import HealthLimits, NodeRecord
 from phalanx.head.state_store import StateStore
 from phalanx.model.ids import node_prefix
 from phalanx.model.lifecycle import PREPARED
-from phalanx.protocol.cluster_messages import Answer, NodeReport
+from phalanx.protocol.cluster_messages import ForwardedReply, NodeReport
 
 if TYPE_CHECKING:
     from phalanx.head.gangs.gang_scheduler import GangScheduler
@@ -35,8 +35,8 @@ class Gate(Protocol):
         """A node says something: `take_in` has the control store hear it, now or later or never."""
         ...
 
-    def answer(self, answer: Answer) -> None:
-        """Somebody who is no node has an answer."""
+    def replied(self, reply: ForwardedReply) -> None:
+        """Somebody who is no node has a reply."""
         ...
 
     def node_dead(self, prefix: bytes) -> None:
@@ -68,12 +68,12 @@ class RayControl(ControlPlane):
         """A node's word has passed the gate."""
         super().on_message(prefix, message)
 
-    def reply(self, prefix: bytes, answer: Answer) -> None:
-        """To who asked, once all that the answer speaks of is written."""
+    def reply(self, prefix: bytes, reply: ForwardedReply) -> None:
+        """To who asked, once all that the reply speaks of is written."""
         if prefix == CLIENTS:
-            self.state_store.when_written(lambda: self._gate.answer(answer))
+            self.state_store.when_written(lambda: self._gate.replied(reply))
         else:
-            super().reply(prefix, answer)
+            super().reply(prefix, reply)
 
     def free_changed(self, prefix: bytes, report: NodeReport, heard: float) -> None:
         """Ray has other amounts free on a node that was last heard of then."""

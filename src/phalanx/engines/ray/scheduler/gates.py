@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from phalanx.errors import PhalanxError
 from phalanx.head.gangs.gang import HOLDING
 from phalanx.head.queues.task_admission import Batch, GateTable, Share
+from phalanx.protocol.requests.ray import GetBatchSize, LeaveScheduler, PassGate, ReportBatches
+from phalanx.protocol.requests.request import LATER, Asker, Handler, Later, Request
 
 if TYPE_CHECKING:
     from phalanx.head.control_plane import ControlPlane
@@ -19,42 +19,33 @@ SILENT_S = 15.0
 LOOK_EVERY_S = 0.1
 """How old what is known of the cluster's capacity and of queues may be."""
 
-Answered = Callable[[tuple[Any, tuple[str, str] | None]], None]
-
 
 class Gates:
-    """Answers `gate.*`. Everything here runs in the scheduler's thread."""
+    """Answers requests about batches. Everything here runs in the scheduler's thread."""
 
     def __init__(self, control: ControlPlane) -> None:
         self._control = control
         self._table = GateTable()
-        self._shut: dict[bytes, list[Answered]] = {}
+        self._shut: dict[bytes, list[Asker[None]]] = {}
         """Who waits at each gate that is not open."""
         self._heard: dict[bytes, float] = {}
         self._look_at = 0.0
 
-    def answer(self, origin: bytes, method: str, args: dict[str, Any], answered: Answered) -> None:
-        """Answer a question of a process, now or once the gate opens."""
+    def entries(self) -> list[tuple[type[Request[Any]], Handler]]:
+        """For RequestHandlers."""
+        return [
+            PassGate.handled_by(self._pass),
+            GetBatchSize.handled_by(self._batch_size),
+            ReportBatches.handled_by(self._report),
+            LeaveScheduler.handled_by(self._leave),
+        ]
+
+    def _hear(self, owner: bytes) -> float:
+        """A process lives; the time."""
         now = time.monotonic()
-        self._heard[origin] = now
+        self._heard[owner] = now
         self._table.advance(now)
-        try:
-            match method:
-                case "gate.pass":
-                    self._pass(origin, args, answered)
-                case "gate.batch":
-                    answered((self._batch_size(**args), None))
-                case "gate.told":
-                    self._told(origin, **args)
-                    answered((None, None))
-                case "gate.leave":
-                    self._gone(origin, now)
-                    answered((None, None))
-                case _:
-                    raise ValueError(f"gates know no request {method!r}")
-        except (PhalanxError, ValueError, TypeError) as error:
-            answered((None, (type(error).__name__, str(error))))
-        self._open(now)
+        return now
 
     def tick(self, now: float) -> None:
         """Time has passed."""
@@ -70,52 +61,51 @@ class Gates:
         self._table.owner_gone(owner)
         self._control.process_ended(owner, True, now)
 
-    def _pass(self, owner: bytes, args: dict[str, Any], answered: Answered) -> None:
-        ticket: bytes = args["ticket"]
-        queue, needs = args["queue"], args["needs"]
-        self._control.batch.queues.admit(queue)
+    def _pass(self, asker: Asker[None], request: PassGate) -> Later:
+        now = self._hear(asker.process)
+        self._control.batch.queues.admit(request.queue)
         self._table.ask(
             Batch(
-                ticket=ticket,
-                owner=owner,
-                queue=queue,
-                priority=args["priority"],
-                needs=needs,
-                size=args["size"],
+                ticket=request.ticket,
+                owner=asker.process,
+                queue=request.queue,
+                priority=request.priority,
+                needs=request.needs,
+                size=request.size,
             )
         )
-        self._shut.setdefault(ticket, []).append(answered)
+        self._shut.setdefault(request.ticket, []).append(asker)
+        self._open(now)
+        return LATER
 
-    def _told(
-        self,
-        owner: bytes,
-        sized: Mapping[bytes, int],
-        done: Mapping[bytes, int],
-        running: list[tuple[bytes, str, int, dict[str, float], int]],
-    ) -> None:
-        """`running` (ticket, queue, priority, needs, tasks left): let through before this
-        scheduler was there."""
-        for ticket, queue, priority, needs, left in running:
+    def _report(self, asker: Asker[None], request: ReportBatches) -> None:
+        now = self._hear(asker.process)
+        for one in request.running:
             self._table.restore(
                 Batch(
-                    ticket=ticket,
-                    owner=owner,
-                    queue=queue,
-                    priority=priority,
-                    needs=needs,
-                    size=left,
+                    ticket=one.ticket,
+                    owner=asker.process,
+                    queue=one.queue,
+                    priority=one.priority,
+                    needs=one.needs,
+                    size=one.left,
                 )
             )
-        for ticket, size in sized.items():
+        for ticket, size in request.sized.items():
             self._table.sized(ticket, size)
-        for ticket, count in done.items():
+        for ticket, count in request.done.items():
             self._table.done(ticket, count)
+        self._open(now)
 
-    def _batch_size(self, queue: str, needs: dict[str, float]) -> int:
-        """How many equal tasks should pass one gate: no more than run side by side."""
-        self._look(time.monotonic())
-        limits = {**self._table.capacity, **self._control.batch.queues.capability(queue)}
-        fits = [limits[name] / amount for name, amount in needs.items() if limits.get(name)]
+    def _leave(self, asker: Asker[None], request: LeaveScheduler) -> None:
+        now = self._hear(asker.process)
+        self._gone(asker.process, now)
+        self._open(now)
+
+    def _batch_size(self, asker: Asker[int], request: GetBatchSize) -> int:
+        self._look(self._hear(asker.process))
+        limits = {**self._table.capacity, **self._control.batch.queues.capability(request.queue)}
+        fits = [limits[name] / amount for name, amount in request.needs.items() if limits.get(name)]
         return max(1, min(MOST_IN_BATCH, int(min(fits, default=MOST_IN_BATCH))))
 
     def _open(self, now: float) -> None:
@@ -123,8 +113,8 @@ class Gates:
             return
         self._look(now)
         for ticket in self._table.open_due():
-            for answered in self._shut.pop(ticket, ()):
-                answered((None, None))
+            for asker in self._shut.pop(ticket, ()):
+                asker.reply(None)
 
     def _look(self, now: float) -> None:
         if now < self._look_at:

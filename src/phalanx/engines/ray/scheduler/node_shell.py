@@ -24,7 +24,7 @@ from phalanx.node.group_places import GroupPlaces
 from phalanx.node.groups import OF_GROUPS, NodeGroups
 from phalanx.node.job_members import OF_MEMBERS, NodeMembers
 from phalanx.protocol.cluster_messages import EventsTold, NodeReport, TellEvents, ViewRow
-from phalanx.protocol.node_messages import Request
+from phalanx.protocol.zygote_messages import Began, Exited, ZygoteOrder
 from phalanx.resources.instances import Allocation, NodeResources
 from phalanx.resources.topology import Topology
 
@@ -127,9 +127,9 @@ class RayNodeShell:
     def plan_soon(self) -> None:
         """Nothing is asked of other nodes."""
 
-    def ask_zygote(self, method: str, **args: Any) -> None:
+    def ask_zygote(self, order: ZygoteOrder) -> None:
         """See BundleHost."""
-        self.children.post(Request(0, method, args))
+        self.children.post(order)
 
     def on_children(self) -> bool:
         """Commands have begun or ended. False when the process that starts them is gone."""
@@ -137,10 +137,10 @@ class RayNodeShell:
         if messages is None:
             return False
         for message in messages:
-            if isinstance(message, Request) and message.method == "exited":
-                self.members.exited(message.args["worker"], message.args)
-            elif isinstance(message, Request) and message.method == "runs":
-                self.members.runs(message.args["worker"], message.args["pid"])
+            if isinstance(message, Exited):
+                self.members.exited(message)
+            elif isinstance(message, Began):
+                self.members.runs(message.process, message.pid)
         return True
 
     def on_control(self, message: Any) -> None:

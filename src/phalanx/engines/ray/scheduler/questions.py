@@ -1,4 +1,4 @@
-"""What programs ask of the scheduler: passed to the control store, or answered from Ray's side."""
+"""The requests of programs to the scheduler: answered from Ray's side, or by the control store."""
 
 from __future__ import annotations
 
@@ -6,16 +6,22 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from phalanx.engines.ray.scheduler.control import CLIENTS, RayControl
 from phalanx.engines.ray.scheduler.gates import Gates
 from phalanx.engines.ray.scheduler.ray_groups import RayGroups
 from phalanx.engines.ray.scheduler.reservation import Reservations
 from phalanx.engines.ray.scheduler.stages import Stages
 from phalanx.head.gangs.gang import WORDS
-from phalanx.protocol.cluster_messages import Answer, Ask
+from phalanx.protocol.cluster_messages import ForwardedAsk, ForwardedReply
+from phalanx.protocol.node_messages import Reply
+from phalanx.protocol.requests.gangs import Explain
+from phalanx.protocol.requests.ray import GangPlace, GetMemberState, ListGangPlaces, ListStages
+from phalanx.protocol.requests.request import Asker, RequestHandlers, Role
+from phalanx.protocol.wire_errors import WireError
 
-Answered = Callable[[tuple[Any, tuple[str, str] | None]], None]
-"""Takes a result, or the class name and text of an error."""
+OnReply = Callable[[Reply], None]
 
 
 class Questions:
@@ -32,11 +38,18 @@ class Questions:
         self._control = control
         self._reservations = reservations
         self._groups = groups
-        self._stages = stages
         self._reserve_s = reserve_s
         self._gates = Gates(control)
         self._tokens = itertools.count(1)
-        self._answers: dict[int, Answered] = {}
+        self._replies: dict[int, OnReply] = {}
+        self.handlers = RequestHandlers(
+            "the scheduler",
+            *self._gates.entries(),
+            Explain.handled_by(self._explain),
+            ListGangPlaces.handled_by(self._places),
+            GetMemberState.handled_by(self._member_state),
+            ListStages.handled_by(lambda _, request: stages.of(request.groups)),
+        )
         self._waiting: list[Callable[[], None]] | None = []
 
     @property
@@ -50,80 +63,68 @@ class Questions:
         for question in waiting:
             question()
 
-    def ask(self, origin: bytes, method: str, args: dict[str, Any], answered: Answered) -> None:
-        """Answer a question of process `origin`, now or later."""
+    def ask(self, origin: bytes, kind: int, body: bytes, replied: OnReply) -> None:
+        """Answer a request of process `origin`, or of a visitor (empty), now or later."""
         if self._waiting is not None:
-            self._waiting.append(lambda: self.ask(origin, method, args, answered))
+            self._waiting.append(lambda: self.ask(origin, kind, body, replied))
             return
-        try:
-            if method == "places":
-                answered((self._places(**args), None))
-                return
-            if method == "member_state":
-                answered((self._member_state(**args), None))
-                return
-            if method == "stages":
-                answered((self._stages.of(**args), None))
-                return
-            if method.startswith("gate."):
-                self._gates.answer(origin, method, args, answered)
-                return
-            if method == "batch.explain":
-                answered = self._with_refusals(args["name"], answered)
-        except (TypeError, KeyError) as error:
-            answered((None, ("TypeError", f"{method}: {error}")))
+        raw = msgspec.Raw(body)
+        if kind in self.handlers:
+
+            def send(result: msgspec.Raw, error: WireError | None) -> None:
+                replied(Reply(0, result, error))
+
+            role = Role.PROCESS if origin else Role.VISITOR
+            self.handlers.answer(kind, raw, Asker(role, origin, send))
             return
         token = next(self._tokens)
-        self._answers[token] = answered
-        self._control.requests.answer(CLIENTS, Ask(token, origin, method, args))
+        self._replies[token] = replied
+        self._control.answer(CLIENTS, ForwardedAsk(token, origin, kind, raw))
 
     def tick(self, now: float) -> None:
         """Time has passed."""
         self._gates.tick(now)
 
-    def answered(self, answer: Answer) -> None:
-        """The control store has answered."""
-        waiting = self._answers.pop(answer.token, None)
-        if waiting is not None:
-            waiting((answer.result, answer.error))
+    def replied(self, reply: ForwardedReply) -> None:
+        """The control store has replied."""
+        replied = self._replies.pop(reply.token, None)
+        if replied is not None:
+            replied(Reply(0, reply.result, reply.error))
 
-    def _with_refusals(self, name: str, answered: Answered) -> Answered:
-        """An explanation says as well what only Ray knows: that it has refused what was planned."""
-        gang = self._control.batch.explanations.find(name)
+    # ---- what is answered here ---------------------------------------------------------------
+
+    def _explain(self, asker: Asker[dict[str, Any]], request: Explain) -> dict[str, Any]:
+        """It says as well what only Ray knows: that it has refused what was planned."""
+        explanations = self._control.batch.explanations
+        answer = explanations.explain(request.name)
+        gang = explanations.find(request.name)
         count = 0 if gang is None else self._reservations.refusals(gang.group)
-        if not count:
-            return answered
+        if count:
+            answer["reasons"] = [refusal(count, self._reserve_s), *answer["reasons"]]
+        return answer
 
-        def more(answer: tuple[Any, tuple[str, str] | None]) -> None:
-            if answer[0] is not None:
-                reason = refusal(count, self._reserve_s)
-                answer[0]["reasons"] = [reason, *answer[0]["reasons"]]
-            answered(answer)
+    def _member_state(self, asker: Asker[str], request: GetMemberState) -> str:
+        gang = self._control.batch.registry.gangs.get(request.group)
+        return "" if gang is None else WORDS[gang.states[request.index]]
 
-        return more
-
-    def _member_state(self, group: bytes, index: int) -> str:
-        """Of a member of a gang, as listings call it; empty when there is no such gang."""
-        gang = self._control.batch.registry.gangs.get(group)
-        return "" if gang is None else WORDS[gang.states[index]]
-
-    def _places(self, group: bytes) -> dict[int, dict[str, Any]]:
-        """Where each member of a gang is that has its place: Ray's placement group and the bundle
-        in it (-1: it asks for nothing), its node, what it is told of its gang, and its state."""
+    def _places(
+        self, asker: Asker[dict[int, GangPlace]], request: ListGangPlaces
+    ) -> dict[int, GangPlace]:
         batch = self._control.batch
-        gang = batch.registry.gangs.get(group)
+        gang = batch.registry.gangs.get(request.group)
         if gang is None:
             return {}
         views, nodes = batch.applier.views(gang), batch.registry.nodes_of(gang)
+        places = sorted(self._reservations.places(request.group).items())
         return {
-            index: {
-                "placement_group": self._groups.id_of((group, attempt)),
-                "bundle": at,
-                "node": nodes[index],
-                "view": views[index],
-                "state": WORDS[gang.states[index]],
-            }
-            for index, (attempt, at) in sorted(self._reservations.places(group).items())
+            index: GangPlace(
+                self._groups.id_of((request.group, attempt)),
+                at,
+                nodes[index],
+                views[index],
+                WORDS[gang.states[index]],
+            )
+            for index, (attempt, at) in places
             if index in views
         }
 

@@ -20,7 +20,7 @@ import ray
 from phalanx.engines.ray.scheduler.loop import Loop
 from phalanx.engines.ray.scheduler.node_shell import RayNodeShell
 from phalanx.engines.ray.scheduler.options import NAMESPACE, SCHEDULER, SchedulerOptions
-from phalanx.protocol.cluster_messages import Acked, Answer, Ask
+from phalanx.protocol.cluster_messages import Acked, Expelled, ForwardedReply, Join, Joined
 from phalanx.protocol.frames import decode_body, encode_body
 
 JOINS_WITHIN_S = 60.0
@@ -119,15 +119,10 @@ class Runner:
             self._say(messages, None)
 
     def _join(self) -> None:
-        facts = {
-            "row": self._shell.row(self._setup.host),
-            "hostname": socket.gethostname(),
-            "epoch": self._node_epoch,
-            "actors": {},
-            "bundles": self._shell.bundles.inventory(),
-            "processes": [],
-        }
-        self._say([Ask(0, b"", "join", facts)], self._me)
+        row = self._shell.row(self._setup.host)
+        inventory = self._shell.bundles.inventory()
+        join = Join(row, socket.gethostname(), self._node_epoch, {}, inventory)
+        self._say([join], self._me)
 
     def _say(self, messages: list[Any], me: Any) -> None:
         sent = time.monotonic()
@@ -169,18 +164,17 @@ class Runner:
             match message:
                 case Acked():
                     self._shell.control.acked(message)
-                case Answer(token=0):
+                case Joined():
                     self._joined(message)
-                case Answer():
-                    self._shell.control.answered(message)
+                case Expelled():
+                    self._end(message.reason)
+                case ForwardedReply():
+                    self._shell.control.replied(message)
                 case _:
                     self._shell.on_control(message)
 
-    def _joined(self, answer: Answer) -> None:
-        if answer.error is not None:
-            self._end(answer.error[1])
-            return
-        self._node_epoch = answer.result["epoch"]
+    def _joined(self, message: Joined) -> None:
+        self._node_epoch = message.epoch
         connection: Any = self._outbox
         self._shell.control.connected(connection)
         self._shell.groups.joined()

@@ -1,9 +1,9 @@
-"""Questions to a Ray cluster's scheduler from who is no program of it, as the command line."""
+"""Requests to a Ray cluster's scheduler from visitors, such as the command line."""
 
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import TypeVar
 
 import ray
 from ray.util.placement_group import (
@@ -20,23 +20,28 @@ from phalanx.engines.ray.scheduler.options import (
     SCHEDULER,
     SchedulerOptions,
 )
+from phalanx.protocol.requests.jobs import ApplyManifests
+from phalanx.protocol.requests.queues import CreateQueue, ListQueues
+from phalanx.protocol.requests.request import Request
 
-STARTS = ("batch.apply", "batch.create_queue")
-"""Questions that start a scheduler where there is none."""
+R = TypeVar("R")
+
+STARTS = (ApplyManifests, CreateQueue)
+"""Requests that start a scheduler where there is none."""
 START_S = 60.0
 """How much longer an answer may take while one is started."""
 
 
-def ask_cluster(address: str, method: str, timeout_s: float, **args: Any) -> Any:
-    """The answer to one question. `address`: `ray:auto`, `ray:HOST:PORT` or `ray://HOST:PORT`.
+def ask_cluster(address: str, request: Request[R], timeout_s: float) -> R:
+    """The answer to one request. `address`: `ray:auto`, `ray:HOST:PORT` or `ray://HOST:PORT`.
 
-    Connects this process to Ray with the first question. Raises ConnectionError when there is no
+    Connects this process to Ray with the first request. Raises ConnectionError when there is no
     such cluster or no scheduler on it, GetTimeoutError, and the error that is answered.
     """
     _connect(address)
-    starts = method in STARTS
+    starts = isinstance(request, STARTS)
     client = SchedulerClient.connect(start=starts)
-    return client.ask(method, timeout_s=timeout_s + START_S * starts, **args)
+    return client.ask(request, timeout_s=timeout_s + START_S * starts)
 
 
 def start_scheduler(address: str, options: SchedulerOptions) -> bool:
@@ -46,7 +51,7 @@ def start_scheduler(address: str, options: SchedulerOptions) -> bool:
     try:
         SchedulerClient.connect(start=False)
     except ConnectionError:
-        SchedulerClient.connect(options).ask("batch.queues", timeout_s=START_S)
+        SchedulerClient.connect(options).ask(ListQueues(), timeout_s=START_S)
         return True
     return False
 

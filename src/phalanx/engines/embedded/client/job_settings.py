@@ -1,0 +1,37 @@
+"""What new work inherits from its job: namespace, queue, priority, runtime environment."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from phalanx.owner.requests import Requests
+from phalanx.protocol.requests.node import DefineEnvironment
+
+
+class JobSettings:
+    """The settings of this process's job."""
+
+    def __init__(
+        self, requests: Requests, namespace: str = "", queue: str = "", priority: int = 0
+    ) -> None:
+        self._requests = requests
+        self.namespace = namespace
+        self.queue = queue
+        """The queue that this job's work is charged to, unless it says otherwise."""
+        self.priority = priority
+        self.environment: dict[str, Any] = {}
+        """The runtime environment that new work inherits."""
+        self._known: set[bytes] = set()
+
+    def environment_key(self, environment: dict[str, Any]) -> bytes:
+        """A short name for a runtime environment, which the node knows from now on."""
+        text = json.dumps(environment, sort_keys=True)
+        key = hashlib.sha256(text.encode()).digest()[:12]
+        if key not in self._known:
+            self._known.add(key)
+            variables = dict(environment.get("env_vars") or {})
+            variables["PHALANX_RUNTIME_ENV"] = text
+            self._requests.notify(DefineEnvironment(key, variables))
+        return key

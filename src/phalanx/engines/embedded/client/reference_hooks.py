@@ -1,0 +1,74 @@
+"""What references and generators of references ask of the process that they live in."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+from phalanx.engines.embedded.client.values import Values
+from phalanx.engines.embedded.client.waiting import Waiting
+from phalanx.objects.reference import ObjectRef
+from phalanx.objects.streams import Stream
+from phalanx.owner.objects.references import References
+from phalanx.owner.objects.table import Callback, ObjectTable
+
+
+class ReferenceHooks:
+    """Takes the lock around the machines, as user code calls from any thread."""
+
+    def __init__(
+        self,
+        lock: AbstractContextManager[Any],
+        references: References,
+        objects: ObjectTable,
+        values: Values,
+        waiting: Waiting,
+        abandoned: deque[Stream],
+        kick: Callable[[], None],
+    ) -> None:
+        """`kick` has what was posted leave soon."""
+        self._lock = lock
+        self._references = references
+        self._objects = objects
+        self._values = values
+        self._waiting = waiting
+        self.abandoned = abandoned
+        self._kick = kick
+
+    # ---- RefHooks ----------------------------------------------------------------------------
+
+    def adopt(self, owner: bytes, number: int) -> ObjectRef[Any]:
+        """The one ObjectRef of this process for that object."""
+        with self._lock:
+            return self._references.adopt(owner, number)
+
+    def export(self, ref: ObjectRef[Any]) -> None:
+        """The reference leaves inside a value."""
+        self._references.export(ref)
+
+    def pin_forever(self, ref: ObjectRef[Any]) -> None:
+        """The reference left outside any value that is followed."""
+        with self._lock:
+            self._references.pin_forever(ref)
+
+    def on_ready(self, ref: ObjectRef[Any], callback: Callable[[], None]) -> None:
+        """Call back once the object is there."""
+        with self._lock:
+            if ref._value is None:
+                self._objects.add_waiter(ref, Callback(callback))
+                self._objects.fetch(ref)
+                self._kick()
+                return
+        callback()
+
+    def value_of(self, ref: ObjectRef[Any]) -> Any:
+        """The value of a ready reference; raises its error, or Vanished."""
+        return self._values.read(ref)
+
+    # ---- StreamHooks -------------------------------------------------------------------------
+
+    def wait_stream(self, stream: Stream, index: int, timeout_s: float | None) -> bool:
+        """Wait until item `index` is there or the stream ended. False: time is up."""
+        return self._waiting.wait_stream(stream, index, timeout_s)

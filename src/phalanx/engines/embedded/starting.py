@@ -1,0 +1,157 @@
+"""A driver's engine: on a node of this machine that is there already, or on one that it starts."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import socket
+import uuid
+
+import cloudpickle
+
+from phalanx.engines.embedded.daemons import local_nodes, numeric_address, split_address
+from phalanx.engines.embedded.introduction import JobOptions
+from phalanx.engines.embedded.own_node import OwnNode, StartOptions
+from phalanx.engines.interface import Engine, EngineOptions, Output
+from phalanx.engines.node_amounts import node_amounts
+from phalanx.engines.processes.connection import Connection, connect
+from phalanx.engines.processes.session import Session
+
+_PROBE_S = 2.0
+_MOST_PRESTARTED = 8
+_FILES = 65536
+
+
+def start(options: EngineOptions, output: Output) -> Engine:
+    """See EngineFactory."""
+    found = find_node(options.address, options.more.get("_temp_dir"))
+    job = JobOptions(
+        namespace=options.namespace or str(uuid.uuid4()),
+        log_to_driver=options.log_to_driver,
+        hook=b"" if options.hook is None else cloudpickle.dumps(options.hook),
+        queue=options.queue,
+        priority=options.priority,
+    )
+    _allow_files()
+    if found is not None:
+        _check_connecting(options)
+        return _join(found, _connect(found), None, job, output)
+    own = OwnNode(_start_options(options))
+    try:
+        return _join(own.session, own.connection, own, job, output)
+    except BaseException:
+        own.kill()
+        raise
+
+
+def _join(
+    session: Session, node: Connection, own: OwnNode | None, job: JobOptions, output: Output
+) -> Engine:
+    # Only now: a node of its own starts while this process imports what speaks with it.
+    from phalanx.engines.embedded.engine import EmbeddedEngine
+
+    return EmbeddedEngine.join(session, node, own, job, output)
+
+
+def _connect(session: Session) -> Connection:
+    try:
+        return connect(session.socket_of(b"node"))
+    except OSError as error:
+        raise ConnectionError(
+            f"The node whose session is {session.directory} cannot be reached: {error}."
+        ) from None
+
+
+def _start_options(options: EngineOptions) -> StartOptions:
+    here = node_amounts(
+        options.num_cpus,
+        options.num_gpus,
+        options.resources,
+        options.object_store_memory,
+        memory=options.more.get("_memory"),
+        topology=options.topology,
+        is_first=True,
+    )
+    return StartOptions(
+        resources=here.resources,
+        labels=dict(options.labels or {}),
+        object_store_bytes=here.object_store_bytes,
+        prestart=min(int(here.resources.get("CPU", 0)), _MOST_PRESTARTED),
+        temp_dir=options.more.get("_temp_dir"),
+        topology=here.topology,
+    )
+
+
+def find_node(address: str | None, temp_dir: str | None) -> Session | None:
+    """The node on this machine that a driver is to use; None: it starts one of its own.
+
+    As Ray looks for RAY_ADDRESS: a concrete address is meant as it is; None and "auto" take
+    PHALANX_ADDRESS, else the cluster that was started last on this machine; without any, "auto"
+    raises ConnectionError. So does an address of which no node runs here. "local" starts one.
+    Raises ValueError for what is no address.
+    """
+    if address in (None, "", "auto"):
+        named = os.environ.get("PHALANX_ADDRESS") or "auto"
+        address = named if named not in ("auto", "local") else address
+        if named == "local" and address != "auto":
+            return None
+    if address == "local":
+        return None
+    if address not in (None, "", "auto"):
+        return _node_of(numeric_address(str(address)), temp_dir)
+    nodes = local_nodes(None, temp_dir)
+    if nodes:
+        last = nodes[-1][1].address
+        return next(session for session, one in nodes if one.address == last)
+    if address != "auto":
+        return None
+    raise ConnectionError(
+        "No running Phalanx was found on this machine. Start one with `phalanx start --head`, name "
+        "one with `address` or PHALANX_ADDRESS, or leave `address` out to start one in this "
+        "process."
+    )
+
+
+def _node_of(address: str, temp_dir: str | None) -> Session:
+    nodes = local_nodes(address, temp_dir)
+    if nodes:
+        return nodes[0][0]
+    try:
+        socket.create_connection(split_address(address), timeout=_PROBE_S).close()
+    except OSError as error:
+        reason = (error.strerror or "no answer").lower()
+        raise ConnectionError(
+            f"Nothing listens at {address} ({reason}): `phalanx start --head` starts a cluster "
+            "there, and `phalanx status` on its machine shows where it is."
+        ) from None
+    raise ConnectionError(
+        f"No node of the cluster at {address} runs on this machine under this user: `phalanx start "
+        f"--address {address}` joins it. A driver needs a node beside it."
+    )
+
+
+def _check_connecting(options: EngineOptions) -> None:
+    amounts = (
+        options.num_cpus,
+        options.num_gpus,
+        options.resources,
+        options.labels,
+        options.object_store_memory,
+    )
+    if any(amount is not None for amount in amounts):
+        raise ValueError(
+            "num_cpus, num_gpus, resources, labels and object_store_memory belong to nodes: they "
+            "cannot be given when connecting to a running cluster. "
+            'address="local" starts a runtime of its own.'
+        )
+
+
+def _allow_files() -> None:
+    """Allow as many open files as this user may have: each worker costs the driver one, the node
+    one and the workers' parent three, and shells often start with 256 or 1024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -1,0 +1,252 @@
+"""Where the calling code runs: its job, node, worker, task, actor and resources."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from phalanx.model.ids import ActorID, JobID, NodeID, PlacementGroupID, TaskID, task_id_bytes
+from phalanx.model.jobs.gang_view import GangView
+from phalanx.objects.handle import ActorHandle
+from phalanx.worker.context import TaskContext, current
+
+
+class HostedActor(Protocol):
+    """The actor that this process is."""
+
+    actor: bytes
+    name: str
+    """The registered one; "" when it has none."""
+    restarted: bool
+
+
+class Job(Protocol):
+    """The job of this process."""
+
+    @property
+    def namespace(self) -> str:
+        """That of its actors."""
+        ...
+
+    @property
+    def environment(self) -> dict[str, Any]:
+        """The runtime environment that new work inherits."""
+        ...
+
+
+class Session(Protocol):
+    """The session of this machine's node."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        ...
+
+    @property
+    def directory(self) -> str:
+        """Its private directory."""
+        ...
+
+
+class Node(Protocol):
+    """What the process's node knows."""
+
+    def node_id(self) -> str:
+        """The node's id."""
+        ...
+
+    def node_labels(self) -> dict[str, str]:
+        """The node's labels."""
+        ...
+
+    def handle_of(self, actor: bytes) -> ActorHandle[Any]:
+        """A handle of the actor with this id."""
+        ...
+
+
+class RuntimeContext:
+    """Answers about the calling task, actor call or driver. Ids are hex strings."""
+
+    def __init__(
+        self,
+        process_id: bytes,
+        session: Session,
+        job: Job,
+        node: Node,
+        actor: Callable[[], HostedActor | None],
+    ) -> None:
+        self._process_id = process_id
+        self._session = session
+        self._job = job
+        self._node = node
+        self._actor = actor
+
+    @property
+    def _task(self) -> TaskContext | None:
+        return current.get()
+
+    def get_job_id(self) -> str:
+        """The job's id."""
+        return self.job_id.hex()
+
+    @property
+    def job_id(self) -> JobID:
+        """The job's id."""
+        return JobID(self._process_id[12:])
+
+    def get_node_id(self) -> str:
+        """The node's id."""
+        return self._node.node_id()
+
+    @property
+    def node_id(self) -> NodeID:
+        """The node's id."""
+        return NodeID.from_hex(self.get_node_id())
+
+    def get_worker_id(self) -> str:
+        """This process's id."""
+        return (self._process_id + bytes(12)).hex()
+
+    def get_task_id(self) -> str | None:
+        """The task's id; None in a driver."""
+        task = self._task
+        if task is None or (task.is_actor and task.number == 0):
+            return None
+        return task_id_bytes(task.owner, task.number).hex()
+
+    @property
+    def task_id(self) -> TaskID | None:
+        """The task's id; None in a driver."""
+        text = self.get_task_id()
+        return None if text is None else TaskID.from_hex(text)
+
+    def get_task_name(self) -> str | None:
+        """The task's name; None in a driver."""
+        return None if self._task is None else self._task.name
+
+    def get_task_function_name(self) -> str | None:
+        """The name of the task's function; None in a driver."""
+        return None if self._task is None else self._task.function_name
+
+    def get_attempt_number(self) -> int:
+        """How often the task was tried before."""
+        return 0 if self._task is None else self._task.attempt
+
+    def get_actor_id(self) -> str | None:
+        """The actor's id; None outside actors."""
+        actor = self._actor()
+        return None if actor is None else actor.actor.hex()
+
+    @property
+    def actor_id(self) -> ActorID | None:
+        """The actor's id; None outside actors."""
+        text = self.get_actor_id()
+        return None if text is None else ActorID.from_hex(text)
+
+    def get_actor_name(self) -> str | None:
+        """The actor's registered name ("" when it has none); None outside actors."""
+        actor = self._actor()
+        return None if actor is None else actor.name
+
+    @property
+    def current_actor(self) -> ActorHandle[Any]:
+        """A handle of the calling actor. Raises RuntimeError outside actors."""
+        return self._node.handle_of(self._own_actor().actor)
+
+    @property
+    def was_current_actor_reconstructed(self) -> bool:
+        """Whether the calling actor has been restarted."""
+        return self._own_actor().restarted
+
+    def _own_actor(self) -> HostedActor:
+        actor = self._actor()
+        if actor is None:
+            raise RuntimeError("This method is only available in an actor.")
+        return actor
+
+    @property
+    def namespace(self) -> str:
+        """The job's namespace."""
+        return self._job.namespace
+
+    @property
+    def gang(self) -> GangView | None:
+        """The gang that the task or actor is a member of, as it was when the member was placed:
+        rank, local_rank, world_size, address, ports, devices, members. None outside gangs."""
+        task = self._task
+        return None if task is None else task.lease.gang
+
+    def get_placement_group_id(self) -> str | None:
+        """The placement group that the task or actor runs in."""
+        task = self._task
+        return None if task is None or task.lease.group is None else task.lease.group.hex()
+
+    @property
+    def current_placement_group_id(self) -> PlacementGroupID | None:
+        """The placement group that the task or actor runs in."""
+        text = self.get_placement_group_id()
+        return None if text is None else PlacementGroupID.from_hex(text)
+
+    @property
+    def should_capture_child_tasks_in_placement_group(self) -> bool:
+        """Whether tasks started here go into the same placement group."""
+        task = self._task
+        return task is not None and task.lease.capture
+
+    def get_assigned_resources(self) -> dict[str, float]:
+        """What the task or actor holds."""
+        task = self._task
+        return {} if task is None else dict(task.lease.resources)
+
+    def get_accelerator_ids(self) -> dict[str, list[str]]:
+        """Device numbers held, by kind, as strings."""
+        devices = {} if self._task is None else self._task.lease.devices
+        kinds = ("GPU", "TPU", "neuron_cores", "HPU", "NPU", "RBLN")
+        return {kind: [str(n) for n in devices.get(kind, ())] for kind in kinds}
+
+    def get_resource_ids(self) -> dict[str, list[str]]:
+        """The older name of get_accelerator_ids."""
+        return self.get_accelerator_ids()
+
+    def get_node_labels(self) -> dict[str, str]:
+        """The node's labels."""
+        return self._node.node_labels()
+
+    @property
+    def runtime_env(self) -> dict[str, Any]:
+        """The runtime environment in force."""
+        return dict(self._job.environment)
+
+    def get_runtime_env_string(self) -> str:
+        """The runtime environment in force, as JSON."""
+        return json.dumps(self.runtime_env, default=str, sort_keys=True)
+
+    @property
+    def gcs_address(self) -> str:
+        """Address of the control store."""
+        return "127.0.0.1:0"
+
+    def is_canceled(self) -> bool:
+        """Whether somebody cancelled the calling task. Raises RuntimeError in a driver."""
+        task = self._task
+        if task is None:
+            raise RuntimeError("This method is only available in a task or actor.")
+        return task.is_cancelled
+
+    def get_session_name(self) -> str:
+        """The session's name."""
+        return self._session.name
+
+    def get_temp_dir(self) -> str:
+        """The session's private directory."""
+        return self._session.directory
+
+    def get(self) -> dict[str, Any]:
+        """Ids as a dict (the older way)."""
+        found: dict[str, Any] = {"job_id": self.job_id, "node_id": self.node_id}
+        if self._task is not None:
+            found["task_id"] = self.task_id
+            if self.actor_id is not None:
+                found["actor_id"] = self.actor_id
+        return found

@@ -1,0 +1,47 @@
+"""What keeps the file of a large object: it hangs on the owner's reference."""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from typing import Any, Protocol
+
+
+class FileStore(Protocol):
+    """Deletes the files of objects that nobody refers to any more."""
+
+    dropped: deque[tuple[str, Any, bool, Any]]
+    """(name, extent, whether others may have mapped it, view) of each hold that went."""
+
+    def lend(self, name: str) -> None:
+        """Forget the writer's mapping of an object that now belongs to another process."""
+        ...
+
+
+class FileHold:
+    """Hangs on the owner's ObjectRef: when it goes, the object's file may go."""
+
+    __slots__ = ("extent", "lineage", "name", "seen", "size", "store", "view")
+
+    def __init__(self, store: FileStore, name: str, size: int, extent: Any) -> None:
+        """`extent`: the file as this process wrote and mapped it; None when another one did."""
+        self.lineage: Any = None
+        """What can make the object again, or why nothing can (see `owner.objects.lineage`); None:
+        it was put."""
+        self.store = store
+        self.name = name
+        self.size = size
+        self.extent = extent
+        self.seen = extent is None
+        """Whether another process may have mapped the file."""
+        self.view: weakref.ref[Any] | None = None
+
+    def hand_over(self) -> None:
+        """The object belongs to another process from now on."""
+        self.store.lend(self.name)
+        self.name = ""
+
+    def __del__(self) -> None:
+        # May run at any moment, under any lock: only remember it.
+        if self.name:
+            self.store.dropped.append((self.name, self.extent, self.seen, self.view))

@@ -1,0 +1,37 @@
+"""Handles of actors and their methods, as programs see them; each engine has its own."""
+
+from __future__ import annotations
+
+from abc import ABCMeta, abstractmethod
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class ActorMethod(metaclass=ABCMeta):
+    """One method of one actor."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def remote(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the method; a reference, a list of them, or a generator of them."""
+
+    @abstractmethod
+    def options(self, **options: Any) -> ActorMethod:
+        """The same method with other options."""
+
+    def bind(self, *args: Any, **kwargs: Any) -> Any:
+        """Not there: see RemoteFunction.bind."""
+        raise NotImplementedError("bind() belongs to compiled graphs, which Phalanx does not have.")
+
+
+class ActorHandle(Generic[T], metaclass=ABCMeta):
+    """A handle of a living actor: `handle.method.remote(...)`. May be passed around.
+
+    Abstract for the same reason as ObjectRef.
+    """
+
+    def __getattr__(self, name: str) -> ActorMethod:
+        """A method of the actor's class."""
+        raise AttributeError(name)

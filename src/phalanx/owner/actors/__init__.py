@@ -1,0 +1,1 @@
+"""The actors that an owner makes and calls."""

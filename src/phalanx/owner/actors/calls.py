@@ -1,0 +1,342 @@
+"""This process's calls of actors: their arguments, results, failures and retries."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+from phalanx.errors import (
+    ActorDiedError,
+    ActorPlacementGroupRemoved,
+    ActorUnavailableError,
+    ActorUnschedulableError,
+    PhalanxError,
+    TaskCancelledError,
+    TaskPlacementGroupRemoved,
+)
+from phalanx.model.ids import INDEX_BITS, task_id_bytes
+from phalanx.model.lifecycle import DEAD, FINISHED
+from phalanx.model.lifecycle import FAILED as STATE_FAILED
+from phalanx.objects import failures
+from phalanx.objects.reference import ObjectRef, make_ref
+from phalanx.objects.streams import Stream
+from phalanx.observe.task_journal import Run, TaskJournal
+from phalanx.owner.actors.client import ActorClient, PendingCall
+from phalanx.owner.actors.clients import ActorClients
+from phalanx.owner.children import Children, Parent
+from phalanx.owner.objects.inputs import Inputs, failed_input
+from phalanx.owner.objects.results import Results
+from phalanx.owner.objects.streams import Streams
+from phalanx.owner.objects.table import ObjectTable
+from phalanx.owner.peers.connections import Peers
+from phalanx.owner.requests import Requests
+from phalanx.owner.transport import Connection, NodeLink, Outbox
+from phalanx.owner.work import CANCELLED
+from phalanx.protocol.messages import FAILED, Call, Cancel, Done, Failed, Item, Payload, Value
+from phalanx.protocol.node_messages import ActorUnreferenced
+from phalanx.protocol.requests.actors import WatchActor
+from phalanx.protocol.wire_errors import code_of
+
+_FLUSH_FROM = 64
+"""So many messages that wait to be sent leave at once."""
+
+
+class Calls:
+    """All calls of one process."""
+
+    def __init__(
+        self,
+        me: bytes,
+        numbers: Iterator[int],
+        peers: Peers,
+        outbox: Outbox,
+        node: NodeLink,
+        requests: Requests,
+        objects: ObjectTable,
+        inputs: Inputs,
+        streams: Streams,
+        results: Results,
+        children: Children,
+        journal: TaskJournal,
+    ) -> None:
+        """`numbers`: the next number of a task, call or object."""
+        self._me = me
+        self._numbers = numbers
+        self._outbox = outbox
+        self._node = node
+        self._requests = requests
+        self._objects = objects
+        self._inputs = inputs
+        self._streams = streams
+        self._results = results
+        self._children = children
+        self._journal = journal
+        self.clients = ActorClients(peers, self._watch, self._dead)
+        self.by_number: dict[int, PendingCall] = {}
+        """Calls that have not ended."""
+        self.released: deque[bytes] = deque()
+        """Actors whose last handle is gone; finalizers append to it."""
+        self._is_closed = False
+
+    # ---- actors ------------------------------------------------------------------------------
+
+    def client(self, actor: bytes, watch: bool = True) -> ActorClient:
+        """What this process knows of an actor. `watch`: ask for news of one that is not known."""
+        found = self.clients.known.get(actor)
+        if found is None:
+            found = ActorClient(actor, self)
+            self.clients.known[actor] = found
+            if self._is_closed:
+                found.state, found.reason = DEAD, "The node process is gone."
+            elif watch:
+                self._watch(actor)
+        return found
+
+    def _watch(self, actor: bytes) -> None:
+        self._requests.notify(WatchActor(actor))
+
+    def _dead(self, client: ActorClient) -> None:
+        client.hold = None
+
+    # ---- calling -----------------------------------------------------------------------------
+
+    def submit(
+        self,
+        client: ActorClient,
+        method: str,
+        args: Payload,
+        inputs: list[ObjectRef[Any]] | None,
+        pins: list[Any] | None,
+        parent: Parent | None,
+        *,
+        returns: int = 1,
+        retries: int = 0,
+        retry_exceptions: Any = False,
+        group: str = "",
+        backpressure: int = -1,
+        stream: Stream | None = None,
+        keep: Any = None,
+    ) -> PendingCall:
+        """A new call. `group`: its concurrency group at the actor. `keep`: what keeps the actor
+        alive until the call has ended."""
+        number = next(self._numbers)
+        base = number << INDEX_BITS
+        me = self._me
+        if returns in (1, -2):
+            refs = [make_ref(me, base + 1)]
+        else:
+            refs = [make_ref(me, base + i) for i in range(1, returns + 1)]
+        call = PendingCall(
+            number, client, method, args, inputs, pins, refs, returns, retries, group
+        )
+        call.keep = keep
+        call.retry_exceptions = retry_exceptions
+        call.backpressure = backpressure
+        for ref in refs:
+            ref._task = number
+        if stream is not None:
+            self._streams.begin(stream, call, backpressure)
+        if parent is not None:
+            self._children.add(parent, number)
+        self.start(call)
+        return call
+
+    def start(self, call: PendingCall) -> None:
+        """Queue the call at its actor; it leaves once its inputs are there."""
+        self.by_number[call.number] = call
+        if call.inputs is None:
+            call.actor.submit(call)
+        elif self._inputs.wait(call, self._inputs_ready):
+            call.actor.submit(call)
+            self._inputs.fetch(call)
+        elif not self._fail_with_input(call):
+            call.actor.submit(call)
+
+    def _inputs_ready(self, call: PendingCall) -> None:
+        if call.number not in self.by_number:
+            return
+        if failed_input(call.inputs) is not None:
+            call.actor.withdraw(call)
+            self._fail_with_input(call)
+        call.actor.pump()
+
+    def _fail_with_input(self, call: PendingCall) -> bool:
+        error = failed_input(call.inputs)
+        if error is not None:
+            self._end(call, error)
+        return error is not None
+
+    # ---- effects of the actors' clients ------------------------------------------------------
+
+    def send_calls(self, actor: ActorClient, calls: list[PendingCall], urgent: bool) -> None:
+        """See CallEffects."""
+        connection = actor.connection
+        assert connection is not None
+        for_sending = self._objects.for_sending
+        for call in calls:
+            inputs = [for_sending(ref) for ref in call.inputs] if call.inputs else []
+            connection.post(
+                Call(
+                    call.number,
+                    call.method,
+                    call.args,
+                    inputs,
+                    call.returns,
+                    call.group,
+                    call.attempt,
+                    call.backpressure,
+                    actor.actor,
+                )
+            )
+        if urgent or connection.waiting > _FLUSH_FROM:
+            connection.flush()
+        else:
+            self._outbox.flush_later(connection)
+
+    def fail_call(self, call: PendingCall, actor: ActorClient) -> None:
+        """See CallEffects."""
+        self._end(call, failures.failed(_error_of(call, actor)))
+
+    # ---- events ------------------------------------------------------------------------------
+
+    def done(self, connection: Connection, message: Done) -> bool:
+        """A call gave its result; False when the number is no call of ours."""
+        call = self._answered(connection, message)
+        if call is None:
+            return False
+        del self.by_number[message.number]
+        self._record(call, FINISHED, message, connection)
+        self._results.deliver(call, call.returns, message, connection.peer)
+        return True
+
+    def _answered(self, connection: Connection, message: Done | Failed) -> PendingCall | None:
+        """The call that a message is the answer of, over the connection that it left by."""
+        call = self.by_number.get(message.number)
+        if call is None or call.actor.connection is not connection:
+            return None
+        return call.actor.finished(message.number)
+
+    def _record(
+        self, call: PendingCall, state: str, message: Done | Failed, connection: Connection
+    ) -> None:
+        name = f"{call.actor.name}.{call.method}"
+        run = Run(
+            call.number,
+            name,
+            state,
+            message.started,
+            message.ended,
+            connection.peer,
+            call.attempt,
+        )
+        self._journal.add_run(run)
+
+    def failed(self, connection: Connection, message: Failed) -> bool:
+        """A call raised, or did not run; False when the number is no call of ours."""
+        call = self._answered(connection, message)
+        if call is None:
+            return False
+        self._record(call, STATE_FAILED, message, connection)
+        if message.kind == "cancelled":
+            self._end(call, self._cancelled(call))
+        elif message.kind == "exit":
+            # The actor is leaving. News of its end are on their way: they fail this call, with the
+            # reason.
+            call.retries = 0
+            call.actor.inflight[call.number] = call
+        elif message.kind == "lost":
+            self._inputs_lost(call, message)
+        elif (
+            call.retries != 0
+            and not call.cancelled
+            and failures.is_retriable(call.retry_exceptions, message.error)
+        ):
+            if call.retries > 0:
+                call.retries -= 1
+            call.actor.retry(call)
+        else:
+            self._end(call, Value(FAILED, message.error))
+        return True
+
+    def _inputs_lost(self, call: PendingCall, message: Failed) -> None:
+        """The actor did not find values of the call's arguments: it waits for them again, ahead of
+        calls that have not left."""
+        error = self._inputs.lost(call, message.error.decode().split())
+        if error is not None:
+            self._end(call, error)
+        elif self._inputs.wait(call, self._inputs_ready) or not self._fail_with_input(call):
+            call.actor.queue.appendleft(call)
+            call.actor.pump()
+            self._inputs.fetch(call)
+
+    def item(self, connection: Connection, message: Item) -> bool:
+        """A streaming method gave a value; False when it is no call of ours."""
+        call = self.by_number.get(message.number)
+        if call is None or call.stream is None:
+            return False
+        self._streams.item(call, message, connection.peer)
+        return True
+
+    def cancel(self, number: int, recursive: bool) -> None:
+        """Cancel a call that has not ended; nothing happens when there is none."""
+        call = self.by_number.get(number)
+        if call is None:
+            return
+        call.cancelled = CANCELLED
+        if call.actor.withdraw(call):
+            self._end(call, self._cancelled(call))
+        elif call.actor.connection is not None:
+            self._outbox.post(call.actor.connection, Cancel(number, recursive))
+
+    def is_call(self, object_number: int) -> bool:
+        """Whether the object is to come from a call that has not ended."""
+        return object_number >> INDEX_BITS in self.by_number
+
+    # ---- ends --------------------------------------------------------------------------------
+
+    def _end(self, call: PendingCall, error: Value) -> None:
+        """The call is over: all that it was to give is this failure."""
+        self.by_number.pop(call.number, None)
+        self._results.fail(call, error)
+
+    def _cancelled(self, call: PendingCall) -> Value:
+        task = task_id_bytes(self._me, call.number).hex()
+        return failures.failed(TaskCancelledError(task, None))
+
+    def node_lost(self) -> None:
+        """The node's process is gone: no call will ever be answered."""
+        self._is_closed = True
+        for client in list(self.clients.known.values()):
+            client.reason = "The node process is gone."
+            client.dead()
+
+    def shut_down(self) -> None:
+        """This process leaves its node: actors that it learns of from now on are dead to it."""
+        self._is_closed = True
+
+    def flush_released(self) -> None:
+        """Inform the node of actors that nobody can call any more."""
+        while self.released:
+            actor = self.released.popleft()
+            if actor and not self._is_closed:
+                self._node.post(ActorUnreferenced(actor))
+
+
+def _error_of(call: PendingCall, actor: ActorClient) -> PhalanxError:
+    """Why the actor gives no answer to this call."""
+    actor_hex = actor.actor.hex()
+    if actor.state != DEAD:
+        return ActorUnavailableError(
+            f"The actor {actor.name} is unavailable for now: {actor.reason}. Call {call.method} "
+            "may or may not have run.",
+            actor_hex,
+        )
+    if actor.code == code_of(ActorUnschedulableError):
+        return ActorUnschedulableError(actor.reason)
+    if actor.code == code_of(TaskPlacementGroupRemoved):
+        return ActorPlacementGroupRemoved(actor.reason)
+    if actor.error:
+        cause = failures.load(actor.error)
+        return ActorDiedError(f"{actor.reason}\n{cause}", actor_hex)
+    return ActorDiedError(actor.reason or "The actor died.", actor_hex)

@@ -1,0 +1,225 @@
+"""The calling side of one actor: its calls in order, those under way, retries over restarts."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Protocol
+
+from phalanx.model.lifecycle import ALIVE, DEAD, PENDING_CREATION
+from phalanx.objects.reference import ObjectRef
+from phalanx.owner.transport import Connection
+from phalanx.owner.work import PendingWork
+from phalanx.protocol.messages import Payload
+
+
+class CallRecipe:
+    """How a finished call is run once more, on the same actor."""
+
+    option = "max_task_retries"
+
+    def __init__(self, call: PendingCall) -> None:
+        self.name = f"call {call.actor.name}.{call.method}"
+        self.returns = call.returns
+        self.allowed = call.retries if call.retries < 0 else call.retries + call.attempt
+        self._actor = call.actor
+        self._method = call.method
+        self._group = call.group
+        self._retry_exceptions = call.retry_exceptions
+
+    def refusal(self) -> str:
+        """See Recipe."""
+        return "cannot run again: its actor is dead." if self._actor.state == DEAD else ""
+
+    def renew(self, number: int, args: Payload) -> PendingCall:
+        """See Recipe. Nobody takes the items of a stream in turn, so nothing holds it back."""
+        call = PendingCall(
+            number, self._actor, self._method, args, None, None, [], self.returns, 0, self._group
+        )
+        call.retry_exceptions = self._retry_exceptions
+        return call
+
+
+class PendingCall(PendingWork):
+    """One method call between submission and its last result."""
+
+    __slots__ = (
+        "actor",
+        "backpressure",
+        "group",
+        "keep",
+        "method",
+        "retry_exceptions",
+        "returns",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        actor: ActorClient,
+        method: str,
+        args: Payload,
+        inputs: list[ObjectRef[Any]] | None,
+        pins: list[Any] | None,
+        refs: list[ObjectRef[Any]],
+        returns: int,
+        retries: int,
+        group: str,
+    ) -> None:
+        self.number = number
+        self.actor = actor
+        self.method = method
+        self.args = args
+        self.inputs = inputs
+        self.pins = pins
+        self.refs = refs
+        self.returns = returns
+        self.retries = retries
+        self.group = group
+        """Its concurrency group at the actor."""
+        self.retry_exceptions: Any = False
+        self.backpressure = -1
+        self.attempt = 0
+        self.missing = 0
+        self.cancelled = ""
+        self.stream = None
+        self.keep: Any = None
+        """What keeps the actor alive while the call is on its way."""
+        self.on_ready = None
+
+    @property
+    def connection(self) -> Connection | None:
+        """See PendingWork."""
+        return self.actor.connection
+
+    def recipe(self) -> CallRecipe:
+        """See PendingWork."""
+        return CallRecipe(self)
+
+
+class CallEffects(Protocol):
+    """What an actor's client asks of the owner."""
+
+    def send_calls(self, actor: ActorClient, calls: list[PendingCall], urgent: bool) -> None:
+        """Send these calls to the actor's worker, in order."""
+        ...
+
+    def fail_call(self, call: PendingCall, actor: ActorClient) -> None:
+        """The actor is dead, or went away under the call."""
+        ...
+
+
+class ActorClient:
+    """What one process knows of one actor it calls."""
+
+    __slots__ = (
+        "actor",
+        "code",
+        "connection",
+        "effects",
+        "error",
+        "hold",
+        "incarnation",
+        "inflight",
+        "name",
+        "out_of_order",
+        "queue",
+        "reason",
+        "state",
+        "worker",
+    )
+
+    def __init__(self, actor: bytes, effects: CallEffects) -> None:
+        self.actor = actor
+        self.effects = effects
+        self.name = ""
+        self.state = PENDING_CREATION
+        self.incarnation = -1
+        self.worker = b""
+        self.connection: Connection | None = None
+        self.queue: deque[PendingCall] = deque()
+        self.inflight: dict[int, PendingCall] = {}
+        self.reason = ""
+        self.error = b""
+        """What its constructor raised, pickled."""
+        self.code = ""
+        """Of the error for which it could be placed nowhere."""
+        self.out_of_order = False
+        self.hold: Any = None
+        """What the constructor's arguments refer to: alive for as long as the actor."""
+
+    def submit(self, call: PendingCall) -> None:
+        """Queue the call, or fail it at once when the actor is dead."""
+        if self.state == DEAD:
+            self.effects.fail_call(call, self)
+            return
+        self.queue.append(call)
+        if self.state == ALIVE and self.connection is not None:
+            self.pump()
+
+    def pump(self) -> None:
+        """Send what may go: in order, up to the first call whose inputs are missing."""
+        if self.state != ALIVE or self.connection is None or not self.queue:
+            return
+        urgent = not self.inflight
+        batch: list[PendingCall] = []
+        queue = self.queue
+        if self.out_of_order:
+            later: deque[PendingCall] = deque()
+            while queue:
+                call = queue.popleft()
+                (later if call.missing else batch).append(call)
+            self.queue = later
+        else:
+            while queue and not queue[0].missing:
+                batch.append(queue.popleft())
+        if batch:
+            for call in batch:
+                self.inflight[call.number] = call
+            self.effects.send_calls(self, batch, urgent)
+
+    def finished(self, number: int) -> PendingCall | None:
+        """A result of call `number` came."""
+        return self.inflight.pop(number, None)
+
+    def interrupted(self) -> None:
+        """The actor's process is gone: calls under way fail, or wait for it to come back."""
+        lost = list(self.inflight.values())
+        self.inflight.clear()
+        self.connection = None
+        again = []
+        for call in lost:
+            if call.retries != 0 and self.state != DEAD and not call.cancelled:
+                if call.retries > 0:
+                    call.retries -= 1
+                call.attempt += 1
+                again.append(call)
+            else:
+                self.effects.fail_call(call, self)
+        self.queue.extendleft(reversed(again))
+
+    def dead(self) -> None:
+        """No calls will ever be answered again."""
+        self.state = DEAD
+        self.interrupted()
+        queue, self.queue = self.queue, deque()
+        for call in queue:
+            self.effects.fail_call(call, self)
+
+    def retry(self, call: PendingCall) -> None:
+        """The method raised something that is to be tried again: ahead of later calls."""
+        call.attempt += 1
+        self.queue.appendleft(call)
+        self.pump()
+
+    def withdraw(self, call: PendingCall) -> bool:
+        """Take a call out of the queue. False when it is on its way already."""
+        try:
+            self.queue.remove(call)
+        except ValueError:
+            return False
+        return True
+
+    @property
+    def pending(self) -> int:
+        """Calls that have no result yet."""
+        return len(self.queue) + len(self.inflight)

@@ -1,0 +1,133 @@
+"""All actors that one process calls: what it hears of each, and of the connections to them.
+
+News of an actor's end count once the connection to it has ended, because results may still be on
+their way. When a connection to another node ends without news, the actor is *astray*: perhaps only
+the connection has ended. Then the control store is asked where it is, and the answer is that it is
+still there, restarted or dead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from phalanx.model.lifecycle import ALIVE, DEAD, RESTARTING
+from phalanx.owner.actors.client import ActorClient
+from phalanx.owner.peers.connections import Peers
+from phalanx.owner.transport import Connection
+from phalanx.protocol.node_messages import ActorUpdate
+
+ASK_AGAIN_S = 5.0
+"""A caller that has waited for so long without a connection to the actor asks again where it is:
+news of actors may be lost on their way."""
+
+
+class ActorClients:
+    """What one process knows of the actors it calls."""
+
+    def __init__(
+        self, peers: Peers, watch: Callable[[bytes], None], on_dead: Callable[[ActorClient], None]
+    ) -> None:
+        """`watch` has the control store say where an actor is; `on_dead` hears of those of which
+        there will be no more news."""
+        self._peers = peers
+        self._watch = watch
+        self._on_dead = on_dead
+        self.known: dict[bytes, ActorClient] = {}
+        """By their ids; callers add to it."""
+        self._held_back: dict[bytes, ActorUpdate] = {}
+        """News that wait for the end of the connection."""
+        self._astray: dict[bytes, None] = {}
+        self._cut_off: frozenset[bytes] = frozenset()
+        """Actors with calls and without a connection when it was last looked at."""
+        self._look_at = 0.0
+
+    # ---- news --------------------------------------------------------------------------------
+
+    def updated(self, message: ActorUpdate) -> None:
+        """The node says where an actor is, or why it is not."""
+        client = self.known.get(message.actor)
+        if client is None or message.incarnation < client.incarnation:
+            return
+        if message.state != ALIVE and client.connection is not None:
+            self._held_back[message.actor] = message
+            return
+        self._apply(client, message)
+
+    def _apply(self, client: ActorClient, message: ActorUpdate) -> None:
+        client.incarnation = message.incarnation
+        if client.actor in self._astray:
+            if message.state == ALIVE and message.worker == client.worker:
+                self._peers.peer(message.worker)  # `tick` looks whether that leads anywhere
+                return
+            del self._astray[client.actor]
+            if message.state == ALIVE:
+                _interrupt(client, "it was restarted")
+        client.reason = message.reason
+        client.error, client.code = message.error, message.code
+        if message.state == ALIVE:
+            self._came_up(client, message.worker)
+        elif message.state == RESTARTING:
+            client.state = RESTARTING
+            client.interrupted()
+        elif message.state == DEAD:
+            client.dead()
+            self.known.pop(client.actor, None)
+            self._on_dead(client)
+        else:
+            client.state = message.state
+
+    def _came_up(self, client: ActorClient, worker: bytes) -> None:
+        self._held_back.pop(client.actor, None)
+        if client.connection is not None and client.worker != worker:
+            _interrupt(client, "it was restarted")  # the end of its old process is not seen yet
+        client.state = ALIVE
+        client.worker = worker
+        client.connection = self._peers.peer(worker)
+        if client.connection is not None:
+            client.pump()
+
+    # ---- connections -------------------------------------------------------------------------
+
+    def connection_ended(self, connection: Connection) -> None:
+        """All answers of the actor there are in."""
+        for client in list(self.known.values()):
+            if client.connection is connection:
+                client.connection = None
+                update = self._held_back.pop(client.actor, None)
+                if update is not None:
+                    self._apply(client, update)
+                elif client.state == ALIVE and not self._peers.is_here(client.worker):
+                    self._astray[client.actor] = None
+
+    def tick(self, now: float) -> None:
+        """Time has passed: ask what became of actors that cannot be reached. They may be there
+        still."""
+        if now >= self._look_at:
+            self._look_at = now + ASK_AGAIN_S
+            self._ask_for_cut_off()
+        for actor in list(self._astray):
+            client = self.known.get(actor)
+            if client is None:
+                self._astray.pop(actor, None)
+                continue
+            connection = self._peers.known(client.worker)
+            if connection is None:
+                self._watch(actor)
+            elif not connection.is_dialling:
+                self._astray.pop(actor, None)
+                _interrupt(client, "the connection to it was lost")
+                client.state, client.connection = ALIVE, connection
+                client.pump()
+
+    def _ask_for_cut_off(self) -> None:
+        cut_off = [c.actor for c in self.known.values() if c.pending and c.connection is None]
+        for actor in cut_off:
+            if actor in self._cut_off:
+                self._watch(actor)
+        self._cut_off = frozenset(cut_off)
+
+
+def _interrupt(client: ActorClient, reason: str) -> None:
+    """Calls that were under way may have run or not."""
+    client.state, client.reason = RESTARTING, reason
+    client.interrupted()

@@ -1,0 +1,141 @@
+"""Actors that this process makes: registered with the control store once the arguments of their
+constructors are there."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from phalanx.model.ids import INDEX_BITS
+from phalanx.objects import failures
+from phalanx.objects.reference import ObjectRef, make_ref
+from phalanx.owner.actors.calls import Calls
+from phalanx.owner.actors.client import ActorClient
+from phalanx.owner.objects.inputs import failed_input
+from phalanx.owner.objects.references import References
+from phalanx.owner.objects.table import Callback, ObjectTable
+from phalanx.owner.requests import Requests
+from phalanx.protocol.actor_creation import Creation
+from phalanx.protocol.messages import SHARED, Value
+from phalanx.protocol.requests.actors import ActorSpec, AnnounceActor, KillActor, RegisterActor
+
+
+class ActorHold:
+    """Hangs on the creator's reference to an actor: when it goes, so may the actor."""
+
+    __slots__ = ("actor", "released")
+
+    def __init__(self, actor: bytes, released: deque[bytes]) -> None:
+        self.actor = actor
+        self.released = released
+
+    def __del__(self) -> None:
+        self.released.append(self.actor)
+
+
+class Registration:
+    """Makes actors."""
+
+    def __init__(
+        self,
+        me: bytes,
+        numbers: Iterator[int],
+        requests: Requests,
+        objects: ObjectTable,
+        references: References,
+        calls: Calls,
+    ) -> None:
+        self._me = me
+        self._numbers = numbers
+        self._requests = requests
+        self._objects = objects
+        self._references = references
+        self._calls = calls
+
+    def begin(
+        self,
+        actor: bytes,
+        creation: Creation,
+        inputs: list[ObjectRef[Any]] | None,
+        pins: list[Any] | None,
+    ) -> ActorClient:
+        """The client of an actor that is about to be registered: calls may be queued from now on.
+        `inputs` and `pins` are those of its constructor's arguments, see PendingWork."""
+        client = self._calls.client(actor, watch=False)
+        client.name = creation.class_name
+        client.out_of_order = creation.out_of_order
+        client.hold = (inputs, pins)
+        return client
+
+    def reference(self, actor: bytes) -> ObjectRef[Any]:
+        """What keeps an actor alive that is not detached, for as long as it is held."""
+        ref = make_ref(self._me, next(self._numbers) << INDEX_BITS)
+        ref._value = failures.NONE
+        ref._hold = ActorHold(actor, self._calls.released)
+        return ref
+
+    def register_when_ready(
+        self,
+        client: ActorClient,
+        creation: Creation,
+        inputs: list[ObjectRef[Any]] | None,
+        spec: ActorSpec,
+    ) -> None:
+        """Register an actor once all inputs are there; it is announced until then."""
+        missing = [ref for ref in inputs or () if ref._value is None]
+        if not missing:
+            self._register(client, creation, inputs, spec)
+            return
+        self._requests.notify(AnnounceActor(spec))
+        left = len(missing)
+
+        def ready() -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                self._register(client, creation, inputs, spec)
+
+        for ref in missing:
+            self._objects.add_waiter(ref, Callback(ready))
+            self._objects.fetch(ref)
+
+    def _register(
+        self,
+        client: ActorClient,
+        creation: Creation,
+        inputs: list[ObjectRef[Any]] | None,
+        spec: ActorSpec,
+    ) -> None:
+        failure = failed_input(inputs)
+        if failure is not None:
+            client.reason = "The actor died because an argument of its constructor failed."
+            client.error = failure.data
+            client.dead()
+            self._requests.notify(KillActor(client.actor, no_restart=True))
+            return
+        self._requests.notify(self.request(spec, creation, inputs))
+
+    def request(
+        self,
+        spec: ActorSpec,
+        creation: Creation,
+        inputs: list[ObjectRef[Any]] | None,
+        get_if_exists: bool = False,
+    ) -> RegisterActor:
+        """The request that has the actor made: with how, and from which files. All inputs are
+        there."""
+        for ref in inputs or ():
+            self._references.export(ref)  # the actor may have to ask for it again
+        creation.inputs = [self._objects.for_sending(ref) for ref in inputs or ()]
+        creation.sources = [(ref._owner, ref._number) for ref in inputs or ()]
+        large = [v for v in (creation.args, *creation.inputs) if type(v) is Value]
+        files = [value.data.decode() for value in large if value.kind == SHARED]
+        return RegisterActor(spec, msgspec.msgpack.encode(creation), files, get_if_exists)
+
+    def replace(self, client: ActorClient, actor: bytes) -> ActorClient:
+        """An actor of that name existed already: the client of that one."""
+        self._calls.clients.known.pop(client.actor, None)
+        return self._calls.client(actor)

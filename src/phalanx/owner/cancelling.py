@@ -1,0 +1,53 @@
+"""Cancelling: tasks and calls end before their time because somebody asked for it."""
+
+from __future__ import annotations
+
+from phalanx.model.ids import INDEX_BITS
+from phalanx.owner.actors.calls import Calls
+from phalanx.owner.children import Children, Parent
+from phalanx.owner.tasks.submission import Submission
+from phalanx.owner.transport import NodeLink, Outbox
+from phalanx.owner.work import CANCELLED, FORCED
+from phalanx.protocol.messages import Cancel
+from phalanx.protocol.node_messages import KillWorker
+
+
+class Cancelling:
+    """Ends work of this process that has not ended."""
+
+    def __init__(
+        self, tasks: Submission, calls: Calls, children: Children, outbox: Outbox, node: NodeLink
+    ) -> None:
+        self._tasks = tasks
+        self._calls = calls
+        self._children = children
+        self._outbox = outbox
+        self._node = node
+
+    def cancel(self, object_number: int, force: bool, recursive: bool) -> None:
+        """Cancel the work behind one of our objects; nothing happens when it has ended. `force`:
+        end the process of a running task. `recursive`: cancel what the work has started, too."""
+        number = object_number >> INDEX_BITS
+        machine = self._tasks.machine
+        task = machine.pending.get(number)
+        if task is None:
+            self._calls.cancel(number, recursive)
+            return
+        worker = task.worker
+        if worker is None or worker.connection is None:
+            task.cancelled = CANCELLED
+            if not machine.withdraw(task):
+                machine.pending.pop(number, None)
+            self._tasks.fail(task, "cancelled", "")
+            return
+        task.cancelled = FORCED if force else CANCELLED
+        is_running = next(iter(worker.inflight)) == number
+        if force and is_running:
+            self._node.send(KillWorker(worker.lease))
+        else:
+            self._outbox.post(worker.connection, Cancel(number, recursive))
+
+    def cancel_children(self, parent: Parent) -> None:
+        """Cancel what a cancelled task or call has started here, and what that has started."""
+        for number in self._children.of(parent):
+            self.cancel(number << INDEX_BITS, force=False, recursive=True)

@@ -1,0 +1,374 @@
+"""The owner: everything with which one process submits work, holds objects and waits for both.
+
+Drivers own what they submit, and so do workers. This puts the machines together and says which of
+them a message or the end of a connection is for.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from phalanx.model.ids import INDEX_BITS
+from phalanx.objects.streams import Stream
+from phalanx.observe.cluster_events import EventRing
+from phalanx.observe.task_journal import TaskJournal
+from phalanx.owner.actors.calls import Calls
+from phalanx.owner.actors.client import PendingCall
+from phalanx.owner.actors.registration import Registration
+from phalanx.owner.cancelling import Cancelling
+from phalanx.owner.children import Children
+from phalanx.owner.objects.inputs import Inputs
+from phalanx.owner.objects.reconstruction import Reconstruction
+from phalanx.owner.objects.references import References
+from phalanx.owner.objects.results import Results
+from phalanx.owner.objects.streams import Pack, Streams
+from phalanx.owner.objects.table import Files, ObjectTable
+from phalanx.owner.peers.connections import Peers
+from phalanx.owner.peers.reconnection import Reconnection
+from phalanx.owner.peers.redialling import DIAL_AGAIN_S
+from phalanx.owner.requests import Requests
+from phalanx.owner.tasks.gangs import OwnedGangs
+from phalanx.owner.tasks.locality import Locality
+from phalanx.owner.tasks.records import PendingTask
+from phalanx.owner.tasks.submission import Submission
+from phalanx.owner.transport import Connection, NodeLink, Outbox, Transport
+from phalanx.owner.work import PendingWork
+from phalanx.protocol.cluster_messages import Happened, NodeDied
+from phalanx.protocol.messages import (
+    PROTOCOL_VERSION,
+    Borrow,
+    CancelOwned,
+    Done,
+    Failed,
+    Fetch,
+    Fetched,
+    Hello,
+    Holds,
+    Item,
+    Leaving,
+    Message,
+    Recover,
+    Returned,
+    Sync,
+    Synced,
+    Unborrow,
+)
+from phalanx.protocol.node_messages import (
+    ActorUpdate,
+    Events,
+    Granted,
+    LeaseDue,
+    ReadersTold,
+    Refused,
+    Reply,
+    Settled,
+    Used,
+    WorkerDied,
+)
+
+_BUSY_TICK_S = 0.02
+_IDLE_TICK_S = 1.0
+
+
+class LocalWork(Protocol):
+    """What runs in this process for owners, if it is a worker."""
+
+    def peer_lost(self, process: bytes) -> None:
+        """The connection to a process has ended."""
+        ...
+
+    def inputs_from(self, prefix: bytes) -> list[str]:
+        """Files of a node's processes that work which has not begun will read."""
+        ...
+
+
+class OwnerCore:
+    """All machines of one owner. Whoever calls it sees to it that one thread does at a time."""
+
+    def __init__(
+        self,
+        me: bytes,
+        kind: str,
+        *,
+        transport: Transport,
+        outbox: Outbox,
+        node: NodeLink,
+        files: Files,
+        pack: Pack,
+        clock: Callable[[], float],
+        wall: Callable[[], float],
+        tick_soon: Callable[[], None],
+        warn: Callable[[str], None],
+    ) -> None:
+        """`kind`: driver or worker. `pack` makes payloads of values. `clock` counts seconds, `wall`
+        since the epoch. `tick_soon` asks for a tick. `warn` shows a text to the user."""
+        self._kind = kind
+        self._node = node
+        self._outbox = outbox
+        numbers = itertools.count(1)
+        self.numbers = numbers
+        """Of tasks, calls and objects of this process: no two have the same."""
+        self.local_work: LocalWork | None = None
+        self.abandoned: deque[Stream] = deque()
+        """Streams that nobody reads any further; finalizers append to it."""
+        self.events = EventRing()
+        """What concerns other nodes and was not reported to this one yet."""
+        self.journal = TaskJournal()
+        self._unsettled: set[bytes] = set()
+        """Workers that died and whose last messages are still to come."""
+        self.requests = Requests(node)
+        self.peers = peers = Peers(me, transport, self._dialled)
+        self.references = References(me, peers, outbox)
+        locality = Locality(me, self.events, files.is_here, wall)
+        self.objects = objects = ObjectTable(
+            me, peers, outbox, node, files, self.references, locality.stored
+        )
+        self.reconstruction = Reconstruction(me, self.references, objects, self._run_again)
+        objects.recovery = self.reconstruction
+        self.streams = Streams(me, objects, self.reconstruction, outbox, pack)
+        results = Results(objects, self.reconstruction, self.streams)
+        inputs = Inputs(me, objects)
+        self.children = Children(self._is_pending)
+        self.tasks = Submission(
+            me,
+            numbers,
+            peers,
+            outbox,
+            node,
+            objects,
+            inputs,
+            self.streams,
+            results,
+            locality,
+            self.children,
+            self.journal,
+            clock=clock,
+            wall=wall,
+            tick_soon=tick_soon,
+            warn=warn,
+        )
+        self.gangs = OwnedGangs(self.tasks, objects, self.requests, clock)
+        self.calls = Calls(
+            me,
+            numbers,
+            peers,
+            outbox,
+            node,
+            self.requests,
+            objects,
+            inputs,
+            self.streams,
+            results,
+            self.children,
+            self.journal,
+        )
+        self.actors = Registration(me, numbers, self.requests, objects, self.references, self.calls)
+        self.cancelling = Cancelling(self.tasks, self.calls, self.children, outbox, node)
+        self.reconnection = Reconnection(
+            me,
+            kind,
+            peers,
+            outbox,
+            self.references,
+            objects,
+            clock=clock,
+            drop=self.drop,
+            tick_soon=tick_soon,
+        )
+
+    def next_object(self) -> int:
+        """The number of a new object that no task makes."""
+        return next(self.numbers) << INDEX_BITS
+
+    # ---- what the machines need of each other ------------------------------------------------
+
+    def _dialled(self, connection: Connection) -> None:
+        self.reconnection.dialled(connection)
+
+    def _run_again(self, work: PendingWork) -> None:
+        if isinstance(work, PendingTask):
+            self.tasks.run_again(work)
+        else:
+            assert isinstance(work, PendingCall)
+            self.calls.start(work)
+
+    def _is_pending(self, number: int) -> bool:
+        return number in self.tasks.machine.pending or number in self.calls.by_number
+
+    # ---- messages ----------------------------------------------------------------------------
+
+    def done(self, connection: Connection, message: Done, now: float) -> None:
+        """A task or call gave its results: by far the commonest message."""
+        if message.number not in self.calls.by_number or not self.calls.done(connection, message):
+            self.tasks.done(connection, message, now)
+
+    def handle(self, connection: Connection, message: Message, now: float) -> bool:  # noqa: PLR0912
+        """Take a message other than Done; False when it is not for an owner."""
+        # One line a message, as far as that goes.
+        match message:
+            case Failed():
+                if not self.calls.failed(connection, message):
+                    self.tasks.failed(connection, message, now)
+            case Item():
+                self._item(connection, message)
+            case Returned():
+                self.tasks.returned(connection, message.numbers)
+            case Leaving():
+                self.tasks.workers.leaving(connection)
+            case Granted():
+                self.tasks.granted(message, now)
+            case Refused():
+                self.tasks.refused(message)
+            case LeaseDue():
+                self.tasks.machine.lease_due(message.lease)
+            case WorkerDied():
+                self._worker_died(message)
+            case NodeDied():
+                self._node_died(message.prefix)
+            case ActorUpdate():
+                self.calls.clients.updated(message)
+            case Reply():
+                self.requests.on_reply(message)
+            case Fetch() | Recover() | Fetched() | Sync() | Synced():
+                self._on_object_message(connection, message)
+            case Borrow() | Unborrow() | Holds():
+                self._on_borrower_message(connection.peer, message)
+            case CancelOwned():
+                self.cancelling.cancel(message.number, message.force, message.recursive)
+            case Hello():
+                if message.version == PROTOCOL_VERSION:
+                    self.reconnection.introduced(connection, message)
+                else:
+                    self.peers.close(connection)
+            case _:
+                return False
+        return True
+
+    def _item(self, connection: Connection, message: Item) -> None:
+        if not (self.tasks.item(connection, message) or self.calls.item(connection, message)):
+            self.objects.discard(message.value, connection.peer, message.number)
+
+    def _on_object_message(
+        self, connection: Connection, message: Fetch | Recover | Fetched | Sync | Synced
+    ) -> None:
+        match message:
+            case Fetch():
+                self.objects.answer_fetch(connection, message.number)
+                self._outbox.flush_later(connection)
+            case Recover():
+                self.objects.answer_recover(connection, message)
+                self._outbox.flush_later(connection)
+            case Fetched():
+                self.objects.fetched(connection, message)
+            case Sync():
+                self._outbox.post(connection, Synced(message.token))
+            case Synced():
+                self.references.syncs.answered(message.token)
+
+    def _on_borrower_message(self, borrower: bytes, message: Borrow | Unborrow | Holds) -> None:
+        lending = self.references.lending
+        match message:
+            case Borrow():
+                for number in message.numbers:
+                    lending.add(number, borrower)
+            case Unborrow():
+                for number, count in message.counts:
+                    lending.remove(number, borrower, count)
+            case Holds():
+                lending.declare(borrower, message.counts)
+
+    # ---- time --------------------------------------------------------------------------------
+
+    def tick(self, now: float) -> float:
+        """Time has passed. After how many seconds the next tick is due."""
+        has_workers = self.tasks.tick(now)
+        self.gangs.tick(now)
+        self.calls.clients.tick(now)
+        self.reconnection.tick(now)
+        if self._kind == "worker":  # whose runs its node keeps for timelines
+            runs = self.journal.drain_runs()
+            if runs:
+                self._node.post(Events([tuple(run) for run in runs]))
+        self.report_events()
+        if has_workers:
+            return _BUSY_TICK_S
+        return DIAL_AGAIN_S if self.reconnection else _IDLE_TICK_S
+
+    def report_events(self) -> None:
+        """Let the node keep what this process recorded of other nodes."""
+        if self.events and not self.peers.is_closed:
+            self._node.post(Happened(self.events.drain()))
+
+    @property
+    def has_unsaid(self) -> bool:
+        """Whether `flush` has anything to do."""
+        return bool(
+            self.tasks.machine.dirty
+            or self.references.released
+            or self.calls.released
+            or self.abandoned
+        )
+
+    def flush(self) -> None:
+        """Send what may be sent ahead, ask for workers, and say what was released."""
+        self.tasks.machine.pump_dirty()
+        self.references.flush_released()
+        self.calls.flush_released()
+        while self.abandoned:
+            self.abandoned.popleft().abandon()
+
+    # ---- ends --------------------------------------------------------------------------------
+
+    def connection_ended(self, connection: Connection) -> None:
+        """The connection to another process has ended, or could not be made."""
+        if not self.peers.ended(connection):
+            return
+        process = connection.peer
+        self.tasks.workers.connection_ended(connection, is_node_gone=self.peers.is_closed)
+        self.calls.clients.connection_ended(connection)
+        self.reconnection.ended(connection)
+        if self.local_work is not None:
+            self.local_work.peer_lost(process)
+        if process in self._unsettled:
+            self._unsettled.discard(process)
+            self._node.post(Settled(process))
+
+    def drop(self, connection: Connection) -> None:
+        """End a connection as if the other side had."""
+        self.peers.close(connection)
+        self.connection_ended(connection)
+
+    def _worker_died(self, message: WorkerDied) -> None:
+        self.tasks.workers.worker_died(message)
+        self.reconnection.gone(message.worker)
+        if self.peers.known(message.worker) is not None:
+            self._unsettled.add(message.worker)
+        else:
+            self._node.post(Settled(message.worker))
+
+    def _node_died(self, prefix: bytes) -> None:
+        """Another node is dead, and so are all its processes."""
+        for connection in self.peers.node_died(prefix):
+            self.drop(connection)
+        self.reconnection.node_died(prefix)
+        self.objects.node_lost(prefix)
+        queued = [] if self.local_work is None else self.local_work.inputs_from(prefix)
+        for name in (*self.references.read_from(prefix), *queued):
+            self._node.post(Used(name))
+        self._node.post(ReadersTold(prefix))
+
+    def node_lost(self) -> None:
+        """The process of this node is gone: nothing that was asked for will ever come."""
+        self.peers.shut_down()
+        self.requests.node_lost()
+        self.tasks.node_lost()
+        self.calls.node_lost()
+
+    def shut_down(self) -> None:
+        """This process leaves its node."""
+        self.peers.shut_down()
+        self.tasks.shut_down()
+        self.calls.shut_down()

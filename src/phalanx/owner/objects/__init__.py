@@ -1,0 +1,1 @@
+"""An owner's objects: their values, who else holds them, and how lost ones are made again."""

@@ -1,0 +1,68 @@
+"""Objects that work takes as top-level arguments: it waits until they are there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from phalanx.errors import ObjectReconstructionFailedError
+from phalanx.model.ids import INDEX_BITS, object_id_bytes
+from phalanx.objects import failures
+from phalanx.objects.reference import ObjectRef
+from phalanx.owner.objects.table import ObjectTable, is_in_file
+from phalanx.owner.work import PendingWork
+from phalanx.protocol.messages import FAILED, SHARED, Value
+
+
+class Inputs:
+    """Waits for arguments, and asks for lost ones again."""
+
+    def __init__(self, me: bytes, objects: ObjectTable) -> None:
+        self._me = me
+        self._objects = objects
+
+    def wait(self, work: PendingWork, on_ready: Callable[[Any], None]) -> bool:
+        """Have `on_ready(work)` called once all inputs are there. False when they are already, and
+        it will not be called. Nothing is asked for before `fetch`."""
+        missing = [ref for ref in work.inputs or () if ref._value is None]
+        work.on_ready = on_ready
+        work.missing = len(missing)
+        for ref in missing:
+            self._objects.add_waiter(ref, work)
+        return bool(missing)
+
+    def fetch(self, work: PendingWork) -> None:
+        """Have the missing inputs come."""
+        for ref in work.inputs or ():
+            self._objects.fetch(ref)
+
+    def lost(self, work: PendingWork, names: Sequence[str]) -> Value | None:
+        """The process that was to run the work did not find these files of its arguments: values
+        of references are asked for again. The failure of the work when arguments that were given
+        by value are among them, which nobody can make again."""
+        for ref in work.inputs or ():
+            for name in names:
+                if is_in_file(ref, name):
+                    self._objects.recover(ref, name)
+        args = work.args
+        if type(args) is Value and args.kind == SHARED and args.data.decode() in names:
+            return _arguments_lost(self._me, work.number)
+        return None
+
+
+def _arguments_lost(owner: bytes, number: int) -> Value:
+    name = object_id_bytes(owner, number << INDEX_BITS).hex()
+    text = (
+        f"The arguments of task {name[:48]} are lost: process {owner.hex()} kept them in shared "
+        "memory, and arguments given by value cannot be made again."
+    )
+    return failures.failed(ObjectReconstructionFailedError(name, text))
+
+
+def failed_input(inputs: Sequence[ObjectRef[Any]] | None) -> Value | None:
+    """The first failure that one of these top-level references stands for, if there is one."""
+    for ref in inputs or ():
+        value = ref._value
+        if type(value) is Value and value.kind == FAILED:
+            return value
+    return None

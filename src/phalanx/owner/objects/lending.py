@@ -1,0 +1,102 @@
+"""Which other processes hold references to this process's objects.
+
+An owner keeps an object while any borrower has registrations for it. Registrations are counted,
+because a borrower's message that undoes old ones may cross one that makes new ones.
+
+When the connection to a borrower ends, some of these messages may be lost, and the borrower may
+live. Then all that it held is kept until it has declared what it still holds, or is known to be
+dead. What is lent to it meanwhile is counted beside that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+from weakref import WeakValueDictionary
+
+from phalanx.objects.reference import ObjectRef
+
+
+class Lending:
+    """Objects of this process that have left it, and the processes that hold them."""
+
+    def __init__(self) -> None:
+        self.exported: WeakValueDictionary[int, ObjectRef[Any]] = WeakValueDictionary()
+        """Every object that ever left and still lives, by number."""
+        self._kept: dict[int, ObjectRef[Any]] = {}
+        self._counts: dict[int, dict[bytes, int]] = {}
+        self._uncertain: dict[bytes, dict[int, ObjectRef[Any]]] = {}
+        """What borrowers held when the connection to them ended, until they declare the rest."""
+        self._declared: dict[bytes, dict[int, int]] = {}
+        """What is left of the registrations that each borrower declared last. It may declare
+        twice, since two processes may dial each other at once."""
+
+    def add(self, number: int, borrower: bytes, count: int = 1) -> bool:
+        """`borrower` holds object `number`. False when the object is gone already."""
+        ref = self.exported.get(number)
+        if ref is None:
+            return False
+        counts = self._counts.setdefault(number, {})
+        counts[borrower] = counts.get(borrower, 0) + count
+        self._kept[number] = ref
+        return True
+
+    def remove(self, number: int, borrower: bytes, count: int) -> None:
+        """Undo `count` registrations of `borrower`."""
+        counts = self._counts.get(number)
+        if counts is None:
+            return
+        declared = self._declared.get(borrower)
+        if declared is not None and number in declared:
+            declared[number] = max(declared[number] - count, 0)
+        left = counts.get(borrower, 0) - count
+        if left > 0:
+            counts[borrower] = left
+            return
+        counts.pop(borrower, None)
+        if not counts:
+            del self._counts[number]
+            self._kept.pop(number, None)
+
+    def connection_lost(self, borrower: bytes) -> bool:
+        """The connection to a process ended, and the process may live. Whether it may hold
+        anything."""
+        self._declared.pop(borrower, None)
+        for number in self._counted(borrower):
+            self._uncertain.setdefault(borrower, {})[number] = self._kept[number]
+            self.remove(number, borrower, self._counts[number][borrower])
+        return borrower in self._uncertain
+
+    def unsure(self) -> list[bytes]:
+        """The borrowers that have not declared yet what is left of what they held."""
+        return list(self._uncertain)
+
+    def declare(self, borrower: bytes, counts: Iterable[tuple[int, int]]) -> None:
+        """A borrower says all that it holds after the connection to it had ended: (object,
+        registrations)."""
+        before = self._declared.pop(borrower, {})
+        declared = {n: count for n, count in counts if self.add(n, borrower, count)}
+        for number, count in before.items():
+            if count:
+                self.remove(number, borrower, count)
+        self._uncertain.pop(borrower, None)
+        if declared:
+            self._declared[borrower] = declared
+
+    def process_gone(self, borrower: bytes) -> None:
+        """A process ended: it holds nothing any more."""
+        self._uncertain.pop(borrower, None)
+        self._declared.pop(borrower, None)
+        for number in self._counted(borrower):
+            self.remove(number, borrower, self._counts[number][borrower])
+
+    def _counted(self, borrower: bytes) -> list[int]:
+        return [n for n, counts in self._counts.items() if borrower in counts]
+
+    def borrowers(self, number: int) -> list[bytes]:
+        """The processes that hold object `number`, or may."""
+        uncertain = [b for b, held in self._uncertain.items() if number in held]
+        return list(dict.fromkeys([*self._counts.get(number, ()), *uncertain]))
+
+    def __len__(self) -> int:
+        return len(self._kept.keys() | {n for held in self._uncertain.values() for n in held})

@@ -1,0 +1,396 @@
+"""Lineage: the finished tasks that an owner remembers, so that lost results are made again.
+
+A task is remembered from its first result in shared memory on: small results live in their owner
+and are never lost. What is remembered hangs on the results' references, so Python's own reference
+counting says how long: a remembered task lives while any of its large results does, or a result
+that was made from them.
+
+Memory. A remembered task keeps its own arguments: the pickle, a file of large ones, and the small
+values that came by reference. Of large objects that came by reference it keeps the lineage and not
+the bytes. One whose last reference went is freed, and is made again, recursively, before the task
+is. So a pipeline needs no more memory for being recoverable, and pays with time when something is
+lost. Two kinds of arguments have no lineage here. Objects that were put are not kept: if every
+large result kept the put object that it was made from, one put would hold the store's memory for as
+long as the program has results. A result whose put argument was freed cannot be made again, and the
+error says so. Objects of other processes are kept whole, since their owners know nothing of this
+process's lineage. Kept bytes count against `LIMIT_BYTES`; beyond it the oldest tasks are forgotten.
+
+Finalizers only append to a deque, which the next call empties.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from phalanx.errors import (
+    ObjectLostError,
+    ObjectReconstructionFailedError,
+    ObjectReconstructionFailedLineageEvictedError,
+    ObjectReconstructionFailedMaxAttemptsExceededError,
+)
+from phalanx.model.ids import object_id_bytes
+from phalanx.objects import failures
+from phalanx.objects.reference import ObjectRef, make_ref
+from phalanx.owner.work import PendingWork, Recipe
+from phalanx.protocol.messages import Payload, Value
+
+LIMIT_BYTES = 1 << 30
+"""How much an owner keeps (facts: Ray's limit of 1 GiB)."""
+RECORD_BYTES = 1024
+"""What a remembered task counts besides its arguments: its record and its links."""
+
+
+class Unmakeable(NamedTuple):
+    """Why an object cannot be made again: a kind for programs, a clause for people."""
+
+    kind: str
+    """put, disabled, exhausted, evicted, items or actor."""
+    why: str
+
+
+def lost_error(owner: bytes, number: int, reason: Unmakeable) -> ObjectLostError:
+    """The error of object `number` of `owner`, which is lost for good."""
+    kinds = {
+        "exhausted": ObjectReconstructionFailedMaxAttemptsExceededError,
+        "evicted": ObjectReconstructionFailedLineageEvictedError,
+    }
+    name = object_id_bytes(owner, number).hex()
+    cls = kinds.get(reason.kind, ObjectReconstructionFailedError)
+    return cls(name, f"Object {name} is lost and cannot be made again: {reason.why}")
+
+
+def put_by(owner: bytes) -> Unmakeable:
+    """Objects that were put have no task behind them."""
+    return Unmakeable(
+        "put",
+        f"it was put by process {owner.hex()}, which owns it, and only results of tasks can be "
+        "made again. Put it again, or make it in a task.",
+    )
+
+
+def no_retries(recipe: Recipe) -> Unmakeable:
+    """The work has none left of the retries that it was allowed."""
+    name, option = recipe.name, recipe.option
+    if recipe.allowed == 0:
+        why = f"{name}, which made it, may not run again ({option}=0)."
+        return Unmakeable("disabled", why)
+    why = f"all retries of {name}, which made it, are used up ({option}={recipe.allowed})."
+    return Unmakeable("exhausted", why)
+
+
+class Lost:
+    """Hangs on the owner's reference to an object whose bytes are gone, until it is made again."""
+
+    __slots__ = ("lineage",)
+
+    def __init__(self, lineage: Remembered) -> None:
+        self.lineage = lineage
+
+
+Export = Callable[[ObjectRef[Any]], None]
+"""Told of each new reference, which others may ask for by its number."""
+
+
+class Source(Protocol):
+    """How an argument of a remembered task is had again."""
+
+    kept_bytes: int
+
+    def revive(self, export: Export) -> ObjectRef[Any]:
+        """The argument's reference: the living one, or a new one of the same object."""
+        ...
+
+
+class Whole:
+    """An object that is kept as it is: another process's."""
+
+    __slots__ = ("_ref",)
+    kept_bytes = 0
+
+    def __init__(self, ref: ObjectRef[Any]) -> None:
+        self._ref = ref
+
+    def revive(self, export: Export) -> ObjectRef[Any]:
+        """The reference that was kept."""
+        return self._ref
+
+
+class Awaited:
+    """An object of our own that was not there yet when the task had finished: kept until it is."""
+
+    __slots__ = ("_ref", "_source")
+    kept_bytes = 0
+
+    def __init__(self, ref: ObjectRef[Any]) -> None:
+        self._ref: ObjectRef[Any] | None = ref
+        self._source: Source = Whole(ref)
+        if ref._waiters is None:
+            ref._waiters = []
+        ref._waiters.append(self)
+
+    def notify(self, failed: bool = False) -> None:
+        """It is there (this stands in its waiters)."""
+        ref, self._ref = self._ref, None
+        if ref is not None:
+            self._source = _source(ref._owner, ref)
+
+    def revive(self, export: Export) -> ObjectRef[Any]:
+        """As that object is had by now."""
+        return self._source.revive(export)
+
+
+class Small:
+    """A value of our own that lives in its owner, and the references in it."""
+
+    __slots__ = ("_inner", "_number", "_owner", "_payload", "kept_bytes")
+
+    def __init__(self, ref: ObjectRef[Any], payload: Payload) -> None:
+        self._owner = ref._owner
+        self._number = ref._number
+        self._payload = payload
+        self._inner = sources(ref._owner, ref._inner)
+        self.kept_bytes = bytes_of(payload) + sum(s.kept_bytes for s in self._inner)
+
+    def revive(self, export: Export) -> ObjectRef[Any]:
+        """A reference with that value."""
+        ref = make_ref(self._owner, self._number)
+        ref._inner = [source.revive(export) for source in self._inner] or None
+        ref._value = self._payload
+        export(ref)
+        return ref
+
+
+class Result:
+    """A large result of a remembered task."""
+
+    __slots__ = ("_number", "_record")
+    kept_bytes = 0
+
+    def __init__(self, record: Remembered, number: int) -> None:
+        self._record = record
+        self._number = number
+
+    def revive(self, export: Export) -> ObjectRef[Any]:
+        """The living reference, or one that is lost."""
+        ref = self._record.refs.get(self._number)
+        if ref is None:
+            ref = self._record.revive(self._number)
+            export(ref)
+        return ref
+
+
+class Fleeting:
+    """An object that goes with its last reference, and nobody can make again."""
+
+    __slots__ = ("_error", "_number", "_owner", "_ref")
+    kept_bytes = 0
+
+    def __init__(self, ref: ObjectRef[Any], reason: Unmakeable) -> None:
+        self._ref = weakref.ref(ref)
+        self._owner = ref._owner
+        self._number = ref._number
+        self._error = reason
+
+    def revive(self, export: Export) -> ObjectRef[Any]:
+        """The living reference, or one whose value is the error."""
+        ref = self._ref()
+        if ref is None:
+            ref = make_ref(self._owner, self._number)
+            error = lost_error(self._owner, self._number, self._error)
+            ref._value = failures.failed(error)
+            export(ref)
+        return ref
+
+
+def sources(owner: bytes, refs: Sequence[ObjectRef[Any]] | None) -> list[Source]:
+    """How each of these arguments of a task of `owner` is had again."""
+    return [_source(owner, ref) for ref in refs or ()]
+
+
+def _source(owner: bytes, ref: ObjectRef[Any]) -> Source:
+    hold = ref._hold
+    if hasattr(hold, "lineage"):
+        if isinstance(hold.lineage, Remembered):
+            return Result(hold.lineage, ref._number)
+        return Fleeting(ref, hold.lineage or _freed(owner))
+    payload = ref._value
+    if ref._owner != owner:
+        return Whole(ref)
+    if payload is None:
+        return Awaited(ref)
+    if hold is not None:
+        # The reference behind an actor's handle: what is remembered keeps no actor alive.
+        return Fleeting(ref, Unmakeable("actor", "the last handle of its actor has gone."))
+    return Small(ref, payload)
+
+
+def _freed(owner: bytes) -> Unmakeable:
+    return Unmakeable(
+        "put",
+        f"it was put by process {owner.hex()}, which owned it and freed it when its last "
+        "reference went. Keep a reference to what large results are made from.",
+    )
+
+
+def bytes_of(payload: Payload) -> int:
+    """How much memory a payload takes."""
+    if type(payload) is bytes:
+        return len(payload)
+    assert isinstance(payload, Value)
+    return len(payload.data) + sum(len(buffer) for buffer in payload.buffers) + payload.size
+
+
+class Remembered:
+    """A finished task or call that can be run again."""
+
+    __slots__ = (
+        "__weakref__",
+        "_released",
+        "args",
+        "attempt",
+        "inputs",
+        "kept_bytes",
+        "nested",
+        "number",
+        "owner",
+        "recipe",
+        "refs",
+        "refusal",
+        "retries",
+        "shared_args",
+    )
+
+    def __init__(self, owner: bytes, number: int, recipe: Recipe, released: deque[int]) -> None:
+        self.owner = owner
+        self.number = number
+        self.recipe = recipe
+        self._released = released
+        self.args: Payload = b""
+        self.shared_args: Any = None
+        """The hold on the arguments' file, where they were too large for a message."""
+        self.inputs: list[Source] | None = None
+        self.nested: list[Source] | None = None
+        self.retries = 0
+        """How often it may still run; -1: without limit."""
+        self.attempt = 0
+        self.kept_bytes = 0
+        self.refusal: Unmakeable | None = None
+        self.refs: weakref.WeakValueDictionary[int, ObjectRef[Any]] = weakref.WeakValueDictionary()
+        """Its results that are referenced, by number."""
+
+    def made(self, ref: ObjectRef[Any]) -> None:
+        """`ref` is one of its results."""
+        self.refs[ref._number] = ref
+
+    def revive(self, number: int) -> ObjectRef[Any]:
+        """A new reference to result `number`, whose last one has gone: it is lost."""
+        ref = make_ref(self.owner, number)
+        ref._task = self.number
+        ref._hold = Lost(self)
+        self.made(ref)
+        return ref
+
+    def why_not(self) -> Unmakeable | None:
+        """What stands against running it again."""
+        if self.refusal is not None:
+            return self.refusal
+        refusal = self.recipe.refusal()
+        if refusal:
+            return Unmakeable("actor", f"{self.recipe.name}, which made it, {refusal}")
+        return no_retries(self.recipe) if self.retries == 0 else None
+
+    def charge(self) -> None:
+        """It runs again, which takes one retry."""
+        assert self.retries != 0
+        if self.retries > 0:
+            self.retries -= 1
+        self.attempt += 1
+
+    def renew(self, inputs: list[ObjectRef[Any]] | None, pins: list[Any] | None) -> PendingWork:
+        """The work again, for its next attempt."""
+        work = self.recipe.renew(self.number, self.args)
+        work.inputs, work.pins = inputs, pins
+        work.retries, work.attempt = self.retries, self.attempt
+        return work
+
+    def forget(self, reason: Unmakeable) -> None:
+        """Let go of the arguments: it cannot run again."""
+        self.refusal = reason
+        self.args, self.shared_args, self.inputs, self.nested = b"", None, None, None
+        self.kept_bytes = 0
+
+    def __del__(self) -> None:
+        # May run at any moment: only remember it.
+        self._released.append(self.number)
+
+
+class Lineage:
+    """All that one owner remembers, oldest first."""
+
+    def __init__(self, limit_bytes: int = LIMIT_BYTES) -> None:
+        self.limit_bytes = limit_bytes
+        self._records: dict[int, tuple[weakref.ref[Remembered], int]] = {}
+        self._released: deque[int] = deque()
+        self._kept_bytes = 0
+        self.evicted = 0
+        """How many were forgotten for want of room."""
+
+    def remember(self, owner: bytes, work: PendingWork, recipe: Recipe) -> Remembered:
+        """Keep what this work was made of."""
+        record = Remembered(owner, work.number, recipe, self._released)
+        record.retries, record.attempt = work.retries, work.attempt
+        record.args = work.args
+        if work.inputs is not None:
+            record.inputs = sources(owner, work.inputs)
+        if work.pins is not None:
+            record.shared_args = work.pins[0]
+            record.nested = sources(owner, work.pins[1])
+        kept = (*(record.inputs or ()), *(record.nested or ()))
+        record.kept_bytes = RECORD_BYTES + bytes_of(work.args) + sum(s.kept_bytes for s in kept)
+        self._collect()
+        self._records[work.number] = (weakref.ref(record), record.kept_bytes)
+        self._kept_bytes += record.kept_bytes
+        self._evict()
+        return record
+
+    def _collect(self) -> None:
+        released = self._released
+        while released:
+            self._drop(released.popleft())
+
+    def _drop(self, number: int) -> None:
+        entry = self._records.pop(number, None)
+        if entry is not None:
+            self._kept_bytes -= entry[1]
+
+    def _evict(self) -> None:
+        while self._kept_bytes > self.limit_bytes:
+            number = next(iter(self._records))
+            record = self._records[number][0]()
+            self._drop(number)
+            if record is not None:
+                self.evicted += 1
+                mib = self.limit_bytes / (1 << 20)
+                why = (
+                    f"{record.recipe.name}, which made it, was forgotten: an owner keeps {mib:g} "
+                    "MiB of its tasks' arguments to make lost results again, and drops the oldest "
+                    "first."
+                )
+                record.forget(Unmakeable("evicted", why))
+
+    @property
+    def kept_bytes(self) -> int:
+        """What is kept now."""
+        self._collect()
+        return self._kept_bytes
+
+    def __len__(self) -> int:
+        self._collect()
+        return len(self._records)
+
+
+Maker = Remembered | Unmakeable
+"""What can make an object again, or why nothing can."""

@@ -1,0 +1,202 @@
+"""Lost objects of this process are made again: their tasks run once more under the same numbers.
+
+An object is found to be lost when a reader does not find its file, or when the node is gone where
+the file was. That only marks it as lost. When somebody waits for it, its task runs again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from phalanx.model.ids import INDEX_BITS, MAX_INDEX
+from phalanx.objects import failures
+from phalanx.objects.reference import ObjectRef, make_ref
+from phalanx.owner.objects.lineage import (
+    Lineage,
+    Lost,
+    Maker,
+    Remembered,
+    Unmakeable,
+    lost_error,
+    no_retries,
+    put_by,
+)
+from phalanx.owner.objects.references import References
+from phalanx.owner.objects.table import ObjectTable, is_in_file
+from phalanx.owner.work import PendingWork
+from phalanx.protocol.messages import SHARED, Payload, Value
+
+
+class _Run:
+    """Remembered work that is running."""
+
+    __slots__ = ("late", "record", "work")
+
+    def __init__(self, record: Remembered, work: PendingWork) -> None:
+        self.record = record
+        self.work = work
+        self.late: list[ObjectRef[Any]] = []
+        """Items of a stream that were lost while it ran."""
+
+
+class RemadeStream:
+    """Takes a generator's items when it runs once more: only lost ones are wanted."""
+
+    def __init__(self, record: Remembered, first: int) -> None:
+        self._record = record
+        self.first = first
+        """The object number before the first item's."""
+
+    def slot(self, index: int) -> ObjectRef[Any]:
+        """The lost reference of item `index`, or one that nobody holds."""
+        return _wanted(self._record, self.first + index)
+
+    def arrived(self, index: int) -> None:
+        """Item `index` has its value."""
+
+    def left(self) -> list[ObjectRef[Any]]:
+        """Items that are still lost."""
+        return [ref for ref in self._record.refs.values() if type(ref._hold) is Lost]
+
+
+class Reconstruction:
+    """Remembers finished work with large results, and runs it again."""
+
+    def __init__(
+        self,
+        me: bytes,
+        references: References,
+        objects: ObjectTable,
+        run_again: Callable[[PendingWork], None],
+    ) -> None:
+        """`run_again` submits work that has run before."""
+        self._me = me
+        self._references = references
+        self._objects = objects
+        self._run_again = run_again
+        self.lineage = Lineage()
+        self.running: dict[int, _Run] = {}
+        """By the number of the task or call."""
+        self._needed: deque[ObjectRef[Any]] = deque()
+        self._is_busy = False
+
+    # ---- remembering -------------------------------------------------------------------------
+
+    def maker(self, work: PendingWork, payloads: Sequence[Payload]) -> Maker | None:
+        """What makes the results of this work again; None when none of them can get lost."""
+        for payload in payloads:
+            if type(payload) is not bytes and payload.kind == SHARED:  # type: ignore[union-attr]
+                return self._maker(work)
+        return None
+
+    def _maker(self, work: PendingWork) -> Maker:
+        run = self.running.get(work.number)
+        if run is not None:
+            return run.record
+        recipe = work.recipe()
+        if work.retries == 0:
+            return no_retries(recipe)
+        record = self.lineage.remember(self._me, work, recipe)
+        for ref in work.refs:
+            record.made(ref)
+        if work.stream is not None:
+            self.running[work.number] = _Run(record, work)
+        return record
+
+    def finished(self, work: PendingWork) -> None:
+        """The work gave its results, or failed; its references are completed after this."""
+        run = self.running.pop(work.number, None)
+        if run is not None:
+            run.record.retries = work.retries
+            run.record.attempt = work.attempt
+            for ref in run.late:
+                self.need(ref)
+
+    def end_stream(self, work: PendingWork, error: Value | None) -> None:
+        """A generator that ran once more has ended: items that are still lost do not come."""
+        late = self.running[work.number].late
+        for ref in work.stream.left():
+            if ref in late:
+                continue  # it came, and was lost again
+            why = Unmakeable("items", "its generator gave fewer items when it ran again.")
+            failure = error or failures.failed(lost_error(ref._owner, ref._number, why))
+            ref._hold = None
+            self._objects.complete(ref, failure)
+        self.finished(work)
+
+    # ---- losing ------------------------------------------------------------------------------
+
+    def lost(self, ref: ObjectRef[Any], name: str) -> None:
+        """The file `name` of this object of ours is gone. Nothing happens when it is not the
+        object's file any more: then somebody else has said so before."""
+        if not is_in_file(ref, name):
+            return
+        maker: Maker = ref._hold.lineage or put_by(ref._owner)
+        why = maker if isinstance(maker, Unmakeable) else maker.why_not()
+        self._objects.forget_value(ref)
+        if isinstance(maker, Remembered) and why is None:
+            ref._hold = Lost(maker)
+        else:
+            assert why is not None
+            self._give_up(ref, why)
+
+    def _give_up(self, ref: ObjectRef[Any], why: Unmakeable) -> None:
+        ref._hold = None
+        error = lost_error(ref._owner, ref._number, why)
+        self._objects.complete(ref, failures.failed(error))
+
+    # ---- making again ------------------------------------------------------------------------
+
+    def need(self, ref: ObjectRef[Any]) -> None:
+        """Somebody waits for this object of ours: when it is lost, its task runs again."""
+        self._needed.append(ref)
+        if self._is_busy:
+            return  # needed by a task that is being run again: no recursion, lineages may be long
+        self._is_busy = True
+        try:
+            while self._needed:
+                self._remake(self._needed.popleft())
+        finally:
+            self._is_busy = False
+
+    def _remake(self, ref: ObjectRef[Any]) -> None:
+        hold = ref._hold
+        if ref._value is not None or type(hold) is not Lost:
+            return
+        record = hold.lineage
+        run = self.running.get(record.number)
+        if run is not None:
+            if run.work.stream is None:
+                run.work.refs[(ref._number & MAX_INDEX) - 1] = ref
+            else:
+                run.late.append(ref)
+            return
+        why = record.why_not()
+        if why is not None:
+            self._give_up(ref, why)
+            return
+        record.charge()
+        export = self._references.export
+        inputs = pins = None
+        if record.inputs is not None:
+            inputs = [source.revive(export) for source in record.inputs]
+        if record.nested is not None:
+            pins = [record.shared_args, [source.revive(export) for source in record.nested]]
+        work = record.renew(inputs, pins)
+        base, returns = record.number << INDEX_BITS, record.recipe.returns
+        if returns < 0:
+            work.stream = RemadeStream(record, base + (1 if returns == -2 else 0))
+        else:
+            work.refs = [_wanted(record, base + i) for i in range(1, returns + 1)]
+        self.running[record.number] = _Run(record, work)
+        self._run_again(work)
+
+
+def _wanted(record: Remembered, number: int) -> ObjectRef[Any]:
+    """The reference to fill with result `number`: the lost one, or one that nobody holds."""
+    ref = record.refs.get(number)
+    if ref is not None and ref._value is None and type(ref._hold) is Lost:
+        return ref
+    return make_ref(record.owner, number)

@@ -1,0 +1,193 @@
+"""References of this process to the objects of others, and of others to its own."""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from phalanx.errors import ObjectLostError
+from phalanx.model.ids import INDEX_BITS, object_id_bytes
+from phalanx.objects import failures
+from phalanx.objects.names import prefix_of_name
+from phalanx.objects.reference import ObjectRef, make_ref
+from phalanx.owner.objects.lending import Lending
+from phalanx.owner.objects.syncs import Syncs
+from phalanx.owner.peers.connections import Peers
+from phalanx.owner.transport import Connection, Outbox
+from phalanx.protocol.messages import SHARED, Borrow, Holds, Taken, Unborrow, Value
+
+
+class BorrowHold:
+    """Hangs on a borrowed ObjectRef: when the reference goes, the owner is informed."""
+
+    __slots__ = ("count", "number", "owner", "released")
+
+    def __init__(self, owner: bytes, number: int, count: int, released: deque[Any]) -> None:
+        self.owner = owner
+        self.number = number
+        self.count = count
+        """How many registrations the owner has counted for it."""
+        self.released = released
+
+    def __del__(self) -> None:
+        # May run under any lock: only remember it.
+        self.released.append((self.owner, self.number, self.count))
+
+
+class References:
+    """The objects that are borrowed here and lent from here."""
+
+    def __init__(self, me: bytes, peers: Peers, outbox: Outbox) -> None:
+        self._me = me
+        self._peers = peers
+        self._outbox = outbox
+        self.lending = Lending()
+        self.syncs = Syncs(peers, outbox)
+        self._borrowed: weakref.WeakValueDictionary[tuple[bytes, int], ObjectRef[Any]] = (
+            weakref.WeakValueDictionary()
+        )
+        self.released: deque[tuple[bytes, int, int]] = deque()
+        """Borrowed objects whose last reference went: (owner, number, registrations)."""
+        self._forever: list[ObjectRef[Any]] = []
+        self._arriving: set[ObjectRef[Any]] = set()
+        """Objects whose values refer to third processes' objects that do not know of us yet."""
+
+    # ---- references that arrive --------------------------------------------------------------
+
+    def adopt(self, owner: bytes, number: int) -> ObjectRef[Any]:
+        """This process's reference to an object that it learns of; the owner is informed."""
+        return self._adopt_result(owner, number, b"")
+
+    def _adopt_result(self, owner: bytes, number: int, source: bytes) -> ObjectRef[Any]:
+        ref = self.adopt_for_task(owner, number)
+        if owner == self._me:
+            return ref
+        if owner == source:  # which has registered us when it sent the value
+            if ref._hold is None:
+                ref._hold = BorrowHold(owner, number, 1, self.released)
+            else:
+                ref._hold.count += 1
+        else:
+            self.keep(ref)
+        return ref
+
+    def adopt_for_task(self, owner: bytes, number: int) -> ObjectRef[Any]:
+        """The same for a reference that somebody else keeps alive for now; see `keep`."""
+        if owner == self._me:
+            mine = self.lending.exported.get(number)
+            if mine is not None:
+                return mine
+            lost = make_ref(owner, number)
+            name = object_id_bytes(owner, number).hex() if number >= 0 else ""
+            lost._value = failures.failed(
+                ObjectLostError(name, f"Object {name} is gone: all references to it had gone.")
+            )
+            return lost
+        key = (owner, number)
+        ref = self._borrowed.get(key)
+        if ref is None:
+            ref = make_ref(owner, number)
+            self._borrowed[key] = ref
+        return ref
+
+    def still_borrowed(self, owner: bytes, number: int) -> ObjectRef[Any] | None:
+        """The reference to a borrowed object, if anything here still holds it."""
+        return self._borrowed.get((owner, number))
+
+    def keep(self, ref: ObjectRef[Any]) -> None:
+        """Register with the owner as a borrower, unless that was done."""
+        if ref._hold is None and ref._owner != self._me:
+            # Before the hold is there: a connection that is made now may begin with what we hold.
+            connection = self._peers.peer(ref._owner)
+            ref._hold = BorrowHold(ref._owner, ref._number, 1, self.released)
+            if connection is not None:
+                self._outbox.post(connection, Borrow([ref._number]))
+
+    def adopt_inner(
+        self, ref: ObjectRef[Any], inner: list[tuple[bytes, int]], source: bytes
+    ) -> None:
+        """The value of `ref` came, made by process `source`, with these references in it."""
+        ref._inner = [self._adopt_result(o, n, source) for o, n in inner]
+        third = {o for o, _ in inner} - {source, ref._owner, self._me}
+        if third and not source:
+            # The value's owner holds these references for as long as we hold the value's.
+            self._arriving.add(ref)
+            self.syncs.after(third, lambda: self._arriving.discard(ref))
+        elif third:
+            # The maker of the value keeps these references until we have registered for them.
+            number = ref._number >> INDEX_BITS
+            self.syncs.after(third, lambda: self._taken(source, number))
+
+    def _taken(self, source: bytes, number: int) -> None:
+        connection = self._peers.known(source)
+        if connection is not None:
+            self._outbox.post(connection, Taken(number))
+
+    # ---- references that leave ---------------------------------------------------------------
+
+    def export(self, ref: ObjectRef[Any]) -> None:
+        """The reference leaves inside a value."""
+        if ref._owner == self._me:
+            self.lending.exported[ref._number] = ref
+
+    def lend_to(self, refs: Sequence[ObjectRef[Any]], borrower: bytes) -> None:
+        """A value with these references goes to `borrower` for good: register it at once."""
+        for ref in refs:
+            if ref._owner == self._me:
+                self.lending.add(ref._number, borrower)
+
+    def pin_forever(self, ref: ObjectRef[Any]) -> None:
+        """The reference left in a way that nobody follows."""
+        self.export(ref)
+        self.keep(ref)
+        self._forever.append(ref)
+
+    def flush_released(self) -> None:
+        """Inform owners of objects that this process holds no longer."""
+        while self.released:
+            owner, number, count = self.released.popleft()
+            connection = self._peers.known(owner)
+            if connection is not None:
+                self._outbox.post(connection, Unborrow([(number, count)]))
+
+    def read_from(self, prefix: bytes) -> list[str]:
+        """Files of a node's processes that may be read here without their owners knowing."""
+        values = [ref._value for ref in list(self._borrowed.values())]
+        names = [v.data.decode() for v in values if type(v) is Value and v.kind == SHARED]
+        return [name for name in names if prefix_of_name(name) == prefix]
+
+    # ---- connections that end while both processes live --------------------------------------
+
+    def holds_of(self, process: bytes) -> bool:
+        """Whether objects of a process are held here, or an answer to a Sync is waited for."""
+        return self.syncs.are_open(process) or bool(self._held_of(process))
+
+    def say_again(self, connection: Connection) -> None:
+        """First on a new connection: declare what this process holds of the other's objects."""
+        process = connection.peer
+        held = self._held_of(process)  # alive from here on
+        for _ in range(len(self.released)):  # objects that have gone are not declared at all
+            entry = self.released.popleft()
+            if entry[0] != process:
+                self.released.append(entry)
+        connection.post(Holds([(ref._number, ref._hold.count) for ref in held]))
+        self.syncs.say_again(connection)
+
+    def _held_of(self, owner: bytes) -> list[ObjectRef[Any]]:
+        borrowed = list(self._borrowed.values())
+        return [ref for ref in borrowed if ref._owner == owner and ref._hold is not None]
+
+    def process_gone(self, process: bytes) -> None:
+        """A process died, or is given up: it holds none of ours any more."""
+        self.lending.process_gone(process)
+        self.syncs.process_gone(process)
+
+    def counts(self) -> dict[str, int]:
+        """Figures for people and tests."""
+        return {
+            "lent": len(self.lending),
+            "borrowed": len(self._borrowed),
+            "pinned": len(self._forever),
+        }

@@ -1,0 +1,60 @@
+"""Waits until other processes have handled all messages that were sent to them so far."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+from phalanx.owner.peers.connections import Peers
+from phalanx.owner.transport import Connection, Outbox
+from phalanx.protocol.messages import Sync
+
+
+class Syncs:
+    """Sync messages that are not answered yet."""
+
+    def __init__(self, peers: Peers, outbox: Outbox) -> None:
+        self._peers = peers
+        self._outbox = outbox
+        self._tokens = itertools.count(1)
+        self._open: dict[int, tuple[bytes, Callable[[], None]]] = {}
+
+    def after(self, processes: set[bytes], action: Callable[[], None]) -> None:
+        """Run `action` once all of these have handled everything sent to them so far. A process
+        that is gone is not waited for."""
+        left = [len(processes)]
+
+        def answered() -> None:
+            left[0] -= 1
+            if not left[0]:
+                action()
+
+        for process in sorted(processes):
+            connection = self._peers.peer(process)
+            if connection is None:
+                answered()
+                continue
+            token = next(self._tokens)
+            self._open[token] = (process, answered)
+            self._outbox.post(connection, Sync(token))
+
+    def answered(self, token: int) -> None:
+        """A process has answered."""
+        entry = self._open.pop(token, None)
+        if entry is not None:
+            entry[1]()
+
+    def are_open(self, process: bytes) -> bool:
+        """Whether an answer of this process is waited for."""
+        return any(asked == process for asked, _ in self._open.values())
+
+    def say_again(self, connection: Connection) -> None:
+        """Repeat what was not answered over the last connection to this process."""
+        for token, (process, _) in self._open.items():
+            if process == connection.peer:
+                connection.post(Sync(token))
+
+    def process_gone(self, process: bytes) -> None:
+        """It will never answer."""
+        for token in [t for t, (asked, _) in self._open.items() if asked == process]:
+            self.answered(token)

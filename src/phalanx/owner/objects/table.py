@@ -1,0 +1,281 @@
+"""The values of objects as one process knows them: completed, waited for, asked for, answered."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from phalanx.errors import ObjectLostError, OwnerDiedError
+from phalanx.model.ids import INDEX_BITS, object_id_bytes
+from phalanx.objects import failures
+from phalanx.objects.file_hold import FileHold
+from phalanx.objects.reference import ObjectRef, make_ref
+from phalanx.owner.objects.lineage import Lost, Maker
+from phalanx.owner.objects.references import References
+from phalanx.owner.peers.connections import Peers
+from phalanx.owner.transport import Connection, NodeLink, Outbox
+from phalanx.protocol.messages import FAILED, SHARED, Fetch, Fetched, Payload, Recover, Value
+from phalanx.protocol.node_messages import Claimed
+
+
+class Files(Protocol):
+    """The files of large objects, as this process sees them."""
+
+    def hold(self, name: str, size: int) -> FileHold:
+        """A hold on a file that another process wrote: when it goes, the file may go."""
+        ...
+
+    def is_here(self, name: str) -> bool:
+        """Whether this node has a file, or a copy of it."""
+        ...
+
+
+class Recovery(Protocol):
+    """Makes lost objects of this process again."""
+
+    def need(self, ref: ObjectRef[Any]) -> None:
+        """Somebody waits for this object, which is lost."""
+        ...
+
+    def lost(self, ref: ObjectRef[Any], name: str) -> None:
+        """The file `name` of this object is gone."""
+        ...
+
+
+class Callback:
+    """Stands among an object's waiters and calls a function when the object is there."""
+
+    __slots__ = ("_function",)
+
+    def __init__(self, function: Callable[[], None]) -> None:
+        self._function = function
+
+    def notify(self, failed: bool = False) -> None:
+        """The object is there."""
+        self._function()
+
+
+class ObjectTable:
+    """This process's objects, and those that it knows of others."""
+
+    recovery: Recovery
+    """Set by whoever puts an owner together: recovery runs tasks, which complete objects."""
+
+    def __init__(
+        self,
+        me: bytes,
+        peers: Peers,
+        outbox: Outbox,
+        node: NodeLink,
+        files: Files,
+        references: References,
+        on_stored: Callable[[ObjectRef[Any], Value, bytes], None],
+    ) -> None:
+        """`on_stored(ref, value, writer)` is called for each object of ours that another process
+        wrote into a file."""
+        self._me = me
+        self._peers = peers
+        self._outbox = outbox
+        self._node = node
+        self._files = files
+        self._references = references
+        self._on_stored = on_stored
+        self._fetching: dict[bytes, dict[int, ObjectRef[Any]]] = {}
+        """Objects that were asked for and have not come, by owner and number."""
+        self._stale: weakref.WeakKeyDictionary[ObjectRef[Any], Value] = weakref.WeakKeyDictionary()
+        """What the references of lost objects held before."""
+        self.in_files: weakref.WeakValueDictionary[str, ObjectRef[Any]] = (
+            weakref.WeakValueDictionary()
+        )
+        """Our objects in shared memory, by the names of their files."""
+
+    # ---- values come -------------------------------------------------------------------------
+
+    def put(
+        self, number: int, payload: Payload, hold: FileHold | None, inner: Any
+    ) -> ObjectRef[Any]:
+        """A new object of this process, which has its value. `inner`: references in the value."""
+        ref = make_ref(self._me, number)
+        ref._value = payload
+        ref._hold = hold
+        ref._inner = inner
+        if hold is not None:
+            self.in_files[hold.name] = ref
+        return ref
+
+    def complete(
+        self,
+        ref: ObjectRef[Any],
+        payload: Payload,
+        source: bytes = b"",
+        maker: Maker | None = None,
+    ) -> None:
+        """The value is there. `source` is the process that made it, which has registered us as a
+        borrower of its own objects in it. `maker` can make it again. Wakes whoever waits."""
+        if ref._value is not None:
+            if source and type(payload) is not bytes:  # it came twice: the first one stays
+                self.discard(payload, source, ref._number >> INDEX_BITS)
+            return
+        if type(payload) is not bytes:
+            if payload.refs:  # type: ignore[union-attr]
+                self._references.adopt_inner(ref, payload.refs, source)  # type: ignore[union-attr]
+            if payload.kind == SHARED and ref._owner == self._me:  # type: ignore[union-attr]
+                self._take_file(ref, payload, source, maker)  # type: ignore[arg-type]
+        ref._value = payload
+        waiters = ref._waiters
+        if waiters is not None:
+            ref._waiters = None
+            failed = type(payload) is not bytes and payload.kind == FAILED  # type: ignore[union-attr]
+            for waiter in waiters:
+                waiter.notify(failed)
+
+    def _take_file(
+        self, ref: ObjectRef[Any], payload: Value, source: bytes, maker: Maker | None
+    ) -> None:
+        name = payload.data.decode()
+        if type(ref._hold) is not FileHold:  # else this process wrote it
+            ref._hold = self._files.hold(name, payload.size)
+        ref._hold.lineage = maker
+        self.in_files[name] = ref
+        if source:
+            self._node.post(Claimed(name))
+            self._on_stored(ref, payload, source)
+
+    def discard(self, payload: Payload, source: bytes, task: int) -> None:
+        """Nobody wants this value of `task`, which `source` made: free what it holds."""
+        self.complete(make_ref(self._me, task << INDEX_BITS), payload, source)
+
+    def for_sending(self, ref: ObjectRef[Any]) -> Payload:
+        """A ready object's payload, about to leave this process. The payload of one that got lost
+        meanwhile leaves as it was: its reader finds that out, and waits for it again."""
+        payload = ref._value
+        if payload is None:
+            return self._stale[ref]
+        if type(payload) is not bytes and payload.kind == SHARED:  # type: ignore[union-attr]
+            hold = ref._hold
+            if type(hold) is FileHold:
+                hold.seen = True
+        return payload
+
+    def add_waiter(self, ref: ObjectRef[Any], waiter: Any) -> None:
+        """`waiter.notify(failed)` is called once the object is there."""
+        if ref._waiters is None:
+            ref._waiters = [waiter]
+        else:
+            ref._waiters.append(waiter)
+
+    # ---- values are asked for ----------------------------------------------------------------
+
+    def fetch(self, ref: ObjectRef[Any]) -> None:
+        """Have the value come: ask the owner of a borrowed object, once; have a lost object of
+        ours made again."""
+        owner = ref._owner
+        if ref._value is not None:
+            return
+        if owner == self._me:
+            if type(ref._hold) is Lost:
+                self.recovery.need(ref)
+            return
+        waiting = self._fetching.setdefault(owner, {})
+        if ref._number in waiting:
+            return
+        connection = self._peers.peer(owner)
+        if connection is None:
+            self._owner_died(ref)
+            return
+        waiting[ref._number] = ref
+        connection.send(self._question(ref))
+
+    def _question(self, ref: ObjectRef[Any]) -> Fetch | Recover:
+        stale = self._stale.get(ref)
+        return Fetch(ref._number) if stale is None else Recover(ref._number, stale.data.decode())
+
+    def fetched(self, connection: Connection, message: Fetched) -> None:
+        """An owner's answer."""
+        ref = self._fetching.get(connection.peer, {}).pop(message.number, None)
+        if ref is not None:
+            self.complete(ref, message.value)
+
+    def recover(self, ref: ObjectRef[Any], name: str) -> None:
+        """The file `name`, this object's value, was not found: ask for the value again. Nothing
+        happens when somebody has found that out before."""
+        if ref._owner == self._me:
+            self.recovery.lost(ref, name)
+        elif is_in_file(ref, name):
+            self.forget_value(ref)
+        self.fetch(ref)
+
+    def forget_value(self, ref: ObjectRef[Any]) -> None:
+        """The object's file is lost, and with it the value."""
+        stale = ref._value
+        assert isinstance(stale, Value)
+        self._stale[ref] = stale
+        ref._value = None  # first: threads that read without the lock look at it last
+        ref._cached = None
+        ref._inner = None
+
+    def _owner_died(self, ref: ObjectRef[Any], unreached: str = "") -> None:
+        name = ref.hex()
+        what = f"could not be reached: {unreached.rstrip('.')}" if unreached else "has died"
+        text = f"Object {name} is lost: process {ref._owner.hex()}, which owned it, {what}."
+        self.complete(ref, failures.failed(OwnerDiedError(name, text)))
+
+    # ---- others ask --------------------------------------------------------------------------
+
+    def answer_fetch(self, connection: Connection, number: int) -> None:
+        """Another process wants the value of an object of ours."""
+        ref = self._references.lending.exported.get(number)
+        if ref is None:
+            name = object_id_bytes(self._me, number).hex()
+            error = ObjectLostError(name, f"Object {name} is gone: its owner has freed it.")
+            connection.post(Fetched(number, failures.failed(error)))
+            return
+        if ref._value is not None:
+            connection.post(Fetched(number, self.for_sending(ref)))
+            return
+        found = ref
+
+        def ready() -> None:
+            self._outbox.post(connection, Fetched(number, self.for_sending(found)))
+
+        self.add_waiter(ref, Callback(ready))
+        self.fetch(ref)
+
+    def answer_recover(self, connection: Connection, message: Recover) -> None:
+        """Another process did not find the file of an object of ours."""
+        ref = self._references.lending.exported.get(message.number)
+        if ref is not None:
+            self.recover(ref, message.name)
+        self.answer_fetch(connection, message.number)
+
+    # ---- other processes end, or are out of reach --------------------------------------------
+
+    def wants_of(self, process: bytes) -> bool:
+        """Whether objects of a process are waited for here."""
+        return bool(self._fetching.get(process))
+
+    def ask_again(self, connection: Connection) -> None:
+        """Repeat what was not answered over the last connection to this process."""
+        for ref in self._fetching.get(connection.peer, {}).values():
+            connection.post(self._question(ref))
+
+    def process_gone(self, process: bytes, unreached: str = "") -> None:
+        """A process died, or is given up because it was `unreached` for too long: its objects are
+        lost."""
+        for ref in self._fetching.pop(process, {}).values():
+            self._owner_died(ref, unreached)
+
+    def node_lost(self, prefix: bytes) -> None:
+        """A node is gone whose processes' ids begin with `prefix`: objects of ours that its
+        processes wrote are lost. They are made again when somebody needs them."""
+        start = prefix.hex()
+        for name, ref in list(self.in_files.items()):
+            if name.startswith(start):
+                self.recovery.lost(ref, name)
+
+
+def is_in_file(ref: ObjectRef[Any], name: str) -> bool:
+    """Whether the object's value lies in the file of this name."""
+    value = ref._value
+    return type(value) is Value and value.kind == SHARED and value.data.decode() == name

@@ -1,0 +1,87 @@
+"""The connections of one process to others, and the processes to which none can be made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from phalanx.model.ids import PREFIX_BYTES
+from phalanx.owner.transport import Connection, Transport
+
+
+class Peers:
+    """Connections by the ids of the processes at their other end."""
+
+    def __init__(
+        self, me: bytes, transport: Transport, on_dialled: Callable[[Connection], None]
+    ) -> None:
+        """`on_dialled` introduces this process over a connection that it makes."""
+        self._prefix = me[:PREFIX_BYTES]
+        self._transport = transport
+        self._on_dialled = on_dialled
+        self._connections: dict[bytes, Connection] = {}
+        self._dead: set[bytes] = set()
+        """Processes of this node that have ended."""
+        self._dead_nodes: set[bytes] = set()
+        self.is_closed = False
+
+    def peer(self, process: bytes) -> Connection | None:
+        """The connection to a process, made when there is none; None when it is gone."""
+        found = self._connections.get(process)
+        if found is not None:
+            return found
+        if self.is_closed or process in self._dead or self.is_on_dead_node(process):
+            return None
+        connection = self._transport.dial(process)
+        if connection is None:
+            return None
+        connection.peer = process
+        self._connections[process] = connection
+        self._on_dialled(connection)
+        self._transport.watch(connection)
+        return connection
+
+    def known(self, process: bytes) -> Connection | None:
+        """The connection to a process if there is one."""
+        return self._connections.get(process)
+
+    def all(self) -> list[Connection]:
+        """Every connection to another process."""
+        return list(self._connections.values())
+
+    def adopt(self, connection: Connection) -> bool:
+        """Use a connection that the other process has made, unless there is one already."""
+        return self._connections.setdefault(connection.peer, connection) is connection
+
+    def is_here(self, process: bytes) -> bool:
+        """Whether a process is of this node: then the end of its connection is its own end."""
+        return process[:PREFIX_BYTES] == self._prefix
+
+    def is_on_dead_node(self, process: bytes) -> bool:
+        """Whether the control store has given up the node of a process."""
+        return process[:PREFIX_BYTES] in self._dead_nodes
+
+    # ---- ends --------------------------------------------------------------------------------
+
+    def ended(self, connection: Connection) -> bool:
+        """A connection has ended. False when it was not the one in use to its process."""
+        peer = connection.peer
+        if not peer or self._connections.get(peer) is not connection:
+            return False
+        del self._connections[peer]
+        if self.is_here(peer):
+            self._dead.add(peer)
+        return True
+
+    def close(self, connection: Connection) -> None:
+        """End a connection; the event that it has ended is the caller's to raise."""
+        self._transport.close(connection)
+
+    def node_died(self, prefix: bytes) -> list[Connection]:
+        """Another node is dead: no connection to its processes is made any more. Those that are
+        still open."""
+        self._dead_nodes.add(prefix)
+        return [c for peer, c in self._connections.items() if peer[:PREFIX_BYTES] == prefix]
+
+    def shut_down(self) -> None:
+        """No connection is made any more."""
+        self.is_closed = True

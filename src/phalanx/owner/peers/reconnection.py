@@ -1,0 +1,171 @@
+"""Connections to processes of other nodes that end while both sides live.
+
+Messages of an owner and its borrowers may be lost with the connection. So each side keeps what it
+knew of the other, one of them dials again, and the first thing on the new connection is what it
+holds of the other's objects and which of them it still waits for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from phalanx.owner.objects.references import References
+from phalanx.owner.objects.table import ObjectTable
+from phalanx.owner.peers.connections import Peers
+from phalanx.owner.peers.redialling import BORROWER_DIALS_S, DIAL_AGAIN_S, Redialling
+from phalanx.owner.transport import Connection, Outbox
+from phalanx.protocol.handshake import Status
+from phalanx.protocol.messages import PROTOCOL_VERSION, CancelOwned, Hello
+
+_MAY_PASS = (Status.NO_NODE, Status.UNREACHABLE, Status.BUSY)
+"""Reasons why a process was not reached that say nothing of whether it lives."""
+
+
+class Reconnection:
+    """Introduces this process to others, and finds them again."""
+
+    def __init__(
+        self,
+        me: bytes,
+        kind: str,
+        peers: Peers,
+        outbox: Outbox,
+        references: References,
+        objects: ObjectTable,
+        *,
+        clock: Callable[[], float],
+        drop: Callable[[Connection], None],
+        tick_soon: Callable[[], None],
+    ) -> None:
+        """`drop` ends a connection as if the other side had; `tick_soon` asks for a tick."""
+        self._me = me
+        self._kind = kind
+        self._peers = peers
+        self._outbox = outbox
+        self._references = references
+        self._objects = objects
+        self._clock = clock
+        self._drop = drop
+        self._tick_soon = tick_soon
+        self._redialling = Redialling(peers.peer, self._is_reached, self._give_up)
+        self._ended: set[bytes] = set()
+        """Processes to which a connection ended, and that may hold something of ours or we of
+        theirs: the next connection begins with what we hold."""
+        self._unsure: frozenset[bytes] = frozenset()
+        """Borrowers that had not said what they hold when it was last looked at."""
+        self._look_at = 0.0
+
+    def __len__(self) -> int:
+        """How many processes are to be dialled again."""
+        return len(self._redialling)
+
+    def _is_reached(self, process: bytes) -> bool:
+        connection = self._peers.known(process)
+        return connection is not None and not connection.is_dialling
+
+    # ---- a connection begins -----------------------------------------------------------------
+
+    def dialled(self, connection: Connection) -> None:
+        """This process makes a connection: it introduces itself."""
+        connection.send(self._hello(connection.peer in self._ended))
+        self._begin(connection)
+
+    def introduced(self, connection: Connection, message: Hello) -> None:
+        """Another process has dialled; or it asks over an old connection what we hold."""
+        process = connection.peer = message.process
+        before = self._peers.known(process)
+        if message.again:
+            self._ended.add(process)
+            if before is not None and before is not connection and not before.is_dialling:
+                self._drop(before)  # it has ended at the other side
+        if self._peers.adopt(connection):
+            is_unsure = process in self._ended and not message.again
+            self._begin(connection)
+            if is_unsure:  # the other side has forgotten that there was a connection before
+                connection.post(self._hello(again=True))
+
+    def _hello(self, again: bool) -> Hello:
+        return Hello(PROTOCOL_VERSION, self._me, self._kind, 0, again)
+
+    def _begin(self, connection: Connection) -> None:
+        """Repeat what the last connection to this process may not have delivered."""
+        process = connection.peer
+        if process in self._ended:
+            self._ended.discard(process)
+            self._references.say_again(connection)
+            self._objects.ask_again(connection)
+        for message in self._redialling.unsent(process):
+            connection.post(message)
+        self._outbox.flush_later(connection)
+
+    # ---- a connection ends -------------------------------------------------------------------
+
+    def ended(self, connection: Connection) -> None:
+        """The connection to another process has ended, or could not be made."""
+        if self._may_live(connection):
+            self._dial_again(connection)
+        else:
+            self.gone(connection.peer)
+
+    def _may_live(self, connection: Connection) -> bool:
+        peers, process = self._peers, connection.peer
+        is_gone = peers.is_here(process) or peers.is_on_dead_node(process) or peers.is_closed
+        is_refused = connection.is_dialling and connection.refusal_status not in _MAY_PASS
+        return not (is_gone or is_refused)
+
+    def _dial_again(self, connection: Connection) -> None:
+        """Only where one side holds objects of the other. Tasks and calls are tried again by
+        themselves."""
+        process, now = connection.peer, self._clock()
+        may_hold = self._references.lending.connection_lost(process)
+        wants = self._references.holds_of(process) or self._objects.wants_of(process)
+        unsent = [m for m in connection.unsent() if isinstance(m, CancelOwned)]
+        if not (may_hold or wants or unsent):
+            return
+        self._ended.add(process)
+        if connection.is_dialling:
+            self._redialling.refused(process, unsent, connection.refusal, now)
+        elif wants:
+            # Each may hold objects of the other: they should not dial at the same time.
+            is_first = self._me < process
+            self._redialling.ended(process, now + (DIAL_AGAIN_S if is_first else 3 * DIAL_AGAIN_S))
+        else:
+            self._redialling.ended(process, now + BORROWER_DIALS_S)
+        self._tick_soon()
+
+    def gone(self, process: bytes) -> None:
+        """The process is dead: its objects are lost, and it holds none of ours."""
+        self._redialling.gone(process)
+        self._ended.discard(process)
+        self._give_up(process)
+
+    def _give_up(self, process: bytes, unreached: str = "") -> None:
+        self._references.process_gone(process)
+        self._objects.process_gone(process, unreached)
+
+    def node_died(self, prefix: bytes) -> None:
+        """Another node is dead; all connections to its processes have been dropped."""
+        self._redialling.node_died(prefix)
+        self._ended = {p for p in self._ended if not p.startswith(prefix)}
+
+    # ---- time --------------------------------------------------------------------------------
+
+    def tick(self, now: float) -> None:
+        """Time has passed."""
+        self._redialling.tick(now)
+        if now >= self._look_at:
+            self._look_at = now + BORROWER_DIALS_S
+            self._ask_unsure_borrowers(now)
+
+    def _ask_unsure_borrowers(self, now: float) -> None:
+        """Where both sides dialled and one of the two connections ended at once, a borrower may
+        never have said what it holds."""
+        unsure = frozenset(self._references.lending.unsure())
+        for process in sorted(unsure & self._unsure):
+            connection = self._peers.known(process)
+            if connection is None:
+                self._ended.add(process)
+                self._redialling.ended(process, now)
+            elif not connection.is_dialling:
+                self._outbox.post(connection, self._hello(again=True))
+        self._unsure = unsure

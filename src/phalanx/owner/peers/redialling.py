@@ -1,0 +1,93 @@
+"""Processes that cannot be reached for now: when each is dialled again, and for how long.
+
+That a connection to a process ended, or could not be made, does not say that the process is dead.
+An owner that is taken for dead takes its objects along. So readers of its objects wait and dial
+again, until the control store says that its node is dead, or for as long as that may take. So does
+an owner that has lent objects to borrowers which it cannot hear any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from phalanx.protocol.messages import Message
+
+DIAL_AGAIN_S = 0.2
+GIVE_UP_S = 20.0
+"""A little more than the control store takes, by its own limits, to find a node dead (15 s)."""
+BORROWER_DIALS_S = 2.0
+"""An owner leaves it to its borrowers to dial again; after so long it looks whether they live."""
+
+
+class _Unreached(msgspec.Struct):
+    give_up_at: float
+    unsent: list[Message] = []
+    dial_at: float | None = None
+    """None while a connection is being made."""
+    reason: str = ""
+
+
+class Redialling:
+    """Processes of other nodes to which there is no connection, and messages for them."""
+
+    def __init__(
+        self,
+        dial: Callable[[bytes], Any],
+        is_reached: Callable[[bytes], bool],
+        give_up: Callable[[bytes, str], None],
+    ) -> None:
+        """`dial` makes a connection; `is_reached` says whether there is one; `give_up(process,
+        reason)` is called for each process that is taken for dead."""
+        self._dial = dial
+        self._is_reached = is_reached
+        self._give_up = give_up
+        self._unreached: dict[bytes, _Unreached] = {}
+
+    def __len__(self) -> int:
+        return len(self._unreached)
+
+    def refused(self, process: bytes, unsent: Iterable[Message], reason: str, now: float) -> None:
+        """A connection could not be made; `unsent` waits for the next."""
+        entry = self._unreached.setdefault(process, _Unreached(now + GIVE_UP_S))
+        entry.unsent.extend(unsent)
+        entry.reason = reason
+        entry.dial_at = now + DIAL_AGAIN_S
+
+    def ended(self, process: bytes, dial_at: float) -> None:
+        """An established connection has ended: it is dialled at `dial_at`, unless the process has
+        dialled before that."""
+        entry = self._unreached.setdefault(process, _Unreached(dial_at + GIVE_UP_S))
+        entry.dial_at = dial_at
+
+    def unsent(self, process: bytes) -> list[Message]:
+        """The messages for a new connection, which may still be in the making, to send first."""
+        entry = self._unreached.get(process)
+        if entry is None:
+            return []
+        unsent, entry.unsent, entry.dial_at = entry.unsent, [], None
+        return unsent
+
+    def gone(self, process: bytes) -> None:
+        """The process is dead, and everybody knows."""
+        self._unreached.pop(process, None)
+
+    def node_died(self, prefix: bytes) -> None:
+        """All processes of a node are dead."""
+        for process in [p for p in self._unreached if p.startswith(prefix)]:
+            del self._unreached[process]
+            self._give_up(process, "")
+
+    def tick(self, now: float) -> None:
+        """Time has passed: dial again, or give up."""
+        for process, entry in list(self._unreached.items()):
+            if entry.dial_at is None:
+                if self._is_reached(process):
+                    del self._unreached[process]
+            elif now >= entry.give_up_at:
+                del self._unreached[process]
+                self._give_up(process, entry.reason)
+            elif now >= entry.dial_at:
+                self._dial(process)

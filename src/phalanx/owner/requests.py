@@ -1,0 +1,58 @@
+"""Requests to the node, and through it to the control store, whose answers come as events."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+from phalanx.errors import LocalNodeDiedError
+from phalanx.owner.transport import NodeLink
+from phalanx.protocol.node_messages import Ask, Reply
+from phalanx.protocol.requests.request import NOTHING, Request, encode_request, read_result
+from phalanx.protocol.wire_errors import to_wire
+
+R = TypeVar("R")
+
+
+class Requests:
+    """Requests under way, by their tokens."""
+
+    def __init__(self, node: NodeLink) -> None:
+        self._node = node
+        self._tokens = itertools.count(1)
+        self._replied: dict[int, Callable[[Reply], None]] = {}
+
+    def call_async(self, request: Request[R], answered: Callable[[Callable[[], R]], None]) -> int:
+        """Ask without waiting; `answered` is called with what gives the answer, or raises the error
+        that it is. The request's token."""
+
+        def replied(reply: Reply) -> None:
+            answered(partial(read_result, request, reply.result, reply.error))
+
+        token = next(self._tokens)
+        self._replied[token] = replied
+        self._node.post(Ask(token, request.kind, encode_request(request)))
+        return token
+
+    def notify(self, request: Request[Any]) -> None:
+        """Ask for something whose answer nobody needs."""
+        self._node.post(Ask(0, request.kind, encode_request(request)))
+
+    def forget(self, token: int) -> None:
+        """Nobody waits for this answer any more."""
+        self._replied.pop(token, None)
+
+    def on_reply(self, reply: Reply) -> None:
+        """The node has answered."""
+        replied = self._replied.pop(reply.token, None)
+        if replied is not None:
+            replied(reply)
+
+    def node_lost(self) -> None:
+        """The node's process is gone: nothing will be answered."""
+        waiting, self._replied = self._replied, {}
+        error = to_wire(LocalNodeDiedError("the node process of this machine is gone"))
+        for token, replied in waiting.items():
+            replied(Reply(token, NOTHING, error))

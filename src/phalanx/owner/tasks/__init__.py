@@ -1,0 +1,1 @@
+"""An owner's tasks: submitted, run on leased workers, tried again, ended."""

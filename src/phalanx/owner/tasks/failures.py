@@ -1,0 +1,49 @@
+"""Why a task failed without having raised: the error that its reader sees."""
+
+from __future__ import annotations
+
+from phalanx.errors import (
+    OutOfMemoryError,
+    PhalanxError,
+    TaskCancelledError,
+    TaskPlacementGroupRemoved,
+    TaskTimeoutError,
+    TaskUnschedulableError,
+    WorkerCrashedError,
+)
+from phalanx.model.ids import task_id_bytes
+from phalanx.owner.tasks.records import PendingTask
+from phalanx.owner.work import FORCED, TIMED_OUT
+from phalanx.protocol.wire_errors import code_of
+
+
+def error_of(
+    task: PendingTask, owner: bytes, kind: str, reason: str, refusal: str = ""
+) -> PhalanxError:
+    """The error of a task of `owner` that is over. `kind` as in the task machine's Effects;
+    `refusal`: the code of the error that the node gave with its refusal."""
+    name = task.template.name
+    if kind == "cancelled":
+        return _cancelled(task, owner)
+    if kind == "refused":
+        is_removed = refusal == code_of(TaskPlacementGroupRemoved)
+        made = TaskPlacementGroupRemoved if is_removed else TaskUnschedulableError
+        return made(f"Task {name} cannot be scheduled: {reason}.")
+    if kind == "oom":
+        return OutOfMemoryError(f"Task {name} was ended because {reason}.")
+    return WorkerCrashedError(
+        f"The worker died while it ran task {name} (attempt {task.attempt + 1}): {reason}. It is "
+        f"not tried again: max_retries={task.template.max_retries}."
+    )
+
+
+def _cancelled(task: PendingTask, owner: bytes) -> PhalanxError:
+    name = task.template.name
+    if task.cancelled == TIMED_OUT:
+        return TaskTimeoutError(f"Task {name} ran longer than {task.template.timeout_s} s.")
+    if task.cancelled == FORCED:
+        return WorkerCrashedError(
+            f"The worker was ended while it ran task {name}: the task was cancelled with "
+            "force=True."
+        )
+    return TaskCancelledError(task_id_bytes(owner, task.number).hex(), None)

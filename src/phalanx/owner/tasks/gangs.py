@@ -1,0 +1,161 @@
+"""Gangs of tasks: held back until the gang is placed, and ended as one.
+
+A member's task joins its queue only when the gang has its places. So thousands of gangs that wait
+cost the node nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from phalanx.errors import TaskPlacementGroupRemoved
+from phalanx.objects import failures
+from phalanx.objects.reference import ObjectRef
+from phalanx.owner.objects.table import ObjectTable
+from phalanx.owner.requests import Requests
+from phalanx.owner.tasks.records import PendingTask, Template
+from phalanx.owner.tasks.submission import Submission
+from phalanx.owner.work import FORCED
+from phalanx.protocol.messages import FAILED, Payload, Value
+from phalanx.protocol.requests.gangs import EndMembers
+from phalanx.protocol.requests.groups import WaitGroup
+
+REPORT_AFTER_S = 0.1
+"""A member's end is reported together with those that end so soon after it."""
+
+
+class OwnedGang:
+    """One gang: its tasks by index, and which of them have ended."""
+
+    def __init__(self, group: bytes, tasks: list[PendingTask], min_members: int) -> None:
+        self.group = group
+        self.tasks = tasks
+        self.min_members = min_members
+        self.left = len(tasks)
+        self.failed = 0
+        self.unreported: list[int] = []
+        """Indexes of members whose ends the control store does not know yet."""
+        self.unreported_since = 0.0
+        self.is_failing = False
+
+
+class _Member:
+    """Stands among the waiters of a member's first reference, to see the member's end."""
+
+    __slots__ = ("_gang", "_gangs", "_index")
+
+    def __init__(self, gangs: OwnedGangs, gang: OwnedGang, index: int) -> None:
+        self._gangs = gangs
+        self._gang = gang
+        self._index = index
+
+    @property
+    def group(self) -> bytes:
+        """The gang's group."""
+        return self._gang.group
+
+    def notify(self, failed: bool = False) -> None:
+        """The member has its value."""
+        self._gangs.ended(self._gang, self._index, failed)
+
+
+class OwnedGangs:
+    """All gangs of tasks that this process owns and that have not ended."""
+
+    def __init__(
+        self,
+        tasks: Submission,
+        objects: ObjectTable,
+        requests: Requests,
+        clock: Callable[[], float],
+    ) -> None:
+        self._tasks = tasks
+        self._objects = objects
+        self._requests = requests
+        self._clock = clock
+        self._partly_ended: dict[bytes, OwnedGang] = {}
+
+    def start(
+        self,
+        group: bytes,
+        templates: list[Template],
+        min_members: int,
+        args: Payload,
+        inputs: list[ObjectRef[Any]] | None,
+        pins: list[Any] | None,
+    ) -> list[PendingTask]:
+        """Have a gang's tasks run once it is placed; the tasks by member. Each has at least one
+        result."""
+        tasks = [self._tasks.hold_back(one, args, inputs, pins) for one in templates]
+        gang = OwnedGang(group, tasks, min_members)
+        for index, task in enumerate(tasks):
+            self._objects.add_waiter(task.refs[0], _Member(self, gang, index))
+        self._requests.call_async(WaitGroup(group), partial(self._placed, gang))
+        return tasks
+
+    def group_of(self, ref: ObjectRef[Any]) -> bytes | None:
+        """The group of the gang that a reference's task is a member of; None once it has ended."""
+        found = [m for m in ref._waiters or () if isinstance(m, _Member)]
+        return found[0].group if found else None
+
+    def _placed(self, gang: OwnedGang, answer: Callable[[], bool]) -> None:
+        """The gang has its places, or is gone."""
+        pending = self._tasks.machine.pending
+        waiting = [task for task in gang.tasks if task.number in pending]
+        why = "its gang was removed"
+        try:
+            has_places = answer()
+        except Exception as error:
+            has_places, why = False, str(error)
+        if has_places:
+            for task in waiting:
+                self._tasks.start(task)
+            return
+        removed = failures.failed(TaskPlacementGroupRemoved(f"The task was not started: {why}."))
+        for task in waiting:
+            pending.pop(task.number, None)
+            self._tasks.end(task, removed)
+
+    def ended(self, gang: OwnedGang, index: int, failed: bool) -> None:
+        """A member has its value. With too many failed, the others end with the same error."""
+        gang.left -= 1
+        gang.failed += failed
+        if not gang.unreported:
+            gang.unreported_since = self._clock()
+        gang.unreported.append(index)
+        is_lost = len(gang.tasks) - gang.failed < gang.min_members
+        if is_lost and gang.left and not gang.is_failing:
+            gang.is_failing = True
+            self._fail_others(gang, gang.tasks[index].refs[0]._value)
+        if gang.left:
+            self._partly_ended[gang.group] = gang
+            return
+        self._partly_ended.pop(gang.group, None)
+        self._report(gang)
+        for task in gang.tasks:
+            self._tasks.machine.forget(task.key)
+
+    def _fail_others(self, gang: OwnedGang, value: Any) -> None:
+        """Members that still run end with the gang's places."""
+        assert type(value) is Value
+        assert value.kind == FAILED
+        machine = self._tasks.machine
+        for task in gang.tasks:
+            if task.refs[0]._value is not None:
+                continue
+            task.cancelled = FORCED
+            if task.worker is not None or not machine.withdraw(task):
+                machine.pending.pop(task.number, None)
+            self._tasks.end(task, value)
+
+    def tick(self, now: float) -> None:
+        """Time has passed: report members that ended a while before the others."""
+        for gang in list(self._partly_ended.values()):
+            if gang.unreported and now - gang.unreported_since > REPORT_AFTER_S:
+                self._report(gang)
+
+    def _report(self, gang: OwnedGang) -> None:
+        ended, gang.unreported = gang.unreported, []
+        self._requests.notify(EndMembers(gang.group, ended))

@@ -1,0 +1,165 @@
+"""The workers that an owner has on lease, by the connection that leads to each.
+
+Says which worker a message is about, and when one is gone for good: once the node has said that its
+process ended, and the connection has ended over which a result might still have come.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from phalanx.owner.peers.connections import Peers
+from phalanx.owner.tasks.leases import TaskMachine
+from phalanx.owner.tasks.records import LeasedWorker, PendingTask, SchedulingClass
+from phalanx.owner.transport import Connection, NodeLink, Outbox
+from phalanx.protocol.messages import Unlease
+from phalanx.protocol.node_messages import (
+    Granted,
+    KillWorker,
+    LeaseReturned,
+    LeaseWanted,
+    WorkerDied,
+)
+
+
+class LeasedWorkers:
+    """What the owner's task machine knows by leases, found by connections."""
+
+    def __init__(self, machine: TaskMachine, peers: Peers, outbox: Outbox, node: NodeLink) -> None:
+        self._machine = machine
+        self._peers = peers
+        self._outbox = outbox
+        self._node = node
+        self._by_connection: dict[Connection, list[LeasedWorker]] = {}
+        self._functions: dict[Connection, set[bytes]] = {}
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self._by_connection)
+
+    def functions_sent(self, connection: Connection) -> set[bytes]:
+        """Keys of the functions that were sent over this connection; the sender adds to them."""
+        return self._functions[connection]
+
+    # ---- leases begin and end ----------------------------------------------------------------
+
+    def want(self, scheduling_class: SchedulingClass, count: int) -> None:
+        """The class would use `count` more workers. See TaskMachine's Effects."""
+        key = scheduling_class.key
+        self._node.send(
+            LeaseWanted(
+                scheduling_class.number,
+                dict(key.resources),
+                count,
+                key.environment,
+                read_strategy(key.strategy),
+                key.priority,
+                key.queue,
+                scheduling_class.granted,
+            )
+        )
+
+    def granted(self, message: Granted, now: float) -> LeasedWorker | None:
+        """The node lends a worker: the caller sends it its lease, then pumps its class. None when
+        there is nothing for it to do any more, or it is gone: then it went back."""
+        machine, scheduling_class = self._machine, message.scheduling_class
+        if not machine.known(scheduling_class):
+            self._node.send(LeaseReturned(message.lease))
+            return None
+        connection = self._peers.peer(message.worker)
+        if connection is None:
+            self._node.send(LeaseReturned(message.lease, False))
+            machine.unreachable(scheduling_class)
+            return None
+        worker = machine.granted(scheduling_class, message.lease, message.worker, now)
+        if worker is None:
+            return None
+        worker.connection = connection
+        self._functions.setdefault(connection, set())
+        self._by_connection.setdefault(connection, []).append(worker)
+        return worker
+
+    def give_back(self, worker: LeasedWorker, reusable: bool) -> None:
+        """The owner needs the worker no longer."""
+        if worker.connection is not None:
+            self._forget(worker)
+            self._outbox.post(worker.connection, Unlease())
+        self._node.send(LeaseReturned(worker.lease, reusable))
+
+    def _forget(self, worker: LeasedWorker) -> None:
+        connection = worker.connection
+        if connection is None:
+            return
+        workers = self._by_connection.get(connection)
+        if workers is not None and worker in workers:
+            workers.remove(worker)
+            if not workers:
+                del self._by_connection[connection]
+
+    # ---- what comes over a connection --------------------------------------------------------
+
+    def running(self, connection: Connection, number: int) -> PendingTask | None:
+        """Task `number`, if it is on its way at the worker there."""
+        for worker in self._by_connection.get(connection, ()):
+            task = worker.inflight.get(number)
+            if task is not None:
+                return task
+        return None
+
+    def finished(self, connection: Connection, number: int, now: float) -> PendingTask | None:
+        """Task `number`, which has ended there; None when it was not there."""
+        for worker in self._by_connection.get(connection, ()):
+            if number in worker.inflight:
+                return self._machine.finished(worker, number, now)
+        return None
+
+    def returned(self, connection: Connection, numbers: list[int]) -> list[int]:
+        """Tasks that were not started come back; those that had been sent there."""
+        back = []
+        for worker in list(self._by_connection.get(connection, ())):
+            mine = [n for n in numbers if n in worker.inflight]
+            if mine:
+                self._machine.returned(worker, mine)
+                back += mine
+        return back
+
+    def leaving(self, connection: Connection) -> None:
+        """The worker there ends by plan."""
+        for worker in list(self._by_connection.get(connection, ())):
+            self._machine.leaving(worker)
+
+    # ---- ends of workers ---------------------------------------------------------------------
+
+    def worker_died(self, message: WorkerDied) -> None:
+        """The node says that a process is gone; its results may still be on their way."""
+        for workers in list(self._by_connection.values()):
+            for worker in list(workers):
+                if worker.worker == message.worker:
+                    worker.died = (message.reason, message.kind)
+                    self._bury(worker)
+
+    def connection_ended(self, connection: Connection, is_node_gone: bool = False) -> None:
+        """All results of the worker there are in. `is_node_gone`: nobody is left to say why."""
+        for worker in list(self._by_connection.get(connection, ())):
+            worker.ended = True
+            if is_node_gone:
+                worker.died = worker.died or ("the node is gone", "crashed")
+            elif worker.died is None and not self._peers.is_here(connection.peer):
+                # Perhaps only the way to it has ended: it must, too, before others do its work.
+                self._node.send(KillWorker(worker.lease))
+            self._bury(worker)
+        self._functions.pop(connection, None)
+
+    def _bury(self, worker: LeasedWorker) -> None:
+        if worker.died is None or not worker.ended:
+            return
+        reason, kind = worker.died
+        self._forget(worker)
+        self._machine.worker_lost(worker, reason, kind)
+
+
+def read_strategy(strategy: bytes) -> dict[str, Any]:
+    """A class's strategy as the node reads it."""
+    return msgspec.json.decode(strategy) if strategy else {}

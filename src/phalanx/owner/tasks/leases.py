@@ -1,0 +1,387 @@
+"""The submitting side's machine: queues of equal tasks, leased workers, pipelines, retries.
+
+A worker gets as many tasks ahead as take about `AHEAD_S` by their function's mean run time; a task
+of a function that has not run before travels alone. Tasks that were sent ahead and not started come
+back when their worker is busy for long (Recall), so no task waits behind a slow one while another
+worker is free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from phalanx.model.lifecycle import PENDING_NODE
+from phalanx.owner.tasks.records import ClassKey, LeasedWorker, PendingTask, SchedulingClass
+from phalanx.owner.work import CANCELLED, TIMED_OUT
+from phalanx.protocol.node_messages import OVER
+
+AHEAD_S = 0.005
+AHEAD_TASKS = 400
+IDLE_RETURN_S = 0.3
+SLOW_HEAD_S = 0.02
+WORTH_A_WORKER_S = 0.001
+FEWER_MATTER_FROM = 16
+"""From so many wanted workers on, the node hears when half of them are wanted no more: it tells
+other nodes how much waits here."""
+
+
+class Effects(Protocol):
+    """What the machine asks of the owner."""
+
+    def send_tasks(self, worker: LeasedWorker, tasks: list[PendingTask], urgent: bool) -> None:
+        """Send these, in order; at once when `urgent`, else with the next flush."""
+        ...
+
+    def recall(self, worker: LeasedWorker) -> None:
+        """Ask for what it has not started."""
+        ...
+
+    def want_workers(self, scheduling_class: SchedulingClass, count: int) -> None:
+        """Tell the node how many more workers this class would use; OVER: none, ever."""
+        ...
+
+    def return_lease(self, worker: LeasedWorker, reusable: bool) -> None:
+        """Give the worker back."""
+        ...
+
+    def fail(self, task: PendingTask, kind: str, reason: str) -> None:
+        """The task will not run (again). `kind` is cancelled, refused, or how its worker ended."""
+        ...
+
+    def requeued(self, task: PendingTask, reason: str) -> None:
+        """The task is queued once more: tried again, or not started where it was sent."""
+        ...
+
+
+class TaskMachine:
+    """All of one process's tasks that are not finished."""
+
+    def __init__(self, effects: Effects) -> None:
+        self._effects = effects
+        self.classes: dict[ClassKey, SchedulingClass] = {}
+        self._numbered: dict[int, SchedulingClass] = {}
+        self._count = 0
+        """Of classes so far. No two have the same number: a worker that another node was about to
+        lend for one that is over must not come to a class with other resources."""
+        self._by_lease: dict[int, LeasedWorker] = {}
+        self.pending: dict[int, PendingTask] = {}
+        self.dirty: set[int] = set()
+        """Numbers of classes with queued tasks that `pump_dirty` has to look at."""
+
+    # ---- tasks -------------------------------------------------------------------------------
+
+    def class_of(self, key: ClassKey) -> SchedulingClass:
+        """The scheduling class with this key."""
+        found = self.classes.get(key)
+        if found is None:
+            self._count += 1
+            found = SchedulingClass(self._count, key)
+            self.classes[key] = self._numbered[found.number] = found
+        return found
+
+    def forget(self, key: ClassKey) -> None:
+        """No task of this class will come any more: it goes, and the node forgets it, once its
+        last worker is given back."""
+        found = self.classes.get(key)
+        if found is None or found.queue:
+            return
+        found.is_over = True
+        if not found.workers:
+            del self.classes[key], self._numbered[found.number]
+            self.dirty.discard(found.number)
+            found.announced = 0
+            self._effects.want_workers(found, OVER)
+
+    def enqueue(self, task: PendingTask, scheduling_class: SchedulingClass) -> None:
+        """The task's inputs are there: it may run. Sent at once only if a worker is idle."""
+        queue = scheduling_class.queue
+        queue.append(task)
+        nobody_asked = not scheduling_class.workers and not scheduling_class.announced
+        if scheduling_class.idle or nobody_asked:
+            self.pump(scheduling_class)
+        else:
+            self.dirty.add(scheduling_class.number)
+            if len(queue) & 63 == 0:
+                self.pump(scheduling_class)
+
+    def pump_dirty(self) -> None:
+        """Send what may be sent ahead, and ask for workers for the rest."""
+        while self.dirty:
+            self.pump(self._numbered[self.dirty.pop()])
+
+    def pump(self, scheduling_class: SchedulingClass) -> None:
+        """Share the queue out over the class's workers, as far as their pipelines have room."""
+        queue = scheduling_class.queue
+        if queue and scheduling_class.workers:
+            idle = scheduling_class.idle
+            while queue and idle:
+                worker = idle.pop()
+                if _stopping(worker):
+                    continue
+                self._give(worker, 1, urgent=True)
+            if queue and not (scheduling_class.key.single or scheduling_class.key.each):
+                self._send_ahead(scheduling_class)
+        self._announce(scheduling_class)
+
+    def _send_ahead(self, scheduling_class: SchedulingClass) -> None:
+        queue = scheduling_class.queue
+        workers = [w for w in scheduling_class.workers if w.inflight and not _stopping(w)]
+        if not workers:
+            return
+        share = -(-len(queue) // len(workers))
+        for worker in workers:
+            if not queue:
+                return
+            if worker.recalled:
+                continue  # busy with something slow: nothing more until it moves on
+            room = self._room(queue[0], worker)
+            if room > 0:
+                self._give(worker, min(room, share), urgent=len(worker.inflight) < 8)
+
+    def _room(self, task: PendingTask, worker: LeasedWorker) -> int:
+        function = task.template.function
+        mean = function.mean_s
+        if mean is None or function.failed or task.retries == 0:
+            return 0
+        ahead = AHEAD_TASKS if mean <= AHEAD_S / AHEAD_TASKS else int(AHEAD_S / mean)
+        return ahead - len(worker.inflight)
+
+    def _give(self, worker: LeasedWorker, count: int, *, urgent: bool) -> None:
+        queue = worker.scheduling_class.queue
+        inflight = worker.inflight
+        batch: list[PendingTask] = []
+        function = queue[0].template.function
+        while queue and len(batch) < count:
+            task = queue[0]
+            alone = task.template.function is not function or task.retries == 0
+            if inflight and alone:
+                break  # another function's mean does not hold for it; no retries: travels alone
+            queue.popleft()
+            task.worker = worker
+            inflight[task.number] = task
+            batch.append(task)
+        if batch:
+            self._effects.send_tasks(worker, batch, urgent)
+
+    def _announce(self, scheduling_class: SchedulingClass) -> None:
+        queue = scheduling_class.queue
+        count = len(queue)
+        if count:
+            mean = queue[0].template.function.mean_s
+            moving = [w for w in scheduling_class.workers if not (w.recalled or _stopping(w))]
+            if mean is not None and moving and not scheduling_class.key.each:
+                # Workers that move on will come to most of them by themselves.
+                count = min(count, int(count * mean / WORTH_A_WORKER_S))
+        announced = scheduling_class.announced
+        is_fewer = announced >= FEWER_MATTER_FROM and count <= announced // 2
+        if count == announced or (announced and 0 < count < 2 * announced and not is_fewer):
+            return
+        scheduling_class.announced = count
+        self._effects.want_workers(scheduling_class, count)
+
+    def finished(self, worker: LeasedWorker, number: int, now: float) -> PendingTask | None:
+        """A result of task `number` came: it leaves its worker's pipeline."""
+        task = worker.inflight.pop(number, None)
+        if task is None:
+            return None
+        self.pending.pop(number, None)
+        task.worker = None
+        self._moved(worker, now)
+        return task
+
+    def _moved(self, worker: LeasedWorker, now: float) -> None:
+        worker.sent_at = now
+        worker.recalled = False
+        scheduling_class = worker.scheduling_class
+        if not worker.inflight:
+            key = scheduling_class.key
+            if _stopping(worker) or key.each or (key.once and not scheduling_class.queue):
+                self._give_back(worker)
+                return
+            worker.idle_since = now
+            scheduling_class.idle.append(worker)
+        if scheduling_class.queue:
+            self.dirty.add(scheduling_class.number)
+
+    def retry(self, task: PendingTask, reason: str) -> None:
+        """Queue the task once more."""
+        task.attempt += 1
+        self._requeue([task], reason)
+
+    def _requeue(self, tasks: Iterable[PendingTask], reason: str) -> None:
+        for task in reversed(list(tasks)):
+            self._effects.requeued(task, reason)
+            task.worker = None
+            self.pending[task.number] = task
+            scheduling_class = self.class_of(task.key)
+            scheduling_class.queue.appendleft(task)
+            self.dirty.add(scheduling_class.number)
+
+    def withdraw(self, task: PendingTask) -> bool:
+        """Take a task out of its queue. False when it is not in one."""
+        try:
+            self.class_of(task.key).queue.remove(task)
+        except ValueError:
+            return False
+        self.pending.pop(task.number, None)
+        self.dirty.add(self.class_of(task.key).number)
+        return True
+
+    # ---- workers -----------------------------------------------------------------------------
+
+    def granted(
+        self, class_number: int, lease: int, worker_id: bytes, now: float
+    ) -> LeasedWorker | None:
+        """The node lends a worker to a class that is `known`. None when that has nothing for it:
+        it went back."""
+        scheduling_class = self._count_grant(class_number)
+        scheduling_class.refusal = ""
+        worker = LeasedWorker(lease, worker_id, scheduling_class)
+        worker.idle_since = worker.sent_at = now
+        self._by_lease[lease] = worker
+        scheduling_class.workers.append(worker)
+        scheduling_class.idle.append(worker)
+        if not scheduling_class.queue:
+            self._give_back(worker)
+            return None
+        return worker
+
+    def known(self, class_number: int) -> bool:
+        """Whether this class is not over: else what is granted to it is to go back."""
+        return class_number in self._numbered
+
+    def unreachable(self, class_number: int) -> None:
+        """A granted worker was gone before it could be reached: others are asked for."""
+        self.dirty.add(self._count_grant(class_number).number)
+
+    def _count_grant(self, class_number: int) -> SchedulingClass:
+        scheduling_class = self._numbered[class_number]
+        scheduling_class.announced = max(0, scheduling_class.announced - 1)
+        scheduling_class.granted += 1
+        return scheduling_class
+
+    def refused(self, class_number: int, reason: str, fatal: bool) -> list[PendingTask]:
+        """The node cannot ever serve this class (its tasks fail) or cannot for now (they wait).
+
+        Those that have begun to wait are returned.
+        """
+        scheduling_class = self._numbered.get(class_number)
+        if scheduling_class is None:
+            return []  # it is over
+        scheduling_class.refusal = reason
+        if not fatal:
+            return [task for task in scheduling_class.queue if task.state == PENDING_NODE]
+        scheduling_class.announced = 0
+        while scheduling_class.queue:
+            task = scheduling_class.queue.popleft()
+            self.pending.pop(task.number, None)
+            self._effects.fail(task, "refused", reason)
+        return []
+
+    def lease_due(self, lease: int) -> None:
+        """Somebody else waits for this worker's resources."""
+        worker = self._by_lease.get(lease)
+        if worker is None:
+            return
+        worker.due = True
+        if not worker.inflight:
+            self._give_back(worker)
+        elif len(worker.inflight) > 1:
+            worker.recalled = True
+            self._effects.recall(worker)
+
+    def leaving(self, worker: LeasedWorker) -> None:
+        """The worker ends by plan: give it nothing more."""
+        worker.leaving = True
+        if not worker.inflight:
+            self._give_back(worker)
+
+    def returned(self, worker: LeasedWorker, numbers: list[int]) -> None:
+        """The worker gives back tasks that it did not start."""
+        back = [t for n in numbers if (t := worker.inflight.pop(n, None)) is not None]
+        self._take_back(back)
+        if not worker.inflight:
+            self._moved(worker, worker.sent_at)
+
+    def _take_back(self, tasks: list[PendingTask]) -> None:
+        """Queue again what was not started, unless it was cancelled meanwhile."""
+        for task in tasks:
+            if task.cancelled == TIMED_OUT:
+                task.cancelled = ""  # it did not run, so it did not run for too long
+        self._requeue((t for t in tasks if not t.cancelled), "not started where it was sent")
+        for task in tasks:
+            if task.cancelled:
+                task.worker, task.cancelled = None, CANCELLED
+                self.pending.pop(task.number, None)
+                self._effects.fail(task, "cancelled", "")
+
+    def worker_lost(self, worker: LeasedWorker, reason: str, kind: str) -> None:
+        """The process is gone and all its results are in: what it had is tried again or fails.
+
+        The first task in its pipeline was running (or is blamed); the others had not started.
+        """
+        self._forget(worker)
+        tasks = list(worker.inflight.values())
+        worker.inflight.clear()
+        if not tasks:
+            return
+        head, rest = tasks[0], tasks[1:]
+        self._take_back(rest)
+        head.worker = None
+        is_blamed = kind not in ("lost", "preempted")
+        """Else its lease ended before the task could start, or was taken for others."""
+        head.template.function.failed |= is_blamed
+        if head.cancelled:
+            self.pending.pop(head.number, None)
+            self._effects.fail(head, "cancelled", reason)
+        elif not is_blamed:
+            self._requeue([head], reason)
+        elif head.retries != 0:
+            if head.retries > 0:
+                head.retries -= 1
+            self.retry(head, reason)
+        else:
+            self.pending.pop(head.number, None)
+            self._effects.fail(head, kind, reason)
+
+    def tick(self, now: float) -> None:
+        """Return workers that idle, and call back what waits behind slow tasks."""
+        for scheduling_class in list(self.classes.values()):
+            for worker in list(scheduling_class.idle):
+                if not worker.inflight and now - worker.idle_since > IDLE_RETURN_S:
+                    self._give_back(worker)
+            for worker in scheduling_class.workers:
+                slow = len(worker.inflight) > 1 and now - worker.sent_at > SLOW_HEAD_S
+                if slow and not worker.recalled:
+                    worker.recalled = True
+                    self._effects.recall(worker)
+
+    def _give_back(self, worker: LeasedWorker) -> None:
+        if self._forget(worker):
+            self._effects.return_lease(worker, reusable=not worker.leaving)
+
+    def _forget(self, worker: LeasedWorker) -> bool:
+        scheduling_class = worker.scheduling_class
+        if self._by_lease.pop(worker.lease, None) is None:
+            return False
+        scheduling_class.workers.remove(worker)
+        if worker in scheduling_class.idle:
+            scheduling_class.idle.remove(worker)
+        if scheduling_class.queue:
+            self.dirty.add(scheduling_class.number)
+        elif scheduling_class.is_over:
+            self.forget(scheduling_class.key)
+        return True
+
+    def by_lease(self, lease: int) -> LeasedWorker | None:
+        """The leased worker with this lease."""
+        return self._by_lease.get(lease)
+
+    def leased(self) -> list[LeasedWorker]:
+        """All workers that this owner has."""
+        return list(self._by_lease.values())
+
+
+def _stopping(worker: LeasedWorker) -> bool:
+    return worker.due or worker.leaving or worker.ended or worker.died is not None

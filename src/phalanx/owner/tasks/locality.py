@@ -1,0 +1,120 @@
+"""Where a task's large arguments lie, so that the task runs near them.
+
+The name of a value's file says on which node it was written, so its owner needs to ask nobody. A
+copy on this node makes the value one of this node, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from phalanx.model.ids import INDEX_BITS, PREFIX_BYTES, task_id_bytes
+from phalanx.objects.names import prefix_of_name
+from phalanx.objects.reference import ObjectRef
+from phalanx.observe.cluster_events import (
+    ArgumentsLocated,
+    EventRing,
+    LocationKnown,
+    ReaderTold,
+    ReaderWaits,
+)
+from phalanx.owner.tasks.records import ClassKey, PendingTask
+from phalanx.policies.locality import best_holder
+from phalanx.protocol.messages import SHARED, Value
+
+
+class Locality:
+    """Gives tasks with large arguments on other nodes a scheduling class that says so, and records
+    for observers where large values lie."""
+
+    def __init__(
+        self,
+        me: bytes,
+        events: EventRing,
+        is_here: Callable[[str], bool],
+        wall: Callable[[], float],
+    ) -> None:
+        """`is_here`: whether this node has a file or a copy of it. `wall`: seconds since the
+        epoch."""
+        self._me = me
+        self._node = me[:PREFIX_BYTES].hex()
+        self._events = events
+        self._is_here = is_here
+        self._wall = wall
+        self._keys: dict[tuple[ClassKey, str, int], ClassKey] = {}
+
+    @property
+    def is_used(self) -> bool:
+        """Whether any task was to run near its arguments so far."""
+        return bool(self._keys)
+
+    def place(self, task: PendingTask, number_of: Callable[[ClassKey], int]) -> None:
+        """Set the scheduling class of a task some of whose inputs are large. `number_of`: a
+        class's number. Strategies other than the default do not heed where arguments lie."""
+        base = task.key = task.template.key
+        if base.strategy:
+            return
+        objects = [
+            (name, value.size, self._node_of(name))
+            for ref in task.inputs or ()
+            if type(value := ref._value) is Value and value.kind == SHARED
+            for name in [value.data.decode()]
+        ]
+        bytes_on: dict[str, int] = {}
+        for _, size, node in objects:
+            bytes_on[node] = bytes_on.get(node, 0) + size
+        if bytes_on.keys() == {self._node}:
+            return
+        near = best_holder(bytes_on, self._node)
+        if near != self._node:
+            task.key = self._key(base, near, bytes_on[near])
+        self._events.record(
+            ArgumentsLocated(
+                **self._about(task.number),
+                name=task.template.name,
+                owner=self._me.hex(),
+                scheduling_class=number_of(task.key),
+                objects=objects,
+                near="" if near == self._node else near,
+            )
+        )
+
+    def waited_for(self, tasks: Iterable[PendingTask]) -> None:
+        """Record that a reader here waits for results of those tasks that run near their
+        arguments."""
+        for task in tasks:
+            if task.key is not task.template.key:
+                self._events.record(ReaderWaits(**self._about(task.number), reader=self._me.hex()))
+
+    def stored(self, ref: ObjectRef[Any], value: Value, writer: bytes) -> None:
+        """Record that a process of another node has written a large result of ours, and how many
+        readers hear of it."""
+        if writer[:PREFIX_BYTES] == self._me[:PREFIX_BYTES]:
+            return
+        name = value.data.decode()
+        about = {**self._about(ref._number >> INDEX_BITS), "object": name}
+        where = prefix_of_name(name).hex()
+        self._events.record(LocationKnown(**about, bytes=value.size, stored_on=where))
+        if ref._waiters:
+            self._events.record(ReaderTold(**about, readers=len(ref._waiters)))
+
+    def _about(self, number: int) -> dict[str, Any]:
+        task = task_id_bytes(self._me, number).hex()
+        return {"at": self._wall(), "node": self._node, "task": task}
+
+    def _node_of(self, name: str) -> str:
+        node = prefix_of_name(name).hex()
+        return self._node if node != self._node and self._is_here(name) else node
+
+    def _key(self, base: ClassKey, near: str, size: int) -> ClassKey:
+        # Powers of two: as many classes as sizes would leave each with one task.
+        rounded = 1 << (size - 1).bit_length()
+        found = self._keys.get((base, near, rounded))
+        if found is None:
+            strategy = msgspec.json.encode({"near": near, "bytes": rounded}, order="sorted")
+            found = msgspec.structs.replace(base, strategy=strategy)
+            self._keys[base, near, rounded] = found
+        return found

@@ -1,0 +1,205 @@
+"""What an owner knows of one task: its function, its arguments, its results to be."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import msgspec
+
+from phalanx.model.lifecycle import PENDING_ARGS, PENDING_NODE
+from phalanx.objects.reference import ObjectRef
+from phalanx.owner.transport import Connection
+from phalanx.owner.work import PendingWork
+from phalanx.protocol.messages import Payload
+
+_WEIGHT = 0.2
+
+
+class FunctionRecord:
+    """A remote function or class as its owner sends it: definition, name, mean run time."""
+
+    __slots__ = ("failed", "key", "max_calls", "mean_s", "name", "pickle")
+
+    def __init__(self, key: bytes, name: str, pickle: bytes, max_calls: int = 0) -> None:
+        self.key = key
+        self.name = name
+        self.pickle = pickle
+        self.max_calls = max_calls
+        """After so many calls the worker ends; 0: never."""
+        self.mean_s: float | None = None
+        """Exponential average of run times in seconds (seed 003); None before the first."""
+        self.failed = False
+        """Whether a worker died under it lately: then its tasks travel one at a time."""
+
+    def observe(self, seconds: float) -> None:
+        """One run took this long."""
+        mean = self.mean_s
+        if mean is None:
+            self.mean_s = seconds
+        elif seconds > 4 * mean:
+            self.mean_s = seconds  # believe bad news at once: it bounds what queues behind it
+        else:
+            self.mean_s = mean + _WEIGHT * (seconds - mean)
+
+
+class ClassKey(msgspec.Struct, frozen=True):
+    """What tasks have in common that may use each other's workers."""
+
+    resources: tuple[tuple[str, float], ...]
+    environment: bytes
+    strategy: bytes
+    queue: str
+    priority: int
+    single: bool
+    """One task in flight per worker: its function must not be mixed or must be timed."""
+    once: bool = False
+    """Its workers go back as soon as nothing of it is left: nobody waits for more."""
+    each: bool = False
+    """A worker for each task: what is to be spread must not pile up where one came first."""
+
+
+class Template(msgspec.Struct, frozen=True, kw_only=True):
+    """One remote function with one set of options, resolved once."""
+
+    function: FunctionRecord
+    key: ClassKey
+    name: str
+    returns: int
+    """Count of values; -1 a stream, -2 a dynamic generator."""
+    max_retries: int
+    retry_exceptions: Any = False
+    timeout_s: float | None = None
+    backpressure: int = -1
+
+
+class TaskRecipe:
+    """How a finished task is run once more."""
+
+    option = "max_retries"
+
+    def __init__(self, template: Template) -> None:
+        self.name = f"task {template.name}"
+        self.returns = template.returns
+        self.allowed = template.max_retries
+        if template.returns < 0:
+            # Nobody takes the items in turn: nothing may hold the generator back.
+            template = msgspec.structs.replace(template, backpressure=-1)
+        self._template = template
+
+    def refusal(self) -> str:
+        """See Recipe."""
+        return ""
+
+    def renew(self, number: int, args: Payload) -> PendingTask:
+        """See Recipe."""
+        return PendingTask(number, self._template, args, None, None, [])
+
+
+class PendingTask(PendingWork):
+    """A task between submission and its last result."""
+
+    __slots__ = ("deadline", "key", "state", "template", "worker")
+
+    def __init__(
+        self,
+        number: int,
+        template: Template,
+        args: Payload,
+        inputs: list[ObjectRef[Any]] | None,
+        pins: list[Any] | None,
+        refs: list[ObjectRef[Any]],
+    ) -> None:
+        self.number = number
+        self.template = template
+        self.key = template.key
+        """Its scheduling class: the template's, or a narrower one near its arguments."""
+        self.args = args
+        self.inputs = inputs
+        self.pins = pins
+        self.refs = refs
+        self.retries = template.max_retries
+        self.state = PENDING_NODE if inputs is None else PENDING_ARGS
+        self.attempt = 0
+        self.missing = 0
+        self.worker: LeasedWorker | None = None
+        self.cancelled = ""
+        self.stream = None
+        self.deadline: float | None = None
+        """When it will have run for too long, on the owner's clock; None: whenever."""
+        self.on_ready = None
+
+    @property
+    def connection(self) -> Connection | None:
+        """See PendingWork."""
+        return None if self.worker is None else self.worker.connection
+
+    def recipe(self) -> TaskRecipe:
+        """See PendingWork."""
+        return TaskRecipe(self.template)
+
+
+class LeasedWorker:
+    """A worker that the node lent to this owner, and what is on its way to it."""
+
+    __slots__ = (
+        "connection",
+        "died",
+        "due",
+        "ended",
+        "idle_since",
+        "inflight",
+        "lease",
+        "leaving",
+        "recalled",
+        "scheduling_class",
+        "sent_at",
+        "worker",
+    )
+
+    def __init__(self, lease: int, worker: bytes, scheduling_class: SchedulingClass) -> None:
+        self.lease = lease
+        self.worker = worker
+        self.scheduling_class = scheduling_class
+        self.inflight: dict[int, PendingTask] = {}
+        self.connection: Connection | None = None
+        self.due = False
+        self.leaving = False
+        self.recalled = False
+        self.idle_since = 0.0
+        self.sent_at = 0.0
+        self.died: tuple[str, str] | None = None
+        """(reason, kind) once the node has said that the process is gone."""
+        self.ended = False
+        """Whether its connection has ended: then all its results are in."""
+
+
+class SchedulingClass:
+    """Tasks that may use the same workers: their queue and the workers leased for them."""
+
+    __slots__ = (
+        "announced",
+        "granted",
+        "idle",
+        "is_over",
+        "key",
+        "number",
+        "queue",
+        "refusal",
+        "workers",
+    )
+
+    def __init__(self, number: int, key: ClassKey) -> None:
+        self.number = number
+        self.key = key
+        self.queue: deque[PendingTask] = deque()
+        self.workers: list[LeasedWorker] = []
+        self.idle: list[LeasedWorker] = []
+        self.announced = 0
+        """How many workers this class asked the node for last."""
+        self.granted = 0
+        """How many workers the node has granted so far."""
+        self.is_over = False
+        """Whether no task will come any more: it goes with its last worker."""
+        self.refusal = ""
+        """Why nothing of this class can run now, in the node's words."""

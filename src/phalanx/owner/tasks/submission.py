@@ -1,0 +1,413 @@
+"""This process's tasks: submitted, sent to leased workers, their results and failures, retries.
+
+The task machine decides which worker gets which task; here its effects become messages, and
+messages its events. Every transition of a task is written into the journal.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from phalanx.errors import LocalNodeDiedError
+from phalanx.model.ids import INDEX_BITS
+from phalanx.model.lifecycle import FAILED as STATE_FAILED
+from phalanx.model.lifecycle import FINISHED, INFEASIBLE, PENDING_ARGS, PENDING_NODE, SUBMITTED
+from phalanx.objects import failures
+from phalanx.objects.reference import ObjectRef, make_ref
+from phalanx.objects.streams import Stream
+from phalanx.observe.task_journal import Run, TaskJournal
+from phalanx.owner.children import Children, Parent
+from phalanx.owner.objects.inputs import Inputs
+from phalanx.owner.objects.results import Results
+from phalanx.owner.objects.streams import Streams
+from phalanx.owner.objects.table import ObjectTable
+from phalanx.owner.peers.connections import Peers
+from phalanx.owner.tasks.failures import error_of
+from phalanx.owner.tasks.leased_workers import LeasedWorkers, read_strategy
+from phalanx.owner.tasks.leases import TaskMachine
+from phalanx.owner.tasks.locality import Locality
+from phalanx.owner.tasks.records import LeasedWorker, PendingTask, SchedulingClass, Template
+from phalanx.owner.tasks.timeouts import Timeouts
+from phalanx.owner.transport import Connection, NodeLink, Outbox
+from phalanx.protocol.messages import (
+    FAILED,
+    SHARED,
+    Done,
+    Failed,
+    Function,
+    Item,
+    Lease,
+    Payload,
+    Recall,
+    Task,
+    Value,
+)
+from phalanx.protocol.node_messages import Granted, Refused
+
+
+class Submission:
+    """All tasks of one process."""
+
+    def __init__(
+        self,
+        me: bytes,
+        numbers: Iterator[int],
+        peers: Peers,
+        outbox: Outbox,
+        node: NodeLink,
+        objects: ObjectTable,
+        inputs: Inputs,
+        streams: Streams,
+        results: Results,
+        locality: Locality,
+        children: Children,
+        journal: TaskJournal,
+        *,
+        clock: Callable[[], float],
+        wall: Callable[[], float],
+        tick_soon: Callable[[], None],
+        warn: Callable[[str], None],
+    ) -> None:
+        """`numbers`: the next number of a task, call or object. `clock` counts seconds, `wall`
+        since the epoch. `tick_soon` asks for a tick. `warn` shows a text to the user."""
+        self._me = me
+        self._numbers = numbers
+        self._outbox = outbox
+        self._objects = objects
+        self._inputs = inputs
+        self._streams = streams
+        self._results = results
+        self._locality = locality
+        self._children = children
+        self.journal = journal
+        self._clock = clock
+        self._wall = wall
+        self._tick_soon = tick_soon
+        self._warn = warn
+        self.machine = TaskMachine(self)
+        self.workers = LeasedWorkers(self.machine, peers, outbox, node)
+        self._timeouts = Timeouts(self.machine, outbox, node, self.fail)
+        self._warned: set[str] = set()
+        self._refusals: dict[int, str] = {}
+        """The code of the error with which the node refused each class, by its number."""
+        self._ending: deque[tuple[PendingTask, Value]] = deque()
+        self._is_closed = False
+
+    # ---- submitting --------------------------------------------------------------------------
+
+    def submit(
+        self,
+        template: Template,
+        args: Payload,
+        inputs: list[ObjectRef[Any]] | None,
+        pins: list[Any] | None,
+        parent: Parent | None,
+        stream: Stream | None = None,
+    ) -> list[ObjectRef[Any]]:
+        """A new task; the references of its results."""
+        task = self._new(template, args, inputs, pins)
+        if stream is not None:
+            self._streams.begin(stream, task, template.backpressure)
+        self.journal.begin(task, self._wall())
+        if parent is not None:
+            self._children.add(parent, task.number)
+        self.start(task)
+        return task.refs
+
+    def hold_back(
+        self,
+        template: Template,
+        args: Payload,
+        inputs: list[ObjectRef[Any]] | None,
+        pins: list[Any] | None,
+    ) -> PendingTask:
+        """A new task that waits until it is started, or fails, by somebody else."""
+        task = self._new(template, args, inputs, pins)
+        self.journal.begin(task, self._wall())
+        self.machine.pending[task.number] = task
+        return task
+
+    def _new(
+        self,
+        template: Template,
+        args: Payload,
+        inputs: list[ObjectRef[Any]] | None,
+        pins: list[Any] | None,
+    ) -> PendingTask:
+        number = next(self._numbers)
+        base = number << INDEX_BITS
+        me = self._me
+        returns = template.returns
+        if returns in (1, -2):
+            refs = [make_ref(me, base + 1)]
+        else:
+            refs = [make_ref(me, base + i) for i in range(1, returns + 1)]
+        for ref in refs:
+            ref._task = number
+        return PendingTask(number, template, args, inputs, pins, refs)
+
+    def run_again(self, task: PendingTask) -> None:
+        """Run a task that finished once more, because a result of it is lost."""
+        task.state = PENDING_NODE if task.inputs is None else PENDING_ARGS
+        self.journal.begin(task, self._wall())
+        self.start(task)
+
+    def start(self, task: PendingTask) -> None:
+        """Queue the task once its inputs are there."""
+        self.machine.pending[task.number] = task
+        if self._is_closed:
+            self.node_lost()
+        elif task.inputs is None:
+            self.machine.enqueue(task, self.machine.class_of(task.key))
+        elif self._inputs.wait(task, self._inputs_ready):
+            self._inputs.fetch(task)
+        else:
+            self._inputs_ready(task)
+
+    def _inputs_ready(self, task: PendingTask) -> None:
+        if task.number not in self.machine.pending or self._fail_with_input(task):
+            return
+        self.journal.move(task, PENDING_NODE, self._wall())
+        self.machine.enqueue(task, self.machine.class_of(task.key))
+
+    def _fail_with_input(self, task: PendingTask) -> bool:
+        """A failed argument is the task's own failure: it does not run. Otherwise, large arguments
+        say where it should run."""
+        has_large = False
+        for ref in task.inputs or ():
+            value = ref._value
+            if type(value) is not Value:
+                continue
+            if value.kind == FAILED:
+                self.machine.pending.pop(task.number, None)
+                self.end(task, value)
+                return True
+            has_large = has_large or value.kind == SHARED
+        if has_large:
+            self._locality.place(task, lambda key: self.machine.class_of(key).number)
+        return False
+
+    def waited_for(self, refs: list[ObjectRef[Any]]) -> None:
+        """A reader here waits for these objects: recorded for tasks that run near their
+        arguments."""
+        if self._locality.is_used:
+            pending = self.machine.pending
+            mine = (pending.get(r._number >> INDEX_BITS) for r in refs if r._owner == self._me)
+            self._locality.waited_for(task for task in mine if task is not None)
+
+    # ---- effects of the machine --------------------------------------------------------------
+
+    def send_tasks(self, worker: LeasedWorker, tasks: list[PendingTask], urgent: bool) -> None:
+        """See Effects."""
+        connection = worker.connection
+        assert connection is not None
+        sent = self.workers.functions_sent(connection)
+        for_sending = self._objects.for_sending
+        if len(worker.inflight) == len(tasks):
+            worker.sent_at = self._clock()
+        when = self._wall()
+        for task in tasks:
+            template = task.template
+            function = template.function
+            self.journal.move(task, SUBMITTED, when)
+            if function.key not in sent:
+                sent.add(function.key)
+                connection.post(
+                    Function(function.key, function.pickle, function.name, function.max_calls)
+                )
+            inputs = [for_sending(ref) for ref in task.inputs] if task.inputs else []
+            connection.post(
+                Task(
+                    task.number,
+                    function.key,
+                    task.args,
+                    inputs,
+                    template.returns,
+                    template.name,
+                    task.attempt,
+                    template.backpressure,
+                )
+            )
+            if template.timeout_s is not None:
+                self._timeouts.limit(task, self._clock() + template.timeout_s)
+        if urgent:
+            connection.flush()
+        else:
+            self._outbox.flush_later(connection)
+
+    def recall(self, worker: LeasedWorker) -> None:
+        """See Effects."""
+        assert worker.connection is not None
+        self._outbox.post(worker.connection, Recall())
+
+    def want_workers(self, scheduling_class: SchedulingClass, count: int) -> None:
+        """See Effects."""
+        self.workers.want(scheduling_class, count)
+
+    def return_lease(self, worker: LeasedWorker, reusable: bool) -> None:
+        """See Effects."""
+        self.workers.give_back(worker, reusable)
+
+    def fail(self, task: PendingTask, kind: str, reason: str) -> None:
+        """See Effects."""
+        refusal = ""
+        if kind == "refused":
+            refusal = self._refusals.get(self.machine.class_of(task.key).number, "")
+        self.end(task, failures.failed(error_of(task, self._me, kind, reason, refusal)))
+
+    def requeued(self, task: PendingTask, reason: str) -> None:
+        """See Effects."""
+        self.journal.move(task, PENDING_NODE, self._wall(), reason)
+
+    # ---- events: leases ----------------------------------------------------------------------
+
+    def granted(self, message: Granted, now: float) -> None:
+        """The node lends a worker."""
+        worker = self.workers.granted(message, now)
+        if worker is None or worker.connection is None:
+            return
+        connection = worker.connection
+        self._tick_soon()
+        strategy = read_strategy(worker.scheduling_class.key.strategy)
+        group = strategy.get("group")
+        connection.post(
+            Lease(
+                message.lease,
+                self._me[12:],
+                message.resources,
+                message.devices,
+                None if group is None else bytes.fromhex(group),
+                bool(strategy.get("capture")),
+                message.gang,
+            )
+        )
+        self.machine.pump(worker.scheduling_class)
+        connection.flush()
+
+    def refused(self, message: Refused) -> None:
+        """The node cannot serve a class, now or ever."""
+        if message.code:
+            self._refusals[message.scheduling_class] = message.code
+        if message.scheduling_class:
+            for task in self.machine.refused(
+                message.scheduling_class, message.reason, message.fatal
+            ):
+                self.journal.move(task, INFEASIBLE, self._wall(), message.reason)
+        if not message.fatal and message.reason not in self._warned:
+            self._warned.add(message.reason)
+            waiting = "Tasks wait that nothing can run: " if message.scheduling_class else ""
+            self._warn(f"{waiting}{message.reason}")
+
+    # ---- events: outcomes --------------------------------------------------------------------
+
+    def done(self, connection: Connection, message: Done, now: float) -> None:
+        """A task gave its results."""
+        task = self._finish(connection, message.number, now)
+        if task is None:
+            self._results.discard(message, connection.peer)
+            return
+        template = task.template
+        function = template.function
+        function.observe(message.ended - message.started)
+        function.failed = False
+        self._record(task, FINISHED, message, connection.peer)
+        self._results.deliver(task, template.returns, message, connection.peer)
+
+    def _finish(self, connection: Connection, number: int, now: float) -> PendingTask | None:
+        task = self.workers.finished(connection, number, now)
+        if task is not None and task.deadline is not None:
+            self._timeouts.forget(number)
+        return task
+
+    def failed(self, connection: Connection, message: Failed, now: float) -> None:
+        """A task raised, or stopped because it was asked to."""
+        task = self._finish(connection, message.number, now)
+        if task is None:
+            return
+        if message.kind == "lost" and not task.cancelled:
+            self._inputs_lost(task, message)
+            return
+        template = task.template
+        template.function.observe(message.ended - message.started)
+        self._record(task, STATE_FAILED, message, connection.peer)
+        if message.kind == "cancelled" or task.cancelled:
+            self.fail(task, "cancelled", "")
+        elif task.retries != 0 and failures.is_retriable(template.retry_exceptions, message.error):
+            if task.retries > 0:
+                task.retries -= 1
+            self.machine.retry(task, "it raised an exception that retry_exceptions names")
+        else:
+            self.end(task, Value(FAILED, message.error))
+
+    def _inputs_lost(self, task: PendingTask, message: Failed) -> None:
+        """The worker did not find values of the task's arguments: it waits for them again."""
+        error = self._inputs.lost(task, message.error.decode().split())
+        if error is not None:
+            self.end(task, error)
+            return
+        self.journal.move(task, PENDING_ARGS, self._wall(), "an argument was lost")
+        self.start(task)
+
+    def item(self, connection: Connection, message: Item) -> bool:
+        """A generator gave a value; False when it is none of our tasks."""
+        task = self.workers.running(connection, message.number)
+        if task is None or task.stream is None:
+            return False
+        self._streams.item(task, message, connection.peer)
+        return True
+
+    def returned(self, connection: Connection, numbers: list[int]) -> None:
+        """Tasks come back that were not started."""
+        for number in self.workers.returned(connection, numbers):
+            self._timeouts.forget(number)
+
+    def _record(self, task: PendingTask, state: str, message: Done | Failed, worker: bytes) -> None:
+        run = Run(
+            task.number,
+            task.template.name,
+            state,
+            message.started,
+            message.ended,
+            worker,
+            task.attempt,
+        )
+        self.journal.ran(task, run)
+
+    # ---- time and ends -----------------------------------------------------------------------
+
+    def tick(self, now: float) -> bool:
+        """Time has passed: idle leases go back, tasks past their deadline end. Whether any workers
+        are leased."""
+        self.machine.tick(now)
+        self._timeouts.tick(now)
+        return bool(self.workers)
+
+    def node_lost(self) -> None:
+        """The node's process is gone, or this process leaves it: nothing will ever finish."""
+        self._is_closed = True
+        error = failures.failed(LocalNodeDiedError("The node process is gone."))
+        pending, self.machine.pending = self.machine.pending, {}
+        for task in pending.values():
+            self.end(task, error)
+
+    def shut_down(self) -> None:
+        """This process leaves its node: whatever is submitted from now on fails."""
+        self._is_closed = True
+
+    def end(self, task: PendingTask, error: Value) -> None:
+        """The task is over: all that it was to give is this failure."""
+        self._ending.append((task, error))
+        if len(self._ending) > 1:
+            return  # a failure of another's input: chains of tasks may be long
+        while self._ending:
+            try:
+                self._end(*self._ending[0])
+            finally:
+                self._ending.popleft()
+
+    def _end(self, task: PendingTask, error: Value) -> None:
+        if task.state != STATE_FAILED:
+            self.journal.move(task, STATE_FAILED, self._wall())
+        self._results.fail(task, error)

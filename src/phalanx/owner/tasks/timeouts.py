@@ -1,0 +1,64 @@
+"""Tasks that run longer than their `timeout_s`: asked to stop, then ended with their worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from phalanx.owner.tasks.leases import TaskMachine
+from phalanx.owner.tasks.records import PendingTask
+from phalanx.owner.transport import NodeLink, Outbox
+from phalanx.owner.work import TIMED_OUT
+from phalanx.protocol.messages import Cancel
+from phalanx.protocol.node_messages import KillWorker
+
+KILL_GRACE_S = 1.0
+"""A task that was asked to stop has so long until its worker is ended."""
+
+
+class Timeouts:
+    """Tasks with a time limit that are at a worker."""
+
+    def __init__(
+        self,
+        machine: TaskMachine,
+        outbox: Outbox,
+        node: NodeLink,
+        fail: Callable[[PendingTask, str, str], None],
+    ) -> None:
+        """`fail(task, kind, reason)`: the task is over without a result."""
+        self._machine = machine
+        self._outbox = outbox
+        self._node = node
+        self._fail = fail
+        self._limited: dict[int, PendingTask] = {}
+
+    def limit(self, task: PendingTask, deadline: float) -> None:
+        """The task was sent to a worker; it is ended when it is still there at `deadline`."""
+        task.deadline = deadline
+        self._limited[task.number] = task
+
+    def forget(self, number: int) -> None:
+        """The task is not at a worker any more."""
+        self._limited.pop(number, None)
+
+    def tick(self, now: float) -> None:
+        """Time has passed."""
+        for task in list(self._limited.values()):
+            assert task.deadline is not None
+            if now < task.deadline:
+                continue
+            worker = task.worker
+            if worker is None or worker.connection is None:
+                self.forget(task.number)
+            elif not task.cancelled:
+                task.cancelled = TIMED_OUT
+                self._outbox.post(worker.connection, Cancel(task.number, True, "timeout"))
+                task.deadline = now + KILL_GRACE_S
+            else:
+                # It did not stop when asked to: end its process, and answer now.
+                self.forget(task.number)
+                self._node.send(KillWorker(worker.lease))
+                worker.inflight.pop(task.number, None)
+                self._machine.pending.pop(task.number, None)
+                worker.leaving = True
+                self._fail(task, "cancelled", "")

@@ -1,0 +1,88 @@
+"""What a task and a call of an actor have in common while they are under way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from phalanx.objects.reference import ObjectRef
+from phalanx.owner.transport import Connection
+from phalanx.protocol.messages import Payload
+
+
+class Recipe(Protocol):
+    """How work is run once more: all of it that is neither arguments nor results."""
+
+    name: str
+    """For people: "task f", "call Actor.m"."""
+    returns: int
+    option: str
+    """The option that says how often it may run again."""
+    allowed: int
+    """What that option said; -1: without limit."""
+
+    def refusal(self) -> str:
+        """Why it cannot run now, as a clause; empty when it can."""
+        ...
+
+    def renew(self, number: int, args: Payload) -> PendingWork:
+        """The work again, without references, retries and stream."""
+        ...
+
+
+class PendingWork:
+    """A task or call between its submission and its last result."""
+
+    __slots__ = (
+        "args",
+        "attempt",
+        "cancelled",
+        "inputs",
+        "missing",
+        "number",
+        "on_ready",
+        "pins",
+        "refs",
+        "retries",
+        "stream",
+    )
+
+    number: int
+    args: Payload
+    inputs: list[ObjectRef[Any]] | None
+    """Top-level references among the arguments: their values go along."""
+    pins: list[Any] | None
+    """(hold on the arguments' file, references inside the arguments): alive until it ends."""
+    refs: list[ObjectRef[Any]]
+    """Its results to be, without the items of a stream."""
+    retries: int
+    attempt: int
+    cancelled: str
+    """Empty, or why it is to end: CANCELLED, FORCED or TIMED_OUT."""
+    missing: int
+    """How many of the inputs are not there."""
+    on_ready: Callable[[Any], None] | None
+    """Called with this work once no input is missing any more."""
+    stream: Any
+    """Takes the items of a generator: a Stream, or a RemadeStream."""
+
+    def notify(self, failed: bool = False) -> None:
+        """One of the inputs is there (this stands among the input's waiters)."""
+        self.missing -= 1
+        if self.missing == 0 and self.on_ready is not None:
+            self.on_ready(self)
+
+    @property
+    def connection(self) -> Connection | None:
+        """The connection to the process that runs it now."""
+        raise NotImplementedError
+
+    def recipe(self) -> Recipe:
+        """What it takes to run it once more."""
+        raise NotImplementedError
+
+
+CANCELLED = "cancelled"
+FORCED = "force"
+"""Cancelled, if need be by ending its process."""
+TIMED_OUT = "timeout"

@@ -1,0 +1,109 @@
+"""What the control store answers about actors."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import msgspec
+
+from phalanx.protocol.requests.request import Request
+
+
+class ActorSpec(msgspec.Struct, array_like=True):
+    """An actor to be made.
+
+    Its node has room for `place` when it is chosen; it holds `hold` while it lives. `environment`
+    is the key of its runtime environment, `strategy` says where it may be. `handle` describes its
+    methods for those who find it by its name, opaque here. `max_restarts` -1: without end.
+    """
+
+    actor: bytes
+    class_name: str
+    name: str = ""
+    namespace: str = ""
+    detached: bool = False
+    max_restarts: int = 0
+    place: dict[str, float] = {}
+    hold: dict[str, float] = {}
+    environment: bytes = b""
+    strategy: dict[str, Any] = {}
+    priority: int = 0
+    handle: bytes = b""
+
+
+class KnownActor(msgspec.Struct, array_like=True):
+    """An actor's id, and the description of its methods. `existed`: it was there before."""
+
+    actor: bytes
+    handle: bytes
+    existed: bool = True
+
+
+class RegisterActor(Request[KnownActor]):
+    """Have an actor made. `creation` is what its worker needs for that, opaque here; `files` in
+    shared memory are read by it. Raises ActorAlreadyExistsError for a name that is taken, unless
+    `get_if_exists`: then the answer is the actor of that name."""
+
+    kind: ClassVar[int] = 40
+
+    spec: ActorSpec
+    creation: bytes
+    files: list[str]
+    get_if_exists: bool = False
+
+
+class AnnounceActor(Request[None]):
+    """An actor will be registered when the arguments of its constructor are there."""
+
+    kind: ClassVar[int] = 41
+
+    spec: ActorSpec
+
+
+class GetActor(Request[KnownActor]):
+    """The living actor of a name. Raises ValueError when there is none."""
+
+    kind: ClassVar[int] = 42
+
+    name: str
+    namespace: str
+
+
+class GetActorHandle(Request[KnownActor]):
+    """The actor with this id. Raises ValueError when it is not known."""
+
+    kind: ClassVar[int] = 43
+
+    actor: bytes
+
+
+class WatchActor(Request[None]):
+    """Tell the asker where an actor is (`ActorUpdate`), now and whenever that changes."""
+
+    kind: ClassVar[int] = 44
+
+    actor: bytes
+
+
+class KillActor(Request[None]):
+    """End an actor at once; without `no_restart` it may restart. Answered when its process has
+    ended."""
+
+    kind: ClassVar[int] = 45
+
+    actor: bytes
+    no_restart: bool
+
+
+class ListNamedActors(Request[list[tuple[str, str]]]):
+    """(namespace, name) of the living actors that have names; None: of all namespaces."""
+
+    kind: ClassVar[int] = 46
+
+    namespace: str | None
+
+
+class ListActors(Request[list[dict[str, Any]]]):
+    """All actors, the dead of late too."""
+
+    kind: ClassVar[int] = 47

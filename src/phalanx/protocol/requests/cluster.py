@@ -1,0 +1,92 @@
+"""What the control store answers about nodes, drivers and the cluster as a whole."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import msgspec
+
+from phalanx.protocol.cluster_messages import ViewRow
+from phalanx.protocol.requests.request import EVERYBODY, NODES, Request, Role
+
+
+class NewDriverJob(Request[bytes]):
+    """The number of a new driver's job, in four bytes."""
+
+    kind: ClassVar[int] = 20
+    asked_by: ClassVar[tuple[Role, ...]] = NODES
+
+
+class ViewChanges(msgspec.Struct, array_like=True):
+    """The nodes that changed, and the version of the view that has these changes."""
+
+    version: int
+    rows: list[ViewRow]
+
+
+class GetViewChanges(Request[ViewChanges]):
+    """The nodes that changed after version `since` of the view."""
+
+    kind: ClassVar[int] = 21
+    asked_by: ClassVar[tuple[Role, ...]] = NODES
+
+    since: int
+
+
+class ListNodes(Request[list[dict[str, Any]]]):
+    """All nodes, the dead of late too, in the form of `ray.nodes()`."""
+
+    kind: ClassVar[int] = 22
+
+
+class GetClusterResources(Request[dict[str, float]]):
+    """What all living nodes have together."""
+
+    kind: ClassVar[int] = 23
+
+
+class GetAvailableResources(Request[dict[str, float]]):
+    """What is free on nodes that do not drain; a resource that is used up is not named."""
+
+    kind: ClassVar[int] = 24
+
+
+class ListClusterEvents(Request[list[dict[str, Any]]]):
+    """What all nodes and the control store recorded (`observe.cluster_events`), oldest first."""
+
+    kind: ClassVar[int] = 25
+
+
+class DrainNode(Request[bool]):
+    """Give a node nothing new. False when it drains already. Raises ValueError for a node that
+    there is not."""
+
+    kind: ClassVar[int] = 26
+    asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
+
+    node_id: str
+    reason: str
+
+
+class ChangeTotals(Request[None]):
+    """A node has so much of these resources from now on. Raises ValueError for a node that there
+    is not, and for amounts that cannot be."""
+
+    kind: ClassVar[int] = 27
+    asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
+
+    node_id: str
+    totals: dict[str, float]
+
+
+class GetStatus(Request[dict[str, Any]]):
+    """The whole cluster at a glance."""
+
+    kind: ClassVar[int] = 28
+    asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
+
+
+class ListDrivers(Request[list[dict[str, Any]]]):
+    """The jobs of drivers that run now."""
+
+    kind: ClassVar[int] = 29

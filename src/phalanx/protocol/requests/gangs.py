@@ -1,0 +1,66 @@
+"""What the control store answers about gangs, and about why something waits."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from phalanx.protocol.requests.request import EVERYBODY, Request, Role
+
+
+class CreateGang(Request[str]):
+    """A gang waits in a queue from now on; the name that listings give it.
+
+    `needs`: what each member asks for; `min_members` must have places for any to start. `topology`
+    is a word for closeness ("" for none), `ports` so many are free on every node of the gang, and
+    `grace_s` lies between SIGTERM and SIGKILL when members are evicted. Asked again after a head
+    came back it changes nothing. Raises QueueUnavailableError, GangInfeasibleError, and ValueError
+    for an unknown topology.
+    """
+
+    kind: ClassVar[int] = 60
+
+    group: bytes
+    name: str
+    queue: str
+    needs: list[dict[str, float]]
+    min_members: int
+    priority: int = 0
+    topology: str = ""
+    ports: int = 1
+    grace_s: float = 0.0
+
+
+class EndMembers(Request[None]):
+    """These members of a gang are over: those that wait never start, and those that run are
+    ended."""
+
+    kind: ClassVar[int] = 61
+
+    group: bytes
+    indexes: list[int]
+
+
+class ListGangs(Request[list[dict[str, Any]]]):
+    """All gangs that have not ended."""
+
+    kind: ClassVar[int] = 62
+    asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
+
+
+class Explain(Request[dict[str, Any]]):
+    """Why a gang or job waits: reasons, what would change them, and its position in its queue.
+
+    `name`: of a job or gang, or the group of a gang in hex. Raises JobNotFoundError.
+    """
+
+    kind: ClassVar[int] = 63
+    asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
+
+    name: str
+
+
+class TakeSnapshot(Request[bytes]):
+    """Everything that a scheduling cycle looks at, as a snapshot file in JSON."""
+
+    kind: ClassVar[int] = 64
+    asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY

@@ -1,0 +1,142 @@
+"""What the control store answers about jobs, and about what manifests make beside them."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import msgspec
+
+from phalanx.protocol.requests.request import EVERYBODY, Request, Role
+
+
+class Manifest(msgspec.Struct, array_like=True):
+    """An object of a manifest: Job, JobTemplate, JobFlow, CronJob, Queue, PriorityClass or
+    HyperNode. `spec` is the msgpack of the kind's own struct, which nodes on the way need not
+    know."""
+
+    kind: str
+    spec: bytes
+
+
+class Applied(msgspec.Struct):
+    """An object of a manifest that was made or changed; `done` says which. What has no namespace
+    has an empty one."""
+
+    kind: str
+    name: str
+    namespace: str
+    done: str
+
+
+class ApplyManifests(Request[list[Applied]]):
+    """Make, or change, objects of manifests, in order.
+
+    Raises what the first that cannot be made raises; those before it are made. For a job:
+    QueueUnavailableError, GangInfeasibleError, JobCommandError for a name that is taken,
+    BatchFileError for a placement and ValueError for a priority class that there is not.
+    """
+
+    kind: ClassVar[int] = 80
+    asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
+
+    manifests: list[Manifest]
+
+
+Command = Literal["suspend", "resume", "cancel"]
+
+
+class CommandJob(Request[None]):
+    """Suspend, resume or cancel a job, or suspend and resume a cron job. Raises JobNotFoundError,
+    and JobCommandError for what does not fit its state."""
+
+    kind: ClassVar[int] = 81
+    asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
+
+    name: str
+    command: Command
+
+
+class ResizeJob(Request[dict[str, Any]]):
+    """Another size for a job that lives: replicas by group, or by "" for its only one; its row.
+
+    Its minimum stays, unless `min_members` says another or the size falls below it. Raises
+    JobNotFoundError, JobCommandError, and GangInfeasibleError for a minimum that the cluster could
+    never hold.
+    """
+
+    kind: ClassVar[int] = 82
+    asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
+
+    name: str
+    replicas: dict[str, int]
+    min_members: int | None = None
+
+
+class DeleteJob(Request[None]):
+    """End a job, flow or cron job if it lives, and forget it; or forget a network domain. Raises
+    JobNotFoundError."""
+
+    kind: ClassVar[int] = 83
+    asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
+
+    name: str
+
+
+class ListJobs(Request[list[dict[str, Any]]]):
+    """Jobs, oldest first; of one queue or in one state, where these are given."""
+
+    kind: ClassVar[int] = 84
+    asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
+
+    queue: str | None = None
+    state: str | None = None
+
+
+class GetJob(Request[dict[str, Any]]):
+    """All about one job: its members and its history, too. Raises JobNotFoundError."""
+
+    kind: ClassVar[int] = 85
+    asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
+
+    name: str
+
+
+class ListFlows(Request[list[dict[str, Any]]]):
+    """All flows."""
+
+    kind: ClassVar[int] = 86
+    asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
+
+
+class ListCrons(Request[list[dict[str, Any]]]):
+    """All cron jobs."""
+
+    kind: ClassVar[int] = 87
+    asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
+
+
+class ListHyperNodes(Request[list[dict[str, Any]]]):
+    """All network domains, with the nodes that are in each now."""
+
+    kind: ClassVar[int] = 88
+    asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
+
+
+class LogPart(msgspec.Struct, array_like=True):
+    """A part of a member's log. `size`: bytes of the whole; -1 when nobody has it any more."""
+
+    data: bytes
+    size: int
+
+
+class ReadJobLog(Request[LogPart]):
+    """What stands in a member's log from `offset` on. `attempt` counts the member's starts from 0;
+    -1 is the last one. Raises JobNotFoundError for a member that was not started so often."""
+
+    kind: ClassVar[int] = 89
+    asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
+
+    job: str
+    member: str
+    attempt: int = -1
+    offset: int = 0

@@ -1,0 +1,95 @@
+"""What a node itself answers to the processes of its machine."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import msgspec
+
+from phalanx.protocol.requests.request import NEWCOMERS, Request, Role
+
+
+class Introduction(msgspec.Struct, array_like=True):
+    """Who a new driver is: the id of its process, the node that it uses, and HOST:PORT of the
+    cluster's head ("" where there is none)."""
+
+    process: bytes
+    node_id: str
+    address: str
+
+
+class RegisterDriver(Request[Introduction]):
+    """A program becomes a driver. `path`, `directory`, `namespace` and `hook` (pickled, run at the
+    start) are what its workers need; `queue` and `priority` are those of its work unless that says
+    otherwise. Answered when its first workers are there."""
+
+    kind: ClassVar[int] = 1
+    asked_by: ClassVar[tuple[Role, ...]] = NEWCOMERS
+
+    path: list[str]
+    directory: str
+    namespace: str
+    log_to_driver: bool
+    hook: bytes = b""
+    queue: str = ""
+    priority: int = 0
+
+
+class GetNodeId(Request[str]):
+    """The id of the node that the asker is on."""
+
+    kind: ClassVar[int] = 2
+
+
+class GetNodeLabels(Request[dict[str, str]]):
+    """The labels of the node that the asker is on."""
+
+    kind: ClassVar[int] = 3
+
+
+class ReserveMemory(Request[int]):
+    """So many bytes of shared memory are wanted: how many may be written without asking again.
+
+    Answered when there is room. Raises ObjectStoreFullError and OutOfDiskError.
+    """
+
+    kind: ClassVar[int] = 4
+
+    wanted_bytes: int
+
+
+class DefineEnvironment(Request[None]):
+    """What an environment's key stands for, before its first use: variables of processes."""
+
+    kind: ClassVar[int] = 5
+
+    key: bytes
+    variables: dict[str, str]
+
+
+class DrainOutput(Request[None]):
+    """Answered when all that workers have printed by now was passed on."""
+
+    kind: ClassVar[int] = 6
+
+
+class ListRuns(Request[list[tuple[Any, ...]]]):
+    """The runs of tasks that workers of this node reported (`observe.task_journal.Run`)."""
+
+    kind: ClassVar[int] = 7
+
+
+class GetStoreCounts(Request[dict[str, int]]):
+    """Objects and bytes in the node's shared memory, by what they are counted as."""
+
+    kind: ClassVar[int] = 8
+
+
+class PullObject(Request[None]):
+    """Have an object's file of `size` bytes, which another node has, copied here. Answered when it
+    is there. Raises ObjectLostError."""
+
+    kind: ClassVar[int] = 9
+
+    name: str
+    size: int

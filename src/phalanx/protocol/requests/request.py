@@ -1,0 +1,182 @@
+"""What a request is: a struct with typed fields that names the type of its reply.
+
+    class GetActor(Request[KnownActor]):
+        kind: ClassVar = 42
+        name: str
+        namespace: str
+
+`engine.ask(GetActor(name, namespace))` is a KnownActor for a type checker, and its handler must
+return one (`GetActor.handled_by(handler)`). On the wire a request is its kind and the msgpack array
+of its fields, which only who answers it decodes: whoever passes it on copies bytes.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import Any, ClassVar, Generic, TypeVar
+
+import msgspec
+
+from phalanx.errors import ProtocolError
+from phalanx.protocol.wire_errors import WireError, from_wire, to_wire
+
+R = TypeVar("R")
+Q = TypeVar("Q", bound="Request[Any]")
+
+
+class Role(enum.Enum):
+    """Who asks."""
+
+    PROCESS = "drivers and workers"
+    VISITOR = "commands of a person, and programs that are no drivers yet"
+    NODE = "nodes, for themselves"
+
+
+EVERYBODY = (Role.PROCESS, Role.VISITOR)
+NODES = (Role.NODE,)
+NEWCOMERS = (Role.VISITOR,)
+
+
+class Request(msgspec.Struct, Generic[R], array_like=True):
+    """A question that is answered with R, or with an error."""
+
+    kind: ClassVar[int]
+    """Its number on the wire. No two types have the same, and none is given away again."""
+    asked_by: ClassVar[tuple[Role, ...]] = (Role.PROCESS,)
+    """Who may ask it; all others are refused."""
+
+    @classmethod
+    def handled_by(
+        cls: type[Q], handler: Callable[[Asker[R], Q], R | Later]
+    ) -> tuple[type[Q], Handler]:
+        """An entry of `RequestHandlers`."""
+        return cls, handler
+
+
+class Later(enum.Enum):
+    """What a handler returns that replies later, by `Asker.reply` or `Asker.fail`."""
+
+    LATER = 0
+
+
+LATER = Later.LATER
+Handler = Callable[["Asker[Any]", Any], Any]
+
+_encode = msgspec.msgpack.Encoder().encode
+_decoders: dict[type[Request[Any]], tuple[msgspec.msgpack.Decoder[Any], ...]] = {}
+NOTHING = msgspec.Raw(_encode(None))
+"""The result of a request that is answered with None, and of one that failed."""
+
+
+def encode_request(request: Request[Any]) -> msgspec.Raw:
+    """A request's fields as they travel beside its kind."""
+    return msgspec.Raw(_encode(request))
+
+
+def decode_request(request_type: type[Q], body: msgspec.Raw) -> Q:
+    """The request again. Raises ProtocolError for fields that are not its own."""
+    try:
+        request: Q = _decoders_of(request_type)[0].decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        name = request_type.__name__
+        raise ProtocolError(f"{name} has other fields than these: {error}") from None
+    return request
+
+
+def read_result(
+    request: Request[R] | type[Request[R]], result: msgspec.Raw, error: WireError | None
+) -> R:
+    """What a request was answered with. Raises the error that it was answered with."""
+    if error is not None:
+        raise from_wire(error)
+    asked = request if isinstance(request, type) else type(request)
+    answer: R = _decoders_of(asked)[1].decode(result)
+    return answer
+
+
+def reply_type(request_type: type[Request[Any]]) -> Any:
+    """The type of a request's replies, as its class names it."""
+    (named,) = request_type.__orig_bases__  # type: ignore[attr-defined]
+    return named.__args__[0]
+
+
+def _decoders_of(request_type: type[Request[Any]]) -> tuple[msgspec.msgpack.Decoder[Any], ...]:
+    """Of a request and of its reply; made when they are first used: most processes use few."""
+    found = _decoders.get(request_type)
+    if found is None:
+        types = (request_type, reply_type(request_type))
+        found = _decoders[request_type] = tuple(map(msgspec.msgpack.Decoder, types))
+    return found
+
+
+class Asker(Generic[R]):
+    """Who asked a request, and the way back."""
+
+    __slots__ = ("_send", "node", "process", "role")
+
+    def __init__(
+        self,
+        role: Role,
+        process: bytes,
+        send: Callable[[msgspec.Raw, WireError | None], None] | None,
+        node: bytes = b"",
+    ) -> None:
+        """`send` takes the reply; None: nobody waits for one."""
+        self.role = role
+        self.process = process
+        """The id of the process that asks; empty for a visitor."""
+        self.node = node
+        """The prefix of the node by way of which it asks the control store."""
+        self._send = send
+
+    def reply(self, result: R) -> None:
+        """Answer."""
+        if self._send is not None:
+            self._send(NOTHING if result is None else msgspec.Raw(_encode(result)), None)
+
+    def fail(self, error: BaseException) -> None:
+        """Answer with an error."""
+        if self._send is not None:
+            self._send(NOTHING, to_wire(error))
+
+
+class RequestHandlers:
+    """One handler for each type of request that somebody answers."""
+
+    def __init__(self, who: str, *entries: tuple[type[Request[Any]], Handler]) -> None:
+        """`who` answers, for the messages of errors. `entries`: see `Request.handled_by`."""
+        self._who = who
+        self._entries: dict[int, tuple[type[Request[Any]], Handler]] = {}
+        self.add(*entries)
+
+    def add(self, *entries: tuple[type[Request[Any]], Handler]) -> None:
+        """Answer these types of requests, too."""
+        for request_type, handler in entries:
+            assert request_type.kind not in self._entries, f"{request_type} is answered already"
+            self._entries[request_type.kind] = (request_type, handler)
+
+    def __contains__(self, kind: int) -> bool:
+        return kind in self._entries
+
+    @property
+    def types(self) -> dict[type[Request[Any]], Handler]:
+        """The handler of each type."""
+        return dict(self._entries.values())
+
+    def answer(self, kind: int, body: msgspec.Raw, asker: Asker[Any]) -> None:
+        """Have a request answered, now or later: with what its handler returns or raises."""
+        try:
+            entry = self._entries.get(kind)
+            if entry is None:
+                raise ValueError(f"{self._who} knows no request of kind {kind}")
+            request_type, handler = entry
+            if asker.role not in request_type.asked_by:
+                allowed = " and ".join(role.value for role in request_type.asked_by)
+                raise ValueError(f"{request_type.__name__} is for {allowed} alone")
+            result = handler(asker, decode_request(request_type, body))
+        except Exception as error:
+            asker.fail(error)
+            return
+        if result is not LATER:
+            asker.reply(result)

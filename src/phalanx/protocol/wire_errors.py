@@ -1,0 +1,127 @@
+"""How exceptions travel: as a code, a message and the fields that their class has beside it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from phalanx import errors
+
+Field = str | int | None
+
+
+class WireError(msgspec.Struct, array_like=True, frozen=True):
+    """An exception as it travels. `details`: the fields that its class is made from, by name;
+    empty where it is made from its message alone."""
+
+    code: str
+    message: str
+    details: dict[str, Field] = {}
+
+
+ERROR_CLASSES: dict[str, type[Exception]] = {
+    "phalanx": errors.PhalanxError,
+    "cross_language": errors.CrossLanguageError,
+    "task_cancelled": errors.TaskCancelledError,
+    "task_timeout": errors.TaskTimeoutError,
+    "task_failed": errors.TaskError,
+    "worker_crashed": errors.WorkerCrashedError,
+    "actor": errors.ActorError,
+    "actor_died": errors.ActorDiedError,
+    "actor_unavailable": errors.ActorUnavailableError,
+    "local_node_died": errors.LocalNodeDiedError,
+    "system_failure": errors.SystemFailureError,
+    "object_store_full": errors.ObjectStoreFullError,
+    "out_of_disk": errors.OutOfDiskError,
+    "out_of_memory": errors.OutOfMemoryError,
+    "node_died": errors.NodeDiedError,
+    "object_not_available": errors.ObjectNotAvailableError,
+    "object_lost": errors.ObjectLostError,
+    "object_fetch_timed_out": errors.ObjectFetchTimedOutError,
+    "reference_counting": errors.ReferenceCountingAssertionError,
+    "object_freed": errors.ObjectFreedError,
+    "owner_died": errors.OwnerDiedError,
+    "reconstruction_failed": errors.ObjectReconstructionFailedError,
+    "reconstruction_no_retries": errors.ObjectReconstructionFailedMaxAttemptsExceededError,
+    "reconstruction_lineage_evicted": errors.ObjectReconstructionFailedLineageEvictedError,
+    "get_timeout": errors.GetTimeoutError,
+    "async_actor_exit": errors.AsyncioActorExit,
+    "runtime_env": errors.RuntimeEnvSetupError,
+    "task_group_removed": errors.TaskPlacementGroupRemoved,
+    "actor_group_removed": errors.ActorPlacementGroupRemoved,
+    "pending_calls_limit": errors.PendingCallsLimitExceeded,
+    "task_unschedulable": errors.TaskUnschedulableError,
+    "actor_unschedulable": errors.ActorUnschedulableError,
+    "end_of_stream": errors.ObjectRefStreamEndOfStreamError,
+    "out_of_band": errors.OutOfBandSerializationError,
+    "unserializable": errors.UnserializableException,
+    "actor_exists": errors.ActorAlreadyExistsError,
+    "no_such_actor": errors.ActorHandleNotFoundError,
+    "authentication": errors.AuthenticationError,
+    "stale_node": errors.StaleNodeError,
+    "protocol": errors.ProtocolError,
+    "job_command": errors.JobCommandError,
+    "no_such_job": errors.JobNotFoundError,
+    "queue_unavailable": errors.QueueUnavailableError,
+    "gang_infeasible": errors.GangInfeasibleError,
+    "batch_file": errors.BatchFileError,
+    "invalid_value": ValueError,
+    "invalid_type": TypeError,
+}
+"""The class that each code stands for. Codes are on the wire: they are never given to another."""
+
+_FIELDS: dict[type[Exception], tuple[str, ...]] = {
+    errors.TaskCancelledError: ("task_id", "error_message"),
+    errors.TaskError: ("function_name", "traceback_str", "pid", "node_ip", "actor_repr"),
+    errors.ActorError: ("error_msg", "actor_id"),
+    errors.ObjectLostError: ("object_ref_hex", "message"),
+    errors.RuntimeEnvSetupError: ("error_message",),
+    errors.BatchFileError: ("reason", "file", "line"),
+}
+"""What exceptions are made from whose constructors take more than a message."""
+
+_CODES = {made: code for code, made in ERROR_CLASSES.items()}
+
+
+def code_of(kind: type[Exception]) -> str:
+    """The code of a class of the table. Raises KeyError for another."""
+    return _CODES[kind]
+
+
+def class_of(code: str) -> type[Exception]:
+    """The class that a code stands for; PhalanxError for an unknown one."""
+    return ERROR_CLASSES.get(code, errors.PhalanxError)
+
+
+def to_wire(error: BaseException) -> WireError:
+    """An exception made ready to travel: as the nearest class of the table that it is one of.
+
+    What is in no way one of them, such as a KeyError, travels as a SystemFailureError that names
+    its class.
+    """
+    for kind in type(error).__mro__:
+        if kind is errors.PhalanxError and type(error) is not kind:
+            break
+        code = _CODES.get(kind)
+        if code is not None:
+            return WireError(code, str(error), _details(error, kind))
+    text = f"{type(error).__name__}: {error}"
+    return WireError(code_of(errors.SystemFailureError), text)
+
+
+def from_wire(error: WireError) -> Exception:
+    """The exception again; a PhalanxError that names the code where that is unknown here."""
+    made = ERROR_CLASSES.get(error.code)
+    if made is None:
+        return errors.PhalanxError(f"{error.message} (an error of the unknown code {error.code!r})")
+    try:
+        return made(**error.details) if error.details else made(error.message)
+    except TypeError:  # the sender's class has other fields than ours
+        return errors.PhalanxError(f"{error.code}: {error.message}")
+
+
+def _details(error: BaseException, kind: type[Any]) -> dict[str, Field]:
+    names = next((_FIELDS[base] for base in kind.__mro__ if base in _FIELDS), ())
+    fields = vars(error)
+    return {name: fields[name] for name in names}

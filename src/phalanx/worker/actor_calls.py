@@ -1,0 +1,104 @@
+"""The calls of the one actor that a worker is: which run, which wait, which are cancelled.
+
+A call belongs to a concurrency group, and so many calls of each group run at once. Calls that have
+to wait begin in the order in which they came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from phalanx.protocol.messages import Call
+from phalanx.worker.assigned import AssignedWork, Entry, Key
+from phalanx.worker.context import TaskContext
+
+
+class _Group:
+    """A concurrency group: its limit, how many of its calls run, and those that wait."""
+
+    __slots__ = ("limit", "running", "waiting")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.running = 0
+        self.waiting = AssignedWork()
+
+
+class ActorCalls:
+    """Calls by (owner, number)."""
+
+    def __init__(
+        self, max_concurrency: int, groups: Mapping[str, int], wall: Callable[[], float]
+    ) -> None:
+        """`max_concurrency`: the limit of calls that name no group, `groups`: of the others.
+        `wall`: seconds since the epoch."""
+        self._wall = wall
+        self._groups = {"": _Group(max_concurrency)}
+        self._groups |= {name: _Group(limit) for name, limit in groups.items()}
+        self.method_groups: dict[str, str] = {}
+        """The groups of methods that declare one."""
+        self.received = AssignedWork()
+        """Calls that have not been looked at: of an actor whose calls run one after another, all
+        that wait."""
+        self.contexts: dict[Key, TaskContext] = {}
+        """Calls that run."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no call runs and none waits."""
+        groups = self._groups.values()
+        return not (self.received or any(group.running or group.waiting for group in groups))
+
+    @property
+    def running(self) -> int:
+        """How many calls were admitted and have not finished."""
+        return sum(group.running for group in self._groups.values())
+
+    def waiting(self) -> list[AssignedWork]:
+        """All calls that have not begun."""
+        return [self.received, *(group.waiting for group in self._groups.values())]
+
+    # ---- concurrency groups ------------------------------------------------------------------
+
+    def admit(self, entry: Entry) -> bool:
+        """Whether a call may begin now; else it waits in its group until `finished` names it."""
+        group = self._group_of(entry)
+        if group.running >= group.limit:
+            group.waiting.append(entry)
+            return False
+        group.running += 1
+        return True
+
+    def finished(self, entry: Entry) -> Entry | None:
+        """An admitted call has ended; the one that may begin in its place."""
+        group = self._group_of(entry)
+        following = group.waiting.take()
+        if following is None:
+            group.running -= 1
+        return following
+
+    def _group_of(self, entry: Entry) -> _Group:
+        call = entry[1]
+        assert isinstance(call, Call)
+        name = call.group or self.method_groups.get(call.method, "")
+        return self._groups.get(name) or self._groups[""]
+
+    def check_group(self, call: Call, class_name: str) -> None:
+        """Raise ValueError when the call names a group that its actor does not have."""
+        if call.group and call.group not in self._groups:
+            known = ", ".join(sorted(g for g in self._groups if g)) or "none"
+            raise ValueError(
+                f"{class_name} has no concurrency group {call.group!r}; it has: {known}."
+            )
+
+    # ---- cancelling --------------------------------------------------------------------------
+
+    def cancel(self, key: Key) -> TaskContext | None:
+        """A caller does not want this call any more. The context of the call if it runs: it is to
+        be interrupted where that can be done."""
+        if any(work.cancel(key, self._wall()) for work in self.waiting()):
+            return None
+        context = self.contexts.get(key)
+        if context is not None:
+            context.is_cancelled = True
+        return context

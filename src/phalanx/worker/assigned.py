@@ -1,0 +1,83 @@
+"""Work that owners have sent to this process and that has not begun."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Protocol
+
+from phalanx.objects.names import prefix_of_name
+from phalanx.protocol.messages import SHARED, Call, Failed, Message, Returned, Task, Value
+
+Key = tuple[bytes, int]
+"""(owner, number) of a task or call."""
+
+
+class Connection(Protocol):
+    """A connection to an owner."""
+
+    peer: bytes
+
+    def post(self, message: Message) -> None:
+        """Send with the next flush."""
+        ...
+
+    def send(self, message: Message) -> None:
+        """Send at once."""
+        ...
+
+
+Entry = tuple[Connection, Task | Call]
+
+
+class AssignedWork(deque[Entry]):
+    """Tasks or calls with the connections they came by, first in, first out.
+
+    One thread may add, cancel and return entries while another takes them: each step is a single
+    operation of the deque, and an entry that is gone meanwhile has been taken.
+    """
+
+    def take(self) -> Entry | None:
+        """The next entry."""
+        try:
+            return self.popleft()
+        except IndexError:
+            return None
+
+    def cancel(self, key: Key, now: float) -> bool:
+        """Work is not wanted any more: it is answered, if it is here. `now`: seconds since the
+        epoch."""
+        for entry in list(self):
+            if (entry[0].peer, entry[1].number) == key:
+                try:
+                    self.remove(entry)
+                except ValueError:
+                    return False
+                entry[0].send(Failed(key[1], b"", now, now, "cancelled"))
+                return True
+        return False
+
+    def return_all(self) -> None:
+        """Give everything back to its owners."""
+        back: dict[Connection, list[int]] = {}
+        while (entry := self.take()) is not None:
+            back.setdefault(entry[0], []).append(entry[1].number)
+        for connection, numbers in back.items():
+            connection.send(Returned(numbers))
+
+    def drop(self, owner: bytes) -> None:
+        """An owner is gone: nobody wants its work."""
+        for entry in [entry for entry in list(self) if entry[0].peer == owner]:
+            try:
+                self.remove(entry)
+            except ValueError:
+                continue
+
+    def files_from(self, prefix: bytes) -> Iterator[str]:
+        """Files that a node's processes wrote and that this work will read."""
+        for _, work in list(self):
+            for value in (work.args, *work.inputs):
+                if type(value) is Value and value.kind == SHARED:
+                    name = value.data.decode()
+                    if prefix_of_name(name) == prefix:
+                        yield name

@@ -1,0 +1,304 @@
+"""A worker: runs tasks of owners one after another, or is one actor.
+
+This knows what was sent here, what runs, under which lease, and what of it is cancelled. Whoever
+runs user code asks for the next task and says when it has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from phalanx.model.ids import PREFIX_BYTES
+from phalanx.objects.names import prefix_of_name
+from phalanx.protocol.cluster_messages import Prefetch
+from phalanx.protocol.messages import (
+    SHARED,
+    Call,
+    Cancel,
+    Consumed,
+    Function,
+    Lease,
+    Leaving,
+    Message,
+    Payload,
+    Recall,
+    Taken,
+    Task,
+    Unlease,
+    Value,
+)
+from phalanx.protocol.node_messages import (
+    Blocked,
+    CreateActor,
+    JobSetup,
+    Stop,
+    Terminate,
+    Unblocked,
+)
+from phalanx.worker.assigned import AssignedWork, Connection, Key
+from phalanx.worker.context import LeaseInfo, TaskContext
+from phalanx.worker.references import TaskReferences
+
+
+class Node(Protocol):
+    """The way to this process's node."""
+
+    def post(self, message: Message) -> None:
+        """Send with the next flush."""
+        ...
+
+    def send(self, message: Message) -> None:
+        """Send at once."""
+        ...
+
+
+class HostedActor(Protocol):
+    """The actor that this worker has become."""
+
+    def receive(self, connection: Connection, call: Call) -> None:
+        """A call has come."""
+        ...
+
+    def cancel(self, key: Key) -> None:
+        """A caller does not want a call any more."""
+        ...
+
+    def drain(self) -> None:
+        """End once the calls that have come are done."""
+        ...
+
+    def waiting(self) -> list[AssignedWork]:
+        """Calls that have not begun."""
+        ...
+
+
+class Effects(Protocol):
+    """What a worker asks of its process."""
+
+    def wake(self) -> None:
+        """There is something to do for whoever runs user code."""
+        ...
+
+    def interrupt(self, context: TaskContext) -> None:
+        """The running task is to stop, if it can be stopped."""
+        ...
+
+    def progress(self, context: TaskContext) -> None:
+        """The reader of a stream has taken more of it: its producer may go on."""
+        ...
+
+    def cancel_children(self, parent: Key) -> None:
+        """Cancel what a task or call has started."""
+        ...
+
+    def set_up(self, message: JobSetup) -> None:
+        """Prepare the process for a job; nothing runs before."""
+        ...
+
+    def become(self, message: CreateActor) -> HostedActor:
+        """Make the actor that this worker is from now on."""
+        ...
+
+
+class Definition:
+    """A function of an owner: unpickled at its first use, its calls counted."""
+
+    __slots__ = ("calls", "function", "max_calls", "mean_s", "name", "pickle")
+
+    def __init__(self, name: str, data: bytes, max_calls: int) -> None:
+        self.name = name
+        self.pickle = data
+        self.max_calls = max_calls
+        """After so many calls the worker ends; 0: never."""
+        self.function: Any = None
+        self.calls = 0
+        self.mean_s = 1.0
+        """Of its run times; a guess before the first."""
+
+
+_NO_LEASE = LeaseInfo(b"", {}, {})
+
+
+class WorkerCore:
+    """What one worker process has to do."""
+
+    def __init__(
+        self,
+        me: bytes,
+        node: Node,
+        references: TaskReferences,
+        effects: Effects,
+        *,
+        clock: Callable[[], float],
+        wall: Callable[[], float],
+    ) -> None:
+        """`clock` counts seconds, `wall` since the epoch."""
+        self._prefix = me[:PREFIX_BYTES]
+        self._node = node
+        self._references = references
+        self._effects = effects
+        self._clock = clock
+        self._wall = wall
+        self.tasks = AssignedWork()
+        self.functions: dict[bytes, Definition] = {}
+        self._leases: dict[Connection, LeaseInfo] = {}
+        self.is_set_up = False
+        """Whether the process is ready for its job's work."""
+        self.actor: HostedActor | None = None
+        self.running: TaskContext | None = None
+        """The task that runs; calls of an actor are the actor's to know."""
+        self.streams: dict[Key, TaskContext] = {}
+        """Tasks and calls whose items are on their way to a reader."""
+        self.stopping = ""
+        """Why the process is to end, once what runs has ended."""
+        self._blocked = 0
+
+    # ---- messages ----------------------------------------------------------------------------
+
+    def handle(self, connection: Connection, message: Message) -> bool:
+        """Take a message that brings work or is about it; False when it is not for a worker."""
+        kind = type(message)
+        if kind is Call:
+            if message.inputs:  # type: ignore[union-attr]
+                self._prefetch(message.inputs)  # type: ignore[union-attr]
+            if self.actor is not None:
+                self.actor.receive(connection, message)  # type: ignore[arg-type]
+            return True
+        if kind is Task:
+            if message.inputs:  # type: ignore[union-attr]
+                self._prefetch(message.inputs)  # type: ignore[union-attr]
+            self.tasks.append((connection, message))  # type: ignore[arg-type]
+            self._effects.wake()
+            return True
+        return self._handle_rare(connection, message)
+
+    def _handle_rare(self, connection: Connection, message: Message) -> bool:
+        match message:
+            case Function():
+                self.functions[message.function] = Definition(
+                    message.name, message.pickle, message.max_calls
+                )
+            case Lease():
+                self._leases[connection] = LeaseInfo(
+                    message.job,
+                    message.resources,
+                    message.devices,
+                    message.placement_group,
+                    message.capture,
+                    message.gang,
+                )
+            case Unlease():
+                self._leases.pop(connection, None)
+            case Recall():
+                self.tasks.return_all()
+            case Cancel():
+                self._cancel((connection.peer, message.number), message.recursive)
+            case Consumed():
+                self._consumed((connection.peer, message.number), message.count)
+            case Taken():
+                self._references.taken(connection.peer, message.number)
+            case CreateActor():
+                self.actor = self._effects.become(message)
+                self._effects.wake()
+            case JobSetup():
+                self._effects.set_up(message)
+                self.is_set_up = True
+                self._effects.wake()
+            case Terminate():
+                self.stop(message.reason)
+            case Stop():
+                self.stop("it was asked to stop")
+            case _:
+                return False
+        return True
+
+    def _prefetch(self, inputs: list[Payload]) -> None:
+        """Have the large arguments of other nodes on their way here before they are read."""
+        wanted = [
+            (value.data.decode(), value.size)
+            for value in inputs
+            if type(value) is Value and value.kind == SHARED
+        ]
+        if any(prefix_of_name(name) != self._prefix for name, _ in wanted):
+            self._node.post(Prefetch(wanted))
+
+    def _consumed(self, key: Key, count: int) -> None:
+        context = self.streams.get(key)
+        if context is not None:
+            context.consumed = max(context.consumed, count)
+            self._effects.progress(context)
+
+    def stop(self, reason: str) -> None:
+        """End the process: now, or after the calls that it has if it is an actor."""
+        self.stopping = reason or "stopped"
+        if self.actor is not None:
+            self.actor.drain()
+        self._effects.wake()
+
+    # ---- cancelling --------------------------------------------------------------------------
+
+    def _cancel(self, key: Key, recursive: bool) -> None:
+        if self.tasks.cancel(key, self._wall()):
+            return
+        running = self.running
+        is_running = running is not None and (running.owner, running.number) == key
+        if recursive:
+            self._effects.cancel_children(key)
+        if running is not None and is_running:
+            running.is_cancelled = True
+            self._effects.interrupt(running)
+        elif self.actor is not None:
+            self.actor.cancel(key)
+
+    # ---- tasks run ---------------------------------------------------------------------------
+
+    def lease_of(self, connection: Connection) -> LeaseInfo:
+        """What the owner behind a connection has lent this process for."""
+        return self._leases.get(connection, _NO_LEASE)
+
+    def ended(self, connection: Connection, definition: Definition, seconds: float) -> bool:
+        """A task ran for so long. Whether it was the last one: then the process is to end."""
+        definition.calls += 1
+        weight = 1.0 if definition.calls == 1 else 0.2
+        definition.mean_s += weight * (seconds - definition.mean_s)
+        if not definition.max_calls or definition.calls < definition.max_calls:
+            return False
+        connection.post(Leaving())
+        self.tasks.return_all()
+        self.stopping = "max_calls reached"
+        return True
+
+    def block(self) -> None:
+        """A task waits, and is going to wait long: give back what it keeps from others."""
+        self.tasks.return_all()
+        self._blocked += 1
+        if self._blocked == 1:
+            self._node.send(Blocked())
+
+    def unblock(self) -> None:
+        """It goes on."""
+        self._blocked -= 1
+        if self._blocked == 0:
+            self._node.send(Unblocked())
+
+    # ---- owners and nodes end ----------------------------------------------------------------
+
+    def peer_lost(self, process: bytes, is_gone: bool) -> None:
+        """The connection to a process has ended: its tasks are of no use any more. `is_gone`: so
+        has the process."""
+        self.tasks.drop(process)
+        self._references.reader_lost(process, is_gone, self._clock())
+        running = self.running
+        if running is not None and running.owner == process:
+            running.is_cancelled = True
+            self._effects.interrupt(running)
+
+    def inputs_from(self, prefix: bytes) -> list[str]:
+        """Files that a node's processes wrote and that work which has not begun will read."""
+        waiting = [self.tasks, *(() if self.actor is None else self.actor.waiting())]
+        return [name for work in waiting for name in work.files_from(prefix)]
+
+    def tick(self, now: float) -> None:
+        """Time has passed."""
+        self._references.tick(now)
