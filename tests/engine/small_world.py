@@ -11,7 +11,6 @@ import itertools
 import random
 from collections import deque
 
-from phalanx.model.ids import INDEX_BITS
 from phalanx.node.leases import LeaseMachine
 from phalanx.node.workers import WorkerPool
 from phalanx.objects.file_hold import FileHold
@@ -305,7 +304,7 @@ class World:
     def tick(self, seconds):
         self.clock.now += seconds
         for owner in self.owners:
-            owner.tasks.tick(self.clock.now)
+            owner.core.tick(self.clock.now)
         self.machine.tick(self.clock.now)
 
     def settle(self, limit=30_000):

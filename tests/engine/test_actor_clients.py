@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from phalanx.model.lifecycle import ALIVE, DEAD, RESTARTING
-from phalanx.owner.actors.clients import ActorClients
 from phalanx.owner.actors.client import ActorClient, PendingCall
+from phalanx.owner.actors.clients import ActorClients
 from phalanx.protocol.node_messages import ActorUpdate
 
 HERE, ELSEWHERE = b"here-worker", b"away-worker"

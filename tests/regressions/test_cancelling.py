@@ -71,7 +71,7 @@ def test_a_task_that_runs_for_too_long_and_dies_when_asked_to_stop_ran_for_too_l
         signal.signal(signal.SIGINT, lambda *_: os._exit(1))
         threading.Event().wait(60)
 
-    with pytest.raises(TaskTimeoutError, match="ran longer than 0.2 s"):
+    with pytest.raises(TaskTimeoutError, match="ran longer than"):
         get(stubborn.remote())
 
 

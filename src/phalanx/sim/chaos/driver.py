@@ -1,59 +1,35 @@
-"""A simulated driver: the production machines of an owner, and what the runtime does around them.
-
-Mirrors `embedded.client.runtime`: who is connected, who is known to be dead, which news go where.
-"""
+"""A simulated driver: an owner whose program submits work."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from phalanx.model.ids import PREFIX_BYTES, node_process_id
-from phalanx.protocol.cluster_messages import NodeDied
-from phalanx.protocol.messages import PROTOCOL_VERSION, Done, Failed, Hello, Leaving, Returned
-from phalanx.protocol.node_messages import (
-    ActorUpdate,
-    Granted,
-    LeaseDue,
-    Refused,
-    Reply,
-    Request,
-    Stop,
-    WorkerDied,
-)
-from phalanx.sim.chaos.calls import SimCalls
-from phalanx.sim.chaos.submission import SimSubmission
+import msgspec
+
+from phalanx.objects.reference import ObjectRef
+from phalanx.objects.streams import Stream
+from phalanx.owner.actors.client import ActorClient
+from phalanx.owner.tasks.records import Template
+from phalanx.protocol.actor_creation import Creation
+from phalanx.protocol.messages import INLINE, Payload, Value
+from phalanx.protocol.node_messages import Reply, Request, Stop
+from phalanx.sim.chaos.process import SimProcess
+from phalanx.sim.chaos.work import Work
 
 if TYPE_CHECKING:
     from phalanx.sim.chaos.network import End, Message
     from phalanx.sim.chaos.node import SimNode
 
-_TICK_S = 0.05
-Answered = Callable[[Reply], None]
+Refs = list[ObjectRef[Any]]
 
 
-class SimDriver:
+class SimDriver(SimProcess):
     """One driver's process on a node."""
 
     def __init__(self, node: SimNode, name: str) -> None:
-        self.node = node
-        self.world = node.world
-        self.host = node.host
-        self.name = name
-        self.process_id = b""
-        self.is_alive = True
-        self.sequence = itertools.count(1)
-        self.tasks = SimSubmission(self)
-        self.calls = SimCalls(self)
+        super().__init__(node, name, "driver")
         self.on_ready: Callable[[], None] = lambda: None
-        self._tokens = itertools.count(1)
-        self._replies: dict[int, Answered] = {}
-        self._peers: dict[bytes, End] = {}
-        self._dead: set[bytes] = set()
-        self._dead_nodes: set[bytes] = set()
-        to = node_process_id(node.prefix)
-        self.node_end = self.world.network.dial(self.host, self, self.host, to)
         arguments = {
             "path": [],
             "directory": "",
@@ -61,137 +37,81 @@ class SimDriver:
             "hook": b"",
             "log_to_driver": False,
         }
-        self.ask("register_driver", self._registered, **arguments)
-        self.host.every(_TICK_S, self._tick)
+        self.dial_node()
+        self.node_end.post(Request(1, "register_driver", arguments))
 
-    def _registered(self, reply: Reply) -> None:
-        self.process_id = reply.result["process"]
-        self.host.processes[self.process_id] = self
-        self.on_ready()
+    def on_message(self, end: End, message: Message) -> None:
+        """See Process. The first answer of the node is this driver's id."""
+        if self.process_id or not self.is_alive:
+            super().on_message(end, message)
+        elif isinstance(message, Reply):
+            self.join(message.result["process"])
+            self.on_ready()
+            self.settle()
 
-    def die(self, how: str) -> None:
-        """The process ends."""
-        if not self.is_alive:
-            return
-        self.is_alive = False
-        self.world.kernel.tell(self.name, f"ends: {how}")
-        self.host.processes.pop(self.process_id, None)
-        self.world.promises.driver_ended(self)
-        self.world.network.process_gone(self.host, self)
+    def gone(self) -> None:
+        """See SimProcess."""
+        if self.process_id:
+            super().gone()
 
     def leave(self) -> None:
         """The program has ended: it says goodbye."""
         self.node_end.post(Stop("the program ended"))
         self.die("the program ended")
 
-    # ---- the node ----------------------------------------------------------------------------
+    # ---- what programs ask -------------------------------------------------------------------
 
-    def ask(self, method: str, answered: Answered, **arguments: Any) -> None:
-        """Ask the node, or through it the control store."""
-        token = next(self._tokens)
-        self._replies[token] = answered
-        self.node_end.post(Request(token, method, arguments))
+    def submit(
+        self,
+        template: Template,
+        work: Work,
+        inputs: Refs | None = None,
+        nested: Refs | None = None,
+    ) -> tuple[Refs, Stream | None]:
+        """A new task: its references, or its stream. `inputs`: references that are arguments,
+        `nested`: references inside of one."""
+        args, pins = self.arguments(work, nested)
+        stream = Stream(self.process_id) if template.returns < 0 else None
+        refs = self.owner.tasks.submit(template, args, inputs, pins, None, stream)
+        self.world.promises.task_promised(self, template, work, refs, stream, inputs)
+        return refs, stream
 
-    def tell(self, method: str, **arguments: Any) -> None:
-        """Ask without waiting for an answer."""
-        self.node_end.post(Request(0, method, arguments))
+    def arguments(self, work: Work, nested: Refs | None) -> tuple[Payload, list[Any] | None]:
+        """(payload, pins) of an argument."""
+        data = msgspec.msgpack.encode(work)
+        if not nested:
+            return data, None
+        for ref in nested:
+            self.owner.references.export(ref)
+        return Value(INLINE, data, [], [(r._owner, r._number) for r in nested]), [None, nested]
 
-    # ---- peers -------------------------------------------------------------------------------
+    def create(self, actor: bytes, creation: Creation, **fields: Any) -> ActorClient:
+        """A new actor."""
+        client = self.owner.actors.begin(actor, creation, None, None)
+        fields |= {"actor": actor, "class_name": creation.class_name}
+        self.owner.actors.register_when_ready(client, creation, None, fields)
+        return client
 
-    def peer(self, process: bytes) -> End | None:
-        """The connection to a process, made when there is none; None when it is gone."""
-        found = self._peers.get(process)
-        if found is not None:
-            return found
-        prefix = process[:PREFIX_BYTES]
-        if process in self._dead or prefix in self._dead_nodes:
-            return None
-        to = self.world.host_of(prefix)
-        end = self.world.network.dial(self.host, self, to, process)
-        end.peer = process
-        self._peers[process] = end
-        end.post(Hello(PROTOCOL_VERSION, self.process_id, "driver", 0))
-        return end
+    def call(
+        self,
+        client: ActorClient,
+        work: Work,
+        retries: int,
+        nested: Refs | None = None,
+        **options: Any,
+    ) -> Refs:
+        """Call the actor; the call's references."""
+        args, pins = self.arguments(work, nested)
+        call = self.owner.calls.submit(
+            client, "work", args, None, pins, None, retries=retries, **options
+        )
+        self.world.promises.call_promised(self, call, work)
+        return call.refs
 
-    def known_peer(self, process: bytes) -> End | None:
-        """The connection to a process if there is one."""
-        return self._peers.get(process)
-
-    def post(self, end: End, message: Message) -> None:
-        """Send after everything posted before."""
-        end.post(message)
-
-    def is_here(self, process: bytes) -> bool:
-        """Whether a process is of this node: then the end of its connection is its own end."""
-        return process[:PREFIX_BYTES] == self.node.prefix
-
-    def _lost(self, end: End) -> None:
-        if self._peers.get(end.peer) is not end:
-            return
-        del self._peers[end.peer]
-        if self.is_here(end.peer):
-            self._dead.add(end.peer)
-        self.tasks.workers.connection_ended(end)
-        self.calls.clients.connection_ended(end)
-
-    def _node_died(self, prefix: bytes) -> None:
-        self._dead_nodes.add(prefix)
-        for peer, end in list(self._peers.items()):
-            if peer[:PREFIX_BYTES] == prefix:
-                end.close()
-                self._lost(end)
-
-    # ---- events ------------------------------------------------------------------------------
-
-    def _tick(self) -> None:
-        if self.is_alive:
-            self.world.guard(self.host, self._work)
-
-    def _work(self) -> None:
-        now = self.host.clock()
-        self.tasks.machine.tick(now)
-        self.calls.clients.tick(now)
-        self.tasks.gangs.tick(now)
-        self.tasks.machine.pump_dirty()
-
-    def on_end(self, end: End) -> None:
-        """See Process."""
-        if end is self.node_end:
-            self.die("its node is gone")
-        else:
-            self._lost(end)
-            self.tasks.machine.pump_dirty()
-
-    def on_message(self, end: End, message: Message) -> None:  # noqa: PLR0912
-        """See Process."""
-        if not self.is_alive:
-            return
-        now = self.host.clock()
-        match message:
-            case Done():
-                if not self.calls.done(end, message):
-                    self.tasks.done(end, message, now)
-            case Failed():
-                if not self.calls.failed(end, message):
-                    self.tasks.failed(end, message, now)
-            case Returned():
-                self.tasks.workers.returned(end, message.numbers)
-            case Leaving():
-                self.tasks.workers.leaving(end)
-            case Granted():
-                self.tasks.granted(message, now)
-            case Refused():
-                self.tasks.refused(message)
-            case LeaseDue():
-                self.tasks.machine.lease_due(message.lease)
-            case WorkerDied():
-                self.tasks.workers.worker_died(message)
-            case NodeDied():
-                self._node_died(message.prefix)
-            case ActorUpdate():
-                self.calls.clients.updated(message)
-            case Reply():
-                answered = self._replies.pop(message.token, None)
-                if answered is not None:
-                    answered(message)
-        self.tasks.machine.pump_dirty()
+    def start_gang(
+        self, group: bytes, templates: list[Template], min_members: int, work: Work
+    ) -> None:
+        """A gang of tasks, whose group is there."""
+        args, _ = self.arguments(work, None)
+        tasks = self.owner.gangs.start(group, templates, min_members, args, None, None)
+        self.world.promises.gang_promised(self, group, min_members, tasks, work)

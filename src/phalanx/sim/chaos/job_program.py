@@ -68,14 +68,16 @@ class JobProgram:
             elif draw < 0.35:
                 self._later(rng.uniform(0.0, 2.0), partial(self._delete, spec))
 
-        self._driver.ask("batch.apply", answered, objects=[("Job", msgspec.msgpack.encode(spec))])
+        self._driver.owner.requests.call_async(
+            "batch.apply", answered, objects=[("Job", msgspec.msgpack.encode(spec))]
+        )
 
     def _command(self, action: str, spec: JobSpec) -> None:
-        self._driver.tell("batch.command", name=spec.uid, action=action)
+        self._driver.owner.requests.notify("batch.command", name=spec.uid, action=action)
 
     def _delete(self, spec: JobSpec) -> None:
         self._world.promises.jobs.deleted(spec.uid)
-        self._driver.tell("batch.delete", name=spec.uid)
+        self._driver.owner.requests.notify("batch.delete", name=spec.uid)
 
     def _spec(self, name: str) -> JobSpec:
         rng = self._rng

@@ -27,9 +27,10 @@ from phalanx.protocol.cluster_messages import (
     PrepareBundles,
 )
 from phalanx.protocol.messages import Hello
-from phalanx.protocol.node_messages import Reply, Request, Stop
+from phalanx.protocol.node_messages import Dropped, Reply, Request, Stop
 from phalanx.resources.instances import NodeResources
 from phalanx.scheduling.cluster_nodes import ClusterNodes
+from phalanx.sim.chaos.files import Pulls
 from phalanx.sim.chaos.members import SimMembers
 from phalanx.sim.chaos.membership import SimMember
 from phalanx.sim.chaos.processes import Processes
@@ -166,6 +167,7 @@ class SimNode(MessageDispatcher):
         pool = WorkerPool(max(1, int(total.get("CPU", 1))), self.jobs.new_process)
         self.leases = LeaseMachine(self.resources, self, pool, node_id, {}, places, self.spilling)
         self.bandwidth = Average()
+        self.pulls = Pulls(world, host)
         self.member = SimMember(self)
         self.control = self.member.link
         host.processes[node_process_id(self.prefix)] = self
@@ -227,10 +229,15 @@ class SimNode(MessageDispatcher):
                 self._request(end, message)
             case Stop():
                 self.loop.lose(end)
+            case Dropped():
+                self.world.drop_file(message.name)
 
     def _request(self, end: End, request: Request) -> None:
         if request.method == "register_driver":
             self.jobs.register(cast(Any, end), request.token, request.args)
+            return
+        if request.method == "pull":
+            self._pull(end, request)
             return
         assert request.method in FOR_CONTROL or request.method.startswith("batch.")
         if request.method == "create_group":
@@ -241,6 +248,13 @@ class SimNode(MessageDispatcher):
                 end.post(Reply(request.token, answer.result, answer.error))
 
         self.control.ask(end.peer, request.method, request.args, answered)
+
+    def _pull(self, end: End, request: Request) -> None:
+        def done(is_here: bool) -> None:
+            error = None if is_here else ("ObjectLostError", "it is gone")
+            end.post(Reply(request.token, None, error))
+
+        self.pulls.pull(request.args["name"], done)
 
     def _hello(self, end: End, message: Hello, now: float) -> None:
         if message.kind == "node":

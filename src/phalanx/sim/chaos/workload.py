@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from phalanx.owner.tasks.records import ClassKey, FunctionRecord, Template
+from phalanx.protocol.actor_creation import Creation
 from phalanx.protocol.node_messages import Reply
 from phalanx.sim.chaos.job_program import JobProgram
-from phalanx.sim.chaos.worker import Work
+from phalanx.sim.chaos.work import DIES, RAISES, RETURNS, Work
 
 if TYPE_CHECKING:
     from phalanx.owner.actors.client import ActorClient
@@ -53,7 +54,9 @@ class Program:
             fields: dict[str, Any] = {"weight": int(queue["weight"]), **options.quotas[number]}
             if "CPU" in queue:
                 fields["capability"] = {"CPU": queue["CPU"]}
-            self.driver.tell("batch.create_queue", name=f"q{number}", fields=fields)
+            self.driver.owner.requests.notify(
+                "batch.create_queue", name=f"q{number}", fields=fields
+            )
         for _ in range(options.queue_changes if options.queues else 0):
             self._later(self._queue_rng.uniform(0.0, left_s), self._change_queue)
         JobProgram(self._world, self.driver, self._queue_names(), self._later).plan(left_s)
@@ -66,8 +69,8 @@ class Program:
 
         def alive() -> None:
             self._planned -= 1
-            if self.driver.is_alive and not self.is_over:
-                self._world.guard(self.driver.host, action)
+            if not self.is_over:
+                self.driver.do(action)
 
         self.driver.host.later(delay_s, alive)
 
@@ -87,8 +90,9 @@ class Program:
         return tuple(sorted((k, v) for k, v in asked.items() if v))
 
     def _work(self, mean_s: float) -> Work:
-        ends = self._rng.choices(("returns", "raises", "dies"), (0.85, 0.1, 0.05))[0]
-        return Work(min(self._rng.expovariate(1.0 / mean_s), 8.0 * mean_s), ends)
+        ends = self._rng.choices((RETURNS, RAISES, DIES), (0.85, 0.1, 0.05))[0]
+        seconds = min(self._rng.expovariate(1.0 / mean_s), 8.0 * mean_s)
+        return Work(seconds=seconds, ends=ends)
 
     def _queue_names(self) -> list[str]:
         return ["default", *(f"q{number}" for number in range(len(self._options.queues)))]
@@ -96,7 +100,7 @@ class Program:
     def _change_queue(self) -> None:
         name = self._queue_rng.choice(self._queue_names()[1:])
         fields = {"weight": self._queue_rng.choice((1, 3, 9))}
-        self.driver.tell("batch.update_queue", name=name, fields=fields)
+        self.driver.owner.requests.notify("batch.update_queue", name=name, fields=fields)
 
     # ---- tasks -------------------------------------------------------------------------------
 
@@ -143,20 +147,22 @@ class Program:
                 return  # it could never run there
         for _ in range(count):
             work = self._work(self._options.task_s)
-            if template.max_retries < 0 and work.ends != "returns":
-                work = Work(work.seconds)  # else it would be tried for ever
-            self.driver.tasks.submit(template, work)
-        self.driver.tasks.machine.pump_dirty()
+            if template.max_retries < 0 and work.ends != RETURNS:
+                work = Work(seconds=work.seconds)  # else it would be tried for ever
+            self.driver.submit(template, work)
 
     # ---- actors ------------------------------------------------------------------------------
 
     def _actor(self) -> None:
         rng, driver = self._rng, self.driver
-        number = next(driver.sequence)
+        number = next(driver.owner.numbers)
         resources = dict(self._resources())
-        client = driver.calls.create(
+        creation = Creation(
+            b"", b"", f"actor {number} of {driver.name}", b"", [], 1, {}, False, False
+        )
+        client = driver.create(
             driver.process_id[:12] + number.to_bytes(4, "big"),
-            class_name=f"actor {number} of {driver.name}",
+            creation,
             name=f"a{number}" if rng.random() < 0.3 else "",
             namespace=driver.name,
             detached=rng.random() < 0.2,
@@ -176,20 +182,20 @@ class Program:
 
     def _call(self, client: ActorClient) -> None:
         work = self._work(self._options.task_s)
-        self.driver.calls.submit(client, work, self._rng.choice((0, 0, 2)))
+        self.driver.call(client, work, self._rng.choice((0, 0, 2)))
 
     def _end_actor(self, client: ActorClient) -> None:
         """Kill it once its calls have ended, so that none is lost by intent."""
         if client.pending:
             self._later(0.5, partial(self._end_actor, client))
             return
-        self.driver.tell("kill_actor", actor=client.actor, no_restart=True)
+        self.driver.owner.requests.notify("kill_actor", actor=client.actor, no_restart=True)
 
     # ---- groups ------------------------------------------------------------------------------
 
     def _group(self) -> None:
         rng, driver = self._rng, self.driver
-        group = f"{driver.name}{next(driver.sequence):04}g".encode().ljust(18, b" ")
+        group = f"{driver.name}{next(driver.owner.numbers):04}g".encode().ljust(18, b" ")
         strategy = rng.choice(("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"))
         bundles = [dict(self._resources()) or {"CPU": 1.0} for _ in range(rng.randint(1, 3))]
         self.groups.append(group)
@@ -206,7 +212,7 @@ class Program:
                     self._later(0.0, partial(self._submit, inside, resources, count))
             self._later(rng.uniform(0.0, 3 * HOLD_S), partial(self._end_group, group))
 
-        driver.ask(
+        driver.owner.requests.call_async(
             "create_group",
             created,
             group=group,
@@ -221,7 +227,7 @@ class Program:
         if group in self.groups:
             self.groups.remove(group)
             self._world.removed_groups.add(group)
-            self.driver.ask("remove_group", lambda _: None, group=group)
+            self.driver.owner.requests.notify("remove_group", group=group)
 
     # ---- gangs -------------------------------------------------------------------------------
 
@@ -230,14 +236,14 @@ class Program:
         rng, driver = self._rng, self.driver
         needs = dict(self._resources()) or {"CPU": 1.0}
         members = min(rng.randint(2, 4), _hold(self._options.nodes, needs))
-        least = rng.choice((members, members, rng.randint(1, members)))
-        group = f"{driver.name}{next(driver.sequence):04}t".encode().ljust(18, b" ")
+        min_members = rng.choice((members, members, rng.randint(1, members)))
+        group = f"{driver.name}{next(driver.owner.numbers):04}t".encode().ljust(18, b" ")
 
         def created(reply: Reply) -> None:
             if reply.error is None:
-                self._start_gang(group, members, least, needs)
+                self._start_gang(group, members, min_members, needs)
 
-        driver.ask(
+        driver.owner.requests.call_async(
             "batch.create_gang",
             created,
             group=group,
@@ -245,11 +251,13 @@ class Program:
             queue=rng.choice(self._queue_names()),
             priority=rng.choice((0, 0, 5)),
             needs=[needs] * members,
-            least=least,
+            least=min_members,
             grace_s=rng.choice((0.0, 0.1, 1.0)),
         )
 
-    def _start_gang(self, group: bytes, members: int, least: int, needs: dict[str, float]) -> None:
+    def _start_gang(
+        self, group: bytes, members: int, min_members: int, needs: dict[str, float]
+    ) -> None:
         rng = self._rng
         function = rng.choice(self._functions)
         retries = rng.choice((0, 1, 3))
@@ -269,7 +277,8 @@ class Program:
                 Template(function=function, key=key, name="member", returns=1, max_retries=retries)
             )
             works.append(self._work(self._options.task_s))
-        self.driver.tasks.gangs.start(group, templates, works, least)
+        work = Work(seconds=0.0, members=works)
+        self.driver.start_gang(group, templates, min_members, work)
 
     # ---- the end -----------------------------------------------------------------------------
 
@@ -277,7 +286,7 @@ class Program:
         """All outcomes are there: give everything back."""
         self.is_over = True
         for client in self._actors:
-            self.driver.tell("kill_actor", actor=client.actor, no_restart=True)
+            self.driver.owner.requests.notify("kill_actor", actor=client.actor, no_restart=True)
         for group in list(self.groups):
             self._end_group(group)
 
