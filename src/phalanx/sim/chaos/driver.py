@@ -15,7 +15,7 @@ from phalanx.protocol.actor_creation import Creation
 from phalanx.protocol.messages import INLINE, Payload, Value
 from phalanx.protocol.node_messages import Reply, Request, Stop
 from phalanx.sim.chaos.process import SimProcess
-from phalanx.sim.chaos.work import Work
+from phalanx.sim.chaos.work import Label, Work
 
 if TYPE_CHECKING:
     from phalanx.sim.chaos.network import End, Message
@@ -84,6 +84,16 @@ class SimDriver(SimProcess):
         for ref in nested:
             self.owner.references.export(ref)
         return Value(INLINE, data, [], [(r._owner, r._number) for r in nested]), [None, nested]
+
+    def put(self, is_large: bool) -> ObjectRef[Any]:
+        """A new object of this driver."""
+        number = self.owner.next_object()
+        label = Label(self.process_id, number, self.process_id).encode()
+        if not is_large:
+            return self.owner.objects.put(number, label, None, None)
+        value = self.files.write(label)
+        hold = self.files.hold(value.data.decode(), value.size)
+        return self.owner.objects.put(number, value, hold, None)
 
     def create(self, actor: bytes, creation: Creation, **fields: Any) -> ActorClient:
         """A new actor."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from phalanx.model.ids import PREFIX_BYTES, node_process_id
+from phalanx.model.ids import INDEX_BITS, PREFIX_BYTES, node_process_id
 from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef
 from phalanx.owner.core import OwnerCore
 from phalanx.owner.objects.table import Callback
-from phalanx.protocol.messages import FAILED, SHARED, Done, Value
+from phalanx.protocol.messages import FAILED, SHARED, CancelOwned, Done, Value
 from phalanx.protocol.node_messages import Dropped, Reply
 from phalanx.sim.chaos.files import ProcessFiles
 from phalanx.sim.chaos.running import Resume, Wait
@@ -157,6 +157,8 @@ class SimProcess:
         if not self.is_alive:
             return
         now = self.host.clock()
+        if isinstance(message, CancelOwned):
+            self.world.promises.cancelled(self, message.number >> INDEX_BITS)
         if isinstance(message, Done):
             self.owner.done(end, message, now)
         elif not self.take(end, message):

@@ -24,7 +24,7 @@ from phalanx.protocol.node_messages import CreateActor
 from phalanx.sim.chaos.broken import Broken
 from phalanx.sim.chaos.gang_promises import GangPromises
 from phalanx.sim.chaos.job_promises import JobPromises
-from phalanx.sim.chaos.truth import DONE, Key, Promise, Truth
+from phalanx.sim.chaos.truth import DONE, Key, Promise, Truth, is_lost_put
 from phalanx.sim.chaos.usage import Usage
 from phalanx.sim.chaos.work import Raised, Work, read_label
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from phalanx.sim.chaos.world import World
     from phalanx.worker.context import LeaseInfo
 
+ABANDONED = "abandoned"
 OWNER_GONE = "owner gone"
 _STOP_S = 1.0
 """A task ends within so long after its worker could have ended it, where all is well."""
@@ -101,6 +102,7 @@ class Promises:
             timeout_s=template.timeout_s,
             since=self._world.kernel.now,
             inputs=[key for ref in inputs or () if (key := self._key(ref)) in self.kept],
+            takes_put=any(self._key(ref) not in self.kept for ref in inputs or ()),
             group=None if group is None else bytes.fromhex(group),
             node=strategy.get("node_id", ""),
         )
@@ -155,7 +157,7 @@ class Promises:
         if promise is None:
             return  # it is only about to be promised
         promise.last_attempt = message.attempt
-        if promise.is_cancelled:
+        if promise.is_cancelled and promise.outcome != DONE:
             raise Broken(
                 f"{promise.what} of {promise.owner} was cancelled, and is sent to a worker after "
                 "that",
@@ -265,8 +267,9 @@ class Promises:
         promise = self.kept[process.name, ref._number >> INDEX_BITS]
         value = ref._value
         if promise.work.items:
+            promise.is_over = True
             if promise.is_abandoned:
-                self._conclude(promise, "abandoned")
+                self._conclude(promise, ABANDONED)
             return
         if type(value) is Value and value.kind == FAILED:
             self._failed(promise, failures.load(value.data))
@@ -297,6 +300,13 @@ class Promises:
                 [promise.owner, *promise.ran_on],
             )
         self._conclude(promise, DONE)
+
+    def stream_abandoned(self, process: SimProcess, number: int) -> None:
+        """Nobody reads any more of a stream."""
+        promise = self.kept[process.name, number]
+        promise.is_abandoned = True
+        if promise.is_over:
+            self._conclude(promise, ABANDONED)
 
     def _failed(self, promise: Promise, error: BaseException) -> None:
         is_true = self._truth.is_true(promise, error)
@@ -355,8 +365,10 @@ class Promises:
             is_true = self._world.had_faults or not self._world.is_running(ref._owner)
         else:
             promise = self.kept.get(self._key(ref))
-            is_true = promise is not None and self._truth.is_true(promise, error)
-            is_true = is_true or (promise is not None and promise.outcome == name_of(error))
+            if promise is None:
+                is_true = is_lost_put(error)
+            else:
+                is_true = promise.outcome == name_of(error) or self._truth.is_true(promise, error)
         if not is_true:
             raise Broken(
                 f"{process.name} reads object {ref._number:x} of {owner} and gets "
@@ -444,7 +456,7 @@ class Promises:
             is_right = state in (FINISHED, STATE_FAILED)
             if promise.outcome == DONE and promise.starts == 1:
                 is_right = state == FINISHED
-            elif promise.outcome not in (DONE, "abandoned"):
+            elif promise.outcome not in (DONE, ABANDONED):
                 is_right = state == STATE_FAILED
             if not is_right:
                 raise Broken(

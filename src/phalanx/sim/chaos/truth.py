@@ -53,6 +53,10 @@ class Promise(msgspec.Struct, kw_only=True):
     """Whether somebody cancelled it before it had an outcome."""
     was_cancelled: bool = False
     """Whether somebody ever cancelled it."""
+    takes_put: bool = False
+    """Whether objects that were put are among its arguments."""
+    is_over: bool = False
+    """Whether its stream has ended, read or not."""
     is_abandoned: bool = False
     """Whether nobody reads its stream to the end."""
     group: bytes | None = None
@@ -107,6 +111,8 @@ class Truth:
 
     def _is_lost_for_good(self, promise: Promise, error: BaseException) -> bool:
         """A result was there, was lost, and cannot be made again."""
+        if is_lost_put(error):
+            return promise.takes_put
         if not promise.work.is_large:
             return False
         if type(error) is _USED_UP:
@@ -125,3 +131,8 @@ class Truth:
             if source.outcome == kind.__name__ or self.is_true(source, error):
                 return True
         return False
+
+
+def is_lost_put(error: BaseException) -> bool:
+    """Whether this is the error of an object that was put, whose file is gone."""
+    return type(error) is _UNMAKEABLE and "it was put by process" in str(error)

@@ -40,6 +40,8 @@ class Work(msgspec.Struct, array_like=True, kw_only=True):
     """Whether it reads the objects that its argument refers to, or that its actor keeps."""
     keeps: bool = False
     """Whether its actor keeps the references in its argument from now on, and none other."""
+    cancels: bool = False
+    """Whether it cancels the work whose results its argument refers to."""
     gives: int = 0
     """Its value refers to so many objects of its own process."""
     members: list[Work] = []

@@ -18,6 +18,7 @@ from phalanx.protocol.messages import (
     SHARED,
     Call,
     Cancel,
+    CancelOwned,
     Done,
     Failed,
     Hello,
@@ -280,7 +281,11 @@ class SimWorker(SimProcess):
     def _wait_for_others(
         self, work: Work, refs: list[ObjectRef[Any]], context: TaskContext
     ) -> Body:
-        """Submit children and wait for them; read what the argument refers to."""
+        """Cancel or read what the argument refers to; submit children and wait for them."""
+        for ref in refs if work.cancels else ():
+            peer = self.owner.peers.peer(ref._owner)
+            if peer is not None:
+                peer.send(CancelOwned(ref._number, force=False, recursive=True))
         children = [self._submit_child(context) for _ in range(work.children)]
         waited = children + (refs if work.reads else [])
         if not waited:

@@ -12,6 +12,7 @@ from phalanx.owner.tasks.records import ClassKey, FunctionRecord, Template
 from phalanx.protocol.actor_creation import Creation
 from phalanx.protocol.node_messages import Reply
 from phalanx.sim.chaos.job_program import JobProgram
+from phalanx.sim.chaos.object_program import ObjectProgram
 from phalanx.sim.chaos.work import DIES, RAISES, RETURNS, Work
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class Program:
         self.groups: list[bytes] = []
         """Those that it has not removed."""
         self._actors: list[ActorClient] = []
+        self.objects: ObjectProgram | None = None
         self.is_over = False
         self._planned = 0
         driver.on_ready = self._begin
@@ -60,6 +62,8 @@ class Program:
         for _ in range(options.queue_changes if options.queues else 0):
             self._later(self._queue_rng.uniform(0.0, left_s), self._change_queue)
         JobProgram(self._world, self.driver, self._queue_names(), self._later).plan(left_s)
+        self.objects = ObjectProgram(self._world, self.driver, self._later)
+        self.objects.plan(left_s)
         for count, what in plans:
             for _ in range(-(-count // share)):
                 self._later(rng.uniform(0.0, left_s), what)
@@ -285,7 +289,10 @@ class Program:
     def end(self) -> None:
         """All outcomes are there: give everything back."""
         self.is_over = True
-        for client in self._actors:
+        if self.objects is None:
+            return  # it never began
+        self.objects.release()
+        for client in (*self._actors, *self.objects.actors):
             self.driver.owner.requests.notify("kill_actor", actor=client.actor, no_restart=True)
         for group in list(self.groups):
             self._end_group(group)
