@@ -304,7 +304,7 @@ class World:
     def tick(self, seconds):
         self.clock.now += seconds
         for owner in self.owners:
-            owner.tasks.tick(self.clock.now)
+            owner.core.tick(self.clock.now)
         self.machine.tick(self.clock.now)
 
     def settle(self, limit=30_000):

@@ -42,7 +42,7 @@ class Node:
         self.leases = LeaseMachine(resources, self, WorkerPool(4, self.make_id), "n1", {})
         self.actors = NodeActors(self.clock, self.leases, groups, self, self.peers, jobs, control)
         self.drivers = Drivers(
-            self.leases, self, self.peers, jobs, store, control, self.make_id, 0, {}
+            self.leases, self, self.peers, jobs, store, control, self.make_id, "0" * 56, "", 0
         )
 
     def make_id(self, job):

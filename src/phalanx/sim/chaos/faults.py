@@ -164,6 +164,15 @@ class Faults:
 
         world.kernel.after(delay_s, stop)
 
+    def _erase(self) -> None:
+        """A file of an object is gone by itself."""
+        hosts = [node.host for node in self._world.living_nodes() if node.host.files]
+        if hosts:
+            host = self._rng.choice(hosts)
+            name = self._rng.choice(sorted(host.files))
+            del host.files[name]
+            self._tell(host, f"file {name[-6:]} is gone")
+
     def _driver(self) -> None:
         """A driver's process dies."""
         drivers = [driver for driver in self._world.drivers if driver.is_alive]

@@ -13,8 +13,8 @@ from phalanx.node.membership import MembershipOptions
 from phalanx.node.peers import Peer
 from phalanx.protocol.cluster_messages import CommitBundles, PrepareBundles
 from phalanx.resources.instances import NodeResources
+from phalanx.sim.chaos.files import SIZE_BYTES, NodeFiles, SimTransfers
 from phalanx.sim.chaos.members import NoJobFiles, NoMemoryMeter, SimCommands
-from phalanx.sim.chaos.objects import NoFiles, NoTransfers
 from phalanx.sim.chaos.processes import NoLogs, SimWorkers
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from phalanx.sim.chaos.network import End, Message
     from phalanx.sim.chaos.world import World
 
+STORE_BYTES = 1_000_000 * SIZE_BYTES
+"""More than all objects of a run: nothing is spilled."""
 BUSY_PORTS = 0.1
 """How often somebody else listens where a gang wants to."""
 
@@ -40,9 +42,16 @@ class SimNode:
         self.resources = NodeResources(total)
         self.processes = SimWorkers(self)
         self.commands = SimCommands(self)
+        files = NodeFiles(host)
         rng = world.kernel.rng(f"node {self.name}")
         self._machines = machines = cluster_node(
-            NodeSetup(node_id=node_id, resources=self.resources, labels={}, address="head"),
+            NodeSetup(
+                node_id=node_id,
+                resources=self.resources,
+                labels={},
+                address="head",
+                object_store_bytes=STORE_BYTES,
+            ),
             NodeEffects(
                 clock=host.clock,
                 wall=host.clock,
@@ -52,9 +61,9 @@ class SimNode:
                 commands=self.commands,
                 job_files=NoJobFiles(),
                 memory=NoMemoryMeter(),
-                store_files=NoFiles(),
-                spill_files=NoFiles(),
-                transfers=NoTransfers(),
+                store_files=files,
+                spill_files=files,
+                transfers=SimTransfers(self),
                 logs=NoLogs(),
                 is_port_free=lambda port: rng.random() > BUSY_PORTS,
                 drain_output=lambda then: then(),
@@ -70,6 +79,7 @@ class SimNode:
         self.bundles = machines.bundles
         self.leases = machines.leases
         self.spilling = machines.spilling
+        self.store = machines.store
         self.members = machines.members
         self.workers = machines.workers
         self.ended = machines.processes
