@@ -11,14 +11,12 @@ import msgspec
 from phalanx.errors import StaleNodeError
 from phalanx.model.lifecycle import ALIVE, DEAD, DRAINING, NODE, move
 from phalanx.model.rows.cluster import NodeInfo
-from phalanx.protocol.cluster_messages import NodeReport, ViewRow
+from phalanx.protocol.cluster_messages import REPORT_EVERY_S, NodeReport, ViewRow
 from phalanx.resources.quantities import to_units
 from phalanx.resources.sets import EMPTY, ResourceSet
 from phalanx.scheduling.cluster_nodes import ClusterNodes
 
 KEEP_DEAD = 1_000
-REPORT_EVERY_S = 1.0
-"""How often a node reports that has no news."""
 LEAST_SILENCE_S = 1.5 * REPORT_EVERY_S
 PREFIX_BYTES = 6
 

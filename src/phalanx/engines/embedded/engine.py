@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 import msgspec
 
 from phalanx.engines.definitions import ActorDefinition, FunctionDefinition
-from phalanx.engines.embedded import session as sessions
 from phalanx.engines.embedded.client import interrupts
 from phalanx.engines.embedded.client.creation import ActorMaker, InBundle, exit_actor
 from phalanx.engines.embedded.client.functions import BoundFunction, Submitter, in_gang
@@ -20,10 +19,11 @@ from phalanx.engines.embedded.client.job_settings import JobSettings
 from phalanx.engines.embedded.client.records import executed_elsewhere, node_row, trace_event
 from phalanx.engines.embedded.client.requests import Asked
 from phalanx.engines.embedded.client.runtime import Runtime
-from phalanx.engines.embedded.connection import Connection
 from phalanx.engines.embedded.introduction import JobOptions, introduce
 from phalanx.engines.embedded.own_node import OwnNode
 from phalanx.engines.interface import Output, current, set_current
+from phalanx.engines.processes import session as sessions
+from phalanx.engines.processes.connection import Connection
 from phalanx.engines.runtime_context import HostedActor, RuntimeContext
 from phalanx.errors import PhalanxError
 from phalanx.model.ids import PREFIX_BYTES

@@ -79,14 +79,14 @@ class JobProgram:
                 self._later(rng.uniform(0.0, 2.0), partial(self._delete, spec))
 
         manifest = Manifest("Job", msgspec.msgpack.encode(spec))
-        self._driver.ask(ApplyManifests([manifest]), answered)
+        self._driver.owner.requests.call_async(ApplyManifests([manifest]), answered)
 
     def _command(self, command: Command, spec: JobSpec) -> None:
-        self._driver.notify(CommandJob(spec.uid, command))
+        self._driver.owner.requests.notify(CommandJob(spec.uid, command))
 
     def _delete(self, spec: JobSpec) -> None:
         self._world.promises.jobs.deleted(spec.uid)
-        self._driver.notify(DeleteJob(spec.uid))
+        self._driver.owner.requests.notify(DeleteJob(spec.uid))
 
     def _spec(self, name: str) -> JobSpec:
         rng = self._rng

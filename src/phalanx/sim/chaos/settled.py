@@ -41,12 +41,12 @@ def leftovers(world: World) -> list[str]:
             f"{node.name} lends {lease.worker.worker_id.hex()} to {lease.demand.owner.hex()}"
             for lease in node.leases.leases.values()
         ]
-        names = sorted({f"{o.name} of {o.job}" for o in node.members.commands.values()})
+        names = sorted({f"{o.name} of {o.job}" for o in node.commands.running.values()})
         left += [f"{node.name} runs {name}" for name in names]
         left += [f"{node.name} waits for {d.place}" for d in node.leases.waiting.all()]
         if node.resources.available() != node.resources.total():
             left.append(f"{node.name} has {node.resources.available()} of {node.total}")
-        if not head.control.nodes.is_alive(node.config.node_id):
+        if not head.control.nodes.is_alive(node.node_id):
             left.append(f"the head does not know that {node.name} is there")
     return left
 

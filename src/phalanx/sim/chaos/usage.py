@@ -54,6 +54,15 @@ class Usage:
         held[worker.name] = _Held(resources, devices, in_bundle)
         self.check(worker.node)
 
+    def blocked(self, worker: SimWorker) -> None:
+        """It waits, and lends its CPUs to others. They come back whether they are free or not: so
+        they do not count any more."""
+        held = self._held.get(worker.host.name, {})
+        one = held.get(worker.name)
+        if one is not None:
+            rest = {name: amount for name, amount in one.resources.items() if name != "CPU"}
+            held[worker.name] = _Held(rest, one.devices, one.in_bundle)
+
     def vacate(self, worker: SimWorker) -> None:
         """It uses nothing any more."""
         self._held.get(worker.host.name, {}).pop(worker.name, None)

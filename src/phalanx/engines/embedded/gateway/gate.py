@@ -13,7 +13,7 @@ import os
 import socket
 import struct
 
-from phalanx.engines.embedded.session import Session
+from phalanx.engines.processes.session import Session
 from phalanx.errors import AuthenticationError, ProtocolError
 from phalanx.protocol.handshake import TARGET_BYTES, Status
 

@@ -1,52 +1,20 @@
-"""What a node's lease machine asks of its shell, and about the other nodes."""
+"""What a node asks of its spilling, and the stand-in for it on a node that has no others."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from phalanx.node.demands import Demand
-    from phalanx.node.lease import Lease
-    from phalanx.node.workers import WorkerRecord
-    from phalanx.protocol.cluster_messages import ViewRow
+from phalanx.node.demands import Demand
+from phalanx.protocol.cluster_messages import ViewRow
 
 
-class Effects(Protocol):
-    """What the machine asks of its shell."""
-
-    def start_worker(self, worker: WorkerRecord) -> None:
-        """Fork a process under this record's id; `worker_ready` follows."""
-        ...
-
-    def stop_worker(self, worker: WorkerRecord, reason: str, force: bool) -> None:
-        """End the process (at once when `force`); `worker_gone` follows."""
-        ...
-
-    def warn_worker(self, worker: WorkerRecord) -> None:
-        """Ask the process to end by SIGTERM: it is preempted; `worker_gone` follows."""
-        ...
-
-    def granted(self, lease: Lease) -> None:
-        """Tell the owner, or let the actor be made, that `lease.worker` is its own."""
-        ...
-
-    def due(self, lease: Lease) -> None:
-        """Ask the owner to give the lease back soon."""
-        ...
-
-    def refused(self, demand: Demand, reason: str, code: str) -> None:
-        """This demand cannot be met. `code`: of the error that its tasks fail with; empty when they
-        wait."""
-        ...
-
-
-class Elsewhere(Protocol):
-    """What the machine asks about the other nodes."""
+class OtherNodesView(Protocol):
+    """What the lease machine asks about the other nodes."""
 
     @property
     def is_alone(self) -> bool:
-        """Whether there is none."""
+        """Whether there is no other node."""
         ...
 
     def why_closed(self, node_id: str) -> str:
@@ -62,8 +30,8 @@ class Elsewhere(Protocol):
         ...
 
 
-class Spills(Elsewhere, Protocol):
-    """What a node's shell asks of whoever asks the other nodes; see `spilling`."""
+class Spills(OtherNodesView, Protocol):
+    """What the parts of a node ask of whoever asks the other nodes; see `spilling`."""
 
     def put(self, row: ViewRow) -> None:
         """A node, this one or another, is as this row says."""
@@ -94,39 +62,39 @@ class Spills(Elsewhere, Protocol):
         ...
 
 
-class Nobody:
-    """There are no other nodes: nothing is known of any, and nobody is asked."""
+class NoOtherNodes:
+    """There are no other nodes: nothing is known of any, and none is asked."""
 
     is_alone = True
 
     def why_closed(self, node_id: str) -> str:
-        """It is not there."""
+        """See OtherNodesView."""
         return "does not exist or is not alive"
 
     def is_feasible(self, demand: Demand) -> bool:
-        """Nowhere."""
+        """See OtherNodesView."""
         return False
 
     def class_over(self, owner: bytes, scheduling_class: int) -> None:
-        """Nobody was asked."""
+        """See OtherNodesView."""
 
     def put(self, row: ViewRow) -> None:
-        """Nobody asks."""
+        """See Spills."""
 
     def remove(self, node_id: str) -> None:
-        """It was not known."""
+        """See Spills."""
 
     forget = remove
 
     def owner_gone(self, owner: bytes) -> None:
-        """Nobody was asked on its behalf."""
+        """See Spills."""
 
     def must_plan(self, strategy: Mapping[str, Any]) -> bool:
-        """All that starts, starts here."""
+        """See Spills. All that starts, starts here."""
         return False
 
     def plan(self, demands: Iterable[Demand], is_blind: bool = False) -> None:
-        """Nobody is asked."""
+        """See Spills."""
 
     def granted(self, node_id: str, owner: bytes, scheduling_class: int) -> None:
-        """Nobody lends."""
+        """See Spills."""

@@ -1,4 +1,4 @@
-"""A forked child turns into a command of a job."""
+"""Commands of jobs: a forked child turns into one, and how it ended is put into words."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
-NOT_FOUND, NOT_STARTED = 127, 126
-"""Exit codes that say so, as shells use them."""
+from phalanx.model.exit_codes import NOT_FOUND, NOT_STARTED, SIGNALLED
 
 
 def become_command(
@@ -45,3 +44,16 @@ def become_command(
 def _say(text: str) -> None:
     with contextlib.suppress(OSError):
         os.write(2, text.encode())
+
+
+def exit_of(code: int) -> tuple[int, str]:
+    """(code as shells give it, why where that is known) of how a process ended: `code` is its exit
+    code, or a signal's number with a minus."""
+    if code < 0:
+        code = SIGNALLED - code
+    if code == NOT_FOUND:
+        return code, f"exit code {NOT_FOUND}: its command was not found"
+    if code > SIGNALLED:
+        with contextlib.suppress(ValueError):  # there is no such signal
+            return code, f"it was ended by {signal.Signals(code - SIGNALLED).name}"
+    return code, ""

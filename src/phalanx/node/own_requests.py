@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from phalanx.errors import ObjectLostError
+from phalanx.node.drivers import Drivers
+from phalanx.node.events import NodeEvents
+from phalanx.node.object_store import ObjectStore
 from phalanx.observe.task_journal import Run
 from phalanx.protocol.requests.node import (
     DefineEnvironment,
@@ -19,12 +22,6 @@ from phalanx.protocol.requests.node import (
 )
 from phalanx.protocol.requests.request import LATER, Asker, Later, RequestHandlers
 
-if TYPE_CHECKING:
-    from phalanx.engines.embedded.node.exits import NodeExits
-    from phalanx.engines.embedded.node.store import NodeStore
-    from phalanx.node.drivers import NodeJobs
-    from phalanx.node.events import NodeEvents
-
 
 class OwnRequests:
     """The handlers of these requests."""
@@ -33,24 +30,26 @@ class OwnRequests:
         self,
         node_id: str,
         labels: dict[str, str],
-        jobs: NodeJobs,
-        exits: NodeExits,
-        store: NodeStore,
+        drivers: Drivers,
+        store: ObjectStore,
         events: NodeEvents,
+        drain_output: Callable[[Callable[[], None]], None],
     ) -> None:
+        """`drain_output` calls back once all that workers have printed so far is passed on."""
         self._node_id = node_id
         self._labels = labels
-        self._jobs = jobs
+        self._drivers = drivers
         self._store = store
         self._events = events
+        self._drain = drain_output
         self.handlers = RequestHandlers(
             "the node",
-            RegisterDriver.handled_by(jobs.register),
+            RegisterDriver.handled_by(drivers.register),
             GetNodeId.handled_by(self._get_node_id),
             GetNodeLabels.handled_by(self._get_node_labels),
             ReserveMemory.handled_by(self._reserve_memory),
             DefineEnvironment.handled_by(self._define_environment),
-            DrainOutput.handled_by(exits.drain_output),
+            DrainOutput.handled_by(self._drain_output),
             ListRuns.handled_by(self._list_runs),
             GetStoreCounts.handled_by(self._get_store_counts),
             PullObject.handled_by(self._pull_object),
@@ -75,7 +74,11 @@ class OwnRequests:
         return LATER
 
     def _define_environment(self, asker: Asker[None], request: DefineEnvironment) -> None:
-        self._jobs.environment(request.key, request.variables)
+        self._drivers.define_environment(request.key, request.variables)
+
+    def _drain_output(self, asker: Asker[None], request: DrainOutput) -> Later:
+        self._drain(lambda: asker.reply(None))
+        return LATER
 
     def _list_runs(self, asker: Asker[list[Run]], request: ListRuns) -> list[Run]:
         return list(self._events.runs)

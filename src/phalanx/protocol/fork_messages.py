@@ -1,4 +1,4 @@
-"""What a node and the parent of its processes, the zygote, say to each other.
+"""What a node and its fork server say to each other.
 
 The frames are those of `protocol.frames`, over a socket pair that nobody else holds; the messages
 are a set of their own.
@@ -11,19 +11,19 @@ import msgspec
 from phalanx.errors import ProtocolError
 from phalanx.protocol.node_messages import LogLine
 
-# ---- to the zygote -----------------------------------------------------------------------------
+# ---- to the fork server ------------------------------------------------------------------------
 
 
 class Fork(msgspec.Struct, array_like=True, tag=0):
-    """Start a worker with these variables beside the zygote's own."""
+    """Start a worker with these variables beside the fork server's own."""
 
     worker: bytes
     variables: dict[str, str]
 
 
 class RunCommand(msgspec.Struct, array_like=True, tag=1):
-    """Start a command in a process group of its own, with these variables beside the zygote's own.
-    What it prints is appended to the file `log`. `is_watched`: answered with Began."""
+    """Start a command in a process group of its own, with these variables beside the fork server's
+    own. What it prints is appended to the file `log`. `is_watched`: answered with Began."""
 
     process: bytes
     argv: list[str]
@@ -44,7 +44,7 @@ class ReadOutput(msgspec.Struct, array_like=True, tag=3):
     """Pass on all that workers have printed by now; answered with OutputRead."""
 
 
-# ---- from the zygote ---------------------------------------------------------------------------
+# ---- from the fork server ----------------------------------------------------------------------
 
 
 class Began(msgspec.Struct, array_like=True, tag=10):
@@ -68,15 +68,15 @@ class OutputRead(msgspec.Struct, array_like=True, tag=12):
     """All that had been printed was passed on."""
 
 
-ZygoteMessage = Fork | RunCommand | SendSignal | ReadOutput | Began | Exited | OutputRead | LogLine
-ZygoteOrder = Fork | RunCommand | SendSignal | ReadOutput
+ForkMessage = Fork | RunCommand | SendSignal | ReadOutput | Began | Exited | OutputRead | LogLine
+ForkOrder = Fork | RunCommand | SendSignal | ReadOutput
 
-_decoder = msgspec.msgpack.Decoder(list[ZygoteMessage])
+_decoder = msgspec.msgpack.Decoder(list[ForkMessage])
 
 
-def decode_body(body: bytes | bytearray | memoryview) -> list[ZygoteMessage]:
+def decode_body(body: bytes | bytearray | memoryview) -> list[ForkMessage]:
     """The messages of one frame's body. Raises ProtocolError on anything that is not one."""
     try:
         return _decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise ProtocolError(f"a frame that is not of the zygote's channel: {error}") from None
+        raise ProtocolError(f"a frame that is not of the fork server's channel: {error}") from None

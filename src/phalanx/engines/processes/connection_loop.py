@@ -1,19 +1,17 @@
-"""A node's loop: one epoll over all connections, one thread."""
+"""A loop over connections: it accepts this user's processes, and hands on what they send."""
 
 from __future__ import annotations
 
-import contextlib
 import select
 import socket
-import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
-from phalanx.engines.embedded.connection import Connection, same_user
+from phalanx.engines.processes.connection import Connection, same_user
+from phalanx.engines.processes.loop import Loop
 from phalanx.errors import AuthenticationError, ProtocolError
-
-_TICK_S = 0.05
 
 
 class Handler(Protocol):
@@ -36,71 +34,59 @@ class Handler(Protocol):
         ...
 
 
-class NodeLoop:
-    """Connections by descriptor. `own`, to this process's helper, is never dropped for a bad
-    message."""
+class ConnectionLoop:
+    """Connections by descriptor."""
 
     def __init__(
         self, handler: Handler, listener: socket.socket, own: Connection | None = None
     ) -> None:
+        """`own`: a connection to a helper of this process, which is kept whatever it sends."""
         self._handler = handler
-        self._epoll = select.epoll()
+        self._loop = Loop(handler.on_tick, self._round)
         self._connections: dict[int, Connection] = {}
         self._listener = listener
-        self._epoll.register(listener.fileno(), select.EPOLLIN)
+        self._loop.read_from(listener.fileno(), self._accept)
         self._own = own
-        self._callbacks: dict[int, Callable[[], None]] = {}
-        self.is_stopping = False
-        self.wake_at = float("inf")
-        """When a round is due at the latest, by the monotonic clock."""
         if own is not None:
             self.watch(own)
 
     def serve(self) -> None:
-        """Until `is_stopping`."""
-        last_tick = time.monotonic()
-        while not self.is_stopping:
-            wait_s = min(_TICK_S, max(self.wake_at - time.monotonic(), 0.0))
-            for fd, mask in self._epoll.poll(wait_s):
-                connection = self._connections.get(fd)
-                if connection is not None:
-                    if mask & select.EPOLLOUT:
-                        connection.drain()
-                    if mask & ~select.EPOLLOUT:
-                        self._receive(connection)
-                elif fd in self._callbacks:
-                    self._callbacks[fd]()
-                elif fd == self._listener.fileno():
-                    self._accept()
-            now = time.monotonic()
-            if now - last_tick >= _TICK_S:
-                last_tick = now
-                self._step(self._handler.on_tick, now)
-            self._step(self._handler.on_round)
+        """Until `stop` is called."""
+        self._loop.serve()
+
+    def stop(self) -> None:
+        """End after this round."""
+        self._loop.is_stopping = True
+
+    def wake_at(self, when: float) -> None:
+        """A round is due then at the latest, by the monotonic clock."""
+        self._loop.wake_at = when
+
+    def call(self, action: Callable[[], None]) -> None:
+        """Have something done in the loop's thread. From any thread."""
+        self._loop.call(action)
+
+    def read_from(self, fd: int, reader: Callable[[], None]) -> None:
+        """Call `reader` whenever there is something to read from a descriptor of another kind."""
+        self._loop.read_from(fd, reader)
+
+    def _round(self) -> None:
+        try:
+            self._handler.on_round()
+        finally:
             for connection in self._connections.values():
                 connection.flush()
 
-    def _step(self, step: Callable[..., None], *args: Any) -> None:
-        try:
-            step(*args)
-        except Exception:
-            traceback.print_exc()  # a defect of ours: what else this process serves goes on
-
-    def call_when_readable(self, fd: int, callback: Callable[[], None]) -> None:
-        """Call back whenever there is something to read from a descriptor of another kind."""
-        self._callbacks[fd] = callback
-        self._epoll.register(fd, select.EPOLLIN)
+    # ---- connections -------------------------------------------------------------------------
 
     def watch(self, connection: Connection) -> None:
         """Read from this connection from now on."""
         connection.on_writable = self._want_writable
         self._connections[connection.fileno] = connection
-        self._epoll.register(connection.fileno, select.EPOLLIN)
+        self._loop.register(connection.fileno, partial(self._ready, connection))
 
     def _want_writable(self, connection: Connection, wanted: bool) -> None:
-        mask = select.EPOLLIN | (select.EPOLLOUT if wanted else 0)
-        with contextlib.suppress(OSError, ValueError):
-            self._epoll.modify(connection.fileno, mask)
+        self._loop.want_writable(connection.fileno, wanted)
 
     def _accept(self) -> None:
         while True:
@@ -115,6 +101,12 @@ class NodeLoop:
                 continue
             self.watch(Connection(sock, is_stranger=True))
 
+    def _ready(self, connection: Connection, mask: int) -> None:
+        if mask & select.EPOLLOUT:
+            connection.drain()
+        if mask & ~select.EPOLLOUT:
+            self._receive(connection)
+
     def _receive(self, connection: Connection) -> None:
         try:
             messages = connection.receive()
@@ -122,8 +114,7 @@ class NodeLoop:
             messages = None
         if connection.is_switched:
             connection.is_switched = False
-            with contextlib.suppress(FileExistsError):
-                self._epoll.register(connection.fileno, select.EPOLLIN)
+            self._loop.renew(connection.fileno)
             if connection.has_backlog:  # of what was flushed before it was watched again
                 self._want_writable(connection, True)
         if messages is None:
@@ -133,7 +124,7 @@ class NodeLoop:
             try:
                 self._handler.on_message(connection, message)
             except Exception:
-                # A defect of ours, or a peer that lies: it must not take the node along.
+                # A defect of ours, or a peer that lies: it must not take the process along.
                 traceback.print_exc()
                 if connection is not self._own:
                     self.lose(connection)
@@ -148,7 +139,6 @@ class NodeLoop:
         """Drop a connection silently. False when it was dropped before."""
         if self._connections.pop(connection.fileno, None) is None:
             return False
-        with contextlib.suppress(OSError, ValueError):
-            self._epoll.unregister(connection.fileno)
+        self._loop.unregister(connection.fileno)
         connection.close()
         return True
