@@ -165,13 +165,15 @@ class Faults:
         world.kernel.after(delay_s, stop)
 
     def _erase(self) -> None:
-        """A file of an object is gone by itself."""
+        """Some files of objects on one machine are gone by themselves."""
         hosts = [node.host for node in self._world.living_nodes() if node.host.files]
         if hosts:
             host = self._rng.choice(hosts)
-            name = self._rng.choice(sorted(host.files))
-            del host.files[name]
-            self._tell(host, f"file {name[-6:]} is gone")
+            share = self._rng.choice((0.1, 0.5, 1.0))
+            names = [name for name in sorted(host.files) if self._rng.random() < share]
+            for name in names:
+                del host.files[name]
+            self._tell(host, f"{len(names)} files are gone")
 
     def _driver(self) -> None:
         """A driver's process dies."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Later = Callable[[float, Callable[[], None]], None]
 Refs = list[ObjectRef[Any]]
 
-_MOST_HELD = 6
+_MOST_HELD = 15
 """So many references of chains are held at once."""
 _ALL_SORTS: tuple[Any, ...] = (False, True, (Raised,), (OtherError,))
 """What `retry_exceptions` may be."""
@@ -64,7 +64,7 @@ class ObjectProgram:
         resources = (("CPU", rng.choice((0.5, 1.0))),)
         options: dict[str, Any] = {
             "returns": 1,
-            "max_retries": rng.choice((0, 1, 3, 3, -1)),
+            "max_retries": rng.choice((0, 1, 3, 3, 3, -1)),
             "retry_exceptions": rng.choice(_ALL_SORTS),
         }
         key = ClassKey(resources, b"", b"", "", 0, single="timeout_s" in more)
@@ -114,7 +114,7 @@ class ObjectProgram:
         while len(self._held) > _MOST_HELD:
             self._held.pop(rng.randrange(len(self._held)))
         for _ in range(rng.choice((0, 1, 3))):
-            self._later(rng.uniform(0.0, 8.0), partial(self._read, [rng.choice(refs)]))
+            self._later(rng.uniform(0.0, 15.0), partial(self._read, [rng.choice(refs)]))
 
     # ---- streams -----------------------------------------------------------------------------
 

@@ -36,8 +36,9 @@ FAULTS = (
     "erase",
 )
 
-LATER_FAULTS = ("drain", "sever", "erase")
-"""Each has a source of its own: another one leaves the rest of a seed as it was."""
+LATER_FAULTS = {"drain": 0.2, "sever": 0.2, "erase": 0.4}
+"""How often a seed has each. Each has a source of its own: another one leaves the rest of a seed as
+it was."""
 
 
 class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,7 +122,9 @@ def draw(kernel: Kernel) -> Options:
         return rng.choice(choices)
 
     chosen = [fault for fault in FAULTS if fault not in LATER_FAULTS and rng.random() < 0.4]
-    chosen += [fault for fault in LATER_FAULTS if kernel.rng(f"fault {fault}").random() < 0.2]
+    for fault, chance in LATER_FAULTS.items():
+        if kernel.rng(f"fault {fault}").random() < chance:
+            chosen.append(fault)
     period_s = pick(0.3, 0.6, 1.0)
     tasks = pick(0, 10, 30, 60)
     drawn = Options(
@@ -170,8 +173,8 @@ def draw(kernel: Kernel) -> Options:
 
 def _objects(rng: random.Random) -> ObjectOptions:
     return ObjectOptions(
-        chains=rng.choice((0, 0, 10, 30)),
-        streams=rng.choice((0, 0, 5, 10)),
+        chains=rng.choice((0, 20, 40, 60)),
+        streams=rng.choice((0, 0, 5, 15)),
         cancels=rng.choice((0, 0, 5, 15)),
         limits=rng.choice((0, 0, 5)),
         parents=rng.choice((0, 0, 3, 10)),

@@ -156,6 +156,8 @@ class Promises:
         promise = self.kept.get((process.name, message.number))
         if promise is None:
             return  # it is only about to be promised
+        if promise.outcome == DONE and message.attempt > promise.last_attempt:
+            self.count("made again")
         promise.last_attempt = message.attempt
         if promise.is_cancelled and promise.outcome != DONE:
             raise Broken(
@@ -454,8 +456,8 @@ class Promises:
                 continue
             state = states.get(promise.number)
             is_right = state in (FINISHED, STATE_FAILED)
-            if promise.outcome == DONE and promise.starts == 1:
-                is_right = state == FINISHED
+            if promise.outcome == DONE and not promise.work.is_large:
+                is_right = state == FINISHED  # else it may have run again, and failed
             elif promise.outcome not in (DONE, ABANDONED):
                 is_right = state == STATE_FAILED
             if not is_right:

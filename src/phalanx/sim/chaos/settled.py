@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from phalanx.model.lifecycle import DEAD, REMOVED
 from phalanx.sim.chaos.broken import Broken, group_name
+from phalanx.sim.chaos.process import SimProcess
 
 if TYPE_CHECKING:
     from phalanx.head.control_plane import ControlPlane
@@ -22,6 +23,25 @@ def actors_left(world: World) -> list[str]:
     for node in world.running_nodes():
         workers = node.processes.workers.values()
         left += [f"{w.name} is an actor" for w in workers if w.actor is not None]
+    return left
+
+
+def references_left(world: World) -> list[str]:
+    """What processes hold of objects though no program refers to any, in words."""
+    left = []
+    for node in world.running_nodes():
+        for process in node.host.processes.values():
+            if not isinstance(process, SimProcess):
+                continue
+            owner = process.owner
+            counts = {
+                **owner.references.counts(),
+                "remembered": len(owner.reconstruction.lineage),
+                "being made again": len(owner.reconstruction.running),
+                "in files": len(owner.objects.in_files),
+                "pending": len(owner.tasks.machine.pending) + len(owner.calls.by_number),
+            }
+            left += [f"{process.name} has {n} {what}" for what, n in counts.items() if n]
     return left
 
 
@@ -59,6 +79,17 @@ def check_group(control: ControlPlane, group: Group) -> None:
             f"group {group_name(group.group)} is said to be created, and its bundles are on "
             f"{', '.join(node[:12] or 'no node' for node in gone)}, which is not there",
             ["head"],
+        )
+
+
+def check_references(world: World) -> None:
+    """Raise Broken when an object is kept that nobody refers to."""
+    left = references_left(world)
+    if left:
+        raise Broken(
+            f"{len(left)} counts of objects are left when no program refers to any: "
+            f"{'; '.join(left[:4])}",
+            [one.split(" ", 1)[0] for one in left],
         )
 
 

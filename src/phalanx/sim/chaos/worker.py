@@ -60,6 +60,8 @@ class SimWorker(SimProcess):
         self.worker_id = worker_id
         self.actor: SimActor | None = None
         self._run: Running | None = None
+        self.interruptible: set[TaskContext] = set()
+        """Work whose code has begun: arguments are read without interrupts."""
 
     def begin(self) -> None:
         """The process runs: it introduces itself to its node."""
@@ -133,7 +135,7 @@ class SimWorker(SimProcess):
         self.later(0.0, partial(self._interrupt, context))
 
     def _interrupt(self, context: TaskContext) -> None:
-        if self.core.running is context and self._run is not None:
+        if self._run is not None and context in self.interruptible:
             self._run.interrupt()
 
     def progress(self, context: TaskContext) -> None:
@@ -235,6 +237,7 @@ class SimWorker(SimProcess):
         end = work.end_of(message.attempt)
         if work.keeps:
             kept[:] = refs
+        self.interruptible.add(context)
         try:
             yield from self._wait_for_others(work, [*refs, *kept], context)
             if message.returns < 0:
@@ -244,6 +247,8 @@ class SimWorker(SimProcess):
                 yield from self._take_time(work, work.seconds)
         except Interrupted:
             return Failed(number, b"", began, self.host.clock(), "cancelled")
+        finally:
+            self.interruptible.discard(context)
         if end == DIES:
             return None
         ended = self.host.clock()
@@ -421,7 +426,7 @@ class SimActor:
             self._worker.later(0.0, partial(self._interrupt, key, context))
 
     def _interrupt(self, key: Key, context: TaskContext) -> None:
-        if self._calls.contexts.get(key) is context:
+        if context in self._worker.interruptible:
             self._runs[key].interrupt()
 
     # ---- calls -------------------------------------------------------------------------------

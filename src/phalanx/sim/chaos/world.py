@@ -96,6 +96,8 @@ class World:
         for program in self.programs:
             program.end()
         self._run_until(lambda: not settled.actors_left(self), SETTLE_S)
+        self._run_until(lambda: not settled.references_left(self), SETTLE_S)
+        settled.check_references(self)
         for driver in self.drivers:
             if driver.is_alive:
                 self.guard(driver.host, driver.leave)
