@@ -20,7 +20,8 @@ from phalanx.api.cluster import (
 )
 from phalanx.api.decorator import remote
 from phalanx.api.explaining import explain
-from phalanx.api.jobs import Job, JobHandle, jobs, submit
+from phalanx.api.job import Job
+from phalanx.api.jobs import JobHandle, jobs, submit, submit_manifests
 from phalanx.api.logging_config import LoggingConfig
 from phalanx.api.objects import cancel, get, get_actor, kill, put, wait
 from phalanx.api.queues import (
@@ -104,6 +105,7 @@ __all__ = [
     "runtime_env",
     "shutdown",
     "submit",
+    "submit_manifests",
     "timeline",
     "update_queue",
     "util",

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 from tests.batch.lines import cases
 from tests.batch.test_tables import snapshot_of, written
 
 from phalanx.batch.inquiry import explain_file, explain_snapshot
+from phalanx.model.rows.explanation import ExpectedStart
 
 STARTS = """
 use allocate | priority, gang | predicates, proportion
@@ -108,11 +110,11 @@ def test_expected_start(case: dict[str, Any]) -> None:
     *_, who, in_s, after_tasks = case["name"].split(" ")
     answer = explain_snapshot(snapshot_of(case), f"default/{who}")[0]
     if in_s == "-":
-        assert "expected_start" not in answer
+        assert answer.expected_start is UNSET
         return
     at_s = case.get("now", 0.0) + float(in_s)
-    expected = {"at_s": at_s, "in_s": float(in_s), "after_tasks": int(after_tasks)}
-    assert answer["expected_start"] == expected
+    expected = ExpectedStart(at_s=at_s, in_s=float(in_s), after_tasks=int(after_tasks))
+    assert answer.expected_start == expected
 
 
 def test_expected_start_in_words(tmp_path: Path) -> None:

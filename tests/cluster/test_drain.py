@@ -99,7 +99,7 @@ def test_tasks_that_run_finish_there_and_those_that_wait_go_elsewhere(new_cluste
     assert sorted(get(held)) == sorted([head.node_id, old.node_id])
     assert set(get(waiting)) == {head.node_id}
     assert set(get([where.remote() for _ in range(20)])) == {head.node_id}
-    row = next(r for r in running_engine().ask(GetStatus())["nodes"] if r["state"] == "DRAINING")
+    row = next(r for r in running_engine().ask(GetStatus()).nodes if r.state == "DRAINING")
     assert row["reason"] == "it is old"
 
 

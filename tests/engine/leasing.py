@@ -74,6 +74,7 @@ class Node:
             count=count,
             seen=seen,
             job=b"\0\0\0\1",
+            asker=self,
             **more,
         )
         if self.starts_ready:

@@ -304,7 +304,7 @@ class World:
     def tick(self, seconds):
         self.clock.now += seconds
         for owner in self.owners:
-            owner.tasks.tick(self.clock.now)
+            owner.core.tick(self.clock.now)
         self.machine.tick(self.clock.now)
 
     def settle(self, limit=30_000):
@@ -356,6 +356,7 @@ class World:
             job=owner.process_id[12:],
             priority=message.priority,
             seen=message.seen,
+            asker=self,
         )
 
     def _owner_receives(self, owner, connection, wire):

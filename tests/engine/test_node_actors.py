@@ -5,10 +5,18 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from phalanx.node.actors import NodeActors
-from phalanx.node.drivers import NodeJobs
+from phalanx.node.drivers import Drivers
+from phalanx.node.known_jobs import KnownJobs
 from phalanx.node.leases import LeaseMachine
+from phalanx.node.peers import Peers
 from phalanx.node.workers import WorkerPool
-from phalanx.protocol.cluster_messages import ActorPlaced, EndActor, PlaceActor, WithdrawActor
+from phalanx.protocol.cluster_messages import (
+    ActorPlaced,
+    EndActor,
+    JobEnded,
+    PlaceActor,
+    WithdrawActor,
+)
 from phalanx.resources.instances import NodeResources
 
 JOB = b"\0\0\0\1"
@@ -16,22 +24,26 @@ ACTOR = b"actor".ljust(16)
 
 
 class Node:
-    """The parts of a node's shell that actors meet. Processes start and end when told to."""
+    """The parts of a node that actors meet. Processes start and end when told to."""
 
     def __init__(self, cpus=1):
         self.now = 1.0
-        self.told = []
+        self.notified = []
         self.starting = []
         self.ending = []
         self.created = []
-        self.peers = {}
+        self.peers = Peers()
         self.count = 0
-        self.control = SimpleNamespace(tell=self.told.append)
-        self.groups = SimpleNamespace(gang_of=lambda pool: b"")
+        control = SimpleNamespace(notify=self.notified.append)
+        groups = SimpleNamespace(look_up=lambda group: None)
+        store = SimpleNamespace(owner_gone=lambda owner, kept: None)
+        jobs = KnownJobs()
         resources = NodeResources({"CPU": cpus})
         self.leases = LeaseMachine(resources, self, WorkerPool(4, self.make_id), "n1", {})
-        self.actors = NodeActors(self)
-        self.jobs = NodeJobs(self)
+        self.actors = NodeActors(self.clock, self.leases, groups, self, self.peers, jobs, control)
+        self.drivers = Drivers(
+            self.leases, self, self.peers, jobs, store, control, self.make_id, "0" * 56, "", 0
+        )
 
     def make_id(self, job):
         self.count += 1
@@ -39,9 +51,6 @@ class Node:
 
     def clock(self):
         return self.now
-
-    def want(self, now, **fields):
-        return self.leases.want(now, **fields)
 
     # ---- effects
 
@@ -53,12 +62,6 @@ class Node:
 
     end_worker = stop_worker
 
-    def granted(self, lease):
-        self.actors.granted(lease)
-
-    def refused(self, demand, reason, error):
-        raise AssertionError(reason)
-
     # ---- events
 
     def order(self, incarnation=0, actor=ACTOR):
@@ -69,18 +72,18 @@ class Node:
 
     def starts(self):
         worker = self.starting.pop(0)
-        self.peers[worker.worker_id] = SimpleNamespace(post=self.created.append)
+        self.peers.add(SimpleNamespace(peer=worker.worker_id, post=self.created.append))
         self.leases.worker_ready(worker.worker_id, 1, self.now)
         return worker.worker_id
 
     def ends(self):
         worker_id = self.ending.pop(0)
-        self.peers.pop(worker_id, None)
+        self.peers.remove(worker_id)
         self.starting = [w for w in self.starting if w.worker_id != worker_id]
         self.leases.worker_gone(worker_id, self.now)
 
     def placed(self):
-        return [m.worker for m in self.told if isinstance(m, ActorPlaced)]
+        return [m.worker for m in self.notified if isinstance(m, ActorPlaced)]
 
 
 def test_an_order_told_twice_makes_one_actor():
@@ -121,7 +124,7 @@ def test_a_jobs_end_spares_its_detached_actors_even_those_whose_process_only_sta
     other = node.starts()
     late = b"late".ljust(16)
     node.order(actor=late)
-    node.jobs.ended(JOB, {ACTOR, late})
+    node.drivers.job_ended(JobEnded(JOB, [ACTOR, late], b"driver", []))
     assert node.ending == [other]
     assert detached in node.peers
     node.starts()

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from phalanx.engines.embedded.client.reactor import Reactor, Waiter
-from phalanx.engines.embedded.connection import Connection
+from phalanx.engines.processes.connection import Connection
 from phalanx.protocol.messages import Fetch
 
 DEADLINE_S = 30

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.engines.embedded import session as sessions
-from phalanx.engines.embedded.connection import listen
+from phalanx.engines.embedded.node.composition import EmbeddedNode
 from phalanx.engines.embedded.node.config import NodeConfig
-from phalanx.engines.embedded.node.shell import NodeShell
+from phalanx.engines.processes import session as sessions
+from phalanx.engines.processes.connection import listen
 from phalanx.model.ids import JobID, node_process_id
 from phalanx.protocol.cluster_messages import JobKnown, ProcessEnded
-from phalanx.protocol.requests.cluster import GetClusterResources, ListDrivers, NewDriverJob
+from phalanx.protocol.requests.cluster import GetClusterResources, GetStatus, NewDriverJob
 from phalanx.protocol.requests.request import encode_request, read_result
 
 SLOW = ("numpy", "asyncio", "ssl", "psutil", "pynvml", "importlib.metadata", "yaml", "rich")
@@ -28,7 +28,10 @@ SLOW = ("numpy", "asyncio", "ssl", "psutil", "pynvml", "importlib.metadata", "ya
     [
         ("phalanx", ()),
         ("phalanx.engines.embedded.node.process", ()),
-        ("phalanx.engines.embedded.node.shell", ("phalanx.head.groups.table", "phalanx.batch")),
+        (
+            "phalanx.engines.embedded.node.composition",
+            ("phalanx.head.groups.table", "phalanx.batch"),
+        ),
     ],
 )
 def test_a_start_imports_nothing_slow(module, also):
@@ -42,7 +45,7 @@ def test_a_start_imports_nothing_slow(module, also):
 
 @pytest.fixture
 def node(monkeypatch):
-    """A node's shell that is alone, without its processes."""
+    """A node that is a cluster of its own, without its processes."""
     with tempfile.TemporaryDirectory(prefix="px-") as folder:
         session = sessions.create(str(Path(folder) / "r"))
         config = NodeConfig(
@@ -52,14 +55,13 @@ def node(monkeypatch):
             object_store_bytes=1 << 20,
             node_id=secrets.token_hex(28),
         )
-        ours, zygote = socket.socketpair()
+        ours, server = socket.socketpair()
         listener = listen(session.socket_of(b"node"))
-        monkeypatch.setattr("phalanx.engines.embedded.node.shell.listen", lambda path: listener)
-        made = NodeShell(config, ours)
-        made.now = 0.0
-        made.clock = lambda: made.now
-        yield made
-        for one in (ours, zygote, listener):
+        composition = "phalanx.engines.embedded.node.composition"
+        monkeypatch.setattr(f"{composition}.listen", lambda path: listener)
+        monkeypatch.setattr(f"{composition}.time.monotonic", lambda: 0.0)
+        yield EmbeddedNode(config, ours).node
+        for one in (ours, server, listener):
             one.close()
         sessions.remove(session)
 
@@ -74,8 +76,8 @@ def ask(node, request, process=bytes(16)):
 def register(node):
     """A driver's job, as the node tells it to the control store."""
     job = ask(node, NewDriverJob(), node_process_id(node.prefix))
-    known = JobKnown(job, node.jobs.new_process(job), [], "", "", b"", False, "", 0)
-    node.control.tell(known)
+    known = JobKnown(job, secrets.token_bytes(12) + job, [], "", "", b"", False, "", 0)
+    node.control.notify(known)
     node.on_round()
     return known
 
@@ -85,25 +87,25 @@ def test_jobs_are_counted_before_there_is_a_control_store_and_known_to_it_after(
         JobID.from_int(1).binary(),
         JobID.from_int(2).binary(),
     ]
-    assert node.member._control is None
-    assert [row["number"] for row in ask(node, ListDrivers())] == [1, 2]
-    assert node.member._control is not None
+    assert not node.membership.has_head
+    assert [row.number for row in ask(node, GetStatus()).jobs] == [1, 2]
+    assert node.membership.has_head
     assert ask(node, NewDriverJob(), node_process_id(node.prefix)) == JobID.from_int(3).binary()
 
 
 def test_a_driver_that_ended_before_there_is_a_control_store_is_no_job_of_it(node):
     gone, stays = register(node), register(node)
-    node.control.tell(ProcessEnded(gone.driver, True))
+    node.control.notify(ProcessEnded(gone.driver, True))
     node.on_round()
-    assert [row["job_id"] for row in ask(node, ListDrivers())] == [stays.job.hex()]
+    assert [row.job_id for row in ask(node, GetStatus()).jobs] == [stays.job.hex()]
 
 
 def test_the_control_store_is_made_when_the_node_is_idle_and_knows_what_it_has(node):
-    node.member.tick(10.0)
-    assert node.member._control is None, "no driver came"
+    node.membership.tick(10.0)
+    assert not node.membership.has_head, "no driver came"
     register(node)
-    node.member.tick(0.1)
-    assert node.member._control is None, "the first task may come at any moment"
-    node.member.tick(1.0)
-    assert node.member._control is not None
+    node.membership.tick(0.1)
+    assert not node.membership.has_head, "the first task may come at any moment"
+    node.membership.tick(1.0)
+    assert node.membership.has_head
     assert ask(node, GetClusterResources())["CPU"] == 2.0

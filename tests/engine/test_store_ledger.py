@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import select
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -11,10 +11,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from phalanx.engines.embedded import session as sessions
-from phalanx.engines.embedded.node.room import ThreadCopier, _copy_one
-from phalanx.engines.embedded.node.store import NodeStore
+from phalanx.engines.embedded.node.object_files import SessionFiles, ThreadedSpill
+from phalanx.engines.processes import session as sessions
+from phalanx.engines.processes.loop import Loop
 from phalanx.errors import ObjectStoreFullError, OutOfDiskError
+from phalanx.node.known_jobs import KnownJobs
+from phalanx.node.object_store import ObjectStore
+from phalanx.node.peers import Peers
 from phalanx.objects.directory import CHUNK_BYTES, StoreLedger
 from phalanx.objects.names import spare_file
 from phalanx.protocol.gateway_messages import Pulled
@@ -130,7 +133,10 @@ TestAccounts = Accounts.TestCase
 
 
 class Writer:
-    """The connection of a writer: what it was told."""
+    """The connection of a writer: what it was sent."""
+
+    peer = b"a"
+    tag = "worker"
 
     def __init__(self):
         self.told = []
@@ -157,34 +163,73 @@ def writer():
     return Writer()
 
 
-class Disk:
+class Disk(ThreadedSpill):
     """Copies at once, unless it `is_slow`: then when it is told to `finish`."""
 
-    def __init__(self):
+    def __init__(self, session):
+        super().__init__(session, call=None)
         self.is_slow = False
         self.failure = None
         self.begun = []
 
-    def start(self, files, copied):
-        self.begun.append((files, copied))
+    def copy(self, names, copied):
+        self.begun.append((names, copied))
         if not self.is_slow:
             self.finish()
 
     def finish(self):
-        files, copied = self.begun.pop(0)
-        copied([self.failure or _copy_one(source, target) for source, target in files])
+        names, copied = self.begun.pop(0)
+        copied([self.failure or self.copy_one(name) for name in names])
+
+
+class Gateway:
+    """Copies other nodes' objects when the test says so."""
+
+    def __init__(self, session):
+        self.session = session
+        self.under_way = {}
+        """Name -> whether the copy goes to disk."""
+        self.gone = []
+
+    def pull(self, name, size, nodes, on_disk, spare):
+        self.under_way[name] = on_disk
+        if spare:  # as the gateway does
+            shared = self.session.shared
+            os.rename(os.path.join(shared, spare_file(spare)), os.path.join(shared, name))
+
+    def let_go(self, name):
+        self.gone.append(name)
 
 
 @pytest.fixture
-def disk():
-    return Disk()
+def disk(session):
+    return Disk(session)
 
 
 @pytest.fixture
-def store(session, writer, disk):
-    config = SimpleNamespace(object_store_bytes=10 * MIB)
-    shell = SimpleNamespace(config=config, session=session, peers={b"a": writer}, prefix=b"a")
-    return NodeStore(shell, disk)
+def gateway(session):
+    return Gateway(session)
+
+
+@pytest.fixture
+def store(session, writer, disk, gateway):
+    peers = Peers()
+    peers.add(writer)
+    links = SimpleNamespace(send=lambda prefix, message: None, is_dead=lambda prefix: False)
+    events = SimpleNamespace(record=lambda kind, **row: None)
+    return ObjectStore(
+        prefix=b"a",
+        clock=lambda: 0.0,
+        capacity_bytes=10 * MIB,
+        disk=session.spill,
+        files=SessionFiles(session),
+        spill_files=disk,
+        transfers=gateway,
+        links=links,
+        peers=peers,
+        jobs=KnownJobs(),
+        events=events,
+    )
 
 
 def reserve(store, process, size):
@@ -285,24 +330,30 @@ def test_a_disk_that_fails_fails_one_and_is_tried_again_for_the_next(store, sess
     assert second == [(8 * MIB, None)]
 
 
-def test_files_are_copied_beside_the_loop(tmp_path):
-    """The thread's answers come when the loop reads its pipe."""
-    watched = {}
-    copier = ThreadCopier(SimpleNamespace(call_when_readable=watched.__setitem__))
-    (tmp_path / "there").write_bytes(b"x" * MIB)
-    answers = []
-    for _ in range(2):
-        files = [(str(tmp_path / "there"), str(tmp_path / "copy")), ("/nowhere", "/nowhere")]
-        copier.start(files, answers.append)
-        ((readable, tell),) = watched.items()
-        assert select.select([readable], [], [], 60)[0]
-        tell()
-    assert [[type(failure) for failure in one] for one in answers] == [
-        [type(None), FileNotFoundError]
-    ] * 2
-    assert (tmp_path / "copy").read_bytes() == b"x" * MIB
-    for fd in (copier._readable, copier._wake):
-        os.close(fd)
+def test_files_are_copied_beside_the_loop(session):
+    """What went wrong is told in the loop's thread."""
+    loop = Loop(lambda now: None, lambda: None)
+    spill = ThreadedSpill(session, loop.call)
+    with open(os.path.join(session.shared, "there"), "wb") as file:
+        file.write(b"x" * MIB)
+    answers, threads = [], []
+
+    def copied(failures):
+        answers.append([type(failure) for failure in failures])
+        threads.append(threading.get_ident())
+        if len(answers) == 2:
+            loop.is_stopping = True
+        else:
+            spill.copy(["there", "nowhere"], copied)
+
+    loop.call(lambda: spill.copy(["there", "nowhere"], copied))
+    loop.serve()
+    assert answers == [[type(None), FileNotFoundError]] * 2
+    assert set(threads) == {threading.get_ident()}
+    assert spill.keep_copy("there")
+    assert os.listdir(session.shared) == []
+    with open(os.path.join(session.spill, "there"), "rb") as file:
+        assert file.read() == b"x" * MIB
 
 
 def test_an_object_dropped_before_the_node_hears_of_it_is_not_counted(store, session):
@@ -365,107 +416,88 @@ ELSEWHERE = "0b" * 16
 """A process of another node."""
 
 
-@pytest.fixture
-def pulling(store):
-    """The store in a cluster: name -> whether its copy goes to disk, of transfers under way."""
-    under_way = {}
-    shell = store._shell
-
-    def pull(name, size, nodes, on_disk, spare):
-        under_way[name] = on_disk
-        if spare:  # as the gateway does
-            shared = store._shell.session.shared
-            os.rename(os.path.join(shared, spare_file(spare)), os.path.join(shared, name))
-
-    shell.let_go = []
-    shell.member = SimpleNamespace(pull=pull, let_go=shell.let_go.append)
-    shell.others = SimpleNamespace(send=lambda prefix, message: None)
-    shell.happened = SimpleNamespace(record=lambda kind, **row: None)
-    return under_way
-
-
-def arrive(store, pulling, name, size, reason=""):
-    session = store._shell.session
-    directory = session.spill if pulling.pop(name) else session.shared
+def arrive(store, gateway, name, size, reason=""):
+    session = gateway.session
+    directory = session.spill if gateway.under_way.pop(name) else session.shared
     if not reason:
         with open(os.path.join(directory, name), "wb") as file:
             file.truncate(size)
     store.pulled(Pulled(name, not reason, reason, 0 if reason else size, 0.1))
 
 
-def test_a_copy_takes_its_own_size_and_no_more(store, pulling):
+def test_a_copy_takes_its_own_size_and_no_more(store, gateway):
     answers = []
     for i in range(8):
         store.pull(f"{ELSEWHERE}-{i}", MIB, answers.append)
-        arrive(store, pulling, f"{ELSEWHERE}-{i}", MIB)
+        arrive(store, gateway, f"{ELSEWHERE}-{i}", MIB)
     assert answers == [""] * 8
     assert store.ledger.used_bytes == 8 * MIB
 
 
-def test_a_copy_that_does_not_come_leaves_the_others_what_they_were_promised(store, pulling):
+def test_a_copy_that_does_not_come_leaves_the_others_what_they_were_promised(store, gateway):
     answers = []
     for i in range(3):
         store.pull(f"{ELSEWHERE}-{i}", 2 * MIB, answers.append)
-    arrive(store, pulling, f"{ELSEWHERE}-0", 2 * MIB, reason="it hung up")
+    arrive(store, gateway, f"{ELSEWHERE}-0", 2 * MIB, reason="it hung up")
     assert store.ledger.used_bytes == 4 * MIB
-    arrive(store, pulling, f"{ELSEWHERE}-1", 2 * MIB)
+    arrive(store, gateway, f"{ELSEWHERE}-1", 2 * MIB)
     assert store.ledger.used_bytes == 4 * MIB
-    arrive(store, pulling, f"{ELSEWHERE}-2", 2 * MIB, reason="it hung up")
+    arrive(store, gateway, f"{ELSEWHERE}-2", 2 * MIB, reason="it hung up")
     assert store.ledger.used_bytes == 2 * MIB
     assert answers == ["it hung up", "", "it hung up"]
 
 
-def test_a_copy_that_memory_cannot_hold_goes_to_disk(store, pulling, session):
+def test_a_copy_that_memory_cannot_hold_goes_to_disk(store, gateway, session):
     answers = []
     name = f"{ELSEWHERE}-1"
     store.pull(name, 11 * MIB, answers.append)
-    assert pulling == {name: True}
-    arrive(store, pulling, name, 11 * MIB)
+    assert gateway.under_way == {name: True}
+    arrive(store, gateway, name, 11 * MIB)
     assert answers == [""]
     assert store.ledger.used_bytes == 0
     store.copy_dropped(name)
     assert os.listdir(session.spill) == []
 
 
-def come_and_go(store, pulling, name, size):
+def come_and_go(store, gateway, name, size):
     store.pull(name, size, lambda failure: None)
-    arrive(store, pulling, name, size)
+    arrive(store, gateway, name, size)
     store.copy_dropped(name)
 
 
-def test_the_file_of_a_copy_that_went_is_kept_for_the_next(store, pulling, session):
-    come_and_go(store, pulling, f"{ELSEWHERE}-1", MIB)
+def test_the_file_of_a_copy_that_went_is_kept_for_the_next(store, gateway, session):
+    come_and_go(store, gateway, f"{ELSEWHERE}-1", MIB)
     first = os.path.join(session.shared, spare_file(f"{ELSEWHERE}-1"))
     inode = os.stat(first).st_ino
-    assert (store.ledger.used_bytes, store.has(f"{ELSEWHERE}-1")) == (MIB, False)
+    assert (store.ledger.used_bytes, f"{ELSEWHERE}-1" in os.listdir(session.shared)) == (MIB, False)
     name = f"{ELSEWHERE}-2"
     store.pull(name, MIB, lambda failure: None)
     assert os.stat(os.path.join(session.shared, name)).st_ino == inode
-    assert (store.ledger.used_bytes, store._shell.let_go) == (MIB, [])
-    arrive(store, pulling, name, MIB)
+    assert (store.ledger.used_bytes, gateway.gone) == (MIB, [])
+    arrive(store, gateway, name, MIB)
     assert (store.ledger.used_bytes, os.listdir(session.shared)) == (MIB, [name])
 
 
-def test_spare_files_go_first_when_memory_is_needed(store, pulling, session):
-    come_and_go(store, pulling, f"{ELSEWHERE}-1", MIB)
+def test_spare_files_go_first_when_memory_is_needed(store, gateway, session):
+    come_and_go(store, gateway, f"{ELSEWHERE}-1", MIB)
     assert store.ledger.used_bytes == MIB
     reserve(store, b"a", 10 * MIB)
     assert (store.ledger.used_bytes, os.listdir(session.shared)) == (10 * MIB, [])
-    assert store._shell.let_go == [f"{ELSEWHERE}-1"]
+    assert gateway.gone == [f"{ELSEWHERE}-1"]
 
 
-def test_a_copy_that_is_too_small_to_keep_goes_at_once(store, pulling, session):
-    come_and_go(store, pulling, f"{ELSEWHERE}-1", MIB - 1)
+def test_a_copy_that_is_too_small_to_keep_goes_at_once(store, gateway, session):
+    come_and_go(store, gateway, f"{ELSEWHERE}-1", MIB - 1)
     assert (store.ledger.used_bytes, os.listdir(session.shared)) == (0, [])
-    assert store._shell.let_go == [f"{ELSEWHERE}-1"]
+    assert gateway.gone == [f"{ELSEWHERE}-1"]
 
 
-def test_a_spare_file_goes_when_the_copy_it_was_taken_for_lies_on_disk(store, pulling, session):
+def test_a_spare_file_goes_when_the_copy_it_was_taken_for_lies_on_disk(store, gateway, session):
     store.pull(f"{ELSEWHERE}-1", MIB, lambda failure: None)
-    arrive(store, pulling, f"{ELSEWHERE}-1", MIB)
+    arrive(store, gateway, f"{ELSEWHERE}-1", MIB)
     reserve(store, b"a", 9 * MIB)
     store.copy_dropped(f"{ELSEWHERE}-1")
     store.ledger.promise(b"a", MIB)  # what is promised leaves no room
     store.pull(f"{ELSEWHERE}-2", MIB, lambda failure: None)
-    assert pulling == {f"{ELSEWHERE}-2": True}
+    assert gateway.under_way == {f"{ELSEWHERE}-2": True}
     assert (store.ledger.used_bytes, os.listdir(session.shared)) == (10 * MIB, [])

@@ -49,10 +49,10 @@ def port():
 def test_a_step_begins_once_a_port_of_what_it_depends_on_answers(machine, room, port, probe, word):
     for asked in probe.values():
         asked[0]["port"] = port
-    phalanx.submit(template("server", sys.executable, "-c", SERVER, room.path, port))
-    phalanx.submit(template("client", "touch", room.path / "done"))
+    phalanx.submit_manifests(template("server", sys.executable, "-c", SERVER, room.path, port))
+    phalanx.submit_manifests(template("client", "touch", room.path / "done"))
     depends = {"targets": ["server"], "probe": probe}
-    phalanx.submit(flow({"name": "server"}, {"name": "client", "dependsOn": depends}))
+    phalanx.submit_manifests(flow({"name": "server"}, {"name": "client", "dependsOn": depends}))
     eventually(lambda: states().get("flow-server") == "Running")
     if word == "ready":
         room.say("listen")

@@ -195,12 +195,17 @@ def test_a_higher_priority_evicts_a_job_which_runs_again_at_no_cost(machine, roo
     "name", ["two-groups", "data-parallel", "master-and-workers", "one-after-another"]
 )
 def test_the_examples_complete(machine, name):
-    job = phalanx.submit(EXAMPLES / f"{name}.yaml")
+    (job,) = phalanx.submit_manifests(EXAMPLES / f"{name}.yaml")
     assert job.wait(PATIENCE_S) == "Completed"
 
 
 def test_the_example_of_a_flow_runs_its_steps_in_order(machine):
-    assert phalanx.submit(EXAMPLES / "flow.yaml") == []
+    made = phalanx.submit_manifests(EXAMPLES / "flow.yaml")
+    assert [(one.kind, one.done) for one in made] == [
+        ("JobTemplate", "created"),
+        ("JobTemplate", "created"),
+        ("JobFlow", "created"),
+    ]
     rows = {}
 
     def has_succeeded():
@@ -245,7 +250,7 @@ def test_a_cron_job_makes_jobs_until_it_is_suspended(machine):
     cron = manifest("often") | {"kind": "CronJob"}
     template = {"spec": cron["spec"]}
     cron["spec"] = {"schedule": "@every 1s", "jobTemplate": template}
-    phalanx.submit(cron)
+    phalanx.submit_manifests(cron)
     eventually(lambda: any(row["state"] == "Completed" for row in phalanx.jobs()))
     phalanx.JobHandle("often").suspend()
     phalanx.JobHandle("often").delete()
@@ -272,9 +277,8 @@ def test_what_cannot_be_is_said_at_once_and_leaves_nothing(machine):
         (lambda: run("true", members=5), GangInfeasibleError, "never have more than 4"),
         (lambda: run("true", num_gpus=8), GangInfeasibleError, "the largest node has 4 GPU"),
         (lambda: run("true", queue="nobody"), QueueUnavailableError, "no queue 'nobody'"),
-        (lambda: run(""), ValueError, "needs a command"),
-        (lambda: run("true", members=2, min_members=3), ValueError, "cannot start with 3"),
-        (lambda: run("true", name="Not_A_Name"), ValueError, "a job's name"),
+        (lambda: phalanx.submit("job.yaml"), TypeError, "submit_manifests"),
+        (lambda: phalanx.submit({"kind": "Queue"}), TypeError, "submit_manifests"),
         (lambda: phalanx.JobHandle("none").cancel(), JobNotFoundError, "no job 'default/none'"),
         (lambda: phalanx.submit({"kind": "Job"}), ManifestError, "at least one task"),
         (

@@ -6,11 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from phalanx.engines.embedded.worker.commands import NOT_STARTED
+from phalanx.engines.processes.job_files import JobDirectories
+from phalanx.model.exit_codes import KILLED, NOT_STARTED, TIMED_OUT
 from phalanx.node.bundle_table import BundleTable
-from phalanx.node.job_members import NodeMembers
+from phalanx.node.job_members import LOOK_AT_MEMORY_EVERY_S, JobMembers
 from phalanx.protocol.cluster_messages import Command, EndMember, MemberNews, StartMember
-from phalanx.protocol.zygote_messages import Exited, RunCommand
 from phalanx.resources.instances import NodeResources
 from phalanx.resources.sets import ResourceSet
 
@@ -18,37 +18,70 @@ GROUP = bytes(18)
 
 
 class Node:
-    """The parts of a node's shell that members meet; commands run until they are told to end."""
+    """The parts of a node that members meet; commands run until the test ends them."""
 
     def __init__(self, tmp_path):
+        self.now = 1.0
         self.news = []
         self.processes = []
-        self.session = SimpleNamespace(directory=str(tmp_path))
-        self.control = SimpleNamespace(tell=self.news.append)
-        self.groups = SimpleNamespace(settle=lambda: None)
-        self.bundles = BundleTable(NodeResources({"CPU": 1}))
-        self.bundles.prepare(GROUP, 1, {0: ResourceSet.from_mapping({"CPU": 1})}, 0.0)
-        self.bundles.commit(GROUP, 1)
-        self.members = NodeMembers(self)
+        self.signals = []
+        self.used = {}
+        bundles = BundleTable(NodeResources({"CPU": 1}))
+        bundles.prepare(GROUP, 1, {0: ResourceSet.from_mapping({"CPU": 1})}, 0.0)
+        bundles.commit(GROUP, 1)
+        self.members = JobMembers(
+            lambda: self.now,
+            bundles,
+            SimpleNamespace(notify=self.news.append),
+            self,
+            JobDirectories(str(tmp_path)),
+            self,
+            lambda size: len(self.processes).to_bytes(size, "big"),
+        )
 
-    def clock(self):
-        return 1.0
+    # ---- effects
 
-    def ask_zygote(self, order):
-        if isinstance(order, RunCommand):
-            self.processes.append(order.process)
+    def run(self, process, order, command, log):
+        self.processes.append(process)
 
-    def start(self, attempt=1):
-        command = Command(["true"], {}, "")
-        self.members.on_control(
-            StartMember(GROUP, 0, attempt, "default/job", "a-0", [], [command], {}, 0.0)
+    def terminate(self, process):
+        self.signals.append(("TERM", self.processes.index(process)))
+
+    def kill(self, process):
+        self.signals.append(("KILL", self.processes.index(process)))
+
+    def above(self, limits):
+        return {pid: used for pid, used in self.used.items() if used > limits.get(pid, used)}
+
+    # ---- events
+
+    def start(self, attempt=1, commands=1, grace_s=0.0, **limits):
+        memory_limit = limits.pop("memory_limit", 0)
+        command = Command(["true"], {}, "", memory_limit)
+        self.members.start(
+            StartMember(
+                GROUP,
+                0,
+                attempt,
+                "default/job",
+                "a-0",
+                [],
+                [command] * commands,
+                {},
+                grace_s,
+                **limits,
+            )
         )
 
     def end(self, attempt=1):
-        self.members.on_control(EndMember(GROUP, 0, attempt))
+        self.members.end(EndMember(GROUP, 0, attempt))
 
-    def exits(self, code=0):
-        assert self.members.exited(Exited(self.processes[-1], 1, code))
+    def exits(self, code=0, process=-1):
+        assert self.members.exited(self.processes[process], code, "")
+
+    def later(self, seconds):
+        self.now += seconds
+        self.members.tick(self.now)
 
     def told(self):
         """(attempt, exit code) of all news."""
@@ -83,3 +116,37 @@ def test_an_attempt_that_was_ended_before_it_was_heard_of_never_begins(node):
     node.start()
     node.end()
     assert (node.processes, node.told()) == ([], [(1, NOT_STARTED)])
+
+
+def test_a_member_that_runs_for_too_long_is_asked_to_end_and_killed_after_its_grace(node):
+    node.start(grace_s=5.0, time_limit_s=10.0)
+    node.later(9.0)
+    assert node.signals == []
+    node.later(1.0)
+    assert node.signals == [("TERM", 0)]
+    node.later(4.0)
+    assert node.signals == [("TERM", 0)]
+    node.later(1.0)
+    assert node.signals == [("TERM", 0), ("KILL", 0)]
+    node.exits(KILLED)
+    assert node.told()[-1] == (1, TIMED_OUT)
+
+
+def test_when_one_command_fails_the_others_of_its_member_end_too(node):
+    node.start(commands=2)
+    node.exits(3, process=0)
+    assert node.signals == [("KILL", 1)]
+    assert node.told() == [(1, None)], "the member ends with its last command"
+    node.exits(KILLED, process=1)
+    assert node.told()[-1] == (1, 3)
+
+
+def test_a_command_that_uses_too_much_memory_is_killed_and_the_news_say_how_much(node):
+    node.start(memory_limit=50 << 20)
+    node.used = {77: 80 << 20}
+    node.members.began(node.processes[0], 77)
+    node.later(LOOK_AT_MEMORY_EVERY_S)
+    assert node.signals[0] == ("KILL", 0)
+    node.exits(KILLED)
+    assert node.told()[-1] == (1, KILLED)
+    assert node.news[-1].reason == "it used 80 MiB of memory, above its limit of 50 MiB"

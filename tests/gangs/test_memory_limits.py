@@ -10,7 +10,7 @@ import pytest
 from tests.polling import eventually
 
 import phalanx
-from phalanx.engines.embedded.node.member_memory import LOOK_EVERY_S, MemoryWatch
+from phalanx.engines.processes.memory_use import SessionMemory
 
 from .conftest import PATIENCE_S, none_left
 
@@ -54,21 +54,9 @@ def holding():
 )
 def test_what_a_session_uses_counts_once(holding, mib, children, limit_mib, is_above):
     process = holding(mib, children)
-    watch = MemoryWatch()
-    watch.limit(b"it", limit_mib * MIB)
-    watch.runs(b"it", process.pid)
-    found = list(watch.above(0.0))
-    assert bool(found) == is_above
-    assert list(watch.above(LOOK_EVERY_S / 2)) == []  # it is not looked again so soon
-    watch.ended(b"it")
-    assert list(watch.above(LOOK_EVERY_S)) == []
-
-
-def test_who_has_no_limit_is_not_looked_at(holding):
-    watch = MemoryWatch()
-    watch.limit(b"it", 0)
-    watch.runs(b"it", holding(1, 0).pid)
-    assert list(watch.above(0.0)) == []
+    found = SessionMemory().above({process.pid: limit_mib * MIB})
+    assert list(found) == ([process.pid] if is_above else [])
+    assert all(used > limit_mib * MIB for used in found.values())
 
 
 def test_a_member_above_its_limit_is_ended_and_the_job_says_so(machine):

@@ -154,12 +154,14 @@ def test_flows_and_cron_jobs_go_on_after_the_head_has_restarted(
     store = tmp_path_factory.mktemp("store") / "head.db"
     cluster = new_cluster({"num_cpus": 2}, store=f"sqlite:{store}")
     wait = f"touch {room.path}/there; while [ ! -e {room.path}/go ]; do sleep 0.05; done"
-    phalanx.submit(template("first", "sh", "-c", wait))
-    phalanx.submit(template("second", "true"))
-    phalanx.submit(flow({"name": "first"}, {"name": "second", "dependsOn": {"targets": ["first"]}}))
+    phalanx.submit_manifests(template("first", "sh", "-c", wait))
+    phalanx.submit_manifests(template("second", "true"))
+    phalanx.submit_manifests(
+        flow({"name": "first"}, {"name": "second", "dependsOn": {"targets": ["first"]}})
+    )
     often = template("often", "true")
     spec = {"schedule": "@every 1s", "jobTemplate": {"spec": often["spec"]}}
-    phalanx.submit(
+    phalanx.submit_manifests(
         often | {"kind": "CronJob", "apiVersion": "batch.volcano.sh/v1alpha1", "spec": spec}
     )
     room.wait("there")

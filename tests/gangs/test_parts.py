@@ -210,13 +210,14 @@ def test_the_checker_of_random_runs_sees_what_must_not_be(rows, words):
 def test_what_is_read_in_while_idle_is_all_that_the_first_job_needs():
     program = """
 import sys
-from phalanx.api.jobs import Job, job_manifest
+from phalanx.api.job import Job
+from phalanx.api.jobs import job_manifest
 from phalanx.protocol.requests.jobs import ApplyManifests
 sys.path.insert(0, sys.argv[1])
 from tests.asking import ask
 from tests.gangs.test_cycles import World
 world = World()
-job = job_manifest(Job("true", working_dir="/"))
+job = job_manifest(Job("true", working_dir="/").spec())
 while world.shell.warming.step():
     pass
 before = set(sys.modules)

@@ -45,8 +45,10 @@ def leaves(tmp_path_factory):
     cluster.wait_for_nodes(PATIENCE_S)
     for leaf in ("a", "b"):
         labels = {"matchLabels": {"leaf": leaf}}
-        phalanx.submit(domain(f"leaf-{leaf}", 1, "leaf", "Node", labelMatch=labels))
-    phalanx.submit(domain("spine", 2, "spine", "HyperNode", regexMatch={"pattern": "^leaf-"}))
+        phalanx.submit_manifests(domain(f"leaf-{leaf}", 1, "leaf", "Node", labelMatch=labels))
+    phalanx.submit_manifests(
+        domain("spine", 2, "spine", "HyperNode", regexMatch={"pattern": "^leaf-"})
+    )
     cluster.leaf_of = of
     yield cluster
     cluster.shutdown()

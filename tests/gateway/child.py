@@ -11,7 +11,7 @@ import msgspec
 
 from phalanx.engines.embedded.gateway.config import GatewayConfig
 from phalanx.engines.embedded.gateway.process import run
-from phalanx.engines.embedded.session import Session
+from phalanx.engines.processes.session import Session
 
 
 class Start(msgspec.Struct):

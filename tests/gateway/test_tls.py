@@ -14,9 +14,9 @@ from tests.gateway.test_dialling import talk
 from tests.gateway.test_transfer import digest_of, pull, put
 from tests.gateway.world import LIMIT_S, readable, receive_exactly, resident_bytes, take_handed
 
-from phalanx.engines.embedded import session as sessions
 from phalanx.engines.embedded.gateway.gate import DialError
 from phalanx.engines.embedded.gateway.tls import Identity, dialling_context
+from phalanx.engines.processes import session as sessions
 from phalanx.errors import AuthenticationError, PhalanxError, ProtocolError
 from phalanx.protocol.gateway_messages import AddressBook, AuthFailed
 from phalanx.protocol.handshake import HELLO_BYTES

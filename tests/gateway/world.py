@@ -16,10 +16,10 @@ import msgspec
 from tests.gateway.child import Start
 
 from phalanx.engines.embedded import cluster_token
-from phalanx.engines.embedded import session as sessions
-from phalanx.engines.embedded.connection import Connection, listen
 from phalanx.engines.embedded.gateway.config import GatewayConfig
 from phalanx.engines.embedded.gateway.gate import ANSWER_BYTES, DialError, request_dial
+from phalanx.engines.processes import session as sessions
+from phalanx.engines.processes.connection import Connection, listen
 from phalanx.errors import AuthenticationError, ProtocolError
 from phalanx.protocol.frames import FrameReader
 from phalanx.protocol.gateway_messages import AddressBook, Listening, decode_body

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from phalanx.owner.reaching import ASK_AGAIN_S, Reaching
 from tests.head.groups_world import World
 
 from phalanx.head.actors.table import ActorRecord
 from phalanx.head.control_plane import ControlPlane
 from phalanx.model.lifecycle import ALIVE, CREATED
 from phalanx.owner.actors.client import ActorClient
+from phalanx.owner.actors.clients import ASK_AGAIN_S, ActorClients
 from phalanx.policies.bundles.room import Room
 from phalanx.policies.node_table import NodeState
 from phalanx.protocol.cluster_messages import (
@@ -104,16 +104,15 @@ class Waiting(ActorClient):
 
 def test_who_waits_for_an_actor_asks_again():
     asked = []
-    reaching = Reaching(asked.append)
-    client = Waiting(b"actor", None)
-    clients = {b"actor": client}
-    reaching.tick(100.0, clients)
-    reaching.tick(100.0 + ASK_AGAIN_S / 2, clients)
+    clients = ActorClients(None, asked.append, None)
+    client = clients.known[b"actor"] = Waiting(b"actor", None)
+    clients.tick(100.0)
+    clients.tick(100.0 + ASK_AGAIN_S / 2)
     assert asked == []  # its news may well be on their way
-    reaching.tick(100.0 + ASK_AGAIN_S, clients)
+    clients.tick(100.0 + ASK_AGAIN_S)
     assert asked == [b"actor"]
     client.state, client.connection = ALIVE, object()
-    reaching.tick(100.0 + 2 * ASK_AGAIN_S, clients)
+    clients.tick(100.0 + 2 * ASK_AGAIN_S)
     assert asked == [b"actor"]
 
 

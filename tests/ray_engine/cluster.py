@@ -13,10 +13,11 @@ import pytest
 import ray
 from tests.polling import eventually
 
+from phalanx.api.job import Job
 from phalanx.api.jobs import SETTLED, job_manifest, manifest_objects
 from phalanx.engines.ray.scheduler.client import SchedulerClient
 from phalanx.engines.ray.scheduler.options import NAMESPACE, SchedulerOptions
-from phalanx.model.jobs.spec import JobSpec
+from phalanx.model.rows.work import JobDescription
 from phalanx.protocol.requests.cluster import GetStatus
 from phalanx.protocol.requests.gangs import ListGangs
 from phalanx.protocol.requests.jobs import ApplyManifests, DeleteJob, GetJob, ListJobs, ReadJobLog
@@ -42,21 +43,21 @@ class Phalanx:
         """The scheduler's answer."""
         return self.client.ask(request, timeout_s=PATIENCE_S)
 
-    def submit(self, job: JobSpec | str) -> None:
+    def submit(self, job: Job | str) -> None:
         """Submit a job, or a manifest's text."""
-        if isinstance(job, JobSpec):
-            self.ask(ApplyManifests([job_manifest(job)]))
+        if isinstance(job, Job):
+            self.ask(ApplyManifests([job_manifest(job.spec())]))
         else:
             self.ask(ApplyManifests(manifest_objects(job)[0]))
 
-    def job(self, name: str) -> dict[str, Any]:
+    def job(self, name: str) -> JobDescription:
         """All about a job."""
         return self.ask(GetJob(name))
 
-    def until(self, name: str, *states: str) -> dict[str, Any]:
+    def until(self, name: str, *states: str) -> JobDescription:
         """A job once it is in one of these states; without any, once it is over."""
         wanted = states or SETTLED
-        return eventually(lambda: (job := self.job(name))["state"] in wanted and job)
+        return eventually(lambda: (job := self.job(name)).state in wanted and job)
 
     def log(self, job: str, member: str, attempt: int = -1) -> str:
         """What a member printed."""
@@ -69,11 +70,9 @@ class Phalanx:
 
     def is_free(self) -> bool:
         """Whether all devices of all nodes are free."""
-        rows = self.ask(GetStatus())["nodes"]
+        rows = self.ask(GetStatus()).nodes
         return all(
-            row["available"].get("GPU") == row["total"].get("GPU")
-            for row in rows
-            if row["state"] == "ALIVE"
+            row.available.get("GPU") == row.total.get("GPU") for row in rows if row.state == "ALIVE"
         )
 
     def pid(self, actor: Any) -> int:
@@ -95,12 +94,8 @@ class Phalanx:
 
     def alive(self) -> set[str]:
         """The ends of the ids of the nodes that the scheduler counts on."""
-        rows = self.ask(GetStatus())["nodes"]
-        return {
-            ray_node(row["node_id"])
-            for row in rows
-            if row["state"] == "ALIVE" and not row["reason"]
-        }
+        rows = self.ask(GetStatus()).nodes
+        return {ray_node(row.node_id) for row in rows if row.state == "ALIVE" and not row.reason}
 
 
 @pytest.fixture(scope="session")
@@ -138,7 +133,7 @@ def phx(session: Phalanx) -> Iterator[Phalanx]:
     """The cluster; after the test nothing of it may be left there."""
     yield session
     for row in session.ask(ListJobs()):
-        session.ask(DeleteJob(f"{row['namespace']}/{row['name']}"))
+        session.ask(DeleteJob(f"{row.namespace}/{row.name}"))
     eventually(lambda: not session.ask(ListGangs()))
     eventually(lambda: not session.groups())
     names = {row["name"] for row in ray.util.list_named_actors(all_namespaces=True)}

@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.polling import eventually
 
-from phalanx.api.jobs import Job
+from phalanx.api.job import Job
 
 from .cluster import Phalanx, kill_hard, ray_node, runner, scheduler
 

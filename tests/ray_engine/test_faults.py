@@ -19,7 +19,8 @@ import pytest
 import ray
 from tests.polling import eventually
 
-from phalanx.api.jobs import SETTLED, Job
+from phalanx.api.job import Job
+from phalanx.api.jobs import SETTLED
 from phalanx.protocol.requests.jobs import ListJobs
 
 from . import member

@@ -13,7 +13,7 @@ import pytest
 import ray
 from tests.polling import eventually
 
-from phalanx.api.jobs import Job
+from phalanx.api.job import Job
 from phalanx.engines.ray.scheduler.ray_groups import RayGroups
 from phalanx.errors import GangInfeasibleError, JobNotFoundError, QueueUnavailableError
 from phalanx.model.jobs.gang_view import GangView
@@ -92,8 +92,8 @@ def test_whoever_waits_is_told_why_and_starts_when_there_is_room(phx: Phalanx) -
     phx.until("first", "Running")
     phx.submit(Job("true", name="second", members=2, num_cpus=CPU, num_gpus=3))
     answer = eventually(lambda: phx.ask(Explain("second")))
-    assert (answer["waits"], answer["position"]) == (True, 1)
-    assert answer["reasons"][0]["reason"] == "gang-not-whole"
+    assert (answer.waits, answer.position) == (True, 1)
+    assert answer.reasons[0].reason == "gang-not-whole"
     phx.ask(CommandJob("first", "cancel"))
     assert phx.until("second")["state"] == "Completed"
 
@@ -125,8 +125,8 @@ def test_work_of_ray_outside_of_queues_counts_as_taken(phx: Phalanx) -> None:
     assert all(ray.get([taker.here.remote() for taker in takers]))
     phx.submit(Job("true", name="waits", members=1, num_cpus=CPU, num_gpus=1))
     answer = phx.ask(Explain("waits"))
-    assert answer["waits"]
-    assert answer["reasons"][0]["reason"] == "gang-not-whole"
+    assert answer.waits
+    assert answer.reasons[0].reason == "gang-not-whole"
     for taker in takers:
         ray.kill(taker)
     assert phx.until("waits")["state"] == "Completed"

@@ -42,7 +42,9 @@ def test_an_equal_asks_back_what_another_has_held_for_long():
     machine = LeaseMachine(NodeResources({"CPU": 2.0}), shell, pool, "node", {})
 
     def want(owner, now, seen=0):
-        machine.want(now, seen, owner=owner, scheduling_class=1, place=ONE, hold=ONE, count=1)
+        machine.want(
+            now, seen, owner=owner, scheduling_class=1, place=ONE, hold=ONE, count=1, asker=shell
+        )
         for worker in pool.all():
             if not worker.is_ready:
                 machine.worker_ready(worker.worker_id, 1, now)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 
 def test_a_reference_read_from_a_borrowed_value_outlives_that_value(runtime, get):
@@ -35,3 +36,24 @@ def test_all_references_of_a_stream_are_kept_until_its_reader_has_them(runtime, 
     owner = Owner.remote()
     inner = [get(ref)[0] for ref in pass_on.remote(owner)]
     assert [int(array[0]) for array in get(inner)] == list(range(20))
+
+
+@pytest.mark.parametrize("kind", ["task", "call"])
+def test_the_list_of_references_is_the_callers_own(runtime, get, kind):
+    """A reference taken out of it shifted the values of the others."""
+
+    @runtime.remote(num_returns=3)
+    def three():
+        return 1, 2, 3
+
+    class Actor:
+        def three(self):
+            return 1, 2, 3
+
+    if kind == "task":
+        refs = three.remote()
+    else:
+        refs = runtime.remote(Actor).remote().three.options(num_returns=3).remote()
+    first = refs.pop(0)
+    assert get(refs) == [2, 3]
+    assert get(first) == 1

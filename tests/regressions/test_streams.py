@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 
 def test_a_generator_nobody_reads_any_more_is_not_held_back(runtime, get, tmp_path):
     """Each one kept its CPU for ever, so that the third of two CPUs never began."""
@@ -31,3 +33,29 @@ def test_a_generator_that_nobody_ever_read_runs_to_its_end(runtime, get, tmp_pat
     end = numbers.remote(tmp_path / "end").completed()
     get(end)
     assert (tmp_path / "end").exists()
+
+
+def test_a_generator_that_runs_again_is_not_held_back_by_what_was_read_before(
+    runtime, get, tmp_path
+):
+    """It waited for its reader to take items that the reader had taken from the first run."""
+
+    @runtime.remote(_generator_backpressure_num_objects=2, max_retries=1)
+    def numbers(path):
+        for number in range(8):
+            yield number
+            if number == 4 and not path.exists():
+                path.touch()
+                os._exit(1)
+
+    stream = numbers.remote(tmp_path / "died")
+    assert [get(ref) for ref in take(stream, 8)] == list(range(8))
+    assert (tmp_path / "died").exists()
+
+
+def take(stream, count):
+    """So many references of a stream; fails instead of waiting for ever."""
+    for _ in range(count):
+        ref = stream._next_sync(30)
+        assert not ref.is_nil(), "no further item came"
+        yield ref

@@ -18,8 +18,6 @@ def explain(what: Gang[Any] | JobHandle | ObjectRef[Any] | str) -> str:
     `what`: a gang, one of its references, a job's handle, or the name of either. Raises
     JobNotFoundError when nothing of that name waits or runs.
     """
-    from phalanx.batch.inquiry import answer_lines
-
     engine = engine_or_start()
     if isinstance(what, Gang):
         name = what.group.hex()
@@ -30,8 +28,4 @@ def explain(what: Gang[Any] | JobHandle | ObjectRef[Any] | str) -> str:
         name = group.hex()
     else:
         name = what.uid if isinstance(what, JobHandle) else str(what)
-    answer = engine.ask(Explain(name))
-    lines = answer_lines(answer)
-    if "position" in answer:
-        lines.append(f"  it is number {answer['position']} of those that wait in its queue")
-    return "\n".join(lines)
+    return str(engine.ask(Explain(name)))

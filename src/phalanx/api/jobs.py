@@ -1,31 +1,23 @@
-"""Jobs: gangs of commands in a queue, from Python or from manifests."""
+"""Jobs of the cluster: submitted from Python or from manifests, seen, changed and ended."""
 
 from __future__ import annotations
 
 import os
-import secrets
-import shlex
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
 
+from phalanx.api.job import Job
 from phalanx.api.session import engine_or_start
-from phalanx.engines.interface import current
 from phalanx.errors import GetTimeoutError
 from phalanx.model.jobs import states as st
-from phalanx.model.jobs.spec import (
-    DEFAULT_GRACE_S,
-    DEFAULT_QUEUE,
-    JobSpec,
-    Policy,
-    Process,
-    TaskGroup,
-    Template,
-)
-from phalanx.model.options import required_resources
+from phalanx.model.jobs.spec import JobSpec
+from phalanx.model.rows.row import Rows
+from phalanx.model.rows.work import AppliedInfo, JobDescription, JobInfo
+from phalanx.protocol.requests.gangs import Explain
 from phalanx.protocol.requests.jobs import (
     ApplyManifests,
     CommandJob,
@@ -38,94 +30,9 @@ from phalanx.protocol.requests.jobs import (
     ResizeJob,
 )
 
-MEMBER = "worker"
 SETTLED = (*st.FINISHED, st.ABORTED)
 """States in which nothing more happens by itself."""
 LOOK_EVERY_S = 0.05
-
-
-def Job(
-    command: str | Sequence[str],
-    *,
-    name: str | None = None,
-    members: int = 1,
-    min_members: int | None = None,
-    queue: str | None = None,
-    priority: int | None = None,
-    num_cpus: float = 1,
-    num_gpus: float = 0,
-    memory: float | None = None,
-    memory_limit: float | None = None,
-    resources: Mapping[str, float] | None = None,
-    env: Mapping[str, str] | None = None,
-    working_dir: str | None = None,
-    max_retries: int = 0,
-    time_limit_s: float | None = None,
-    grace_s: float = DEFAULT_GRACE_S,
-    ttl_s: float | None = None,
-    plugins: Mapping[str, Sequence[str]] | None = None,
-) -> JobSpec:
-    """A job whose members all run one command (a string goes through a shell).
-
-    All `members` start together, or as many as `min_members`. When one fails all end, and start
-    again up to `max_retries` times; when one is evicted all wait and start again at no cost. Each
-    runs in `working_dir` (default: the current directory, which its node must have) with the
-    rendezvous of torchrun in its environment. A member that uses more than `memory_limit` bytes,
-    with all that it started, is ended with exit code 137; `time_limit_s` ends one that runs
-    longer; `grace_s` lies between SIGTERM and SIGKILL; `ttl_s` after its end the job is forgotten.
-    Raises ValueError for what cannot be. `queue` and `priority` default to those of `init`.
-    """
-    from phalanx.manifests.names import label_fault
-
-    words = ("sh", "-c", command) if isinstance(command, str) else tuple(map(str, command))
-    if not words or not words[-1]:
-        raise ValueError("a job needs a command")
-    name = name or _name_for(words)
-    if fault := label_fault(name):
-        raise ValueError(f"a job's name: {fault}")
-    least = members if min_members is None else min_members
-    if not 1 <= least <= members:
-        raise ValueError(f"a job of {members} members cannot start with {least}")
-    options = {"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, "resources": resources}
-    needs = required_resources(options, default_cpus=1)
-    process = Process(
-        command=tuple(map(_literal, words)),
-        env=tuple((variable, _literal(value)) for variable, value in (env or {}).items()),
-        working_dir=os.getcwd() if working_dir is None else working_dir,
-        requests=tuple(sorted(needs.items())),
-        limits=() if memory_limit is None else (("memory", float(memory_limit)),),
-    )
-    group = TaskGroup(
-        name=MEMBER,
-        replicas=members,
-        min_available=least,
-        template=Template(processes=(process,), grace_s=grace_s, time_limit_s=time_limit_s),
-    )
-    engine = current()
-    again = Policy(action=st.RESTART_JOB, events=(st.POD_FAILED, st.POD_EVICTED))
-    return JobSpec(
-        name=name,
-        queue=queue or (engine.queue if engine else "") or DEFAULT_QUEUE,
-        groups=(group,),
-        min_available=least,
-        policies=(again,),
-        plugins=tuple((plugin, tuple(words)) for plugin, words in (plugins or {}).items()),
-        max_retry=max_retries,
-        ttl_s=ttl_s,
-        priority=priority if priority is not None else engine.priority if engine else 0,
-    )
-
-
-def _literal(text: str) -> str:
-    """The text as manifests write it, where $$ stands for $ and $(NAME) for a variable."""
-    return text.replace("$", "$$")
-
-
-def _name_for(words: Sequence[str]) -> str:
-    first = words[-1].split() if words[0] == "sh" else list(words)
-    stem = Path(shlex.split(first[0])[0] if first else "job").stem.lower()
-    kept = "".join(c for c in stem if c.isascii() and c.isalnum())[:20] or "job"
-    return f"{kept if kept[0].isalpha() else 'job'}-{secrets.token_hex(3)}"
 
 
 class JobHandle:
@@ -140,14 +47,25 @@ class JobHandle:
         """namespace/name."""
         return f"{self.namespace}/{self.name}"
 
-    def describe(self) -> dict[str, Any]:
-        """All that is known of it. Raises JobNotFoundError."""
+    def status(self) -> JobInfo:
+        """Its row, as in `jobs()`: also why it waits, and its position in its queue. Raises
+        JobNotFoundError."""
+        return engine_or_start().ask(ListJobs(name=self.uid))[0]
+
+    def describe(self) -> JobDescription:
+        """All that is known of it: its members with their nodes and devices, its history. Raises
+        JobNotFoundError."""
         return engine_or_start().ask(GetJob(self.uid))
+
+    def explain(self) -> str:
+        """Why it waits, and what would change that. Raises JobNotFoundError for one that neither
+        waits nor runs."""
+        return str(engine_or_start().ask(Explain(self.uid)))
 
     @property
     def state(self) -> str:
         """Pending, Running, Completed ..."""
-        return str(self.describe()["state"])
+        return self.describe().state
 
     def wait(self, timeout_s: float | None = None) -> str:
         """Wait until it is over, or suspended; its state. Raises GetTimeoutError."""
@@ -169,7 +87,7 @@ class JobHandle:
     def _member(self, member: str | int) -> str:
         if isinstance(member, str):
             return member
-        return str(self.describe()["members"][member]["name"])
+        return self.describe().members[member].name
 
     def suspend(self) -> None:
         """End its members until it is resumed."""
@@ -201,27 +119,49 @@ class JobHandle:
     def __repr__(self) -> str:
         return f"JobHandle({self.uid})"
 
+    def _repr_html_(self) -> str:
+        return Rows([self.status()])._repr_html_()
 
-def submit(job: JobSpec | str | os.PathLike[str] | Mapping[str, Any]) -> Any:
-    """Submit a `Job(...)`, a manifest as a mapping, or a file of manifests.
 
-    Returns the job's handle; of a file, one for each Job in it, in a list unless there is one.
+def submit(job: Job | Mapping[str, Any]) -> JobHandle:
+    """Submit a `Job(...)`, or a manifest of kind Job as a mapping; its handle.
+
     Raises ManifestError for a manifest that is wrong, QueueUnavailableError, GangInfeasibleError
-    for what the cluster could never hold, and JobCommandError for a name that is taken.
+    for what the cluster could never hold, JobCommandError for a name that is taken, and TypeError
+    for what is no job: `submit_manifests` takes files, and other kinds.
     """
-    if isinstance(job, JobSpec):
-        engine_or_start().ask(ApplyManifests([job_manifest(job)]))
-        return JobHandle(job.name, job.namespace)
-    text = msgspec.json.encode(job) if isinstance(job, Mapping) else Path(job).read_bytes()
-    file = "" if isinstance(job, Mapping) else str(job)
+    engine = engine_or_start()
+    if isinstance(job, Job):
+        spec = job.spec()
+        engine.ask(ApplyManifests([job_manifest(spec)]))
+        return JobHandle(spec.name, spec.namespace)
+    if not isinstance(job, Mapping) or job.get("kind") != "Job":
+        raise TypeError(f"submit takes a Job, not {job!r}: submit_manifests takes anything else")
+    (done,) = engine.ask(ApplyManifests(manifest_objects(msgspec.json.encode(job))[0]))
+    return JobHandle(done.name, done.namespace)
+
+
+def submit_manifests(
+    manifests: str | os.PathLike[str] | Mapping[str, Any],
+) -> list[JobHandle | AppliedInfo]:
+    """Make, or change, what a file of manifests declares, or one manifest as a mapping: jobs,
+    queues, flows, cron jobs, templates, priority classes and network domains.
+
+    What was made, queues and templates first: a handle of each job, and of all else what was done.
+    Raises what `submit` raises; the objects before one that cannot be made are made.
+    """
+    if isinstance(manifests, Mapping):
+        text, file = msgspec.json.encode(manifests), ""
+    else:
+        text, file = Path(manifests).read_bytes(), str(manifests)
     done = engine_or_start().ask(ApplyManifests(manifest_objects(text, file)[0]))
-    handles = [JobHandle(one.name, one.namespace) for one in done if one.kind == "Job"]
-    return handles[0] if len(handles) == 1 else handles
+    return [JobHandle(one.name, one.namespace) if one.kind == "Job" else one for one in done]
 
 
-def jobs() -> list[dict[str, Any]]:
+def jobs() -> Rows[JobInfo]:
     """All jobs, oldest first."""
-    return engine_or_start().ask(ListJobs())
+    rows = engine_or_start().ask(ListJobs())
+    return Rows(rows)
 
 
 def job_manifest(job: JobSpec) -> Manifest:

@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 
 from phalanx.api.session import engine_or_start
+from phalanx.model.rows.row import Rows
+from phalanx.model.rows.work import QueueInfo
 from phalanx.protocol.requests.queues import (
     CloseQueue,
     CreateQueue,
@@ -31,7 +33,7 @@ def create_queue(
     parent: str | None = None,
     priority: int | None = None,
     reclaimable: bool | None = None,
-) -> dict[str, Any]:
+) -> QueueInfo:
     """Make a queue; its row, as in `queues()`.
 
     `weight` (default 1) says what it deserves among busy queues beside it, unless `deserved`
@@ -61,7 +63,7 @@ def update_queue(
     parent: str | None = None,
     priority: int | None = None,
     reclaimable: bool | None = None,
-) -> dict[str, Any]:
+) -> QueueInfo:
     """Change a queue; what is not named stays. Raises QueueUnavailableError when there is none,
     and JobCommandError with all that speaks against the change."""
     fields = queue_fields(
@@ -76,12 +78,12 @@ def update_queue(
     return engine_or_start().ask(UpdateQueue(_named(name), fields))
 
 
-def open_queue(name: str) -> dict[str, Any]:
+def open_queue(name: str) -> QueueInfo:
     """Let work in (again), here and into those below that were closed with it."""
     return engine_or_start().ask(OpenQueue(_named(name)))
 
 
-def close_queue(name: str) -> dict[str, Any]:
+def close_queue(name: str) -> QueueInfo:
     """Let no more work in, here and below. What is in it goes on; then it is Closed."""
     return engine_or_start().ask(CloseQueue(_named(name)))
 
@@ -91,9 +93,10 @@ def delete_queue(name: str) -> None:
     engine_or_start().ask(DeleteQueue(_named(name)))
 
 
-def queues() -> list[dict[str, Any]]:
+def queues() -> Rows[QueueInfo]:
     """All queues: state, weight, amounts, and how many of their gangs are in each phase."""
-    return engine_or_start().ask(ListQueues())
+    rows = engine_or_start().ask(ListQueues())
+    return Rows(rows)
 
 
 def queue_fields(**given: Any) -> QueueFields:

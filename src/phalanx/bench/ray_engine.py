@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from phalanx.api.jobs import Job, job_manifest
+from phalanx.api.job import Job
+from phalanx.api.jobs import job_manifest
 from phalanx.protocol.requests.cluster import GetStatus
 from phalanx.protocol.requests.gangs import CreateGang, EndMembers, ListGangs
 from phalanx.protocol.requests.groups import WaitGroup
@@ -206,7 +207,7 @@ def _recovery(clock: Clock, client: Any, count: int) -> list[Row]:
 
     blocker = _create(client, [{"CPU": float(CPUS)}] * NODES)
     client.ask(WaitGroup(blocker), timeout_s=PATIENCE_S, origin=ME)
-    specs = [Job("true", name=f"job-{number}") for number in range(count)]
+    specs = [Job("true", name=f"job-{number}").spec() for number in range(count)]
     asked = [client.ask_async(ApplyManifests([job_manifest(spec)])) for spec in specs]
     for one in asked:
         one.result(PATIENCE_S)
@@ -214,7 +215,7 @@ def _recovery(clock: Clock, client: Any, count: int) -> list[Row]:
     begun = clock()
     assert len(client.ask(ListGangs(), timeout_s=PATIENCE_S)) == count + 1
     answers_s, used = clock() - begun, _cpu_s(client)
-    while any(row["reason"] for row in client.ask(GetStatus(), timeout_s=PATIENCE_S)["nodes"]):
+    while any(row.reason for row in client.ask(GetStatus(), timeout_s=PATIENCE_S).nodes):
         pass
     whole_s = clock() - begun
     _end(client, blocker, NODES)

@@ -100,7 +100,7 @@ class _Node:
             WorkerPool(int(self.cpus), lambda job: next(workers).to_bytes(16, "big")),
             self.id,
             {},
-            elsewhere=self.spilling,
+            other_nodes=self.spilling,
         )
         self._starting: list[WorkerRecord] = []
 
@@ -136,6 +136,7 @@ class _Node:
             place=place,
             hold=place,
             count=count,
+            asker=self,
             **more,
         )
 

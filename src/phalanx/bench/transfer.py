@@ -20,10 +20,10 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from phalanx.engines.embedded import cluster_token
-from phalanx.engines.embedded import session as sessions
-from phalanx.engines.embedded.connection import Connection
 from phalanx.engines.embedded.gateway.config import GatewayConfig
 from phalanx.engines.embedded.gateway.process import run as run_gateway
+from phalanx.engines.processes import session as sessions
+from phalanx.engines.processes.connection import Connection
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.objects.names import spare_file
 from phalanx.protocol.gateway_messages import (

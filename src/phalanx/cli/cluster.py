@@ -6,13 +6,14 @@ import contextlib
 import json as json_module
 import sys
 import time
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from phalanx.cli.cluster_view import as_data, node_data, nodes_text, status_text
 from phalanx.cli.reach import NOT_FOUND, USAGE, ask, fail
 from phalanx.model.lifecycle import DEAD
+from phalanx.model.rows.cluster import StatusInfo
 from phalanx.protocol.requests.cluster import ChangeTotals, DrainNode, GetStatus
 
 _EVERY_S = 2.0
@@ -46,7 +47,7 @@ def status(
             typer.echo(_shown(ask(address, GetStatus()), json, is_short=True))
 
 
-def _shown(found: dict[str, Any], json: bool, is_short: bool) -> str:
+def _shown(found: StatusInfo, json: bool, is_short: bool) -> str:
     from phalanx import __version__
 
     if json:
@@ -57,7 +58,7 @@ def _shown(found: dict[str, Any], json: bool, is_short: bool) -> str:
 
 def nodes(address: Address = None, json: Json = False) -> None:
     """List all nodes, the dead of late too, and why they are as they are."""
-    rows = ask(address, GetStatus())["nodes"]
+    rows = ask(address, GetStatus()).nodes
     if json:
         typer.echo(json_module.dumps([node_data(row) for row in rows], indent=1))
     else:
@@ -101,8 +102,7 @@ def set_resource(
 
 def _find(address: str | None, beginning: str) -> str:
     """The id of the only living node whose id begins so; a dead one only when it is in full."""
-    rows: list[dict[str, str]] = ask(address, GetStatus())["nodes"]
-    known = {row["node_id"]: row["state"] for row in rows}
+    known = {row.node_id: row.state for row in ask(address, GetStatus()).nodes}
     if beginning in known:
         return beginning
     alive = [one for one, state in known.items() if state != DEAD and one.startswith(beginning)]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime, timezone
 from typing import Any
 
 from phalanx.cli.table import amount, safe, size, table
 from phalanx.model.lifecycle import ALIVE, DEAD, DRAINING
+from phalanx.model.rows.cluster import NodeInfo, StatusInfo
 
 SHORT = 12
 """Digits of a node's id that are shown; `phalanx drain` takes any beginning that is unique."""
@@ -20,102 +22,90 @@ _COLUMNS = (
 """Of each resource what is used, of how much; leases that run; workers that are waited for."""
 
 
-def as_data(status: dict[str, Any], version: str) -> dict[str, Any]:
+def as_data(status: StatusInfo, version: str) -> dict[str, Any]:
     """The answer for machines; times in ISO 8601."""
     return {
         "format": "phalanx-status/1",
         "version": version,
-        "address": status["address"],
-        "store": status["store"],
-        "nodes": [node_data(row) for row in status["nodes"]],
+        "address": status.address,
+        "store": status.store,
+        "nodes": [node_data(row) for row in status.nodes],
         "resources": {
             name: {"used": used, "total": total}
-            for name, (used, total) in sums(status["nodes"]).items()
+            for name, (used, total) in sums(status.nodes).items()
         },
-        "actors": status["actors"],
-        "placement_groups": status["groups"],
-        "jobs": [{**job, "start_time": _iso(job["start_time"])} for job in status["jobs"]],
+        "actors": status.actors,
+        "placement_groups": status.groups,
+        "jobs": [{**job, "start_time": _iso(job.start_time)} for job in status.jobs],
     }
 
 
-def node_data(row: dict[str, Any]) -> dict[str, Any]:
+def node_data(row: NodeInfo) -> dict[str, Any]:
     """One node for machines."""
-    return {
-        "node_id": row["node_id"],
-        "state": row["state"],
-        "reason": row["reason"],
-        "host": row["host"],
-        "port": row["port"],
-        "hostname": row["hostname"],
-        "total": row["total"],
-        "available": row["available"],
-        "labels": row["labels"],
-        "running": row["running"],
-        "waiting": row["queue_length"],
-    }
+    return row.as_dict()
 
 
-def sums(rows: list[dict[str, Any]]) -> dict[str, tuple[float, float]]:
+def sums(rows: Sequence[NodeInfo]) -> dict[str, tuple[float, float]]:
     """(used, total) of each resource over the nodes that are not dead."""
     found: dict[str, tuple[float, float]] = {}
     for row in rows:
-        if row["state"] == DEAD:
+        if row.state == DEAD:
             continue
-        for name, total in row["total"].items():
+        for name, total in row.total.items():
             used, whole = found.get(name, (0.0, 0.0))
-            taken = max(total - row["available"].get(name, 0), 0)
+            taken = max(total - row.available.get(name, 0), 0)
             found[name] = (round(used + taken, 4), round(whole + total, 4))
     return found
 
 
-def status_text(status: dict[str, Any], version: str) -> str:
+def status_text(status: StatusInfo, version: str) -> str:
     """One screen."""
-    states = Counter(row["state"] for row in status["nodes"])
+    states = Counter(row.state for row in status.nodes)
     lines = [
-        f"Phalanx {version}, head at {status['address']}, store {safe(status['store'])}",
+        f"Phalanx {version}, head at {status.address}, store {safe(status.store)}",
         f"nodes: {states[ALIVE]} alive, {states[DRAINING]} draining, {states[DEAD]} dead",
         "",
-        nodes_text([row for row in status["nodes"] if row["state"] != DEAD]),
+        nodes_text([row for row in status.nodes if row.state != DEAD]),
         "",
         "used/total:",
     ]
-    for name, (used, total) in sums(status["nodes"]).items():
+    for name, (used, total) in sums(status.nodes).items():
         if not name.startswith("node:"):
             lines.append(f"  {safe(name)} {_used(name, used, total)}")
-    actors = {state: count for state, count in status["actors"].items() if state != DEAD}
+    actors = {state: count for state, count in status.actors.items() if state != DEAD}
     lines += [
         f"actors: {_counted(actors)}",
-        f"placement groups: {_counted(Counter(g['state'] for g in status['groups']))}",
-        f"jobs: {len(status['jobs'])} running",
+        f"placement groups: {_counted(Counter(g['state'] for g in status.groups))}",
+        f"jobs: {len(status.jobs)} running",
     ]
     return "\n".join(lines)
 
 
-def nodes_text(rows: list[dict[str, Any]]) -> str:
+def nodes_text(rows: Sequence[NodeInfo]) -> str:
     """One line a node."""
     return table(_COLUMNS, [_node_line(row) for row in rows])
 
 
-def _node_line(row: dict[str, Any]) -> list[str]:
+def _node_line(row: NodeInfo) -> list[str]:
     def used(name: str) -> str:
-        total = row["total"].get(name, 0)
-        if row["state"] == DEAD or not total:
+        total = row.total.get(name, 0)
+        if row.state == DEAD or not total:
             return "-"
-        return _used(name, total - row["available"].get(name, 0), total)
+        return _used(name, total - row.available.get(name, 0), total)
 
-    labels = {k: v for k, v in row["labels"].items() if k != _OWN_LABEL}
+    labels = {k: v for k, v in row.labels.items() if k != _OWN_LABEL}
     return [
-        row["node_id"][:SHORT],
-        row["state"].lower(),
-        f"{row['host']}:{row['port']}",
+        row.node_id[:SHORT],
+        row.state.lower(),
+        f"{row.host}:{row.port}",
         used("CPU"),
         used("GPU"),
         used("memory"),
         used("object_store_memory"),
-        str(row["running"]),
-        str(row["queue_length"]),
+        str(row.running),
+        str(row.waiting),
         ",".join(f"{k}={v}" for k, v in labels.items()) or "-",
-        row["reason"] or "-",
+        row.reason or "-",
     ]
 
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from phalanx.cli import families, jobs, queues
@@ -95,7 +96,7 @@ def explain(
     json: Json = False,
 ) -> None:
     """Say why a job, task or podgroup waits, and what would have to change."""
-    from phalanx.batch.inquiry import answer_lines, explain_file
+    from phalanx.batch.inquiry import explain_file
     from phalanx.protocol.requests.gangs import Explain
 
     def complain(text: str) -> None:
@@ -106,12 +107,9 @@ def explain(
         raise typer.Exit(code)
     answer = ask(address, Explain(file))
     if json:
-        typer.echo(json_module.dumps(answer, indent=1))
-        return
-    for line in answer_lines(answer):
-        typer.echo(line)
-    if "position" in answer:
-        typer.echo(f"  it is number {answer['position']} of those that wait in its queue")
+        typer.echo(json_module.dumps(msgspec.to_builtins(answer), indent=1))
+    else:
+        typer.echo(str(answer))
 
 
 for command in (start, stop, status, nodes, drain):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from collections.abc import Sequence
 
 from phalanx.cli.table import amount, safe, table
+from phalanx.model.rows.cluster import HyperNodeInfo
+from phalanx.model.rows.work import CronInfo, FlowInfo, JobDescription, JobInfo, QueueInfo
 
 _HEAD = (
     "NAME", "QUEUE", "STATE", "KIND", "AGE", "REPLICAS", "MIN", "PENDING", "RUNNING", "SUCCEEDED",
@@ -20,7 +22,7 @@ _HYPERNODES = ("NAME", "TIER", "TIER NAME", "PARENT", "NODES")
 _CRONS = ("NAME", "SCHEDULE", "STATE", "ACTIVE", "LAST SCHEDULED", "LAST SUCCESS")
 
 
-def jobs_text(rows: list[dict[str, Any]]) -> str:
+def jobs_text(rows: Sequence[JobInfo]) -> str:
     """A row a job."""
     if not rows:
         return "No jobs."
@@ -28,61 +30,60 @@ def jobs_text(rows: list[dict[str, Any]]) -> str:
     lines = [
         [
             _full_name(row),
-            row["queue"],
-            row["state"],
-            row["kind"],
-            age(row["age_s"]),
+            row.queue,
+            row.state,
+            row.kind,
+            age(row.age_s),
             *(str(row[column]) for column in columns),
-            "" if row["position"] is None else str(row["position"]),
-            row["reason"],
+            "" if row.position is None else str(row.position),
+            row.reason,
         ]
         for row in rows
     ]
     return table(_HEAD, lines)
 
 
-def job_text(job: dict[str, Any]) -> str:
+def job_text(job: JobDescription) -> str:
     """All about one job."""
     lines = [
-        f"{_full_name(job)} of queue {job['queue']}, priority {job['priority']}: {job['state']}"
-        + (f" ({safe(job['reason'])})" if job["reason"] else ""),
-        f"submitted {_at(job['submitted'])}, started {_at(job['started'])}, "
-        f"finished {_at(job['finished'])}, {job['retries']} retries, preempted {job['preempted']} "
+        f"{_full_name(job)} of queue {job.queue}, priority {job.priority}: {job.state}"
+        + (f" ({safe(job.reason)})" if job.reason else ""),
+        f"submitted {_at(job.submitted)}, started {_at(job.started)}, "
+        f"finished {_at(job.finished)}, {job.retries} retries, preempted {job.preempted} "
         "times",
     ]
-    if job["ports"]:
-        lines.append(f"ports {', '.join(map(str, job['ports']))}")
+    if job.ports:
+        lines.append(f"ports {', '.join(map(str, job.ports))}")
     rows = [
         [
-            member["name"],
-            member["state"],
-            str(member["attempt"]),
-            member["node"][:8],
-            " ".join(f"{n}:{','.join(map(str, d))}" for n, d in member["devices"].items()),
-            "" if member["exit_code"] is None else str(member["exit_code"]),
-            member["reason"],
+            member.name,
+            member.state,
+            str(member.attempt),
+            member.node[:8],
+            " ".join(f"{n}:{','.join(map(str, d))}" for n, d in member.devices.items()),
+            "" if member.exit_code is None else str(member.exit_code),
+            member.reason,
         ]
-        for member in job["members"]
+        for member in job.members
     ]
     head = ("MEMBER", "STATE", "ATTEMPT", "NODE", "DEVICES", "EXIT", "REASON")
     history = [
-        f"{_at(one['at'])}  {one['old'] or '-'} -> {one['new']}  {safe(one['reason'])}"
-        for one in job["history"]
+        f"{_at(one.at)}  {one.old or '-'} -> {one.new}  {safe(one.reason)}" for one in job.history
     ]
     return "\n".join([*lines, "", table(head, rows), "", *history])
 
 
-def queues_text(rows: list[dict[str, Any]]) -> str:
+def queues_text(rows: Sequence[QueueInfo]) -> str:
     """A row a queue."""
     lines = [
         [
-            row["name"],
-            row["parent"],
-            str(row["weight"]),
-            row["state"],
-            str(row["pending"]),
-            str(row["running"]),
-            str(row["members"]),
+            row.name,
+            row.parent,
+            str(row.weight),
+            row.state,
+            str(row.pending),
+            str(row.running),
+            str(row.members),
             *(_amounts(row[what]) for what in ("guarantee", "deserved", "capability")),
         ]
         for row in rows
@@ -90,52 +91,52 @@ def queues_text(rows: list[dict[str, Any]]) -> str:
     return table(_QUEUES, lines)
 
 
-def flows_text(rows: list[dict[str, Any]], now: float) -> str:
+def flows_text(rows: Sequence[FlowInfo], now: float) -> str:
     """A row a flow. `now`: the time of day in seconds."""
     if not rows:
         return "No flows."
     lines = [
         [
             _full_name(row),
-            row["state"],
-            age(now - row["submitted"]),
-            " ".join(f"{name}:{state or '-'}" for name, state in row["steps"].items()),
-            row["reason"],
+            row.state,
+            age(now - row.submitted),
+            " ".join(f"{name}:{state or '-'}" for name, state in row.steps.items()),
+            row.reason,
         ]
         for row in rows
     ]
     return table(_FLOWS, lines)
 
 
-def crons_text(rows: list[dict[str, Any]]) -> str:
+def crons_text(rows: Sequence[CronInfo]) -> str:
     """A row a cron job."""
     if not rows:
         return "No cron jobs."
     lines = [
         [
             _full_name(row),
-            row["schedule"],
-            row["state"],
-            " ".join(row["active"]) or "-",
-            _at(row["last_scheduled"]),
-            _at(row["last_success"]),
+            row.schedule,
+            row.state,
+            " ".join(row.active) or "-",
+            _at(row.last_scheduled),
+            _at(row.last_success),
         ]
         for row in rows
     ]
     return table(_CRONS, lines)
 
 
-def hypernodes_text(rows: list[dict[str, Any]]) -> str:
+def hypernodes_text(rows: Sequence[HyperNodeInfo]) -> str:
     """A row a domain."""
     if not rows:
         return "No nodes."
     lines = [
         [
-            row["name"],
-            str(row["tier"]),
-            row["tier_name"],
-            row["parent"],
-            " ".join(node[:8] for node in row["nodes"]),
+            row.name,
+            str(row.tier),
+            row.tier_name,
+            row.parent,
+            " ".join(node[:8] for node in row.nodes),
         ]
         for row in rows
     ]
@@ -154,8 +155,8 @@ def _amounts(amounts: dict[str, float]) -> str:
     return ",".join(f"{name}={amount(value)}" for name, value in sorted(amounts.items())) or "-"
 
 
-def _full_name(row: dict[str, Any]) -> str:
-    return row["name"] if row["namespace"] == "default" else f"{row['namespace']}/{row['name']}"
+def _full_name(row: JobInfo | FlowInfo | CronInfo) -> str:
+    return row.name if row.namespace == "default" else f"{row.namespace}/{row.name}"
 
 
 def _at(moment: float | None) -> str:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json as json_module
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import msgspec
 import typer
 
 from phalanx.cli.job_view import job_text, jobs_text
 from phalanx.cli.reach import FAILED, USAGE, ask, fail
+from phalanx.model.rows.row import Row
+from phalanx.model.rows.work import AppliedInfo, JobDescription
 from phalanx.protocol.requests.gangs import TakeSnapshot
 from phalanx.protocol.requests.jobs import (
-    Applied,
     ApplyManifests,
     Command,
     CommandJob,
@@ -80,7 +81,7 @@ def submit(
             typer.echo(f"warning: {warning}", err=True)
     done = ask(address, ApplyManifests(objects))
     if json:
-        typer.echo(json_module.dumps(msgspec.to_builtins(done), indent=1))
+        typer.echo(rows_json(done))
     else:
         for one in done:
             typer.echo(f"{one.kind} {one.name} {one.done}")
@@ -91,15 +92,15 @@ def submit(
         raise typer.Exit(FAILED)
 
 
-def _await(address: str | None, one: Applied) -> str:
+def _await(address: str | None, one: AppliedInfo) -> str:
     """Wait for a job or flow that was submitted; the state that it ends in."""
     name = (one.namespace, one.name)
     while True:
         if one.kind == "Job":
-            state, settled = str(ask(address, GetJob("/".join(name)))["state"]), SETTLED
+            state, settled = ask(address, GetJob("/".join(name))).state, SETTLED
         else:
             rows = ask(address, ListFlows())
-            flows = {(row["namespace"], row["name"]): str(row["state"]) for row in rows}
+            flows = {(row.namespace, row.name): row.state for row in rows}
             state, settled = flows.get(name, "Deleted"), FLOW_SETTLED
         if state in settled:
             return state
@@ -127,7 +128,8 @@ def run(
 
     `phalanx run --gang 4 --gpus 1 --queue q -- python train.py`
     """
-    from phalanx.api.jobs import Job, job_manifest
+    from phalanx.api.job import Job
+    from phalanx.api.jobs import job_manifest
     from phalanx.manifests.quantities import quantity
 
     try:
@@ -146,9 +148,9 @@ def run(
             max_retries=retries,
             time_limit_s=time_limit,
         )
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         fail(str(error), USAGE)
-    ask(address, ApplyManifests([job_manifest(job)]))
+    ask(address, ApplyManifests([job_manifest(job.spec())]))
     if detach:
         typer.echo(job.name)
         return
@@ -172,12 +174,17 @@ def _variables(given: list[str]) -> dict[str, str]:
     return found
 
 
-def _code_of(job: dict[str, Any]) -> int:
+def _code_of(job: JobDescription) -> int:
     """The exit code of the first member that failed, else of the job."""
-    if job["state"] == "Completed":
+    if job.state == "Completed":
         return 0
-    codes = [m["exit_code"] for m in job["members"] if m["exit_code"]]
-    return int(codes[0]) if codes else FAILED
+    return next((m.exit_code for m in job.members if m.exit_code), FAILED)
+
+
+def rows_json(rows: Row | Sequence[Row], indent: int | None = 1) -> str:
+    """One row or several for machines."""
+    plain = rows.as_dict() if isinstance(rows, Row) else [row.as_dict() for row in rows]
+    return json_module.dumps(plain, indent=indent)
 
 
 def jobs(
@@ -192,9 +199,7 @@ def jobs(
         rows = ask(address, ListJobs(queue, state))
         if watch and not json and sys.stdout.isatty():
             typer.echo(_CLEAR, nl=False)
-        typer.echo(
-            json_module.dumps(rows, indent=None if watch else 1) if json else jobs_text(rows)
-        )
+        typer.echo(rows_json(rows, None if watch else 1) if json else jobs_text(rows))
         if not watch:
             return
         sys.stdout.flush()
@@ -204,7 +209,7 @@ def jobs(
 def job(name: Name, address: Address = None, json: Json = False) -> None:
     """Show one job: its members with their nodes and devices, and its history."""
     found = ask(address, GetJob(name))
-    typer.echo(json_module.dumps(found, indent=1) if json else job_text(found))
+    typer.echo(rows_json(found) if json else job_text(found))
 
 
 def logs(
@@ -223,12 +228,12 @@ def logs(
     shown.go_on(is_last=True)
 
 
-def _follow(address: str | None, name: str, member: str | None) -> dict[str, Any]:
+def _follow(address: str | None, name: str, member: str | None) -> JobDescription:
     """Print what comes until the job is over; the job."""
     shown = _Shown(address, name, member, -1)
     while True:
         found = shown.go_on()
-        if found["state"] in SETTLED:
+        if found.state in SETTLED:
             return shown.go_on(is_last=True)
         time.sleep(_FOLLOW_S)
 
@@ -244,29 +249,29 @@ class _Shown:
         self._read: dict[tuple[str, int], int] = {}
         self._partial: dict[str, bytes] = {}
 
-    def go_on(self, is_last: bool = False) -> dict[str, Any]:
+    def go_on(self, is_last: bool = False) -> JobDescription:
         """Print what is new; the job."""
         from phalanx.api.jobs import read_log
 
         found = ask(self._address, GetJob(self._job))
-        chosen = [m for m in found["members"] if self._member in (None, m["name"])]
+        chosen = [m for m in found.members if self._member in (None, m.name)]
         if not chosen:
-            there = ", ".join(m["name"] for m in found["members"])
+            there = ", ".join(m.name for m in found.members)
             fail(f"Job {self._job} has no member {self._member!r}; it has {there}.", 3)
-        uid = f"{found['namespace']}/{found['name']}"
+        uid = f"{found.namespace}/{found.name}"
         for member in chosen:
-            starts = len(member["logs"])
+            starts = len(member.logs)
             attempt = starts + self._attempt
             if attempt < 0:
                 continue
-            key = (member["name"], attempt)
+            key = (member.name, attempt)
             offset = self._read.get(key, 0)
-            for data in read_log(self._ask_for_log, uid, member["name"], attempt, offset):
+            for data in read_log(self._ask_for_log, uid, member.name, attempt, offset):
                 offset += len(data)
-                self._print(member["name"], data, len(found["members"]) > 1)
+                self._print(member.name, data, len(found.members) > 1)
             self._read[key] = offset
-            if is_last and self._partial.get(member["name"]):
-                self._print(member["name"], b"\n", len(found["members"]) > 1)
+            if is_last and self._partial.get(member.name):
+                self._print(member.name, b"\n", len(found.members) > 1)
         sys.stdout.flush()
         return found
 
@@ -317,9 +322,7 @@ def resize(
     except ValueError:
         fail(f"A size is a number, or GROUP=NUMBER, not {' '.join(sizes)!r}.", USAGE)
     row = ask(address, ResizeJob(name, replicas, least))
-    typer.echo(
-        f"job {name} has {row['replicas']} replicas, of which {row['min']} must run together"
-    )
+    typer.echo(f"job {name} has {row.replicas} replicas, of which {row.min} must run together")
 
 
 def delete(names: Names, address: Address = None) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json as json_module
 from typing import Annotated
 
 import typer
 
 from phalanx.cli.job_view import queues_text
-from phalanx.cli.jobs import Address, Json
+from phalanx.cli.jobs import Address, Json, rows_json
 from phalanx.cli.reach import USAGE, ask, fail
 from phalanx.protocol.requests.queues import (
     CloseQueue,
@@ -111,14 +110,14 @@ def _amounts(text: str | None) -> dict[str, float] | None:
 def list_queues(address: Address = None, json: Json = False) -> None:
     """List all queues."""
     rows = ask(address, ListQueues())
-    typer.echo(json_module.dumps(rows, indent=1) if json else queues_text(rows))
+    typer.echo(rows_json(rows) if json else queues_text(rows))
 
 
 @app.command()
 def get(name: Name, address: Address = None, json: Json = False) -> None:
     """Show one queue."""
     rows = ask(address, ListQueues(name))
-    typer.echo(json_module.dumps(rows[0], indent=1) if json else queues_text(rows))
+    typer.echo(rows_json(rows[0]) if json else queues_text(rows))
 
 
 @app.command("open")
@@ -132,7 +131,7 @@ def open_queue(name: Name, address: Address = None) -> None:
 def close(name: Name, address: Address = None) -> None:
     """Let no more work in; what is in it goes on."""
     row = ask(address, CloseQueue(name))
-    typer.echo(f"queue {name} is {str(row['state']).lower()}")
+    typer.echo(f"queue {name} is {row.state.lower()}")
 
 
 @app.command()

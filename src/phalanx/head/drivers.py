@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from phalanx.head.actors.table import ActorRecord
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.model.lifecycle import DEAD
+from phalanx.model.rows.cluster import DriverInfo
 from phalanx.protocol.cluster_messages import EnvironmentKnown, JobEnded, JobKnown
 
 if TYPE_CHECKING:
@@ -96,14 +97,10 @@ class Drivers:
         if known is not None:
             self._shell.post(known.driver, message)
 
-    def rows(self) -> list[dict[str, Any]]:
-        """Rows for people: the jobs that run."""
+    def rows(self) -> list[DriverInfo]:
+        """For people: the jobs that run."""
         return [
-            {
-                "job_id": job.hex(),
-                "number": int.from_bytes(job, "big"),
-                "start_time": started,
-            }
+            DriverInfo(job_id=job.hex(), number=int.from_bytes(job, "big"), start_time=started)
             for job, started in self._started.items()
             if job not in self._ended
         ]

@@ -10,14 +10,13 @@ import msgspec
 
 from phalanx.errors import StaleNodeError
 from phalanx.model.lifecycle import ALIVE, DEAD, DRAINING, NODE, move
-from phalanx.protocol.cluster_messages import NodeReport, ViewRow
+from phalanx.model.rows.cluster import NodeInfo
+from phalanx.protocol.cluster_messages import REPORT_EVERY_S, NodeReport, ViewRow
 from phalanx.resources.quantities import to_units
 from phalanx.resources.sets import EMPTY, ResourceSet
 from phalanx.scheduling.cluster_nodes import ClusterNodes
 
 KEEP_DEAD = 1_000
-REPORT_EVERY_S = 1.0
-"""How often a node reports that has no news."""
 LEAST_SILENCE_S = 1.5 * REPORT_EVERY_S
 PREFIX_BYTES = 6
 
@@ -285,9 +284,25 @@ class NodeDirectory:
         awaited = self._awaited.get(node_id)
         return self._records[node_id].reason or (f"{awaited}: it is awaited" if awaited else "")
 
-    def running(self, node_id: str) -> int:
-        """How many leases it had given out when it reported last."""
-        return self._reports[node_id].running
+    def rows(self) -> list[NodeInfo]:
+        """All nodes, for people."""
+        return [self._row_of(record) for record in self._records.values()]
+
+    def _row_of(self, record: NodeRecord) -> NodeInfo:
+        report = self._reports[record.node_id]
+        return NodeInfo(
+            node_id=record.node_id,
+            state=record.state,
+            reason=self.reason(record.node_id),
+            host=record.host,
+            port=record.port,
+            hostname=record.hostname,
+            total=record.totals,
+            available=report.available,
+            labels=record.labels,
+            running=report.running,
+            waiting=sum(count for _, count in report.queued),
+        )
 
     def changes_since(self, version: int) -> tuple[int, list[ViewRow]]:
         """(this version, rows that changed after `version`), the oldest change first.

@@ -10,8 +10,8 @@ import msgspec
 
 from phalanx.head.actors.table import ActorRecord
 from phalanx.head.groups.record import Group
-from phalanx.model.ids import PREFIX_BYTES
-from phalanx.model.lifecycle import ALIVE, DEAD, DRAINING
+from phalanx.model.lifecycle import ALIVE, DRAINING
+from phalanx.model.rows.cluster import NodeInfo, StatusInfo
 from phalanx.protocol.cluster_messages import SetTotals, ViewRow
 from phalanx.protocol.requests.actors import (
     ActorSpec,
@@ -20,7 +20,6 @@ from phalanx.protocol.requests.actors import (
     GetActorHandle,
     KillActor,
     KnownActor,
-    ListActors,
     ListNamedActors,
     RegisterActor,
     WatchActor,
@@ -33,7 +32,6 @@ from phalanx.protocol.requests.cluster import (
     GetStatus,
     GetViewChanges,
     ListClusterEvents,
-    ListDrivers,
     ListNodes,
     NewDriverJob,
     ViewChanges,
@@ -73,7 +71,6 @@ class ControlRequests:
             ChangeTotals.handled_by(self._change_totals),
             ListClusterEvents.handled_by(self._list_cluster_events),
             GetStatus.handled_by(self._get_status),
-            ListDrivers.handled_by(self._list_drivers),
             RegisterActor.handled_by(self._register_actor),
             AnnounceActor.handled_by(self._announce_actor),
             GetActor.handled_by(self._get_actor),
@@ -81,7 +78,6 @@ class ControlRequests:
             WatchActor.handled_by(self._watch_actor),
             KillActor.handled_by(self._kill_actor),
             ListNamedActors.handled_by(self._list_named_actors),
-            ListActors.handled_by(self._list_actors),
             CreateGroup.handled_by(self._create_group),
             WatchGroup.handled_by(self._watch_group),
             WaitGroup.handled_by(self._wait_group),
@@ -98,27 +94,8 @@ class ControlRequests:
     def _get_view_changes(self, asker: Asker[ViewChanges], request: GetViewChanges) -> ViewChanges:
         return ViewChanges(*self._shell.nodes.changes_since(request.since))
 
-    def _list_nodes(self, asker: Asker[list[Row]], request: ListNodes) -> list[Row]:
-        return [
-            {
-                "NodeID": record.node_id,
-                "Alive": record.state != DEAD,
-                "NodeManagerAddress": record.host or "127.0.0.1",
-                "NodeManagerHostname": record.hostname or "localhost",
-                "NodeManagerPort": record.port,
-                "ObjectManagerPort": record.port,
-                "ObjectStoreSocketName": "",
-                "RayletSocketName": "",
-                "MetricsExportPort": 0,
-                "NodeName": record.host or "127.0.0.1",
-                "alive": record.state != DEAD,
-                "state": record.state,
-                "DeathReasonMessage": record.reason if record.state == DEAD else "",
-                "Resources": record.totals if record.state != DEAD else {},
-                "Labels": record.labels,
-            }
-            for record in self._shell.nodes.all()
-        ]
+    def _list_nodes(self, asker: Asker[list[NodeInfo]], request: ListNodes) -> list[NodeInfo]:
+        return self._shell.nodes.rows()
 
     def _get_cluster_resources(
         self, asker: Asker[Amounts], request: GetClusterResources
@@ -147,27 +124,15 @@ class ControlRequests:
         self._shell.gather_events(asker)
         return LATER
 
-    def _get_status(self, asker: Asker[Row], request: GetStatus) -> Row:
-        nodes = self._shell.nodes
-        return {
-            "nodes": [
-                msgspec.structs.asdict(nodes.row(r.node_id))
-                | {
-                    "hostname": r.hostname,
-                    "reason": nodes.reason(r.node_id),
-                    "running": nodes.running(r.node_id),
-                }
-                for r in nodes.all()
-            ],
-            "address": self._shell.address,
-            "actors": dict(Counter(a.state for a in self._shell.actor_table.all())),
-            "jobs": self._shell.jobs.rows(),
-            "groups": self._shell.group_table.table(),
-            "store": self._shell.state_store.address,
-        }
-
-    def _list_drivers(self, asker: Asker[list[Row]], request: ListDrivers) -> list[Row]:
-        return self._shell.jobs.rows()
+    def _get_status(self, asker: Asker[StatusInfo], request: GetStatus) -> StatusInfo:
+        return StatusInfo(
+            address=self._shell.address,
+            store=self._shell.state_store.address,
+            nodes=self._shell.nodes.rows(),
+            actors=dict(Counter(actor.state for actor in self._shell.actor_table.all())),
+            groups=self._shell.group_table.table(),
+            jobs=self._shell.jobs.rows(),
+        )
 
     # ---- actors ------------------------------------------------------------------------------
 
@@ -215,28 +180,6 @@ class ControlRequests:
         self, asker: Asker[list[tuple[str, str]]], request: ListNamedActors
     ) -> list[tuple[str, str]]:
         return self._shell.actor_table.names(request.namespace)
-
-    def _list_actors(self, asker: Asker[list[Row]], request: ListActors) -> list[Row]:
-        return [
-            {
-                "actor_id": r.actor.hex(),
-                "class_name": r.class_name,
-                "state": r.state,
-                "job_id": r.job.hex(),
-                "name": r.name,
-                "namespace": r.namespace,
-                "pid": r.pid,
-                "node_id": self._node_of(r.worker),
-                "num_restarts": r.restarts,
-                "is_detached": r.detached,
-                "death_cause": r.reason if r.state == DEAD else None,
-            }
-            for r in self._shell.actor_table.all()
-        ]
-
-    def _node_of(self, process: bytes) -> str:
-        record = self._shell.nodes.of_prefix(process[:PREFIX_BYTES])
-        return "" if record is None else record.node_id
 
     # ---- placement groups --------------------------------------------------------------------
 

@@ -1,43 +1,107 @@
-"""The actors whose workers are on this node: found a worker, made, watched until they end."""
+"""The actors whose workers are on this node: each finds a worker, is made, and is watched."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Protocol
 
 from phalanx.model.ids import CONTROL
+from phalanx.node.control_link import ControlLink
 from phalanx.node.demands import Demand
+from phalanx.node.dispatch import MessageTable, PeerMessageTable
+from phalanx.node.known_jobs import KnownJobs
 from phalanx.node.lease import Lease
+from phalanx.node.leases import LeaseMachine
+from phalanx.node.peers import Peer, Peers
+from phalanx.node.workers import WorkerRecord
 from phalanx.protocol.cluster_messages import (
     ActorPlaced,
     ActorRefused,
     EndActor,
     PlaceActor,
+    Via,
     WithdrawActor,
 )
-from phalanx.protocol.node_messages import CreateActor
+from phalanx.protocol.frames import encode_body
+from phalanx.protocol.node_messages import (
+    ActorFailed,
+    ActorLeaving,
+    ActorReady,
+    ActorUnreferenced,
+    CreateActor,
+)
 from phalanx.resources.sets import ResourceSet
 
-if TYPE_CHECKING:
-    from phalanx.engines.embedded.node.shell import NodeShell
+
+class GroupLookup(Protocol):
+    """Who knows where the bundles of groups are."""
+
+    def look_up(self, group: bytes) -> None:
+        """Ask for a group's places, unless that was done before."""
+        ...
+
+
+class EndsWorkers(Protocol):
+    """Who ends worker processes."""
+
+    def end_worker(self, worker: WorkerRecord, reason: str, force: bool) -> None:
+        """End a worker for this reason, whatever it was to end for before."""
+        ...
 
 
 class NodeActors:
-    """Does what the control store asks for actors."""
+    """Does what the head orders for actors."""
 
-    def __init__(self, shell: NodeShell) -> None:
-        self._shell = shell
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        leases: LeaseMachine,
+        groups: GroupLookup,
+        workers: EndsWorkers,
+        peers: Peers,
+        jobs: KnownJobs,
+        control: ControlLink,
+    ) -> None:
+        self._clock = clock
+        self._leases = leases
+        self._groups = groups
+        self._workers = workers
+        self._peers = peers
+        self._jobs = jobs
+        self._control = control
         self._orders: dict[bytes, PlaceActor] = {}
+        """Orders whose actors wait for a worker."""
         self._made: dict[int, int] = {}
         """The incarnation that each lease is for whose worker has made its actor."""
 
+    def handle_in(self, from_head: MessageTable, from_processes: PeerMessageTable) -> None:
+        """Take what the head orders, and what processes have to say to it about actors."""
+        from_head.on(PlaceActor, self.place)
+        from_head.on(WithdrawActor, self.withdraw)
+        from_head.on(EndActor, self.end)
+        from_processes.on(ActorReady, self._pass_to_head)
+        from_processes.on(ActorFailed, self._pass_to_head)
+        from_processes.on(ActorLeaving, self._pass_to_head)
+        from_processes.on(ActorUnreferenced, self._pass_to_head)
+
+    def _pass_to_head(
+        self,
+        peer: Peer,
+        message: ActorReady | ActorFailed | ActorLeaving | ActorUnreferenced,
+    ) -> None:
+        self._control.notify(Via(peer.peer, encode_body([message])))
+
     def place(self, order: PlaceActor) -> None:
-        """Ask the lease machine for a worker."""
-        if self._is_told_twice(order):
-            return  # a head that came back says what it had said before
+        """Ask the lease machine for a worker, unless a head that came back repeats its order."""
+        if self._is_known(order):
+            return
         self._orders[order.actor] = order
         group = order.strategy.get("group")
-        self._shell.want(
-            self._shell.clock(),
+        place = None if group is None else (bytes.fromhex(group), order.strategy["bundle"])
+        if place is not None:
+            self._groups.look_up(place[0])
+        self._leases.want(
+            self._clock(),
             owner=CONTROL,
             scheduling_class=0,
             actor=order.actor,
@@ -47,44 +111,52 @@ class NodeActors:
             job=order.job,
             environment=order.environment,
             priority=order.priority,
-            group=None if group is None else (bytes.fromhex(group), order.strategy["bundle"]),
+            group=place,
             strategy={},
+            asker=self,
         )
 
-    def _is_told_twice(self, order: PlaceActor) -> bool:
+    def _is_known(self, order: PlaceActor) -> bool:
         waits = self._orders.get(order.actor)
         if waits is not None:
             return waits.incarnation == order.incarnation
-        leases = self._leases_of(order.actor)
+        leases = [x for x in self._leases.leases.values() if x.demand.actor == order.actor]
         return any(self._made.get(x.number) == order.incarnation for x in leases)
 
-    def _leases_of(self, actor: bytes) -> list[Lease]:
-        return [x for x in self._shell.leases.leases.values() if x.demand.actor == actor]
-
     def withdraw(self, message: WithdrawActor) -> None:
-        """It needs no worker here."""
-        self._shell.leases.withdraw_actor(message.actor)
+        """The actor needs no worker here."""
+        self._leases.withdraw_actor(message.actor)
         self._orders.pop(message.actor, None)
 
     def end(self, message: EndActor) -> None:
         """End the actor's process."""
-        worker = self._shell.leases.workers.get(message.worker)
+        worker = self._leases.workers.get(message.worker)
         if worker is not None:
-            self._made.pop(worker.lease, None)  # told of this actor again, another is to be made
-            self._shell.end_worker(worker, message.reason, message.force)
+            self._made.pop(worker.lease, None)  # the same order, repeated, makes another one
+            self._workers.end_worker(worker, message.reason, message.force)
+
+    def here(self) -> dict[bytes, bytes]:
+        """Worker by actor, of all that are on this node; empty for those that wait for one."""
+        leases = self._leases.leases.values()
+        having = {x.demand.actor: x.worker.worker_id for x in leases if x.demand.actor}
+        return having | dict.fromkeys(self._orders, b"")
+
+    # ---- as the asker of the actors' demands -------------------------------------------------
 
     def granted(self, lease: Lease) -> None:
-        """There is a worker: it makes the actor."""
-        order = self._orders.pop(lease.demand.actor, None)
+        """See Asker. The worker makes the actor."""
         worker = lease.worker
-        connection = self._shell.peers.get(worker.worker_id)
+        connection = self._peers.get(worker.worker_id)
+        if connection is not None:
+            self._jobs.set_up(connection, lease.demand.job)
+        order = self._orders.pop(lease.demand.actor, None)
         if order is None or connection is None:
-            self._shell.leases.returned(lease.number, True, self._shell.clock())
+            self._leases.returned(lease.number, True, self._clock())
             return
         group = lease.demand.group
-        self._made = {n: at for n, at in self._made.items() if n in self._shell.leases.leases}
+        self._made = {n: at for n, at in self._made.items() if n in self._leases.leases}
         self._made[lease.number] = order.incarnation
-        self._shell.control.tell(
+        self._control.notify(
             ActorPlaced(order.actor, order.incarnation, worker.worker_id, worker.pid)
         )
         connection.post(
@@ -99,18 +171,15 @@ class NodeActors:
                 order.namespace,
                 None if group is None else group[0],
                 bool(order.strategy.get("capture")),
-                self._shell.groups.gang_of(lease.pool),
+                lease.gang,
             )
         )
 
+    def due(self, lease: Lease) -> None:
+        """See Asker. Leases of actors are never due."""
+
     def refused(self, demand: Demand, reason: str, code: str) -> None:
-        """This node cannot have it, now or (with the code of an error) ever."""
+        """See Asker. This node cannot have the actor, now or ever."""
         if code:
             self._orders.pop(demand.actor, None)
-        self._shell.control.tell(ActorRefused(demand.actor, reason, code))
-
-    def here(self) -> dict[bytes, bytes]:
-        """Worker by actor, of all that are on this node; empty for those that wait for one."""
-        leases = self._shell.leases.leases.values()
-        having = {x.demand.actor: x.worker.worker_id for x in leases if x.demand.actor}
-        return having | dict.fromkeys(self._orders, b"")
+        self._control.notify(ActorRefused(demand.actor, reason, code))

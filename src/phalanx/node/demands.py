@@ -3,14 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from phalanx.resources.sets import ResourceSet
 
+if TYPE_CHECKING:
+    from phalanx.node.lease import Lease
+
 DemandKey = tuple[bytes, int]
 """(owner, number of its scheduling class)."""
+
+
+class Asker(Protocol):
+    """Who stands behind a demand, and is told what becomes of it."""
+
+    def granted(self, lease: Lease) -> None:
+        """The lease's worker is there, and is the asker's."""
+        ...
+
+    def due(self, lease: Lease) -> None:
+        """Others wait: the lease is to be given back after the task that runs."""
+        ...
+
+    def refused(self, demand: Demand, reason: str, code: str) -> None:
+        """The demand cannot be met: for ever when there is the `code` of an error, with which its
+        tasks fail, else for now."""
+        ...
+
+
+class NoAsker:
+    """Nobody is told of this demand."""
+
+    def granted(self, lease: Lease) -> None:
+        """See Asker."""
+
+    def due(self, lease: Lease) -> None:
+        """See Asker."""
+
+    def refused(self, demand: Demand, reason: str, code: str) -> None:
+        """See Asker."""
+
+
+NO_ASKER = NoAsker()
 
 
 class Demand(msgspec.Struct, kw_only=True, eq=False):
@@ -45,6 +81,7 @@ class Demand(msgspec.Struct, kw_only=True, eq=False):
     """Whether it is room that is kept for a gang: nothing is started for it."""
     can_run_here: bool = True
     """Whether this node, empty, could run it."""
+    asker: Asker = NO_ASKER
 
     @property
     def key(self) -> DemandKey:

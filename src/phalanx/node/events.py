@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.node.demands import Demand
+from phalanx.node.dispatch import PeerMessageTable
 from phalanx.node.lease import Lease
+from phalanx.node.peers import Peer
 from phalanx.observe.cluster_events import (
     DemandQueued,
     Event,
@@ -17,11 +18,10 @@ from phalanx.observe.cluster_events import (
     Forwarded,
     LeaseLent,
     NodeChosen,
-    ResultStored,
 )
-
-if TYPE_CHECKING:
-    from phalanx.engines.embedded.node.shell import NodeShell
+from phalanx.observe.task_journal import Run
+from phalanx.protocol.cluster_messages import Happened
+from phalanx.protocol.node_messages import Events
 
 _KEEP_RUNS = 40_000
 
@@ -29,22 +29,38 @@ _KEEP_RUNS = 40_000
 class NodeEvents:
     """The latest of each."""
 
-    def __init__(self, shell: NodeShell) -> None:
-        self._shell = shell
-        self.ring = EventRing()
-        self.runs: deque[tuple[Any, ...]] = deque(maxlen=_KEEP_RUNS)
-        """Finished tasks of workers' own, as their owners told them."""
+    def __init__(self, prefix: bytes, wall: Callable[[], float]) -> None:
+        """`wall`: seconds since the epoch."""
+        self._prefix = prefix
+        self._wall = wall
+        self._ring = EventRing()
+        self.runs: deque[Run] = deque(maxlen=_KEEP_RUNS)
+        """Finished tasks of workers' own, as their owners reported them."""
+
+    def handle_in(self, table: PeerMessageTable) -> None:
+        """Take the events that processes have recorded."""
+        table.on(Happened, self._happened)
+        table.on(Events, self._ran)
+
+    def _happened(self, peer: Peer, message: Happened) -> None:
+        self._ring.extend(message.rows)
+
+    def _ran(self, peer: Peer, message: Events) -> None:
+        self.runs += message.rows
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The cluster events that are remembered, oldest first."""
+        return self._ring.rows()
 
     def record(self, kind: type[Event], **fields: Any) -> None:
-        """It happened now, unless `at` is given."""
-        fields.setdefault("at", time.time())
-        self.ring.record(kind(node=self._shell.prefix.hex(), **fields))
+        """Something happened now, unless `at` is given."""
+        fields.setdefault("at", self._wall())
+        self._ring.record(kind(node=self._prefix.hex(), **fields))
 
     def queued(self, demand: Demand) -> None:
         """A process of this node wants workers that are not free."""
-        if not self._shell.spilling.is_alone:
-            place = demand.place.to_mapping()
-            self.record(DemandQueued, **_named(demand), resources=place, count=demand.count)
+        place = demand.place.to_mapping()
+        self.record(DemandQueued, **_named(demand), resources=place, count=demand.count)
 
     def asked(self, demand: Demand, node: bytes, count: int) -> None:
         """Another node is asked for workers."""
@@ -54,22 +70,9 @@ class NodeEvents:
         self.record(NodeChosen, **_named(demand), chosen=node.hex(), count=count)
 
     def granted(self, lease: Lease) -> None:
-        """A worker of this node goes to somebody."""
-        if lease.demand.owner[:PREFIX_BYTES] != self._shell.prefix:
+        """A worker of this node goes to an owner."""
+        if lease.demand.owner[:PREFIX_BYTES] != self._prefix:
             self.record(LeaseLent, **_named(lease.demand), worker=lease.worker.worker_id.hex())
-
-    def claimed(self, path: str, owner: bytes) -> None:
-        """`owner` owns the object that another process wrote to the file at `path`."""
-        if owner[:PREFIX_BYTES] == self._shell.prefix:
-            return
-        try:
-            found = os.stat(path)
-        except OSError:
-            return  # it has gone to disk, or altogether
-        name = os.path.basename(path)
-        self.record(
-            ResultStored, at=found.st_mtime, object=name, bytes=found.st_size, owner=owner.hex()
-        )
 
 
 def _named(demand: Demand) -> dict[str, Any]:

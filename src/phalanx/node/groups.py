@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
-from phalanx.model.ids import node_process_id
 from phalanx.model.lifecycle import PENDING, REMOVED
+from phalanx.node.bundle_table import BundleTable
 from phalanx.node.bundles import BundlePool
-from phalanx.node.control_link import ask
+from phalanx.node.control_link import ControlLink, ask
+from phalanx.node.dispatch import MessageTable
+from phalanx.node.group_places import GroupPlaces
 from phalanx.protocol.cluster_messages import (
     BundlesGone,
     CommitBundles,
@@ -20,49 +21,87 @@ from phalanx.protocol.cluster_messages import (
     Prepared,
 )
 from phalanx.protocol.requests.groups import WatchGroup
-from phalanx.resources.instances import NodeResources
 from phalanx.resources.sets import ResourceSet
 
-if TYPE_CHECKING:
-    from phalanx.node.host import BundleHost
+
+class Tenants(Protocol):
+    """What runs in bundles: tasks and actors, or members of jobs."""
+
+    def warn_in(self, pools: Sequence[BundlePool]) -> None:
+        """These bundles are taken away after a grace."""
+        ...
+
+    def end_in(self, pools: Sequence[BundlePool], reason: str) -> None:
+        """These bundles are taken away now."""
+        ...
 
 
-OF_GROUPS = (PrepareBundles, CommitBundles, GiveBackBundles, GroupKnown)
+class Leases(Protocol):
+    """What groups ask of the lease machine."""
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether the node takes nothing new."""
+        ...
+
+    def dispatch(self, now: float) -> None:
+        """Bundles have come or gone."""
+        ...
+
+    def end_claim(self, group: bytes) -> None:
+        """No room needs to be kept for this group any more."""
+        ...
 
 
 class NodeGroups:
-    """Does what the control store asks for placement groups."""
+    """Does what the head orders for placement groups."""
 
-    def __init__(self, shell: BundleHost) -> None:
-        self._shell = shell
-        self._gangs: dict[BundlePool, bytes] = {}
-        """What the member in each bundle is told of its gang."""
+    def __init__(
+        self,
+        node: bytes,
+        clock: Callable[[], float],
+        bundles: BundleTable,
+        places: GroupPlaces,
+        leases: Leases,
+        tenants: Sequence[Tenants],
+        control: ControlLink,
+        request_plan: Callable[[], None],
+        report_changed: Callable[[], None],
+        is_port_free: Callable[[int], bool],
+    ) -> None:
+        """`node`: the id of the node's own process. `request_plan`: it has changed which other
+        nodes are to be asked. `report_changed`: something is free here that the head waits for.
+        `is_port_free`: whether a server could listen there, on any address of this machine."""
+        self._node = node
+        self._clock = clock
+        self._bundles = bundles
+        self._places = places
+        self._leases = leases
+        self._tenants = tenants
+        self._control = control
+        self._request_plan = request_plan
+        self._report_changed = report_changed
+        self._is_port_free = is_port_free
         self._ending: list[tuple[float, list[BundlePool]]] = []
         """Bundles that were given back, and when what still runs in them is ended."""
 
-    def on_control(self, message: Any) -> None:
-        """The control store says something of a group."""
-        match message:
-            case PrepareBundles():
-                self.prepare(message)
-            case CommitBundles():
-                self.commit(message)
-            case GiveBackBundles():
-                self.give_back(message)
-            case GroupKnown():
-                self.known(message)
+    def handle_in(self, table: MessageTable) -> None:
+        """Take the head's messages about groups."""
+        table.on(PrepareBundles, self.prepare)
+        table.on(CommitBundles, self.commit)
+        table.on(GiveBackBundles, self.give_back)
+        table.on(GroupKnown, self.known)
 
     def look_up(self, group: bytes) -> None:
         """Ask where a group's bundles are, once; `known` follows now and at every change."""
-        places = self._shell.leases.groups
-        if places.is_known(group):
+        if self._places.is_known(group):
             return
-        places.put(GroupKnown(group, PENDING, [], []))
+        self._places.put(GroupKnown(group, PENDING, [], []))
         self._watch(group)
 
-    def joined(self) -> None:
-        """The control store may be another one, and may have told what did not arrive here."""
-        for group in self._shell.leases.groups.watched():
+    def head_joined(self) -> None:
+        """The head may be another one, and may have sent news that did not arrive here."""
+        for group in self._places.watched():
             self._watch(group)
 
     def _watch(self, group: bytes) -> None:
@@ -70,78 +109,63 @@ class NodeGroups:
             if not is_there():
                 self.known(GroupKnown(group, REMOVED, [], []))
 
-        ask(self._shell.control, node_process_id(self._shell.prefix), WatchGroup(group), answered)
+        ask(self._control, self._node, WatchGroup(group), answered)
 
     def known(self, message: GroupKnown) -> None:
         """A group's state or places have changed."""
-        self._shell.leases.groups.put(message)
-        self._shell.leases.dispatch(self._shell.clock())
-        self._shell.plan_soon()
+        self._places.put(message)
+        self._leases.dispatch(self._clock())
+        self._request_plan()
 
     def prepare(self, message: PrepareBundles) -> None:
-        """Set bundles aside, all or none."""
+        """Set bundles aside, all or none. Room that was kept for the group is for this."""
+        self._leases.end_claim(message.group)
         bundles = {i: ResourceSet.from_mapping(b) for i, b in message.bundles.items()}
-        shell = self._shell
-        table = shell.bundles
-        busy = [port for port in message.ports if not self._is_free(port)]
-        ok = not (busy or shell.leases.is_draining) and table.prepare(
-            message.group, message.attempt, bundles, shell.clock()
+        busy = [port for port in message.ports if not self._is_port_free(port)]
+        ok = not (busy or self._leases.is_draining) and self._bundles.prepare(
+            message.group, message.attempt, bundles, self._clock()
         )
-        held = table.devices(message.group, bundles) if ok else {}
-        shell.control.tell(Prepared(message.group, message.attempt, ok, held, busy))
-
-    def _is_free(self, port: int) -> bool:
-        """Whether a server could listen there, on any address of this machine."""
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("", port))
-            except OSError:
-                return False
-        return True
+        held = self._bundles.devices(message.group, bundles) if ok else {}
+        self._control.notify(Prepared(message.group, message.attempt, ok, held, busy))
 
     def commit(self, message: CommitBundles) -> None:
         """What was set aside may be used."""
-        ok = self._shell.bundles.commit(message.group, message.attempt)
+        ok = self._bundles.commit(message.group, message.attempt)
         for index, gang in message.gangs.items():
-            for pool in self._shell.bundles.pools((message.group, index)):
-                self._gangs[pool] = gang
-        self._shell.control.tell(Committed(message.group, message.attempt, ok))
-        self._shell.leases.dispatch(self._shell.clock())
+            for pool in self._bundles.pools((message.group, index)):
+                pool.gang = gang
+        self._control.notify(Committed(message.group, message.attempt, ok))
+        self._leases.dispatch(self._clock())
 
     def give_back(self, message: GiveBackBundles) -> None:
-        """End what runs in these bundles; when it has, others may have their resources."""
-        shell = self._shell
-        pools = shell.bundles.give_back(message.group, message.attempt, message.indexes)
-        for pool in pools:
-            self._gangs.pop(pool, None)
-        if pools and (message.grace_s or message.warn):  # who is preempted is told so first
-            self._ending.append((self._shell.clock() + message.grace_s, pools))
+        """End what runs in these bundles; when it has ended, others may have their resources."""
+        pools = self._bundles.give_back(message.group, message.attempt, message.indexes)
+        if pools and (message.grace_s or message.warn):
+            self._ending.append((self._clock() + message.grace_s, pools))
             if message.warn:
-                shell.leases.warn_in(pools)
-                shell.members.warn_in(pools)
+                for tenants in self._tenants:
+                    tenants.warn_in(pools)
         elif pools:
-            shell.members.end_in(pools)
-            shell.leases.end_in(pools, "its placement group was removed")
+            self._end_in(pools, "its placement group was removed")
         self.settle()
+
+    def _end_in(self, pools: Sequence[BundlePool], reason: str) -> None:
+        for tenants in self._tenants:
+            tenants.end_in(pools, reason)
 
     def tick(self, now: float) -> None:
         """End what has not ended within its grace."""
         for until, pools in [one for one in self._ending if now >= one[0]]:
             self._ending.remove((until, pools))
-            self._shell.members.end_in(pools)
-            self._shell.leases.end_in(pools, "it did not end in time")
-
-    def gang_of(self, pool: NodeResources | BundlePool) -> bytes:
-        """What whoever runs in a bundle is told of its gang; empty outside gangs."""
-        return self._gangs.get(pool, b"") if isinstance(pool, BundlePool) else b""
+            self._end_in(pools, "it did not end in time")
 
     def settle(self) -> None:
         """Something has ended: bundles that waited for it may be free now."""
-        settled = self._shell.bundles.settle()
-        if settled:
-            self._shell.report_soon()  # first: else their room would seem to be taken by others
+        settled = self._bundles.settle()
+        if not settled:
+            return
+        # The report goes first: else the head would take their room for taken by others.
+        self._report_changed()
         for group, attempt in settled:
-            self._shell.control.tell(BundlesGone(group, attempt))
-        if settled:
-            self._shell.leases.dispatch(self._shell.clock())
+            self._control.notify(BundlesGone(group, attempt))
+        self._leases.dispatch(self._clock())

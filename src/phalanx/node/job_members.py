@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import secrets
-import shutil
-import signal
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 import msgspec
 
-from phalanx.engines.embedded.node.member_memory import MemoryWatch
-from phalanx.engines.embedded.worker.commands import NOT_FOUND, NOT_STARTED
+from phalanx.model.exit_codes import KILLED, NOT_STARTED, TIMED_OUT
+from phalanx.node.bundle_table import BundleTable
 from phalanx.node.bundles import BundlePool
+from phalanx.node.control_link import ControlLink
+from phalanx.node.dispatch import MessageTable
 from phalanx.protocol.cluster_messages import (
-    FILES,
     Command,
     EndMember,
     ForgetJob,
@@ -25,21 +21,58 @@ from phalanx.protocol.cluster_messages import (
     ReadLog,
     StartMember,
 )
-from phalanx.protocol.zygote_messages import Exited, RunCommand, SendSignal
 from phalanx.resources.instances import Allocation
 
-if TYPE_CHECKING:
-    from phalanx.node.host import BundleHost
-
-OF_MEMBERS = (StartMember, EndMember, ForgetJob, ReadLog)
-KILLED = 137
-"""The exit code of a command that is ended by SIGKILL, as shells give it."""
-TIMED_OUT = 124
-"""The exit code of a member that ran longer than it may, as `timeout` gives it."""
 REMEMBERED = 10_000
-"""Of how many members that have ended here it is known."""
+"""Of so many members that have ended here it is known."""
 MARK = b"member"
-"""Ids of their processes begin so; those of workers begin with the node's prefix."""
+"""The ids of their processes begin so; those of workers begin with the node's prefix."""
+LOOK_AT_MEMORY_EVERY_S = 0.5
+NEVER = float("inf")
+
+
+class CommandEffects(Protocol):
+    """Starts and ends the processes of commands; `began` and `exited` follow."""
+
+    def run(self, process: bytes, order: StartMember, command: Command, log: str) -> None:
+        """Start a command under this id, with its output appended to `log`."""
+        ...
+
+    def terminate(self, process: bytes) -> None:
+        """Ask a command by SIGTERM to end."""
+        ...
+
+    def kill(self, process: bytes) -> None:
+        """End a command and all its children at once."""
+        ...
+
+
+class JobFiles(Protocol):
+    """The directories of jobs on this node."""
+
+    def make(self, order: StartMember) -> str:
+        """Make a member's directory and write its job's files. The path of its log.
+
+        Raises OSError.
+        """
+        ...
+
+    def remove(self, job: str) -> None:
+        """Delete everything of a job."""
+        ...
+
+    def read(self, path: str, offset: int, limit: int) -> tuple[bytes, int]:
+        """(a part of a log, how long the whole is); length -1 for what is no file of a job."""
+        ...
+
+
+class MemoryMeter(Protocol):
+    """Measures what commands use."""
+
+    def above(self, limits: Mapping[int, int]) -> dict[int, int]:
+        """The bytes that these commands use, by pid, as far as they use more than their limits.
+        A command's children count with it."""
+        ...
 
 
 class _Member(msgspec.Struct, kw_only=True, eq=False):
@@ -52,53 +85,73 @@ class _Member(msgspec.Struct, kw_only=True, eq=False):
     running: set[bytes] = set()
     code: int = 0
     reason: str = ""
-    kill_at: float = float("inf")
-    limit_at: float = float("inf")
+    kill_at: float = NEVER
+    limit_at: float = NEVER
     is_ending: bool = False
     is_evicted: bool = False
-    """Its bundle was taken away: who did that knows, and is not told."""
+    """Its bundle was taken away: who did that knows, and gets no news."""
 
 
-class NodeMembers:
-    """Does what the control store asks for members of jobs."""
+class _Limited(msgspec.Struct, eq=False):
+    limit_bytes: int
+    pid: int = 0
+    """0 until it has begun."""
 
-    def __init__(self, shell: BundleHost) -> None:
-        self._shell = shell
+
+class JobMembers:
+    """Does what the head orders for members of jobs."""
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        bundles: BundleTable,
+        control: ControlLink,
+        commands: CommandEffects,
+        files: JobFiles,
+        memory: MemoryMeter,
+        make_unique: Callable[[int], bytes],
+    ) -> None:
+        """`make_unique(count)`: so many bytes that are never the same twice."""
+        self._clock = clock
+        self._bundles = bundles
+        self._control = control
+        self._commands = commands
+        self._files = files
+        self._memory = memory
+        self._make_unique = make_unique
         self._members: dict[tuple[bytes, int], _Member] = {}
         self._of_process: dict[bytes, _Member] = {}
         self._over: dict[tuple[bytes, int], int] = {}
         """The last attempt of each member that ended here, or never began: it does not begin again,
-        though the control store may say so once more before it has heard of that."""
-        self._memory = MemoryWatch()
+        though the head may order so once more before it has heard of that."""
+        self._limited: dict[bytes, _Limited] = {}
+        self._look_at = 0.0
+        """When memory is measured next."""
 
-    def directory(self, job: str) -> str:
-        """Where what belongs to a job lies on this node."""
-        return os.path.join(self._shell.session.directory, "jobs", job)
+    def handle_in(self, table: MessageTable) -> None:
+        """Take the head's messages about members."""
+        table.on(StartMember, self.start)
+        table.on(EndMember, self.end)
+        table.on(ForgetJob, self.forget)
+        table.on(ReadLog, self.read_log)
 
-    # ---- what the control store asks ---------------------------------------------------------
+    @property
+    def are_running(self) -> bool:
+        """Whether any member is on this node."""
+        return bool(self._members)
 
-    def on_control(self, message: Any) -> None:
-        """The control store says something of a member."""
-        match message:
-            case StartMember():
-                self.start(message)
-            case EndMember():
-                self.end(message)
-            case ForgetJob():
-                self.forget(message.job)
-            case ReadLog():
-                self.read_log(message)
+    # ---- what the head orders ----------------------------------------------------------------
 
     def start(self, order: StartMember) -> None:
-        """Run a member, unless it runs already: a head that came back says it again."""
+        """Run a member, unless it runs already: a head that came back orders it again."""
         key = (order.group, order.index)
         known = self._members.get(key)
         if known is not None and known.order.attempt >= order.attempt:
-            self._tell(known)
+            self._report_running(known)
             return
         if order.attempt <= self._over.get(key, 0):
             return
-        pool = next(self._shell.bundles.pools(key), None)
+        pool = next(self._bundles.pools(key), None)
         if pool is None:
             return  # it is being taken away again: who does that knows
         held = None if known is not None else pool.acquire(pool.resources)
@@ -106,40 +159,28 @@ class NodeMembers:
             self._never_began(key, order.attempt, "its place is taken")
             return
         try:
-            log = self._make_files(order)
+            log = self._files.make(order)
         except OSError as error:
             pool.release(held)
             why = f"its files could not be made: {error.strerror}"
             self._never_began(key, order.attempt, why)
-            self._shell.groups.settle()
             return
         member = _Member(order=order, pool=pool, held=held, log=log, waiting=list(order.before))
         if order.time_limit_s:
-            member.limit_at = self._shell.clock() + order.time_limit_s
+            member.limit_at = self._clock() + order.time_limit_s
         self._members[key] = member
         self._go_on(member)
-        self._tell(member)
+        self._report_running(member)
 
     def _never_began(self, key: tuple[bytes, int], attempt: int, reason: str) -> None:
         self._is_over(key, attempt)
-        self._shell.control.tell(MemberNews(*key, attempt, NOT_STARTED, reason))
+        self._control.notify(MemberNews(*key, attempt, NOT_STARTED, reason))
 
     def _is_over(self, key: tuple[bytes, int], attempt: int) -> None:
         self._over.pop(key, None)
         self._over[key] = attempt
         if len(self._over) > REMEMBERED:
             del self._over[next(iter(self._over))]
-
-    def _make_files(self, order: StartMember) -> str:
-        directory = self.directory(order.job)
-        os.makedirs(os.path.join(directory, order.name), mode=0o700, exist_ok=True)
-        if order.files:
-            files = os.path.join(directory, "files")
-            os.makedirs(files, mode=0o700, exist_ok=True)
-            for name, text in order.files.items():
-                with open(os.path.join(files, os.path.basename(name)), "w") as file:
-                    file.write(text + "\n")
-        return os.path.join(directory, f"{order.name}.{order.attempt}.log")
 
     def end(self, message: EndMember) -> None:
         """End a member: it may take its grace for that. One that was never heard of is over."""
@@ -154,9 +195,9 @@ class NodeMembers:
         """These bundles are taken away after a grace."""
         for member in self._inside(pools):
             member.is_evicted = True
-            self._end(member, float("inf"))  # the bundle's own grace counts
+            self._end(member, NEVER)  # the bundle's own grace counts
 
-    def end_in(self, pools: Sequence[BundlePool]) -> None:
+    def end_in(self, pools: Sequence[BundlePool], reason: str) -> None:
         """These bundles are taken away now."""
         for member in self._inside(pools):
             member.is_evicted = True
@@ -166,21 +207,14 @@ class NodeMembers:
         found = list(self._members.values())
         return [member for member in found if any(member.pool is pool for pool in pools)]
 
-    def forget(self, job: str) -> None:
+    def forget(self, message: ForgetJob) -> None:
         """The job is gone, and so are its files."""
-        shutil.rmtree(self.directory(job), ignore_errors=True)
+        self._files.remove(message.job)
 
     def read_log(self, message: ReadLog) -> None:
-        """Answer with a part of a log; only what belongs to jobs is read."""
-        root = os.path.realpath(self.directory(""))
-        path = os.path.realpath(message.path)
-        data, size = b"", -1
-        if path.startswith(root + os.sep):
-            with contextlib.suppress(OSError), open(path, "rb") as file:
-                size = os.fstat(file.fileno()).st_size
-                file.seek(message.offset)
-                data = file.read(message.limit)
-        self._shell.control.tell(LogRead(message.token, data, size))
+        """Answer with a part of a log."""
+        data, size = self._files.read(message.path, message.offset, message.limit)
+        self._control.notify(LogRead(message.token, data, size))
 
     # ---- processes ---------------------------------------------------------------------------
 
@@ -193,45 +227,31 @@ class NodeMembers:
         for command in commands:
             self._run(member, command)
 
-    def _new_process(self) -> bytes:
-        """An id for a command's process that no other has."""
-        return MARK + secrets.token_bytes(10)
-
     def _run(self, member: _Member, command: Command) -> None:
-        process = self._new_process()
+        process = MARK + self._make_unique(10)
         member.running.add(process)
         self._of_process[process] = member
-        directory = self.directory(member.order.job)
-        self._memory.limit(process, command.memory_limit)
-        own, files = os.path.join(directory, member.order.name), os.path.join(directory, "files")
-        self._shell.ask_zygote(
-            RunCommand(
-                process,
-                argv=[word.replace(FILES, files) for word in command.argv],
-                variables={k: v.replace(FILES, files) for k, v in command.variables.items()},
-                directory=command.directory or own,
-                log=member.log,
-                is_watched=command.memory_limit > 0,
-            )
-        )
+        if command.memory_limit:
+            self._limited[process] = _Limited(command.memory_limit)
+        self._commands.run(process, member.order, command, member.log)
 
-    def runs(self, process: bytes, pid: int) -> None:
-        """A process of ours has begun."""
-        self._memory.runs(process, pid)
+    def began(self, process: bytes, pid: int) -> None:
+        """A command that has a memory limit runs under this pid."""
+        limited = self._limited.get(process)
+        if limited is not None:
+            limited.pid = pid
 
-    def exited(self, message: Exited) -> bool:
-        """A process of ours ended. False when it was none of a member's."""
-        process, code = message.process, message.code
+    def exited(self, process: bytes, code: int, reason: str) -> bool:
+        """A process has ended; `reason` says why, where the code alone does not. False when it was
+        no member's."""
         member = self._of_process.pop(process, None)
         if member is None:
             return False
         member.running.discard(process)
-        self._memory.ended(process)
-        if code < 0:
-            code = 128 - code
+        self._limited.pop(process, None)
         if code and not member.code:
             member.code = code
-            member.reason = member.reason or message.reason or _said(code)
+            member.reason = member.reason or reason
             if not member.is_ending:
                 self._end(member, member.order.grace_s)  # the others are of no use without it
                 return True
@@ -243,19 +263,19 @@ class NodeMembers:
         return True
 
     def _end(self, member: _Member, grace_s: float) -> None:
-        member.kill_at = min(member.kill_at, self._shell.clock() + grace_s)
+        member.kill_at = min(member.kill_at, self._clock() + grace_s)
         if not member.is_ending:
             member.is_ending = True
             member.waiting = []
-            self._signal(member, signal.SIGTERM if grace_s else signal.SIGKILL)
+            self._signal(member, self._commands.terminate if grace_s else self._commands.kill)
         elif not grace_s:
-            self._signal(member, signal.SIGKILL)
+            self._signal(member, self._commands.kill)
         if not member.running:
             self._ended(member)
 
-    def _signal(self, member: _Member, number: int) -> None:
+    def _signal(self, member: _Member, send: Callable[[bytes], None]) -> None:
         for process in sorted(member.running):
-            self._shell.ask_zygote(SendSignal(process, int(number)))
+            send(process)
 
     def _ended(self, member: _Member) -> None:
         order = member.order
@@ -263,18 +283,17 @@ class NodeMembers:
         self._is_over((order.group, order.index), order.attempt)
         member.pool.release(member.held)
         if not member.is_evicted:
-            self._shell.control.tell(
+            self._control.notify(
                 MemberNews(
                     order.group, order.index, order.attempt, member.code, member.reason, member.log
                 )
             )
-        self._shell.groups.settle()
 
-    def _tell(self, member: _Member) -> None:
+    def _report_running(self, member: _Member) -> None:
         order = member.order
-        self._shell.control.tell(
-            MemberNews(order.group, order.index, order.attempt, log=member.log)
-        )
+        self._control.notify(MemberNews(order.group, order.index, order.attempt, log=member.log))
+
+    # ---- time --------------------------------------------------------------------------------
 
     def tick(self, now: float) -> None:
         """End what runs for too long, uses too much, or does not end when it is asked to."""
@@ -284,21 +303,29 @@ class NodeMembers:
                 member.code, member.reason = TIMED_OUT, f"it ran longer than {limit:g} s"
                 self._end(member, member.order.grace_s)
             if now >= member.kill_at:
-                member.kill_at = float("inf")
-                self._signal(member, signal.SIGKILL)
-        for process, reason in self._memory.above(now):
+                member.kill_at = NEVER
+                self._signal(member, self._commands.kill)
+        if self._limited and now >= self._look_at:
+            self._look_at = now + LOOK_AT_MEMORY_EVERY_S
+            self._look_at_memory()
+
+    def _look_at_memory(self) -> None:
+        begun = {process: one for process, one in self._limited.items() if one.pid}
+        above = self._memory.above({one.pid: one.limit_bytes for one in begun.values()})
+        for process, one in begun.items():
+            used = above.get(one.pid)
+            if used is None:
+                continue
+            reason = f"it used {_text(used)} of memory, above its limit of {_text(one.limit_bytes)}"
             member = self._of_process[process]
             member.code, member.reason = member.code or KILLED, member.reason or reason
-            self._shell.ask_zygote(SendSignal(process, int(signal.SIGKILL)))
+            self._commands.kill(process)
             self._end(member, member.order.grace_s)
 
 
-def _said(code: int) -> str:
-    if code == NOT_FOUND:
-        return "exit code 127: its command was not found"
-    if code <= 128:
-        return ""
-    try:
-        return f"it was ended by {signal.Signals(code - 128).name}"
-    except ValueError:
-        return ""
+def _text(size: float) -> str:
+    for unit in ("bytes", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.4g} {unit}"
+        size /= 1024
+    return f"{size:.4g} GiB"

@@ -30,6 +30,11 @@ class Lease(msgspec.Struct, kw_only=True, eq=False):
         return not self.demand.actor and self.demand.group is None and not self.is_blocked
 
     @property
+    def gang(self) -> bytes:
+        """What its worker is told of its gang; empty outside gangs."""
+        return self.pool.gang if isinstance(self.pool, BundlePool) else b""
+
+    @property
     def resources(self) -> dict[str, float]:
         """Amounts held, by name."""
         return self.demand.hold.to_mapping()

@@ -1,12 +1,13 @@
 """The node's machine: who gets which worker with which resources, and when it comes back.
 
-Whose turn it is, `turns` says. Pure: workers are started and ended, and messages sent, by Effects.
+`turns` says whose turn it is. Workers are started and ended by `WorkerEffects`; who asked for a
+worker is told by its demand's `asker`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from phalanx.errors import ActorUnschedulableError, TaskUnschedulableError
 from phalanx.node.bundle_table import BundleTable
@@ -15,9 +16,9 @@ from phalanx.node.claims import Claims
 from phalanx.node.demands import Demand, Demands
 from phalanx.node.group_places import GroupPlaces
 from phalanx.node.lease import Lease
-from phalanx.node.surroundings import Effects, Elsewhere, Nobody
+from phalanx.node.no_other_nodes import NoOtherNodes, OtherNodesView
 from phalanx.node.turns import Turns
-from phalanx.node.workers import WorkerPool
+from phalanx.node.workers import WorkerPool, WorkerRecord
 from phalanx.policies.averages import Average
 from phalanx.policies.labels import condition
 from phalanx.protocol.cluster_messages import ClaimRoom
@@ -30,24 +31,40 @@ UNAVAILABLE_AFTER_S = 1.0
 """What fails on a busy node is not failed before idle leases had time to come back."""
 
 
+class WorkerEffects(Protocol):
+    """What the machine asks of whoever starts and ends worker processes."""
+
+    def start_worker(self, worker: WorkerRecord) -> None:
+        """Fork a process under this record's id; `worker_ready` follows."""
+        ...
+
+    def stop_worker(self, worker: WorkerRecord, reason: str, force: bool) -> None:
+        """End the process (at once when `force`); `worker_gone` follows."""
+        ...
+
+    def warn_worker(self, worker: WorkerRecord) -> None:
+        """Ask the process to end by SIGTERM, as it is preempted; `worker_gone` follows."""
+        ...
+
+
 class LeaseMachine:
     """Demands, leases, workers and placement groups of one node."""
 
     def __init__(
         self,
         resources: NodeResources,
-        effects: Effects,
+        effects: WorkerEffects,
         workers: WorkerPool,
         node_id: str,
         labels: Mapping[str, str],
         groups: GroupPlaces | None = None,
-        elsewhere: Elsewhere | None = None,
+        other_nodes: OtherNodesView | None = None,
     ) -> None:
-        """`groups` None: no placement groups; `elsewhere` None: no other nodes."""
+        """`groups` None: no placement groups; `other_nodes` None: there are none."""
         self.resources = resources
         self.workers = workers
         self.groups = groups or GroupPlaces(node_id, BundleTable(resources))
-        self._elsewhere: Elsewhere = elsewhere or Nobody()
+        self._other_nodes: OtherNodesView = other_nodes or NoOtherNodes()
         self.labels = dict(labels)
         self._effects = effects
         self._node_id = node_id
@@ -73,7 +90,7 @@ class LeaseMachine:
         """
         if fields["count"] == OVER:
             self.waiting.class_over(fields["owner"], fields["scheduling_class"])
-            self._elsewhere.class_over(fields["owner"], fields["scheduling_class"])
+            self._other_nodes.class_over(fields["owner"], fields["scheduling_class"])
             return None
         starting = self._starting_for(fields["actor"]) if "actor" in fields else None
         if starting is not None:
@@ -130,7 +147,7 @@ class LeaseMachine:
                 reason, code = refusal
                 if code or not demand.warned:
                     demand.warned = True
-                    self._effects.refused(demand, reason, code)
+                    demand.asker.refused(demand, reason, code)
                 if code:
                     self.waiting.remove(demand)
                 continue
@@ -164,7 +181,7 @@ class LeaseMachine:
             and not (is_bound and target != self._node_id)
         )
         if demand.can_run_here or (
-            not self._elsewhere.is_alone and self._elsewhere.is_feasible(demand)
+            not self._other_nodes.is_alone and self._other_nodes.is_feasible(demand)
         ):
             return None
         if not is_labelled:
@@ -175,13 +192,13 @@ class LeaseMachine:
         total = self.resources.total()
         lacking = {k: v for k, v in asked.items() if v > total.get(k, 0)}
         has = {k: total.get(k, 0) for k in lacking}
-        where = "the largest node" if self._elsewhere.is_alone else "this node"
+        where = "the largest node" if self._other_nodes.is_alone else "this node"
         return (f"it asks for {lacking} and {where} has {has}", "")
 
     def _why_closed(self, node_id: str) -> str:
         if node_id == self._node_id:
             return "drains" if self.is_draining else ""
-        return self._elsewhere.why_closed(node_id)
+        return self._other_nodes.why_closed(node_id)
 
     def _pools(self, demand: Demand) -> Iterator[NodeResources | BundlePool]:
         if demand.group is None:
@@ -242,12 +259,16 @@ class LeaseMachine:
         victim = self.turns.victim(demand, self.leases.values(), now)
         if victim is not None:
             victim.is_due = True
-            self._effects.due(victim)
+            victim.demand.asker.due(victim)
 
     def claim(self, message: ClaimRoom, now: float) -> None:
         """Keep room for a gang, or no longer."""
         self.claims.set(message, now)
         self.dispatch(now)
+
+    def end_claim(self, group: bytes) -> None:
+        """The gang gets its places: nothing needs to be kept for it."""
+        self.claims.end(group)
 
     def yields(self) -> ResourceSet:
         """What ordinary tasks hold outside of bundles."""
@@ -262,6 +283,10 @@ class LeaseMachine:
             self.resources.set_total(name, amount)
         self.dispatch(now)
 
+    def set_weights(self, weights: Mapping[str, float]) -> None:
+        """What queues weigh, where that is not 1."""
+        self.turns.shares.weights = weights
+
     def drain(self, now: float) -> None:
         """Begin nothing new: owners give their leases back after the task that runs."""
         self.is_draining = True
@@ -274,7 +299,7 @@ class LeaseMachine:
         demand = lease.demand
         if self.is_draining and not (demand.actor or demand.group or lease.is_due):
             lease.is_due = True
-            self._effects.due(lease)
+            demand.asker.due(lease)
 
     def returned(self, number: int, reusable: bool, now: float) -> None:
         """The owner gives a lease back."""
@@ -335,7 +360,7 @@ class LeaseMachine:
     def _grant(self, lease: Lease, now: float) -> None:
         lease.is_granted = True
         lease.since = now
-        self._effects.granted(lease)
+        lease.demand.asker.granted(lease)
         self._make_due_if_drained(lease)
 
     def worker_gone(self, worker_id: bytes, now: float) -> Lease | None:

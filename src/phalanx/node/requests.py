@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import msgspec
 
 from phalanx.errors import SystemFailureError
 from phalanx.node.control_link import ControlLink
+from phalanx.node.peers import Peer
 from phalanx.protocol.cluster_messages import ForwardedReply
 from phalanx.protocol.node_messages import Ask, Reply
 from phalanx.protocol.requests.cluster import (
@@ -22,32 +24,15 @@ from phalanx.protocol.wire_errors import WireError, to_wire
 _NEEDS_REPORT = frozenset(
     one.kind for one in (GetAvailableResources, GetClusterResources, ListNodes, CreateGroup)
 )
-"""The head is told what is free here before it is asked one of these."""
+"""The head has to know what is free here before it is asked one of these."""
 
 
-class Peer(Protocol):
-    """A connection of this node."""
-
-    peer: bytes
-    """The process at its other end; empty for a visitor."""
-    tag: Any
-    """What kind of process that is."""
-
-    def post(self, message: Any) -> None:
-        """Send something after everything posted before."""
-        ...
-
-
-class HeadReach(Protocol):
-    """Whether the head is there, and what it knows of this node."""
+class HeadState(Protocol):
+    """How the node stands with its head."""
 
     @property
     def trouble(self) -> str:
         """Why the head is not there; empty while it is."""
-        ...
-
-    def report_now(self) -> None:
-        """Tell the head what is free here."""
         ...
 
 
@@ -69,13 +54,20 @@ class NodeRequests:
     """Answers what the node has handlers for; all else is the control store's."""
 
     def __init__(
-        self, handlers: RequestHandlers, control: ControlLink, head: HeadReach, address: str
+        self,
+        handlers: RequestHandlers,
+        control: ControlLink,
+        head: HeadState,
+        address: str,
+        report: Callable[[], None],
     ) -> None:
-        """`address`: where the head is, for people."""
+        """`address`: where the head is, for people. `report`: has the head know what is free here
+        before it is asked."""
         self._handlers = handlers
         self._control = control
         self._head = head
         self._address = address
+        self._report = report
 
     def answer(self, peer: Peer, ask: Ask) -> None:
         """Reply to one request, now or later."""
@@ -90,7 +82,7 @@ class NodeRequests:
             peer.post(Reply(ask.token, NOTHING, error))
             return
         if ask.kind in _NEEDS_REPORT:
-            self._head.report_now()
+            self._report()
 
         def replied(reply: ForwardedReply) -> None:
             if ask.token:

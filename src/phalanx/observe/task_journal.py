@@ -74,3 +74,7 @@ class TaskJournal:
     def story(self, number: int) -> list[tuple[float, str, str]]:
         """(when, state, note) of one task, as far as the ring remembers."""
         return [(when, state, note) for when, n, state, note in self._transitions if n == number]
+
+    def states(self) -> dict[int, str]:
+        """The last state of each task, as far as the ring remembers."""
+        return {number: state for _, number, state, _ in self._transitions}

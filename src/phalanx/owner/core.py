@@ -291,7 +291,7 @@ class OwnerCore:
         if self._kind == "worker":  # whose runs its node keeps for timelines
             runs = self.journal.drain_runs()
             if runs:
-                self._node.post(Events([tuple(run) for run in runs]))
+                self._node.post(Events(runs))
         self.report_events()
         if has_workers:
             return _BUSY_TICK_S

@@ -43,6 +43,10 @@ class ForwardedReply(msgspec.Struct, array_like=True, tag=72):
     error: WireError | None = None
 
 
+REPORT_EVERY_S = 1.0
+"""How often a node reports that has no news. The head counts on it."""
+
+
 class NodeReport(msgspec.Struct, array_like=True, tag=73):
     """Node to control, its heartbeat: what is free, what waits, how long tasks run.
 

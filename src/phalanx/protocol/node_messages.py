@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from phalanx.observe.task_journal import Run
 from phalanx.protocol.wire_errors import WireError
 
 PREEMPTED = "preempted"
@@ -226,9 +227,9 @@ class JobSetup(msgspec.Struct, array_like=True, tag=53):
 
 
 class Events(msgspec.Struct, array_like=True, tag=54):
-    """Process to node: transitions recorded, for timelines."""
+    """Process to node: attempts that have finished, for timelines."""
 
-    rows: list[tuple[Any, ...]]
+    rows: list[Run]
 
 
 class Claimed(msgspec.Struct, array_like=True, tag=55):

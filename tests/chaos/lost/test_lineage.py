@@ -26,12 +26,12 @@ def test_of_a_node_that_is_gone_nothing_is_made_before_somebody_needs_it(session
     put = phalanx.put(numpy.zeros(LENGTH))
     phalanx.wait(refs, num_returns=4, timeout=30)
     with session.lock:
-        session.values.node_lost(b"\0" * 6)  # another one
+        session.owner.objects.node_lost(b"\0" * 6)  # another one
     assert all(ref._value is not None for ref in refs)
     writers = {ref._value.data[:12].decode() for ref in [*refs, put]}
     with session.lock:
         for writer in writers:
-            session.values.node_lost(bytes.fromhex(writer))
+            session.owner.objects.node_lost(bytes.fromhex(writer))
     assert all(ref._value is None for ref in refs)
     assert count() == 4
     ready, rest = phalanx.wait(refs[:2], num_returns=2, timeout=30)
@@ -45,7 +45,7 @@ def test_of_a_node_that_is_gone_nothing_is_made_before_somebody_needs_it(session
 
 
 def test_a_lineage_that_was_dropped_for_want_of_room_is_named(session, get, lose, monkeypatch):
-    monkeypatch.setattr(session.values.reconstruction.lineage, "limit_bytes", 1 << 20)
+    monkeypatch.setattr(session.owner.reconstruction.lineage, "limit_bytes", 1 << 20)
     refs = []
     for i in range(4):
         refs.append(add.remote(numpy.full(LENGTH, float(i)), 0))
@@ -58,7 +58,7 @@ def test_a_lineage_that_was_dropped_for_want_of_room_is_named(session, get, lose
 
 
 def test_only_large_results_are_remembered_and_only_while_they_are_held(session, get):
-    lineage = session.values.reconstruction.lineage
+    lineage = session.owner.reconstruction.lineage
     before = len(lineage)
     small = [first.remote(numpy.ones(1)) for _ in range(50)]
     get(small)
@@ -71,7 +71,7 @@ def test_only_large_results_are_remembered_and_only_while_they_are_held(session,
     assert len(lineage) == before + 2
     del total
     assert len(lineage) == before
-    assert not session.values.reconstruction.running
+    assert not session.owner.reconstruction.running
 
 
 def test_what_is_remembered_keeps_no_bytes_of_its_inputs(session, get):

@@ -8,7 +8,7 @@ import os
 
 import msgspec
 
-from phalanx.engines.embedded.session import Session, read_session, started_at
+from phalanx.engines.processes.session import Session, read_session, started_at
 
 _NAME = "daemon"
 
@@ -64,14 +64,3 @@ def daemons(root: str) -> list[tuple[Session, Announcement]]:
             found.append((age, session, one))
     found.sort(key=lambda entry: -entry[0])
     return [(session, one) for _, session, one in found]
-
-
-def environment() -> dict[str, str]:
-    """The environment of a daemon: this one's, one thread for each numeric library."""
-    variables = dict(os.environ)
-    variables.setdefault("OPENBLAS_NUM_THREADS", "1")
-    variables.setdefault("MKL_NUM_THREADS", "1")
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(__file__))))
-    path = variables.get("PYTHONPATH")
-    variables["PYTHONPATH"] = root if not path else f"{root}{os.pathsep}{path}"
-    return variables

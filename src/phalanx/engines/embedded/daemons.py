@@ -16,9 +16,10 @@ from typing import Any
 import msgspec
 
 from phalanx.engines.embedded import cluster_token
-from phalanx.engines.embedded import session as sessions
-from phalanx.engines.embedded.daemon_files import Announcement, Failure, daemons, environment
-from phalanx.engines.embedded.session import Session
+from phalanx.engines.embedded.daemon_files import Announcement, Failure, daemons
+from phalanx.engines.processes import session as sessions
+from phalanx.engines.processes.environment import child_environment
+from phalanx.engines.processes.session import Session
 from phalanx.errors import AuthenticationError, SystemFailureError
 from phalanx.policies.placement import Placement
 from phalanx.resources.ports import parse_ports
@@ -190,7 +191,7 @@ def _start(
             stderr=log,
             pass_fds=(ready_write, *([parent_fd] if parent_fd >= 0 else [])),
             start_new_session=True,
-            env=environment(),
+            env=child_environment(),
         )
     finally:
         os.close(log)

@@ -11,26 +11,25 @@ from typing import Any, TypeVar
 import msgspec
 
 from phalanx.engines.definitions import ActorDefinition, FunctionDefinition
-from phalanx.engines.embedded import session as sessions
 from phalanx.engines.embedded.client import interrupts
 from phalanx.engines.embedded.client.creation import ActorMaker, InBundle, exit_actor
 from phalanx.engines.embedded.client.functions import BoundFunction, Submitter, in_gang
 from phalanx.engines.embedded.client.handles import EmbeddedHandle
 from phalanx.engines.embedded.client.job_settings import JobSettings
-from phalanx.engines.embedded.client.records import executed_elsewhere, trace_event
+from phalanx.engines.embedded.client.records import executed_elsewhere, node_row, trace_event
 from phalanx.engines.embedded.client.requests import Asked
 from phalanx.engines.embedded.client.runtime import Runtime
-from phalanx.engines.embedded.connection import Connection
 from phalanx.engines.embedded.introduction import JobOptions, introduce
 from phalanx.engines.embedded.own_node import OwnNode
 from phalanx.engines.interface import Output, current, set_current
+from phalanx.engines.processes import session as sessions
+from phalanx.engines.processes.connection import Connection
 from phalanx.engines.runtime_context import HostedActor, RuntimeContext
 from phalanx.errors import PhalanxError
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.model.signatures import ActorShape
 from phalanx.objects.reference import ObjectRef, forget_process
 from phalanx.objects.streams import ObjectRefGenerator
-from phalanx.observe.task_journal import Run
 from phalanx.protocol.messages import CancelOwned
 from phalanx.protocol.node_messages import Stop
 from phalanx.protocol.requests.actors import GetActorHandle, KillActor, ListNamedActors
@@ -345,7 +344,7 @@ class EmbeddedEngine:
 
     def nodes(self) -> list[dict[str, Any]]:
         """See Engine."""
-        return self.ask(ListNodes())
+        return [node_row(node) for node in self.ask(ListNodes())]
 
     def cluster_resources(self) -> dict[str, float]:
         """See Engine."""
@@ -404,8 +403,7 @@ class EmbeddedEngine:
 
     def timeline(self) -> list[dict[str, Any]]:
         """See Engine: of this process, and of its workers as far as their node knows."""
-        reported = [Run(*row) for row in self.ask(ListRuns())]
-        runs = [*self.runtime.owner.journal.runs(), *reported]
+        runs = [*self.runtime.owner.journal.runs(), *self.ask(ListRuns())]
         return [trace_event(run) for run in runs]
 
     def cluster_events(self) -> list[dict[str, Any]]:

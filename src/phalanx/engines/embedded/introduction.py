@@ -9,7 +9,7 @@ import time
 
 import msgspec
 
-from phalanx.engines.embedded.connection import Connection, wait_for
+from phalanx.engines.processes.connection import Connection, wait_for
 from phalanx.errors import SystemFailureError
 from phalanx.protocol.node_messages import Ask, Reply
 from phalanx.protocol.requests.node import Introduction, RegisterDriver

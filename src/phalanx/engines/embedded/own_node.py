@@ -12,9 +12,9 @@ import time
 
 import msgspec
 
-from phalanx.engines.embedded import session as sessions
-from phalanx.engines.embedded.connection import Connection
-from phalanx.engines.embedded.daemon_files import environment
+from phalanx.engines.processes import session as sessions
+from phalanx.engines.processes.connection import Connection
+from phalanx.engines.processes.environment import child_environment
 from phalanx.policies.placement import Placement
 
 END_TIMEOUT_S = 10.0
@@ -94,5 +94,5 @@ def _spawn(driver_fd: int) -> subprocess.Popen[bytes]:
         stdin=subprocess.PIPE,
         pass_fds=(driver_fd,),
         start_new_session=True,
-        env=environment(),
+        env=child_environment(),
     )

@@ -10,13 +10,13 @@ import uuid
 
 import cloudpickle
 
-from phalanx.engines.embedded.connection import Connection, connect
 from phalanx.engines.embedded.daemons import local_nodes, numeric_address, split_address
 from phalanx.engines.embedded.introduction import JobOptions
 from phalanx.engines.embedded.own_node import OwnNode, StartOptions
-from phalanx.engines.embedded.session import Session
 from phalanx.engines.interface import Engine, EngineOptions, Output
 from phalanx.engines.node_amounts import node_amounts
+from phalanx.engines.processes.connection import Connection, connect
+from phalanx.engines.processes.session import Session
 from phalanx.policies.placement import Placement
 
 _PROBE_S = 2.0

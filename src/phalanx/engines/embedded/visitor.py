@@ -7,9 +7,9 @@ import select
 import time
 from typing import TypeVar
 
-from phalanx.engines.embedded.connection import connect, same_user, wait_for
 from phalanx.engines.embedded.daemon_files import Announcement
-from phalanx.engines.embedded.session import Session
+from phalanx.engines.processes.connection import connect, same_user, wait_for
+from phalanx.engines.processes.session import Session
 from phalanx.protocol.node_messages import Ask, Reply
 from phalanx.protocol.requests.request import Request, encode_request, read_result
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any
 
 import msgspec
 
@@ -14,6 +13,7 @@ from phalanx.batch.writing import as_data
 from phalanx.errors import JobNotFoundError
 from phalanx.head.gangs.cycles import Cycles
 from phalanx.head.gangs.gang import WAITING, Gang
+from phalanx.model.rows.explanation import Explanation
 
 
 class Explanations:
@@ -22,7 +22,7 @@ class Explanations:
     def __init__(self, cycles: Cycles) -> None:
         self._cycles = cycles
 
-    def explain(self, name: str) -> dict[str, Any]:
+    def explain(self, name: str) -> Explanation:
         """Why a gang or job waits: reasons, what would change them, and its position in its queue.
 
         `name`: of a job or gang, or the group of a gang in hex. Raises JobNotFoundError.
@@ -30,11 +30,9 @@ class Explanations:
         gang = self.find(name)
         if gang is None:
             raise JobNotFoundError(f"nothing called {name!r} waits or runs")
-        answer = explain_snapshot(self._cycles.picture(gang), gang.uid)[0]
-        answer["waits"] = gang.waits
-        if gang.waits:
-            answer["position"] = self._position(gang)
-        return answer
+        found = explain_snapshot(self._cycles.picture(gang), gang.uid)[0]
+        position = self._position(gang) if gang.waits else msgspec.UNSET
+        return msgspec.structs.replace(found, waits=gang.waits, position=position)
 
     def reasons(self) -> dict[str, tuple[str, int]]:
         """(why it waits, position in its queue) of all that wait, by name, in few words."""

@@ -7,7 +7,7 @@ A gang is a pinned placement group with a bundle a member: `cycles` decides wher
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from phalanx.batch.plan import Plan
 from phalanx.head.gangs.admission import admitted
@@ -22,6 +22,7 @@ from phalanx.head.jobs.logs import Logs
 from phalanx.head.jobs.requests import JobRequests
 from phalanx.head.queues.control import Queues
 from phalanx.model.lifecycle import REMOVED
+from phalanx.model.rows.work import GangInfo
 from phalanx.protocol.cluster_messages import MemberNews, QueueWeights
 from phalanx.protocol.requests.gangs import CreateGang, EndMembers, Explain, ListGangs, TakeSnapshot
 from phalanx.protocol.requests.jobs import ReadJobLog
@@ -120,23 +121,23 @@ class GangScheduler:
         if gang is not None and index >= 0:
             self.applier.end(gang, [index])
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[GangInfo]:
         """Gangs, for people."""
         return [
-            {
-                "name": gang.name,
-                "group": gang.group.hex(),
-                "queue": gang.queue,
-                "priority": gang.priority,
-                "phase": gang.phase,
-                "members": [WORDS[state] for state in gang.states],
-                "min_members": gang.least,
-                "created": gang.created,
-                "started": gang.started,
-                "preempted": gang.preempted,
-                "ports": gang.ports,
-                "nodes": self.registry.nodes_of(gang),
-            }
+            GangInfo(
+                name=gang.name,
+                group=gang.group.hex(),
+                queue=gang.queue,
+                priority=gang.priority,
+                phase=gang.phase,
+                members=[WORDS[state] for state in gang.states],
+                min_members=gang.least,
+                created=gang.created,
+                started=gang.started,
+                preempted=gang.preempted,
+                ports=gang.ports,
+                nodes=self.registry.nodes_of(gang),
+            )
             for gang in self.registry.gangs.values()
         ]
 

@@ -14,6 +14,7 @@ from phalanx.batch.specs import HyperNodeSpec
 from phalanx.head.nodes import NodeRecord
 from phalanx.manifests.hypernodes import HyperNode, resolve
 from phalanx.model.jobs.topology import NetworkTopology
+from phalanx.model.rows.cluster import HyperNodeInfo
 
 if TYPE_CHECKING:
     from phalanx.head.state_store import StateStore
@@ -110,18 +111,18 @@ class Domains:
             if spec.tier <= bound
         ] or [[]]
 
-    def rows(self, records: Sequence[NodeRecord]) -> list[dict[str, object]]:
+    def rows(self, records: Sequence[NodeRecord]) -> list[HyperNodeInfo]:
         """For people: every domain with the nodes that are in it now."""
         specs = self.specs(records)
         tree = HyperNodes(specs, {record.node_id: i for i, record in enumerate(records)})
         return [
-            {
-                "name": spec.name,
-                "tier": spec.tier,
-                "tier_name": spec.tier_name,
-                "parent": spec.parent,
-                "nodes": [records[i].node_id for i in tree.members[spec.name]],
-            }
+            HyperNodeInfo(
+                name=spec.name,
+                tier=spec.tier,
+                tier_name=spec.tier_name,
+                parent=spec.parent,
+                nodes=[records[i].node_id for i in tree.members[spec.name]],
+            )
             for spec in specs
         ]
 

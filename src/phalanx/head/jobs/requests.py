@@ -16,15 +16,15 @@ from phalanx.head.jobs import events as ev
 from phalanx.head.jobs.control import Jobs
 from phalanx.head.jobs.families import Crons, Flows, Priorities
 from phalanx.head.jobs.resizing import resized
-from phalanx.head.jobs.rows import job_row, job_story
+from phalanx.head.jobs.rows import job_description, job_row
 from phalanx.head.queues.control import Queues
 from phalanx.manifests.hypernodes import HyperNode
 from phalanx.manifests.shapes import shape_of
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.spec import CronSpec, FlowSpec, JobSpec, PriorityClass
+from phalanx.model.rows.work import AppliedInfo, CronInfo, FlowInfo, JobDescription, JobInfo
 from phalanx.protocol.requests.jobs import (
-    Applied,
     ApplyManifests,
     CommandJob,
     DeleteJob,
@@ -93,8 +93,10 @@ class JobRequests:
             CommandJob.handled_by(self._command_job),
             ResizeJob.handled_by(self._resize_job),
             DeleteJob.handled_by(self._delete_job),
-            ListJobs.handled_by(lambda _, request: self.rows(request.queue, request.state)),
-            GetJob.handled_by(lambda _, request: self.story(request.name)),
+            ListJobs.handled_by(
+                lambda _, request: self.rows(request.queue, request.state, request.name)
+            ),
+            GetJob.handled_by(lambda _, request: self.description(request.name)),
             ListFlows.handled_by(lambda _, request: self.flow_rows()),
             ListCrons.handled_by(lambda _, request: self.cron_rows()),
             ListHyperNodes.handled_by(
@@ -105,9 +107,9 @@ class JobRequests:
     # ---- making ------------------------------------------------------------------------------
 
     def _apply_manifests(
-        self, asker: Asker[list[Applied]], request: ApplyManifests
-    ) -> list[Applied]:
-        done: list[Applied] = []
+        self, asker: Asker[list[AppliedInfo]], request: ApplyManifests
+    ) -> list[AppliedInfo]:
+        done: list[AppliedInfo] = []
         for manifest in request.manifests:
             kind = manifest.kind
             if kind not in KINDS:
@@ -122,7 +124,7 @@ class JobRequests:
                 text = f"{kind}/{spec.name}: {error} (made before it: {before})"
                 raise type(error)(text) from None
             namespace = spec.namespace if kind in NAMESPACED else ""
-            done.append(Applied(kind, spec.name, namespace, what))
+            done.append(AppliedInfo(kind=kind, name=spec.name, namespace=namespace, done=what))
         return done
 
     def _put(self, kind: str, spec: Any) -> str:
@@ -179,7 +181,7 @@ class JobRequests:
         job = self.need(request.name)
         self._jobs.handle(ev.Commanded(job=job.uid, action=COMMANDS[command]))
 
-    def _resize_job(self, asker: Asker[dict[str, Any]], request: ResizeJob) -> dict[str, Any]:
+    def _resize_job(self, asker: Asker[JobInfo], request: ResizeJob) -> JobInfo:
         job = self.need(request.name)
         spec = resized(job.spec, request.replicas, request.min_members)
         self._check_size(spec, self._queues.capability(spec.queue))
@@ -199,57 +201,63 @@ class JobRequests:
 
     # ---- showing -----------------------------------------------------------------------------
 
-    def rows(self, queue: str | None = None, state: str | None = None) -> list[dict[str, Any]]:
+    def rows(
+        self, queue: str | None = None, state: str | None = None, name: str | None = None
+    ) -> list[JobInfo]:
         """Jobs for people, oldest first."""
+        among = self._jobs.table.all() if name is None else [self.need(name)]
         rows = [
             self._row(job)
-            for job in self._jobs.table.all()
+            for job in among
             if queue in (None, job.spec.queue) and state in (None, job.state)
         ]
-        if any(row["pending"] for row in rows):
-            reasons = self._explanations.reasons()
-            for row in rows:
-                reason, position = reasons.get(f"{row['namespace']}/{row['name']}", ("", None))
-                row["reason"] = reason or row["reason"]
-                row["position"] = position
-        return rows
+        if not any(row.pending for row in rows):
+            return rows
+        reasons = self._explanations.reasons()
+        explained = []
+        for row in rows:
+            reason, position = reasons.get(f"{row.namespace}/{row.name}", ("", None))
+            reason = reason or row.reason
+            explained.append(msgspec.structs.replace(row, reason=reason, position=position))
+        return explained
 
-    def story(self, name: str) -> dict[str, Any]:
+    def description(self, name: str) -> JobDescription:
         """All about one job."""
         job = self.need(name)
         gang = self._jobs.gang_of(job.uid)
-        return job_story(job, self._priorities.of(job.spec), gang, self._jobs.logs(job.uid))
+        priority = self._priorities.of(job.spec)
+        return job_description(job, priority, gang, self._jobs.logs(job.uid))
 
-    def flow_rows(self) -> list[dict[str, Any]]:
+    def flow_rows(self) -> list[FlowInfo]:
         """Flows for people."""
         return [
-            {
-                "name": flow.spec.name,
-                "namespace": flow.spec.namespace,
-                "state": flow.state,
-                "reason": flow.reason,
-                "submitted": flow.submitted,
-                "steps": {name: step.state for name, step in flow.steps.items()},
-            }
+            FlowInfo(
+                name=flow.spec.name,
+                namespace=flow.spec.namespace,
+                state=flow.state,
+                reason=flow.reason,
+                submitted=flow.submitted,
+                steps={name: step.state for name, step in flow.steps.items()},
+            )
             for flow in self.flows.table.all()
         ]
 
-    def cron_rows(self) -> list[dict[str, Any]]:
+    def cron_rows(self) -> list[CronInfo]:
         """Cron jobs for people."""
         return [
-            {
-                "name": cron.spec.name,
-                "namespace": cron.spec.namespace,
-                "schedule": cron.spec.schedule,
-                "state": "Suspended" if cron.spec.suspend else "Active",
-                "active": cron.active,
-                "last_scheduled": cron.last_scheduled,
-                "last_success": cron.last_success,
-            }
+            CronInfo(
+                name=cron.spec.name,
+                namespace=cron.spec.namespace,
+                schedule=cron.spec.schedule,
+                state="Suspended" if cron.spec.suspend else "Active",
+                active=cron.active,
+                last_scheduled=cron.last_scheduled,
+                last_success=cron.last_success,
+            )
             for cron in self.crons.table.all()
         ]
 
-    def _row(self, job: JobRecord) -> dict[str, Any]:
+    def _row(self, job: JobRecord) -> JobInfo:
         return job_row(job, self._priorities.of(job.spec), self._shell.wall())
 
     def need(self, name: str) -> JobRecord:

@@ -1,8 +1,6 @@
-"""Jobs as people see them: cache of a list, and all about one."""
+"""Jobs as people see them: a row of a list, and all about one."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import msgspec
 
@@ -10,62 +8,68 @@ from phalanx.head.gangs.gang import Gang
 from phalanx.head.jobs.judging import gang_minimum
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord
+from phalanx.model.rows.work import (
+    JobDescription,
+    JobInfo,
+    LogFile,
+    MemberInfo,
+    TransitionInfo,
+)
 
 KINDS = ("mpi", "pytorch", "tensorflow", "ray")
 
 
-def job_row(job: JobRecord, priority: int, now: float) -> dict[str, Any]:
-    """Volcano's cache, and the queue, the priority and the reason."""
+def job_row(job: JobRecord, priority: int, now: float) -> JobInfo:
+    """Volcano's columns, and the queue, the priority and the reason."""
     end = job.finished or now
-    return {
-        "name": job.spec.name,
-        "namespace": job.spec.namespace,
-        "queue": job.spec.queue,
-        "state": job.state,
-        "reason": job.reason,
-        "kind": next((kind for kind in KINDS if job.spec.plugin(kind) is not None), "batch"),
-        "replicas": job.spec.replicas,
-        "min": gang_minimum(job),
-        "pending": job.count(st.PENDING, st.WAITING),
-        "running": job.count(st.RUNNING, st.TERMINATING),
-        "succeeded": job.count(st.SUCCEEDED),
-        "failed": job.count(st.FAILED),
-        "retries": job.retries,
-        "priority": priority,
-        "position": None,
-        "submitted": job.submitted,
-        "started": job.started,
-        "finished": job.finished,
-        "age_s": end - job.submitted,
-    }
+    return JobInfo(
+        name=job.spec.name,
+        namespace=job.spec.namespace,
+        queue=job.spec.queue,
+        state=job.state,
+        reason=job.reason,
+        kind=next((kind for kind in KINDS if job.spec.plugin(kind) is not None), "batch"),
+        replicas=job.spec.replicas,
+        min=gang_minimum(job),
+        pending=job.count(st.PENDING, st.WAITING),
+        running=job.count(st.RUNNING, st.TERMINATING),
+        succeeded=job.count(st.SUCCEEDED),
+        failed=job.count(st.FAILED),
+        retries=job.retries,
+        priority=priority,
+        position=None,
+        submitted=job.submitted,
+        started=job.started,
+        finished=job.finished,
+        age_s=end - job.submitted,
+    )
 
 
-def job_story(
+def job_description(
     job: JobRecord, priority: int, gang: Gang | None, logs: dict[str, list[tuple[str, str]]]
-) -> dict[str, Any]:
+) -> JobDescription:
     """A job with its members and its history."""
     placed = {} if gang is None else {m: i for i, m in enumerate(gang.members)}
     devices = {} if gang is None else gang.devices
     members = [
-        {
-            "name": member.name,
-            "state": member.state,
-            "attempt": member.attempt,
-            "node": member.node,
-            "devices": devices.get(placed.get((member.group, member.index), -1), {}),
-            "exit_code": member.exit_code,
-            "reason": member.reason,
-            "started": member.started,
-            "ended": member.ended,
-            "logs": [{"node": node, "path": path} for node, path in logs.get(member.name, ())],
-        }
+        MemberInfo(
+            name=member.name,
+            state=member.state,
+            attempt=member.attempt,
+            node=member.node,
+            devices=devices.get(placed.get((member.group, member.index), -1), {}),
+            exit_code=member.exit_code,
+            reason=member.reason,
+            started=member.started,
+            ended=member.ended,
+            logs=[LogFile(node=node, path=path) for node, path in logs.get(member.name, ())],
+        )
         for member in job.members
     ]
-    return job_row(job, priority, job.changed) | {
-        "ports": [] if gang is None else gang.ports,
-        "preempted": 0 if gang is None else gang.preempted,
-        "members": members,
-        "history": msgspec.to_builtins(
-            [msgspec.structs.asdict(transition) for transition in job.history]
-        ),
-    }
+    return JobDescription(
+        **job_row(job, priority, job.changed),
+        ports=[] if gang is None else gang.ports,
+        preempted=0 if gang is None else gang.preempted,
+        members=members,
+        history=[TransitionInfo(**msgspec.structs.asdict(one)) for one in job.history],
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -13,6 +13,7 @@ from phalanx.head.queues.shares import by_weight
 from phalanx.head.queues.table import QueueRecord, QueueTable
 from phalanx.manifests.quantities import HOUSE, batch_amounts
 from phalanx.manifests.queue_rules import ROOT
+from phalanx.model.rows.work import QueueInfo
 from phalanx.protocol.requests.queues import QueueFields
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Queues:
 
     # ---- what people ask for -----------------------------------------------------------------
 
-    def create(self, name: str, fields: QueueFields) -> dict[str, Any]:
+    def create(self, name: str, fields: QueueFields) -> QueueInfo:
         """A new queue."""
         self._count_all()
         record = self.table.create(_with(QueueSpec(name=name), fields), self._wall())
@@ -76,7 +77,7 @@ class Queues:
         self._changed(True)
         return "updated"
 
-    def update(self, name: str, fields: QueueFields) -> dict[str, Any]:
+    def update(self, name: str, fields: QueueFields) -> QueueInfo:
         """Other quotas; what is not named stays."""
         self._count_all()
         known = self._need(name)
@@ -84,14 +85,14 @@ class Queues:
         self._changed(known.spec.parent != record.spec.parent)
         return self._row(record)
 
-    def open(self, name: str) -> dict[str, Any]:
+    def open(self, name: str) -> QueueInfo:
         """Let work in."""
         self._need(name)
         self.table.open(name, self._wall())
         self._changed(False)
         return self._row(self._need(name))
 
-    def close(self, name: str) -> dict[str, Any]:
+    def close(self, name: str) -> QueueInfo:
         """Let no more work in."""
         self._need(name)
         self._count_all()
@@ -105,7 +106,7 @@ class Queues:
         self.table.delete(name, self._wall())
         self._changed(True)
 
-    def rows(self, name: str | None = None) -> list[dict[str, Any]]:
+    def rows(self, name: str | None = None) -> list[QueueInfo]:
         """For people: all queues, or one."""
         self._count_all()
         found = self.table.all() if name is None else [self._need(name)]
@@ -163,20 +164,25 @@ class Queues:
         podgroups, members = self._counts(record.name)
         self.table.counted(record.name, podgroups, members, self._wall())
 
-    def _row(self, record: QueueRecord) -> dict[str, Any]:
-        spec = record.spec
-        row: dict[str, Any] = {
-            "name": record.name,
-            "state": record.state,
-            "weight": spec.weight,
-            "priority": spec.priority,
-            "parent": spec.parent or ("" if record.name == ROOT else ROOT),
-            "reclaimable": spec.reclaimable,
-            "members": record.members,
-        }
-        row |= {name: house_amounts(getattr(spec, name)) for name in _AMOUNTS}
-        phases = ("pending", "inqueue", "running", "unknown", "completed")
-        return row | {phase: record.podgroups.get(phase, 0) for phase in phases}
+    def _row(self, record: QueueRecord) -> QueueInfo:
+        spec, podgroups = record.spec, record.podgroups
+        return QueueInfo(
+            name=record.name,
+            state=record.state,
+            weight=spec.weight,
+            priority=spec.priority,
+            parent=spec.parent or ("" if record.name == ROOT else ROOT),
+            reclaimable=spec.reclaimable,
+            members=record.members,
+            capability=house_amounts(spec.capability),
+            deserved=house_amounts(spec.deserved),
+            guarantee=house_amounts(spec.guarantee),
+            pending=podgroups.get("pending", 0),
+            inqueue=podgroups.get("inqueue", 0),
+            running=podgroups.get("running", 0),
+            unknown=podgroups.get("unknown", 0),
+            completed=podgroups.get("completed", 0),
+        )
 
 
 def house_amounts(amounts: Amounts) -> dict[str, float]:

@@ -305,7 +305,7 @@ class Submission:
     def done(self, connection: Connection, message: Done, now: float) -> None:
         """A task gave its results."""
         task = self._finish(connection, message.number, now)
-        if task is None:
+        if task is None or task.state == STATE_FAILED:  # over: its gang has failed, say
             self._results.discard(message, connection.peer)
             return
         template = task.template
@@ -324,7 +324,7 @@ class Submission:
     def failed(self, connection: Connection, message: Failed, now: float) -> None:
         """A task raised, or stopped because it was asked to."""
         task = self._finish(connection, message.number, now)
-        if task is None:
+        if task is None or task.state == STATE_FAILED:
             return
         if message.kind == "lost" and not task.cancelled:
             self._inputs_lost(task, message)

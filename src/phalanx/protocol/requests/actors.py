@@ -101,9 +101,3 @@ class ListNamedActors(Request[list[tuple[str, str]]]):
     kind: ClassVar[int] = 46
 
     namespace: str | None
-
-
-class ListActors(Request[list[dict[str, Any]]]):
-    """All actors, the dead of late too."""
-
-    kind: ClassVar[int] = 47

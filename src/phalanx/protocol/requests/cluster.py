@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from phalanx.model.rows.cluster import NodeInfo, StatusInfo
 from phalanx.protocol.cluster_messages import ViewRow
 from phalanx.protocol.requests.request import EVERYBODY, NODES, Request, Role
 
@@ -33,8 +34,8 @@ class GetViewChanges(Request[ViewChanges]):
     since: int
 
 
-class ListNodes(Request[list[dict[str, Any]]]):
-    """All nodes, the dead of late too, in the form of `ray.nodes()`."""
+class ListNodes(Request[list[NodeInfo]]):
+    """All nodes, the dead of late too."""
 
     kind: ClassVar[int] = 22
 
@@ -79,14 +80,8 @@ class ChangeTotals(Request[None]):
     totals: dict[str, float]
 
 
-class GetStatus(Request[dict[str, Any]]):
+class GetStatus(Request[StatusInfo]):
     """The whole cluster at a glance."""
 
     kind: ClassVar[int] = 28
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
-
-
-class ListDrivers(Request[list[dict[str, Any]]]):
-    """The jobs of drivers that run now."""
-
-    kind: ClassVar[int] = 29

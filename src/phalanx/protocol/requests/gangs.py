@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from phalanx.model.rows.explanation import Explanation
+from phalanx.model.rows.work import GangInfo
 from phalanx.protocol.requests.request import EVERYBODY, Request, Role
 
 
@@ -40,14 +42,14 @@ class EndMembers(Request[None]):
     indexes: list[int]
 
 
-class ListGangs(Request[list[dict[str, Any]]]):
+class ListGangs(Request[list[GangInfo]]):
     """All gangs that have not ended."""
 
     kind: ClassVar[int] = 62
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
 
-class Explain(Request[dict[str, Any]]):
+class Explain(Request[Explanation]):
     """Why a gang or job waits: reasons, what would change them, and its position in its queue.
 
     `name`: of a job or gang, or the group of a gang in hex. Raises JobNotFoundError.

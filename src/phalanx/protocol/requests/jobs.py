@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import msgspec
 
+from phalanx.model.rows.cluster import HyperNodeInfo
+from phalanx.model.rows.work import AppliedInfo, CronInfo, FlowInfo, JobDescription, JobInfo
 from phalanx.protocol.requests.request import EVERYBODY, Request, Role
 
 
@@ -18,17 +20,7 @@ class Manifest(msgspec.Struct, array_like=True):
     spec: bytes
 
 
-class Applied(msgspec.Struct):
-    """An object of a manifest that was made or changed; `done` says which. What has no namespace
-    has an empty one."""
-
-    kind: str
-    name: str
-    namespace: str
-    done: str
-
-
-class ApplyManifests(Request[list[Applied]]):
+class ApplyManifests(Request[list[AppliedInfo]]):
     """Make, or change, objects of manifests, in order.
 
     Raises what the first that cannot be made raises; those before it are made. For a job:
@@ -56,7 +48,7 @@ class CommandJob(Request[None]):
     command: Command
 
 
-class ResizeJob(Request[dict[str, Any]]):
+class ResizeJob(Request[JobInfo]):
     """Another size for a job that lives: replicas by group, or by "" for its only one; its row.
 
     Its minimum stays, unless `min_members` says another or the size falls below it. Raises
@@ -82,17 +74,18 @@ class DeleteJob(Request[None]):
     name: str
 
 
-class ListJobs(Request[list[dict[str, Any]]]):
-    """Jobs, oldest first; of one queue or in one state, where these are given."""
+class ListJobs(Request[list[JobInfo]]):
+    """Jobs, oldest first; of one queue, in one state, or of one name, where these are given."""
 
     kind: ClassVar[int] = 84
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
     queue: str | None = None
     state: str | None = None
+    name: str | None = None
 
 
-class GetJob(Request[dict[str, Any]]):
+class GetJob(Request[JobDescription]):
     """All about one job: its members and its history, too. Raises JobNotFoundError."""
 
     kind: ClassVar[int] = 85
@@ -101,21 +94,21 @@ class GetJob(Request[dict[str, Any]]):
     name: str
 
 
-class ListFlows(Request[list[dict[str, Any]]]):
+class ListFlows(Request[list[FlowInfo]]):
     """All flows."""
 
     kind: ClassVar[int] = 86
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
 
-class ListCrons(Request[list[dict[str, Any]]]):
+class ListCrons(Request[list[CronInfo]]):
     """All cron jobs."""
 
     kind: ClassVar[int] = 87
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
 
-class ListHyperNodes(Request[list[dict[str, Any]]]):
+class ListHyperNodes(Request[list[HyperNodeInfo]]):
     """All network domains, with the nodes that are in each now."""
 
     kind: ClassVar[int] = 88

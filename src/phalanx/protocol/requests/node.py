@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
 
+from phalanx.observe.task_journal import Run
 from phalanx.protocol.requests.request import NEWCOMERS, Request, Role
 
 
@@ -73,8 +74,8 @@ class DrainOutput(Request[None]):
     kind: ClassVar[int] = 6
 
 
-class ListRuns(Request[list[tuple[Any, ...]]]):
-    """The runs of tasks that workers of this node reported (`observe.task_journal.Run`)."""
+class ListRuns(Request[list[Run]]):
+    """The runs of tasks that workers of this node reported."""
 
     kind: ClassVar[int] = 7
 

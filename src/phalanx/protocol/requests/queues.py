@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
 
+from phalanx.model.rows.work import QueueInfo
 from phalanx.protocol.requests.request import EVERYBODY, Request, Role
 
 
@@ -22,7 +23,7 @@ class QueueFields(msgspec.Struct, kw_only=True, omit_defaults=True):
     guarantee: dict[str, float] | None = None
 
 
-class CreateQueue(Request[dict[str, Any]]):
+class CreateQueue(Request[QueueInfo]):
     """A new queue; its row. Raises JobCommandError with all that speaks against it."""
 
     kind: ClassVar[int] = 70
@@ -32,7 +33,7 @@ class CreateQueue(Request[dict[str, Any]]):
     fields: QueueFields
 
 
-class UpdateQueue(Request[dict[str, Any]]):
+class UpdateQueue(Request[QueueInfo]):
     """Other quotas; its row. Raises QueueUnavailableError when there is no such queue, and
     JobCommandError with all that speaks against the change."""
 
@@ -43,7 +44,7 @@ class UpdateQueue(Request[dict[str, Any]]):
     fields: QueueFields
 
 
-class OpenQueue(Request[dict[str, Any]]):
+class OpenQueue(Request[QueueInfo]):
     """Let work in (again), here and into those below that were closed with it; its row. Raises
     QueueUnavailableError and JobCommandError."""
 
@@ -53,7 +54,7 @@ class OpenQueue(Request[dict[str, Any]]):
     name: str
 
 
-class CloseQueue(Request[dict[str, Any]]):
+class CloseQueue(Request[QueueInfo]):
     """Let no more work in, here and below; its row. Raises QueueUnavailableError and
     JobCommandError."""
 
@@ -73,7 +74,7 @@ class DeleteQueue(Request[None]):
     name: str
 
 
-class ListQueues(Request[list[dict[str, Any]]]):
+class ListQueues(Request[list[QueueInfo]]):
     """All queues, or the one of this name. Raises QueueUnavailableError when there is none."""
 
     kind: ClassVar[int] = 75

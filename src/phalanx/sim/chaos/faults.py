@@ -160,16 +160,16 @@ class Faults:
     def _drain(self) -> None:
         """A node is told to begin nothing new; somewhat later it is stopped."""
         world = self._world
-        nodes = [n for n in world.living_nodes() if n.config.node_id not in world.drained_nodes]
+        nodes = [n for n in world.living_nodes() if n.node_id not in world.drained_nodes]
         head = world.head
         if not nodes or head is None:
             return
         node = self._rng.choice(nodes)
-        if not head.control.nodes.is_alive(node.config.node_id):
+        if not head.control.nodes.is_alive(node.node_id):
             return
         self._tell(node.host, "is to be drained")
-        world.drained_nodes.add(node.config.node_id)
-        world.guard(world.head_host, partial(head.drain, node.config.node_id))
+        world.drained_nodes.add(node.node_id)
+        world.guard(world.head_host, partial(head.drain, node.node_id))
         left_s = world.options.chaos_s - world.kernel.now
         delay_s = min(self._rng.uniform(0.5, 8.0), left_s)
 
@@ -177,6 +177,17 @@ class Faults:
             world.node_down(node.host, "is stopped after it was drained", is_noticed=True)
 
         world.kernel.after(delay_s, stop)
+
+    def _erase(self) -> None:
+        """Some files of objects on one machine are gone by themselves."""
+        hosts = [node.host for node in self._world.living_nodes() if node.host.files]
+        if hosts:
+            host = self._rng.choice(hosts)
+            share = self._rng.choice((0.1, 0.5, 1.0))
+            names = [name for name in sorted(host.files) if self._rng.random() < share]
+            for name in names:
+                del host.files[name]
+            self._tell(host, f"{len(names)} files are gone")
 
     def _driver(self) -> None:
         """A driver's process dies."""

@@ -73,7 +73,7 @@ class SimHead:
         elif isinstance(message, CommitBundles):
             group = self.control.group_table.get(message.group)
             placed = sum(map(bool, group.nodes)) if group is not None else 0
-            self._world.promises.gang_begins(message.group, message.attempt, placed)
+            self._world.promises.gangs.begins(message.group, message.attempt, placed)
             self._job_begins(group, message.attempt)
         if isinstance(message, _REPEATABLE):
             self._send_repeatable(end, message)

@@ -39,6 +39,8 @@ class Host:
         """Messages and work take so many times longer."""
         self.processes: dict[bytes, Process] = {}
         """By id; who is not here cannot be connected to."""
+        self.files: dict[str, bytes] = {}
+        """Contents of the files of large objects, and of copies, by name."""
         self._ahead_s = ahead_s
         self._rate = rate
         self._frozen_until = 0.0
@@ -64,20 +66,23 @@ class Host:
         """Nothing moves here for so long; what comes waits."""
         self._frozen_until = max(self._frozen_until, self.kernel.now + seconds)
 
-    def every(self, period_s: float, action: Action) -> None:
-        """Do this again and again, as long as the machine is up.
-
-        A machine that moves again reads what came first, as a loop over sockets does.
-        """
-
-        def again() -> None:
-            self.kernel.after(period_s, due)
-            action()
+    def timer(self, delay_s: float, action: Action) -> None:
+        """Do this after so long, if the machine is up by then. A machine that moves again after it
+        stood still reads messages first, as a loop over sockets does."""
 
         def due() -> None:
             if self.kernel.now < self._frozen_until:
                 self.kernel.at(self._frozen_until + _READS_S, due)
             else:
-                self.do(again)
+                self.do(action)
 
-        self.kernel.after(period_s, due)
+        self.kernel.after(delay_s, due)
+
+    def every(self, period_s: float, action: Action) -> None:
+        """Do this again and again, as long as the machine is up."""
+
+        def again() -> None:
+            self.timer(period_s, again)
+            action()
+
+        self.timer(period_s, again)

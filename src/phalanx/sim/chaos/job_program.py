@@ -12,8 +12,8 @@ import msgspec
 from phalanx.errors import PhalanxError
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.spec import DependsOn, JobSpec, Policy, Process, TaskGroup, Template
+from phalanx.model.rows.work import AppliedInfo
 from phalanx.protocol.requests.jobs import (
-    Applied,
     ApplyManifests,
     Command,
     CommandJob,
@@ -64,7 +64,7 @@ class JobProgram:
         if not _fits(spec, self._world.options.nodes):
             return  # while a machine is not missed yet the cluster looks larger
 
-        def answered(answer: Callable[[], list[Applied]]) -> None:
+        def answered(answer: Callable[[], list[AppliedInfo]]) -> None:
             try:
                 answer()
             except PhalanxError:
@@ -79,14 +79,14 @@ class JobProgram:
                 self._later(rng.uniform(0.0, 2.0), partial(self._delete, spec))
 
         manifest = Manifest("Job", msgspec.msgpack.encode(spec))
-        self._driver.ask(ApplyManifests([manifest]), answered)
+        self._driver.owner.requests.call_async(ApplyManifests([manifest]), answered)
 
     def _command(self, command: Command, spec: JobSpec) -> None:
-        self._driver.notify(CommandJob(spec.uid, command))
+        self._driver.owner.requests.notify(CommandJob(spec.uid, command))
 
     def _delete(self, spec: JobSpec) -> None:
         self._world.promises.jobs.deleted(spec.uid)
-        self._driver.notify(DeleteJob(spec.uid))
+        self._driver.owner.requests.notify(DeleteJob(spec.uid))
 
     def _spec(self, name: str) -> JobSpec:
         rng = self._rng

@@ -60,7 +60,7 @@ class JobPromises:
         was given up and does not know it."""
         runs = self._runs.setdefault((order.job, order.name), [])
         for run in runs:
-            is_given_up = run.node.config.node_id in self._world.dead_nodes
+            is_given_up = run.node.node_id in self._world.dead_nodes
             if (run.node is not node or run.attempt != order.attempt) and not is_given_up:
                 raise Broken(
                     f"member {order.name} of {order.job} begins its attempt {order.attempt} on "

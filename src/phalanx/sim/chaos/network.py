@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from phalanx.protocol.frames import decode_body, encode_body
+from phalanx.protocol.handshake import Status
 from phalanx.sim.chaos.hosts import Host, Process
 from phalanx.sim.chaos.kernel import Kernel
 from phalanx.sim.chaos.options import NetworkOptions
@@ -23,7 +24,7 @@ REFUSED_S = 0.001
 
 
 class End:
-    """One end of a connection. It has what the shells use of `embedded.connection.Connection`."""
+    """One end of a connection; see `owner.transport.Connection`."""
 
     def __init__(self, network: Network, host: Host, number: int) -> None:
         self._network = network
@@ -33,18 +34,43 @@ class End:
         self.peer = b""
         self.tag = ""
         self.refusal = ""
+        self.refusal_status = 0
         self.is_open = True
         self.is_dialling = False
         self.other: End = self
         self.queue: deque[tuple[float, bytes | None]] = deque()
         """On its way to the other end, with the time of arrival; None: this end was closed."""
         self.next_at = 0.0
+        self.on_post: Callable[[Message], None] | None = None
+        """Sees all that is posted."""
+        self._unsent: list[Message] = []
 
     def post(self, message: Message) -> None:
         """Send this after everything posted before."""
+        if self.on_post is not None:
+            self.on_post(message)
+        if self.is_dialling:
+            self._unsent.append(message)
         self._network.send(self, encode_body([message]))
 
     send = post
+
+    def flush(self) -> None:
+        """Everything leaves when it is posted."""
+
+    def unsent(self) -> list[Message]:
+        """What was posted to a connection that is not made yet."""
+        return self._unsent
+
+    @property
+    def waiting(self) -> int:
+        """Nothing waits to be flushed."""
+        return 0
+
+    def established(self) -> None:
+        """The other side is there."""
+        self.is_dialling = False
+        self._unsent = []
 
     def close(self) -> None:
         """End the connection; what is on its way from here still arrives."""
@@ -79,15 +105,14 @@ class Network:
         def arrive() -> None:
             found = far_host.processes.get(target) if far_host.is_up else None
             if found is None or to is None:
-                self._finish(far)
-                self._kernel.after(self._travel_s(far_host, host), partial(self.kernel_end, near))
+                self._refuse(near)
             else:
                 far.process = found
-                near.is_dialling = False
+                near.established()
                 self._pump_later(near, 0.0)
 
         if to is None:
-            near.refusal = "nobody knows where that is"
+            near.refusal, near.refusal_status = "nobody knows where that is", Status.NO_NODE
             host.later(REFUSED_S, partial(self.kernel_end, near))
         elif self.is_blocked(host, far_host):
             far.process = None
@@ -108,12 +133,20 @@ class Network:
                 return
             near.other.process = near.other.host.processes.get(target)
             if near.other.process is None:
-                self._finish(near.other)
-                self.kernel_end(near)
-            near.is_dialling = False
+                self._refuse(near)
+                return
+            near.established()
             self._pump_later(near, 0.0)
 
         self._kernel.after(0.25, look)
+
+    def _refuse(self, near: End) -> None:
+        """Nobody has the id that was dialled: its process has ended, or its machine has."""
+        far = near.other
+        near.refusal_status = Status.NO_PROCESS if far.host.is_up else Status.UNREACHABLE
+        near.refusal = "it is not there"
+        self._finish(far)
+        self._kernel.after(self._travel_s(far.host, near.host), partial(self.kernel_end, near))
 
     def kernel_end(self, end: End) -> None:
         """This end learns that the connection is over."""
@@ -282,6 +315,8 @@ class Network:
             is_stuck = self.is_blocked(end.host, end.other.host) or not end.other.host.is_up
             if end.is_open and is_stuck:
                 end.queue.append((self._kernel.now, None))
+                if end.is_dialling:
+                    end.refusal, end.refusal_status = "it does not answer", Status.UNREACHABLE
                 self._hear_end(end)
 
         end.host.later(wait, give_up)

@@ -34,10 +34,12 @@ FAULTS = (
     "late",
     "drain",
     "sever",
+    "erase",
 )
 
-LATER_FAULTS = ("drain", "sever")
-"""Each has a source of its own: another one leaves the rest of a seed as it was."""
+LATER_FAULTS = {"drain": 0.2, "sever": 0.2, "erase": 0.4}
+"""How often a seed has each. Each has a source of its own: another one leaves the rest of a seed as
+it was."""
 
 
 class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +55,21 @@ class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
     """A connection over which nothing comes through is given up within so long."""
 
 
+class ObjectOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How often all drivers together do something with objects."""
+
+    chains: int
+    """Tasks on results of others, most of them large."""
+    streams: int
+    cancels: int
+    limits: int
+    """Tasks that may only run for so long."""
+    parents: int
+    """Tasks that submit others."""
+    lends: int
+    """Actors that keep references."""
+
+
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that was drawn for one run. Times in seconds."""
 
@@ -61,6 +78,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     network: NetworkOptions
     limits: HealthLimits
     spilling: SpillOptions
+    patience_s: float
+    """A node without work ends when it has seen no head for so long."""
     tick_s: float
     head_tick_s: float
     write_s: tuple[float, float]
@@ -92,6 +111,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Whether ordinary tasks are charged to queues as well."""
     task_s: float
     """Mean run time of a task."""
+    objects: ObjectOptions
 
 
 def draw(kernel: Kernel) -> Options:
@@ -103,7 +123,9 @@ def draw(kernel: Kernel) -> Options:
         return rng.choice(choices)
 
     chosen = [fault for fault in FAULTS if fault not in LATER_FAULTS and rng.random() < 0.4]
-    chosen += [fault for fault in LATER_FAULTS if kernel.rng(f"fault {fault}").random() < 0.2]
+    for fault, chance in LATER_FAULTS.items():
+        if kernel.rng(f"fault {fault}").random() < chance:
+            chosen.append(fault)
     period_s = pick(0.3, 0.6, 1.0)
     tasks = pick(0, 10, 30, 60)
     drawn = Options(
@@ -125,6 +147,7 @@ def draw(kernel: Kernel) -> Options:
             placement=Placement(policy=rng.choice(("default", "least-waiting"))),
             threshold=pick(0, 0, 2),
         ),
+        patience_s=3600.0,
         tick_s=pick(0.1, 0.1, 0.25),
         head_tick_s=pick(0.1, 0.2),
         write_s=rng.choice(((0.0, 0.0), (0.0005, 0.005), (0.01, 0.3))),
@@ -145,8 +168,20 @@ def draw(kernel: Kernel) -> Options:
         queue_changes=later.choice((0, 0, 3)),
         has_tasks_in_queues=later.random() < 0.5,
         task_s=pick(0.02, 0.2, 1.0) if tasks < 30 else pick(0.02, 0.2),
+        objects=_objects(kernel.rng("object options")),
     )
     return msgspec.structs.replace(drawn, quotas=tuple(_quota(later) for _ in drawn.queues))
+
+
+def _objects(rng: random.Random) -> ObjectOptions:
+    return ObjectOptions(
+        chains=rng.choice((0, 20, 40, 60)),
+        streams=rng.choice((0, 0, 5, 15)),
+        cancels=rng.choice((0, 0, 5, 15)),
+        limits=rng.choice((0, 0, 5)),
+        parents=rng.choice((0, 0, 3, 10)),
+        lends=rng.choice((0, 0, 2, 5)),
+    )
 
 
 def _queue(rng: random.Random) -> dict[str, float]:

@@ -1,60 +1,57 @@
 """What the cluster has promised, and what was seen of it from outside: the simulation's checker.
 
 Nothing here asks a machine what it believes where the simulated processes can be asked what they
-did: who runs, with which devices, for whom.
+did: who runs, with which devices, for whom, and what readers got.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from phalanx.owner.actors.client import ActorClient, PendingCall
-from phalanx.owner.tasks.records import PendingTask
-from phalanx.protocol.messages import Call, Lease, Task
+from phalanx.errors import OwnerDiedError
+from phalanx.model.ids import INDEX_BITS
+from phalanx.model.lifecycle import FAILED as STATE_FAILED
+from phalanx.model.lifecycle import FINISHED
+from phalanx.objects import failures
+from phalanx.objects.reference import ObjectRef
+from phalanx.owner.actors.client import PendingCall
+from phalanx.owner.tasks.records import PendingTask, Template
+from phalanx.owner.tasks.timeouts import KILL_GRACE_S
+from phalanx.protocol.messages import FAILED, SHARED, Call, Task, Value
 from phalanx.protocol.node_messages import CreateActor
-from phalanx.sim.chaos.broken import Broken, group_name
+from phalanx.sim.chaos.broken import Broken
+from phalanx.sim.chaos.gang_promises import GangPromises
 from phalanx.sim.chaos.job_promises import JobPromises
+from phalanx.sim.chaos.truth import DONE, Key, Promise, Truth, is_lost_put
 from phalanx.sim.chaos.usage import Usage
-from phalanx.sim.chaos.worker import Work
+from phalanx.sim.chaos.work import Raised, Work, read_label
 
 if TYPE_CHECKING:
-    from phalanx.sim.chaos.driver import SimDriver
+    from phalanx.objects.streams import Stream
+    from phalanx.sim.chaos.process import Outcome, SimProcess
     from phalanx.sim.chaos.worker import SimWorker
     from phalanx.sim.chaos.world import World
+    from phalanx.worker.context import LeaseInfo
 
-Key = tuple[str, int]
-"""(driver's name, number of its task or call)."""
-_LOST_WORKER = frozenset({"crashed", "node", "exited", "oom", "killed"})
-
-
-class Promise(msgspec.Struct, kw_only=True):
-    """One task or call, from its submission to its outcome."""
-
-    driver: str
-    what: str
-    work: Work
-    retries: int
-    since: float
-    starts: int = 0
-    excused: int = 0
-    """Starts that cost no retry: it was preempted."""
-    ran_on: list[str] = []
-    finished_on: list[bytes] = []
-    outcome: str = ""
-    group: bytes | None = None
-    node: str = ""
-    """The node that a task is bound to, if any."""
+ABANDONED = "abandoned"
+OWNER_GONE = "owner gone"
+_STOP_S = 1.0
+"""A task ends within so long after its worker could have ended it, where all is well."""
 
 
-class GangPromise(msgspec.Struct, kw_only=True):
-    """One gang: so many of its members run together, or none begins."""
+class _Outcome:
+    """Stands among the waiters of a task's first reference, to see its outcome."""
 
-    least: int
-    tasks: list[Key]
-    begun: set[int] = set()
-    """The attempts of which members were told to begin."""
+    def __init__(self, promises: Promises, process: SimProcess, ref: ObjectRef[Any]) -> None:
+        self._promises = promises
+        self._process = process
+        self._ref = ref
+
+    def notify(self, failed: bool = False) -> None:
+        """The reference has its value."""
+        self._promises.ended(self._process, self._ref)
 
 
 class Promises:
@@ -65,105 +62,187 @@ class Promises:
         self.usage = Usage(world)
         self.jobs = JobPromises(world)
         self.kept: dict[Key, Promise] = {}
+        self.gangs = GangPromises(world, self.kept)
+        self._truth = Truth(world, self.kept)
         self._running: dict[bytes, Key] = {}
+        """What each worker runs: one task, or the last call of an actor that began."""
         self._ended_under: dict[bytes, Key] = {}
         """What workers ran that have ended."""
-        self.gangs: dict[bytes, GangPromise] = {}
+        self._to_stop: set[tuple[bytes, Key]] = set()
+        """(worker, task) of those that a Cancel has come for."""
+        self._reads: dict[int, tuple[SimProcess, ObjectRef[Any]]] = {}
+        self._read_count = 0
         self._alive_as: dict[tuple[bytes, int], bytes] = {}
-        """The worker as which each incarnation of an actor was told to be alive."""
+        """The worker as which the head said that each incarnation of an actor is alive."""
         self.counts: dict[str, int] = {}
 
-    # ---- tasks -------------------------------------------------------------------------------
+    # ---- work is submitted -------------------------------------------------------------------
 
-    def task_promised(self, driver: SimDriver, task: PendingTask) -> None:
-        """A driver has submitted a task."""
-        template = task.template
+    def task_promised(
+        self,
+        process: SimProcess,
+        template: Template,
+        work: Work,
+        refs: list[ObjectRef[Any]],
+        stream: Stream | None,
+        inputs: list[ObjectRef[Any]] | None,
+    ) -> Promise:
+        """A process has submitted a task."""
+        number = refs[0]._task if stream is None else stream.number
+        assert number is not None
         strategy = msgspec.json.decode(template.key.strategy) if template.key.strategy else {}
         group = strategy.get("group")
-        self._promise(
-            driver,
-            task.number,
-            Promise(
-                driver=driver.name,
-                what=f"task {template.name}",
-                work=_work(task.args),
-                retries=template.max_retries,
-                since=self._world.kernel.now,
-                group=None if group is None else bytes.fromhex(group),
-                node=strategy.get("node_id", ""),
-            ),
+        promise = Promise(
+            owner=process.name,
+            number=number,
+            what=f"task {number} ({template.name})",
+            work=work.of(number),
+            retries=template.max_retries,
+            retry_exceptions=template.retry_exceptions,
+            timeout_s=template.timeout_s,
+            since=self._world.kernel.now,
+            inputs=[key for ref in inputs or () if (key := self._key(ref)) in self.kept],
+            takes_put=any(self._key(ref) not in self.kept for ref in inputs or ()),
+            group=None if group is None else bytes.fromhex(group),
+            node=strategy.get("node_id", ""),
         )
+        self._promise(process, promise, refs[0] if stream is None else stream.completion)
+        return promise
 
-    def task_started(
-        self, worker: SimWorker, owner: bytes, task: Task, lease: Lease | None
+    def call_promised(self, process: SimProcess, call: PendingCall, work: Work) -> None:
+        """A process has called an actor."""
+        promise = Promise(
+            owner=process.name,
+            number=call.number,
+            what=f"call {call.number} of {call.actor.name}",
+            work=work,
+            retries=call.retries,
+            retry_exceptions=call.retry_exceptions,
+            since=self._world.kernel.now,
+            is_call=True,
+        )
+        first = call.stream.completion if call.stream is not None else call.refs[0]
+        self._promise(process, promise, first)
+
+    def gang_promised(
+        self,
+        process: SimProcess,
+        group: bytes,
+        min_members: int,
+        tasks: list[PendingTask],
+        work: Work,
     ) -> None:
+        """A driver has asked for a gang."""
+        for task in tasks:
+            self.task_promised(process, task.template, work, task.refs, None, None)
+        self.gangs.promised(group, min_members, [(process.name, task.number) for task in tasks])
+
+    def _promise(self, process: SimProcess, promise: Promise, first: ObjectRef[Any] | None) -> None:
+        assert first is not None
+        self.kept[process.name, promise.number] = promise
+        self.count("promised")
+        outcome = _Outcome(self, process, first)
+        if first._value is None:
+            process.owner.objects.add_waiter(first, outcome)
+        else:
+            outcome.notify()
+
+    # ---- work travels ------------------------------------------------------------------------
+
+    def posted(self, process: SimProcess, message: Any) -> None:
+        """A process sends something to another."""
+        if not isinstance(message, Task | Call):
+            return
+        promise = self.kept.get((process.name, message.number))
+        if promise is None:
+            return  # it is only about to be promised
+        if promise.outcome == DONE and message.attempt > promise.last_attempt:
+            self.count("made again")
+        promise.last_attempt = message.attempt
+        if promise.is_cancelled and promise.outcome != DONE:
+            raise Broken(
+                f"{promise.what} of {promise.owner} was cancelled, and is sent to a worker after "
+                "that",
+                [promise.owner],
+            )
+
+    def cancelled(self, process: SimProcess, number: int) -> None:
+        """A process cancels work of its own."""
+        promise = self.kept.get((process.name, number))
+        if promise is not None:
+            promise.was_cancelled = True
+            promise.is_cancelled |= not promise.outcome
+            self.count("cancelled")
+
+    def cancel_came(self, worker: SimWorker, owner: bytes, number: int) -> None:
+        """A worker is asked to stop a task or call."""
+        self._to_stop.add((worker.worker_id, (self._world.name_of(owner), number)))
+
+    # ---- work runs ---------------------------------------------------------------------------
+
+    def task_started(self, worker: SimWorker, owner: bytes, task: Task, lease: LeaseInfo) -> None:
         """A worker begins to run a task."""
         promise = self._started(worker, owner, task.number)
-        if lease is None:
+        if not lease.job:
             if promise is not None:
                 raise Broken(f"{worker.name} runs {promise.what} without a lease", [worker.name])
             return
-        in_bundle = lease.placement_group is not None
+        in_bundle = lease.group is not None
         self.usage.occupy(worker, lease.resources, lease.devices, in_bundle)
 
-    def task_ended(self, worker: SimWorker) -> None:
-        """It ran to its end."""
+    def task_ended(self, worker: SimWorker, is_done: bool) -> None:
+        """It ran to its end, or stopped."""
         self.usage.vacate(worker)
         key = self._running.pop(worker.worker_id, None)
-        if key is not None:
-            self.kept[key].finished_on.append(worker.worker_id)
-
-    def task_done(self, driver: SimDriver, task: PendingTask, worker: bytes) -> None:
-        """The driver has the task's result."""
-        promise = self._outcome(driver, task.number, "done")
-        if worker not in promise.finished_on:
+        if key is None:
+            return
+        promise = self.kept[key]
+        if not is_done:
+            return
+        promise.finished_on.append(worker.worker_id)
+        if (worker.worker_id, key) in self._to_stop and not promise.work.is_stubborn:
             raise Broken(
-                f"{promise.what} of {driver.name} gave a result that no worker made", [driver.name]
+                f"{worker.name} was asked to stop {promise.what} of {promise.owner}, and ran it to "
+                "its end",
+                [worker.name, promise.owner],
             )
-
-    def task_failed(self, driver: SimDriver, task: PendingTask, kind: str, reason: str) -> None:
-        """The driver is told that the task failed: it has to be true."""
-        promise = self._outcome(driver, task.number, kind)
-        is_true = False
-        if kind == "raised":
-            is_true = promise.work.ends == "raises"
-        elif kind in _LOST_WORKER:
-            was_disturbed = promise.ran_on or self._world.had_faults or self._world.dead_nodes
-            is_true = 0 <= promise.retries <= task.attempt and bool(
-                was_disturbed or promise.group in self._world.removed_groups
-            )
-        elif kind in ("gang failed", "TaskPlacementGroupRemoved"):
-            is_true = promise.group in self._world.removed_groups
-        elif kind == "TaskUnschedulableError":
-            world = self._world
-            is_true = promise.node in world.dead_nodes or promise.node in world.drained_nodes
-        if not is_true:
+        limit = promise.timeout_s
+        longest = None if limit is None else limit + KILL_GRACE_S + _STOP_S
+        if longest is not None and not self._world.had_faults and promise.work.seconds > longest:
             raise Broken(
-                f"{promise.what} of {driver.name} failed as {kind} in attempt {task.attempt + 1} "
-                f"of {promise.retries + 1} for no good reason: {reason}",
-                [driver.name, *promise.ran_on],
+                f"{promise.what} of {promise.owner} took {promise.work.seconds:.1f} s and may take "
+                f"{limit:g} s",
+                [worker.name, promise.owner],
             )
 
-    # ---- gangs -------------------------------------------------------------------------------
-
-    def gang_promised(self, group: bytes, least: int, tasks: list[Key]) -> None:
-        """A driver has asked for a gang."""
-        self.gangs[group] = GangPromise(least=least, tasks=tasks)
-        self.count("gangs")
-
-    def gang_begins(self, group: bytes, attempt: int, placed: int) -> None:
-        """The first members of an attempt are told to begin; `placed` of the gang have places."""
-        gang = self.gangs.get(group)
-        if gang is None or attempt in gang.begun:
-            return  # a node that dies between two of these takes members that had their places
-        gang.begun.add(attempt)
-        over = sum(bool(self.kept[key].outcome) for key in gang.tasks)
-        if placed + over < gang.least:
+    def call_started(self, worker: SimWorker, owner: bytes, call: Call) -> None:
+        """An actor begins to run a call."""
+        self._started(worker, owner, call.number)
+        assert worker.actor is not None
+        order = worker.actor.order
+        alive = self._alive_as.get((order.actor, order.incarnation))
+        if alive != worker.worker_id:
             raise Broken(
-                f"gang {group_name(group)} needs {gang.least} members at once and begins "
-                f"with {placed} placed and {over} over",
-                ["head"],
+                f"{worker.name} runs a call of {order.actor.hex()}, which was never said to be "
+                "alive there",
+                [worker.name, "head"],
             )
+
+    def _started(self, worker: SimWorker, owner: bytes, number: int) -> Promise | None:
+        key = (self._world.name_of(owner), number)
+        promise = self.kept.get(key)
+        if promise is None:
+            return None
+        promise.starts += 1
+        promise.ran_on.append(worker.name)
+        self._running[worker.worker_id] = key
+        if 0 <= promise.retries < promise.starts - 1 - promise.excused:
+            raise Broken(
+                f"{promise.what} of {promise.owner} may run {promise.retries + 1} times and was "
+                f"started {promise.starts} times: on {', '.join(promise.ran_on)}",
+                [promise.owner, *promise.ran_on],
+            )
+        return promise
 
     # ---- actors ------------------------------------------------------------------------------
 
@@ -172,7 +251,7 @@ class Promises:
         in_bundle = order.placement_group is not None
         self.usage.occupy(worker, order.resources, order.devices, in_bundle)
 
-    def actor_told(self, actor: bytes, incarnation: int, worker: bytes) -> None:
+    def actor_alive(self, actor: bytes, incarnation: int, worker: bytes) -> None:
         """The control store says that an actor is alive, in this process."""
         before = self._alive_as.setdefault((actor, incarnation), worker)
         if before != worker:
@@ -183,46 +262,130 @@ class Promises:
                 [*names, "head"],
             )
 
-    def actor_dead(self, driver: SimDriver, client: ActorClient) -> None:
-        """A driver learns that its actor is dead."""
-        self.count("actors dead")
+    # ---- outcomes ----------------------------------------------------------------------------
 
-    def call_promised(self, driver: SimDriver, call: PendingCall) -> None:
-        """A driver has called an actor."""
-        self._promise(
-            driver,
-            call.number,
-            Promise(
-                driver=driver.name,
-                what=f"call {call.number} of {call.actor.name}",
-                work=_work(call.args),
-                retries=call.retries,
-                since=self._world.kernel.now,
-            ),
+    def ended(self, process: SimProcess, ref: ObjectRef[Any]) -> None:
+        """The owner of a task or call has its outcome, or knows that its stream is over."""
+        promise = self.kept[process.name, ref._number >> INDEX_BITS]
+        value = ref._value
+        if promise.work.items:
+            promise.is_over = True
+            if promise.is_abandoned:
+                self._conclude(promise, ABANDONED)
+            return
+        if type(value) is Value and value.kind == FAILED:
+            self._failed(promise, failures.load(value.data))
+            return
+        content = value
+        if type(value) is Value:
+            content = self._content(value) if value.kind == SHARED else value.data
+        label = None if content is None else read_label(content)  # type: ignore[arg-type]
+        if label is not None and not promise.is_call and label.maker not in promise.finished_on:
+            raise Broken(
+                f"{promise.what} of {promise.owner} gave a result that no worker made",
+                [promise.owner],
+            )
+        self._conclude(promise, DONE)
+
+    def stream_over(
+        self, process: SimProcess, number: int, items: int, error: BaseException | None
+    ) -> None:
+        """The reader of a stream has got so many items, and then its end or an error."""
+        promise = self.kept[process.name, number]
+        if error is not None:
+            self._failed(promise, error)
+            return
+        if items != promise.work.items:
+            raise Broken(
+                f"{promise.what} of {promise.owner} gives {promise.work.items} items, and its "
+                f"reader got {items}",
+                [promise.owner, *promise.ran_on],
+            )
+        self._conclude(promise, DONE)
+
+    def stream_abandoned(self, process: SimProcess, number: int) -> None:
+        """Nobody reads any more of a stream."""
+        promise = self.kept[process.name, number]
+        promise.is_abandoned = True
+        if promise.is_over:
+            self._conclude(promise, ABANDONED)
+
+    def _failed(self, promise: Promise, error: BaseException) -> None:
+        is_true = self._truth.is_true(promise, error)
+        self.gangs.member_failed(promise, is_true)
+        if not is_true and promise.group not in self.gangs.gangs:
+            self._lie(promise, error)
+        self._conclude(promise, name_of(error))
+
+    def _lie(self, promise: Promise, error: BaseException) -> None:
+        raise Broken(
+            f"{promise.what} of {promise.owner} failed with {name_of(error)} in attempt "
+            f"{promise.last_attempt + 1} of {promise.retries + 1} for no good reason: {error}",
+            [promise.owner, *promise.ran_on],
         )
 
-    def call_started(self, worker: SimWorker, owner: bytes, call: Call) -> None:
-        """An actor begins to run a call."""
-        self._started(worker, owner, call.number)
-        order = worker.actor
-        assert order is not None
-        alive = self._alive_as.get((order.actor, order.incarnation))
-        if alive != worker.worker_id:
+    def _conclude(self, promise: Promise, outcome: str) -> None:
+        if promise.outcome:
             raise Broken(
-                f"{worker.name} runs a call of {order.actor.hex()}, which was never told to be "
-                "alive there",
-                [worker.name, "head"],
+                f"{promise.what} of {promise.owner} ended as {promise.outcome}, and then as "
+                f"{outcome}",
+                [promise.owner, *promise.ran_on],
+            )
+        promise.outcome = outcome
+        self.count(outcome)
+
+    # ---- objects are read --------------------------------------------------------------------
+
+    def read_begins(self, process: SimProcess, ref: ObjectRef[Any]) -> int:
+        """A process waits for a value: a number for `read_ends`."""
+        self._read_count += 1
+        self._reads[self._read_count] = (process, ref)
+        return self._read_count
+
+    def read_ends(self, read: int, outcome: Outcome) -> None:
+        """It has the value, or an error."""
+        process, ref = self._reads.pop(read)
+        self.was_read(process, ref, outcome)
+
+    def was_read(self, process: SimProcess, ref: ObjectRef[Any], outcome: Outcome) -> None:
+        """A process has read an object: it is the right one, or the error is true."""
+        self.count("reads")
+        if isinstance(outcome, BaseException):
+            self._check_error(process, ref, outcome)
+            return
+        label = read_label(outcome)
+        if (label.owner, label.number) != (ref._owner, ref._number):
+            raise Broken(
+                f"{process.name} reads object {ref._number:x} of "
+                f"{self._world.name_of(ref._owner)} and gets {label}",
+                [process.name],
             )
 
-    def call_done(self, driver: SimDriver, call: PendingCall, worker: bytes) -> None:
-        """The driver has the call's result."""
-        self._outcome(driver, call.number, "done")
+    def _check_error(self, process: SimProcess, ref: ObjectRef[Any], error: BaseException) -> None:
+        owner = self._world.name_of(ref._owner)
+        if isinstance(error, OwnerDiedError):
+            is_true = self._world.had_faults or not self._world.is_running(ref._owner)
+        else:
+            promise = self.kept.get(self._key(ref))
+            if promise is None:
+                is_true = is_lost_put(error)
+            else:
+                is_true = promise.outcome == name_of(error) or self._truth.is_true(promise, error)
+        if not is_true:
+            raise Broken(
+                f"{process.name} reads object {ref._number:x} of {owner} and gets "
+                f"{name_of(error)} for no good reason: {error}",
+                [process.name, owner],
+            )
 
-    def call_failed(self, driver: SimDriver, call: PendingCall, kind: str, reason: str) -> None:
-        """The driver is told that the call failed."""
-        promise = self._outcome(driver, call.number, kind)
-        if kind == "raised" and promise.work.ends != "raises":
-            raise Broken(f"{promise.what} of {driver.name} raised nothing", [driver.name])
+    def _key(self, ref: ObjectRef[Any]) -> Key:
+        return self._world.name_of(ref._owner), ref._number >> INDEX_BITS
+
+    def _content(self, value: Value) -> bytes | None:
+        """What is in a file, wherever it is; None when it is gone already."""
+        name = value.data.decode()
+        hosts = self._world.network.hosts.values()
+        return next((host.files[name] for host in hosts if name in host.files), None)
 
     # ---- lives -------------------------------------------------------------------------------
 
@@ -240,18 +403,26 @@ class Promises:
             self.kept[key].excused += 1
             self.count("preempted")
 
-    def driver_ended(self, driver: SimDriver) -> None:
-        """Nobody waits for what it submitted."""
+    def owner_ended(self, process: SimProcess) -> None:
+        """Nobody waits for what it submitted, and it waits for nothing."""
         for promise in self.kept.values():
-            if promise.driver == driver.name and not promise.outcome:
-                promise.outcome = "driver gone"
+            if promise.owner == process.name and not promise.outcome:
+                promise.outcome = OWNER_GONE
+        self._reads = {n: read for n, read in self._reads.items() if read[0] is not process}
+
+    # ---- the end -----------------------------------------------------------------------------
 
     def open(self) -> list[Promise]:
         """What has no outcome yet."""
         return [promise for promise in self.kept.values() if not promise.outcome]
 
+    @property
+    def has_open_reads(self) -> bool:
+        """Whether somebody waits for a value."""
+        return bool(self._reads)
+
     def check_all_kept(self, waited_s: float) -> None:
-        """Everything submitted has ended, one way or another."""
+        """Everything submitted has ended, one way or another, and nobody waits for a value."""
         jobs = self.jobs.open()
         if jobs:
             raise Broken(
@@ -264,50 +435,53 @@ class Promises:
             one = left[0]
             raise Broken(
                 f"{len(left)} of {len(self.kept)} tasks and calls have no outcome {waited_s:.0f} s "
-                f"after the last fault; the first is {one.what} of {one.driver}, submitted at "
+                f"after the last fault; the first is {one.what} of {one.owner}, submitted at "
                 f"{one.since:.3f} s, started {one.starts} times ({', '.join(one.ran_on)})",
-                [one.driver, *one.ran_on],
+                [one.owner, *one.ran_on],
             )
-
-    # ---- state store -----------------------------------------------------------------------
-
-    def _promise(self, driver: SimDriver, number: int, promise: Promise) -> None:
-        self.kept[driver.name, number] = promise
-        self.count("promised")
-
-    def _started(self, worker: SimWorker, owner: bytes, number: int) -> Promise | None:
-        key = (self._world.name_of(owner), number)
-        promise = self.kept.get(key)
-        if promise is None:
-            return None
-        promise.starts += 1
-        promise.ran_on.append(worker.name)
-        self._running[worker.worker_id] = key
-        if 0 <= promise.retries < promise.starts - 1 - promise.excused:
+        for process, ref in self._reads.values():
+            owner = self._world.name_of(ref._owner)
             raise Broken(
-                f"{promise.what} of {promise.driver} may run {promise.retries + 1} times and was "
-                f"started {promise.starts} times: on {', '.join(promise.ran_on)}",
-                [promise.driver, *promise.ran_on],
+                f"{process.name} waits for object {ref._number:x} of {owner} {waited_s:.0f} s "
+                "after the last fault",
+                [process.name, owner],
             )
-        return promise
+        self.gangs.check()
 
-    def _outcome(self, driver: SimDriver, number: int, outcome: str) -> Promise:
-        promise = self.kept[driver.name, number]
-        if promise.outcome:
-            raise Broken(
-                f"{promise.what} of {driver.name} ended as {promise.outcome}, and then as "
-                f"{outcome}",
-                [driver.name, *promise.ran_on],
-            )
-        promise.outcome = outcome
-        self.count(outcome)
-        return promise
+    def check_journal(self, process: SimProcess) -> None:
+        """What an owner wrote down of its tasks is what has happened to them."""
+        states = process.owner.journal.states()
+        for promise in self.kept.values():
+            if promise.owner != process.name or promise.is_call:
+                continue
+            state = states.get(promise.number)
+            is_right = state in (FINISHED, STATE_FAILED)
+            if promise.outcome == DONE and not promise.work.is_large:
+                is_right = state == FINISHED  # else it may have run again, and failed
+            elif promise.outcome not in (DONE, ABANDONED):
+                is_right = state == STATE_FAILED
+            if not is_right:
+                raise Broken(
+                    f"{promise.what} of {promise.owner} ended as {promise.outcome}, and the task "
+                    f"table has it as {state}",
+                    [promise.owner],
+                )
+        for run in process.owner.journal.runs():
+            known = self.kept.get((process.name, run.number))
+            if known is None or known.is_call or run.state != FINISHED:
+                continue
+            if run.worker not in known.finished_on:
+                raise Broken(
+                    f"{known.what} of {known.owner} is written down as finished on "
+                    f"{self._world.name_of(run.worker)}, which never ran it to its end",
+                    [known.owner],
+                )
 
     def count(self, what: str) -> None:
         """One more of these, for the summary."""
         self.counts[what] = self.counts.get(what, 0) + 1
 
 
-def _work(payload: object) -> Work:
-    assert isinstance(payload, bytes)
-    return msgspec.msgpack.decode(payload, type=Work)
+def name_of(error: BaseException) -> str:
+    """The name of an error's class, for people."""
+    return "raised" if isinstance(error, Raised) else type(error).__name__

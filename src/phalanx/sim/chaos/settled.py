@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from phalanx.model.lifecycle import DEAD, REMOVED
 from phalanx.sim.chaos.broken import Broken, group_name
+from phalanx.sim.chaos.process import SimProcess
 
 if TYPE_CHECKING:
     from phalanx.head.control_plane import ControlPlane
@@ -25,6 +26,25 @@ def actors_left(world: World) -> list[str]:
     return left
 
 
+def references_left(world: World) -> list[str]:
+    """What processes hold of objects though no program refers to any, in words."""
+    left = []
+    for node in world.running_nodes():
+        for process in node.host.processes.values():
+            if not isinstance(process, SimProcess):
+                continue
+            owner = process.owner
+            counts = {
+                **owner.references.counts(),
+                "remembered": len(owner.reconstruction.lineage),
+                "being made again": len(owner.reconstruction.running),
+                "in files": len(owner.objects.in_files),
+                "pending": len(owner.tasks.machine.pending) + len(owner.calls.by_number),
+            }
+            left += [f"{process.name} has {n} {what}" for what, n in counts.items() if n]
+    return left
+
+
 def leftovers(world: World) -> list[str]:
     """What is still held by somebody, in words."""
     head = world.head
@@ -41,12 +61,12 @@ def leftovers(world: World) -> list[str]:
             f"{node.name} lends {lease.worker.worker_id.hex()} to {lease.demand.owner.hex()}"
             for lease in node.leases.leases.values()
         ]
-        names = sorted({f"{o.name} of {o.job}" for o in node.members.commands.values()})
+        names = sorted({f"{o.name} of {o.job}" for o in node.commands.running.values()})
         left += [f"{node.name} runs {name}" for name in names]
         left += [f"{node.name} waits for {d.place}" for d in node.leases.waiting.all()]
         if node.resources.available() != node.resources.total():
             left.append(f"{node.name} has {node.resources.available()} of {node.total}")
-        if not head.control.nodes.is_alive(node.config.node_id):
+        if not head.control.nodes.is_alive(node.node_id):
             left.append(f"the head does not know that {node.name} is there")
     return left
 
@@ -59,6 +79,17 @@ def check_group(control: ControlPlane, group: Group) -> None:
             f"group {group_name(group.group)} is said to be created, and its bundles are on "
             f"{', '.join(node[:12] or 'no node' for node in gone)}, which is not there",
             ["head"],
+        )
+
+
+def check_references(world: World) -> None:
+    """Raise Broken when an object is kept that nobody refers to."""
+    left = references_left(world)
+    if left:
+        raise Broken(
+            f"{len(left)} counts of objects are left when no program refers to any: "
+            f"{'; '.join(left[:4])}",
+            [one.split(" ", 1)[0] for one in left],
         )
 
 

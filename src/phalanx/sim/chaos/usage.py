@@ -34,6 +34,8 @@ class Usage:
         self._world = world
         self._held: dict[str, dict[str, _Held]] = {}
         """By host and worker."""
+        self._lent: dict[str, Amounts] = {}
+        """What each worker holds under whose lease CPUs were lent."""
         self._asked: dict[tuple[bytes, int], dict[bytes, int]] = {}
         """(group, attempt): the life of the head in which each node (prefix) was asked."""
         self._prepared: dict[tuple[bytes, int], set[bytes]] = {}
@@ -49,10 +51,24 @@ class Usage:
         devices: Mapping[str, Sequence[int]],
         in_bundle: bool,
     ) -> None:
-        """This process uses so much from now on."""
+        """This process uses so much from now on. `resources`: the same object for all work under
+        one lease."""
+        if self._lent.get(worker.name) is resources:
+            resources = _without_cpus(resources)
+        else:
+            self._lent.pop(worker.name, None)
         held = self._held.setdefault(worker.host.name, {})
         held[worker.name] = _Held(resources, devices, in_bundle)
         self.check(worker.node)
+
+    def blocked(self, worker: SimWorker) -> None:
+        """It waits, and lends its CPUs to others. They come back whether they are free or not: so
+        they do not count any more, until its lease ends."""
+        held = self._held.get(worker.host.name, {})
+        one = held.get(worker.name)
+        if one is not None:
+            held[worker.name] = _Held(_without_cpus(one.resources), one.devices, one.in_bundle)
+            self._lent[worker.name] = one.resources
 
     def vacate(self, worker: SimWorker) -> None:
         """It uses nothing any more."""
@@ -144,6 +160,10 @@ class Usage:
                         f"by {other.name}",
                         [node.name, other.name, "head"],
                     )
+
+
+def _without_cpus(amounts: Amounts) -> Amounts:
+    return {name: amount for name, amount in amounts.items() if name != "CPU"}
 
 
 def _add(used: dict[str, int], amounts: Amounts) -> None:

@@ -1,178 +1,461 @@
-"""A simulated worker process: runs what owners send, one after another, or is one actor."""
+"""A simulated worker process: the production worker core around code that only takes time."""
 
 from __future__ import annotations
 
-from collections import deque
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from phalanx.model.ids import node_process_id
+from phalanx.objects.reference import ObjectRef
+from phalanx.owner.peers.redialling import GIVE_UP_S
+from phalanx.owner.tasks.records import ClassKey, FunctionRecord, Template
+from phalanx.protocol.actor_creation import Creation
 from phalanx.protocol.messages import (
+    INLINE,
     PROTOCOL_VERSION,
+    SHARED,
     Call,
+    Cancel,
+    CancelOwned,
     Done,
     Failed,
     Hello,
-    Lease,
-    Recall,
-    Returned,
+    Item,
+    Payload,
     Task,
-    Unlease,
+    Value,
 )
-from phalanx.protocol.node_messages import ActorReady, CreateActor, JobSetup, Stop, Terminate
+from phalanx.protocol.node_messages import ActorReady, CreateActor, JobSetup
+from phalanx.sim.chaos.process import SimProcess
+from phalanx.sim.chaos.running import Body, Interrupted, Resume, Running
+from phalanx.sim.chaos.work import DIES, RAISED, RAISES, Label, Work
+from phalanx.worker.actor_calls import ActorCalls
+from phalanx.worker.assigned import AssignedWork, Connection, Entry, Key
+from phalanx.worker.context import LeaseInfo, TaskContext
+from phalanx.worker.core import WorkerCore
+from phalanx.worker.references import TaskReferences
 
 if TYPE_CHECKING:
     from phalanx.sim.chaos.network import End, Message
     from phalanx.sim.chaos.node import SimNode
 
 CONSTRUCT_S = 0.01
+_CHILD = Template(
+    function=FunctionRecord(b"child", "child", b""),
+    key=ClassKey((("CPU", 0.5),), b"", b"", "", 0, False),
+    name="child",
+    returns=1,
+    max_retries=1,
+)
 
 
-class Work(msgspec.Struct, array_like=True):
-    """What a simulated task or call does, as its arguments say: it takes so long, then returns,
-    raises, or takes its process along."""
-
-    seconds: float
-    ends: str = "returns"
-
-
-class SimWorker:
+class SimWorker(SimProcess):
     """One worker process, from its fork to its end."""
 
     def __init__(self, node: SimNode, worker_id: bytes) -> None:
-        self.node = node
+        name = f"{node.name}/w{int.from_bytes(worker_id[6:12], 'big')}"
+        super().__init__(node, name, "worker")
         self.worker_id = worker_id
-        self.host = node.host
-        self.name = f"{node.name}/w{int.from_bytes(worker_id[6:12], 'big')}"
-        self.is_alive = True
-        self.actor: CreateActor | None = None
-        self.is_constructed = False
-        self._promises = node.world.promises
-        self._node_end: End | None = None
-        self._is_set_up = False
-        self._leases: dict[End, Lease] = {}
-        self._queue: deque[tuple[End, Task | Call]] = deque()
-        self._running: tuple[End, Task | Call] | None = None
-        self._stopping = ""
+        self.actor: SimActor | None = None
+        self._run: Running | None = None
+        self.interruptible: set[TaskContext] = set()
+        """Work whose code has begun: arguments are read without interrupts."""
 
     def begin(self) -> None:
         """The process runs: it introduces itself to its node."""
         if not self.is_alive:
             return
-        network = self.node.world.network
-        self.host.processes[self.worker_id] = self
-        to = node_process_id(self.node.prefix)
-        self._node_end = network.dial(self.host, self, self.host, to)
-        self._node_end.post(Hello(PROTOCOL_VERSION, self.worker_id, "worker", 1))
+        self.dial_node()
+        self.join(self.worker_id)
+        self.references = TaskReferences(self.worker_id, self.owner.references, GIVE_UP_S)
+        self.core = WorkerCore(
+            self.worker_id,
+            self.node_end,
+            self.references,
+            self,
+            clock=self.host.clock,
+            wall=self.host.clock,
+        )
+        self.owner.local_work = self
+        self.node_end.post(Hello(PROTOCOL_VERSION, self.worker_id, "worker", 1))
 
     def die(self, how: str) -> None:
-        """The process ends at once."""
-        if not self.is_alive:
-            return
-        self.is_alive = False
-        self.node.world.kernel.tell(self.name, f"ends: {how}")
-        self.host.processes.pop(self.worker_id, None)
-        self._promises.worker_ended(self)
-        end = self._node_end
-        self.node.world.network.process_gone(self.host, self)
-        self.node.processes.died(self, how, end.next_at if end is not None else 0.0)
+        """See SimProcess."""
+        if self.is_alive:
+            read_until = self.node_end.next_at if self.process_id else 0.0
+            super().die(how)
+            self.node.processes.died(self, how, read_until)
+
+    def gone(self) -> None:
+        """See SimProcess."""
+        if self._run is not None:
+            self._run.abandon()
+        if self.actor is not None:
+            self.actor.abandon()
+        super().gone()
+        self.world.promises.worker_ended(self)
 
     # ---- messages ----------------------------------------------------------------------------
 
-    def on_message(self, end: End, message: Message) -> None:
-        """See Process."""
-        if not self.is_alive:
-            return
-        match message:
-            case Hello():
-                end.peer = message.process
-            case Lease():
-                self._leases[end] = message
-            case Unlease():
-                self._leases.pop(end, None)
-            case Task() | Call():
-                self._queue.append((end, message))
-            case Recall():
-                self._return_queued()
-            case CreateActor():
-                self._become(message)
-            case JobSetup():
-                self._is_set_up = True
-            case Terminate() | Stop():
-                self._stopping = "told to stop"
+    def take(self, end: End, message: Message) -> bool:
+        """See SimProcess."""
+        if isinstance(message, Cancel):
+            self.world.promises.cancel_came(self, end.peer, message.number)
+        return self.core.handle(end, message)
+
+    def settle(self) -> None:
+        """See SimProcess."""
         self._go_on()
+        if self.is_alive:
+            super().settle()
 
-    def on_end(self, end: End) -> None:
-        """See Process."""
-        if end is self._node_end:
-            self.die("its node is gone")
-            return
-        self._leases.pop(end, None)
-        self._queue = deque(entry for entry in self._queue if entry[0] is not end)
+    def _on_tick(self) -> None:
+        self.core.tick(self.host.clock())
+        super()._on_tick()
 
-    def _return_queued(self) -> None:
-        back: dict[End, list[int]] = {}
-        for end, work in self._queue:
-            back.setdefault(end, []).append(work.number)
-        self._queue.clear()
-        for end, numbers in back.items():
-            end.post(Returned(numbers))
+    # ---- LocalWork ---------------------------------------------------------------------------
 
-    # ---- work --------------------------------------------------------------------------------
+    def peer_lost(self, process: bytes) -> None:
+        """See LocalWork."""
+        self.core.peer_lost(process, is_gone=self.owner.peers.is_here(process))
+
+    def inputs_from(self, prefix: bytes) -> list[str]:
+        """See LocalWork."""
+        return self.core.inputs_from(prefix)
+
+    # ---- effects of the core -----------------------------------------------------------------
+
+    def wake(self) -> None:
+        """See Effects: it is looked at after each message."""
+
+    def interrupt(self, context: TaskContext) -> None:
+        """See Effects. As with a signal, the code hears of it a moment later."""
+        self.later(0.0, partial(self._interrupt, context))
+
+    def _interrupt(self, context: TaskContext) -> None:
+        if self._run is not None and context in self.interruptible:
+            self._run.interrupt()
+
+    def progress(self, context: TaskContext) -> None:
+        """See Effects."""
+        resume, context.progress = context.progress, None
+        if resume is not None:
+            resume(None)
+
+    def cancel_children(self, parent: Key) -> None:
+        """See Effects."""
+        for number in self.owner.children.of(parent):
+            self.world.promises.cancelled(self, number)
+        self.owner.cancelling.cancel_children(parent)
+
+    def set_up(self, message: JobSetup) -> None:
+        """See Effects: there is nothing to prepare."""
+
+    def become(self, message: CreateActor) -> SimActor:
+        """See Effects."""
+        self.actor = SimActor(self, message)
+        return self.actor
+
+    # ---- tasks -------------------------------------------------------------------------------
 
     def _go_on(self) -> None:
-        if not self.is_alive or self._running is not None or not self._is_set_up:
-            return
-        if self._stopping and (self.actor is None or not self._queue):
-            self._return_queued()
-            self.die(self._stopping)
-            return
-        if self._queue and (self.actor is None or self.is_constructed):
-            self._run(*self._queue.popleft())
+        core, actor = self.core, self.actor
+        while self.is_alive and core.running is None:
+            if core.stopping and (actor is None or actor.is_drained):
+                core.tasks.return_all()
+                self.die(core.stopping)
+            elif core.is_set_up and actor is not None:
+                actor.go_on()
+                return
+            elif core.is_set_up and (entry := core.tasks.take()) is not None:
+                self._begin(entry)
+            else:
+                return
 
-    def _run(self, end: End, work: Task | Call) -> None:
-        self._running = (end, work)
-        wanted = msgspec.msgpack.decode(_bytes(work.args), type=Work)
-        if isinstance(work, Task):
-            self._promises.task_started(self, end.peer, work, self._leases.get(end))
-        else:
-            self._promises.call_started(self, end.peer, work)
-        self._later(wanted.seconds, lambda: self._finish(end, work, wanted))
+    def _begin(self, entry: Entry) -> None:
+        connection, task = entry
+        assert isinstance(task, Task)
+        lease = self.core.lease_of(connection)
+        context = TaskContext(connection.peer, task.number, task.name, task.attempt, lease, False)
+        self.core.running = context
+        began = self.host.clock()
+        started = partial(self.world.promises.task_started, self, connection.peer, task, lease)
+        body = self.code(connection, task, context, started, [])
+        run = Running(body, lambda message: self._ended(entry, context, message, began))
+        if self.core.running is context:  # else it has ended already
+            self._run = run
 
-    def _finish(self, end: End, work: Task | Call, wanted: Work) -> None:
-        if wanted.ends == "dies":
+    def _ended(self, entry: Entry, context: TaskContext, message: Any, began: float) -> None:
+        connection, task = entry
+        assert isinstance(task, Task)
+        self._run = self.core.running = None
+        if message is None:
             self.die("exit code 1")
             return
-        self._running = None
-        if isinstance(work, Task):
-            self._promises.task_ended(self)
-        if wanted.ends == "raises":
-            end.post(Failed(work.number, b"raised", 0.0, wanted.seconds))
-        else:
-            end.post(Done(work.number, self.worker_id, 0.0, wanted.seconds))
-        self._go_on()
+        self.world.promises.task_ended(self, isinstance(message, Done))
+        self.answer(connection, context, message)
+        self.owner.children.forget((connection.peer, task.number))
+        definition = self.core.functions[task.function]
+        self.core.ended(connection, definition, self.host.clock() - began)
 
-    def _become(self, order: CreateActor) -> None:
-        self.actor = order
-        self._promises.actor_begun(self, order)
-        self._later(CONSTRUCT_S, self._constructed)
+    def answer(self, connection: Connection, context: TaskContext, message: Any) -> None:
+        """Send an outcome, once the owners of what is still held here know that it is."""
+        third = self.references.settle(context, connection.peer)
+        send = partial(connection.post, message)
+        if third:
+            self.owner.references.syncs.after(third, send)
+        else:
+            send()
+
+    # ---- simulated code ----------------------------------------------------------------------
+
+    def code(
+        self,
+        connection: Connection,
+        message: Task | Call,
+        context: TaskContext,
+        started: Callable[[], None],
+        kept: list[ObjectRef[Any]],
+    ) -> Body:
+        """Runs a task or call; its outcome as a message, None when the process is to die. `kept`:
+        the references that its actor keeps."""
+        number, began = message.number, self.host.clock()
+        lost = []
+        for value in (message.args, *message.inputs):
+            if type(value) is Value and value.kind == SHARED:
+                name = value.data.decode()
+                if (yield self.open(name)) is None:
+                    lost.append(name)
+        if lost:
+            return Failed(number, " ".join(lost).encode(), began, self.host.clock(), "lost")
+        if context.is_cancelled:
+            return Failed(number, b"", began, self.host.clock(), "cancelled")
+        started()
+        work, refs = self._arguments(message.args, number, context)
+        end = work.end_of(message.attempt)
+        if work.keeps:
+            kept[:] = refs
+        self.interruptible.add(context)
+        try:
+            yield from self._wait_for_others(work, [*refs, *kept], context)
+            if message.returns < 0:
+                count = work.items if end not in (RAISES, DIES) else work.items // 2
+                yield from self._give_items(connection, message, work, count, context)
+            else:
+                yield from self._take_time(work, work.seconds)
+        except Interrupted:
+            return Failed(number, b"", began, self.host.clock(), "cancelled")
+        finally:
+            self.interruptible.discard(context)
+        if end == DIES:
+            return None
+        ended = self.host.clock()
+        if end == RAISES:
+            return Failed(number, RAISED, began, ended)
+        value = self._value(work, connection.peer, message, 1)
+        more = [
+            self._value(work, connection.peer, message, i) for i in range(2, message.returns + 1)
+        ]
+        return Done(number, value, began, ended, more)
+
+    def _arguments(
+        self, args: Payload, number: int, context: TaskContext
+    ) -> tuple[Work, list[ObjectRef[Any]]]:
+        refs: list[ObjectRef[Any]] = []
+        data = args
+        if type(args) is Value:
+            data = args.data
+            refs = self.references.adopt(args.refs, context)
+        return msgspec.msgpack.decode(data, type=Work).of(number), refs  # type: ignore[arg-type]
+
+    def _take_time(self, work: Work, seconds: float) -> Body:
+        until = self.world.kernel.now + seconds * self.host.slowness
+        while True:
+            try:
+                yield lambda resume: self.later(
+                    max(until - self.world.kernel.now, 0.0) / self.host.slowness,
+                    partial(resume, None),
+                )
+                return
+            except Interrupted:
+                if not work.is_stubborn:
+                    raise
+
+    def _wait_for_others(
+        self, work: Work, refs: list[ObjectRef[Any]], context: TaskContext
+    ) -> Body:
+        """Cancel or read what the argument refers to; submit children and wait for them."""
+        for ref in refs if work.cancels else ():
+            peer = self.owner.peers.peer(ref._owner)
+            if peer is not None:
+                peer.send(CancelOwned(ref._number, force=False, recursive=True))
+        children = [self._submit_child(context) for _ in range(work.children)]
+        waited = children + (refs if work.reads else [])
+        if not waited:
+            return
+        if not context.is_actor:
+            self.world.promises.usage.blocked(self)
+            self.core.block()
+        try:
+            for ref in waited:
+                outcome = yield partial(self.read, ref)
+                self.world.promises.was_read(self, ref, outcome)
+        finally:
+            if not context.is_actor and self.is_alive:
+                self.core.unblock()
+
+    def _submit_child(self, context: TaskContext) -> ObjectRef[Any]:
+        work = Work(seconds=0.05)
+        args = msgspec.msgpack.encode(work)
+        parent = (context.owner, context.number)
+        refs = self.owner.tasks.submit(_CHILD, args, None, None, parent)
+        self.world.promises.task_promised(self, _CHILD, work, refs, None, None)
+        return refs[0]
+
+    def _give_items(
+        self,
+        connection: Connection,
+        message: Task | Call,
+        work: Work,
+        count: int,
+        context: TaskContext,
+    ) -> Body:
+        key = (connection.peer, message.number)
+        self.core.streams[key] = context
+        first = 0 if message.returns == -1 else 1
+        try:
+            for index in range(1, count + 1):
+                yield from self._take_time(work, work.seconds / work.items)
+                value = self._value(work, connection.peer, message, first + index)
+                connection.post(Item(message.number, index, value))
+                while context.is_ahead(index, message.backpressure):
+                    yield partial(self._await_reader, context)
+        finally:
+            self.core.streams.pop(key, None)
+
+    def _await_reader(self, context: TaskContext, resume: Resume) -> None:
+        context.progress = resume
+
+    def _value(self, work: Work, owner: bytes, message: Task | Call, index: int) -> Payload:
+        number = message.number << 32 | index
+        label = Label(owner, number, self.process_id, message.attempt).encode()
+        if work.is_large:
+            return self.files.write(label)
+        if not work.gives:
+            return label
+        given = [self._put() for _ in range(work.gives)]
+        self.references.hand_over(given, owner, message.number)
+        return Value(INLINE, label, [], [(ref._owner, ref._number) for ref in given])
+
+    def _put(self) -> ObjectRef[Any]:
+        number = self.owner.next_object()
+        label = Label(self.process_id, number, self.process_id).encode()
+        ref = self.owner.objects.put(number, label, None, None)
+        self.owner.references.export(ref)
+        return ref
+
+
+class SimActor:
+    """The one actor that a worker is."""
+
+    def __init__(self, worker: SimWorker, order: CreateActor) -> None:
+        self._worker = worker
+        self.order = order
+        self._creation = msgspec.msgpack.decode(order.creation, type=Creation)
+        self._calls = ActorCalls(
+            self._creation.max_concurrency, self._creation.groups, worker.host.clock
+        )
+        self._is_concurrent = self._creation.max_concurrency > 1 or bool(self._creation.groups)
+        self._lease = LeaseInfo(order.job, order.resources, order.devices, order.placement_group)
+        self._runs: dict[Key, Running] = {}
+        self._kept: list[ObjectRef[Any]] = []
+        self._is_begun = self.is_constructed = False
+        self._is_draining = False
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether nothing is left to do before it ends."""
+        return self._is_draining and self._calls.is_idle and not self._runs
+
+    def go_on(self) -> None:
+        """Begin what may begin now."""
+        worker = self._worker
+        if not self._is_begun:
+            self._is_begun = True
+            worker.world.promises.actor_begun(worker, self.order)
+            worker.later(CONSTRUCT_S, self._constructed)
+        if not self.is_constructed:
+            return
+        if self._is_concurrent:
+            while (entry := self._calls.received.take()) is not None:
+                if self._calls.admit(entry):
+                    self._begin(entry)
+        else:
+            while not self._runs and (entry := self._calls.received.take()) is not None:
+                self._begin(entry)
 
     def _constructed(self) -> None:
-        assert self.actor is not None
-        assert self._node_end is not None
         self.is_constructed = True
-        self._node_end.post(ActorReady(self.actor.actor))
-        self._go_on()
+        self._worker.node_end.post(ActorReady(self.order.actor))
 
-    def _later(self, seconds: float, action: Any) -> None:
-        def alive() -> None:
-            if self.is_alive:
-                self.node.world.guard(self.host, action)
+    def abandon(self) -> None:
+        """Its process is gone."""
+        for run in self._runs.values():
+            run.abandon()
 
-        self.host.later(seconds * self.host.slowness, alive)
+    # ---- HostedActor -------------------------------------------------------------------------
 
+    def receive(self, connection: Connection, call: Call) -> None:
+        """See HostedActor."""
+        self._calls.received.append((connection, call))
 
-def _bytes(payload: Any) -> bytes:
-    assert isinstance(payload, bytes)
-    return payload
+    def waiting(self) -> list[AssignedWork]:
+        """See HostedActor."""
+        return self._calls.waiting()
+
+    def drain(self) -> None:
+        """See HostedActor."""
+        self._is_draining = True
+
+    def cancel(self, key: Key) -> None:
+        """See HostedActor. Only calls on an event loop can be interrupted."""
+        context = self._calls.cancel(key)
+        if context is not None and self._is_concurrent:
+            self._worker.later(0.0, partial(self._interrupt, key, context))
+
+    def _interrupt(self, key: Key, context: TaskContext) -> None:
+        if context in self._worker.interruptible:
+            self._runs[key].interrupt()
+
+    # ---- calls -------------------------------------------------------------------------------
+
+    def _begin(self, entry: Entry) -> None:
+        worker = self._worker
+        connection, call = entry
+        assert isinstance(call, Call)
+        key = (connection.peer, call.number)
+        context = TaskContext(*key, call.method, call.attempt, self._lease, True)
+        self._calls.contexts[key] = context
+        started = partial(worker.world.promises.call_started, worker, connection.peer, call)
+        body = worker.code(connection, call, context, started, self._kept)
+        run = Running(body, lambda message: self._ended(entry, context, message))
+        if self._calls.contexts.get(key) is context:
+            self._runs[key] = run
+
+    def _ended(self, entry: Entry, context: TaskContext, message: Any) -> None:
+        worker = self._worker
+        connection, call = entry
+        key = (connection.peer, call.number)
+        self._calls.contexts.pop(key, None)
+        self._runs.pop(key, None)
+        if message is None:
+            worker.die("exit code 1")
+            return
+        worker.answer(connection, context, message)
+        worker.owner.children.forget(key)
+        if self._is_concurrent:
+            following = self._calls.finished(entry)
+            if following is not None:
+                self._begin(following)

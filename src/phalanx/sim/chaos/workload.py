@@ -11,12 +11,14 @@ import msgspec
 
 from phalanx.errors import PhalanxError
 from phalanx.owner.tasks.records import ClassKey, FunctionRecord, Template
+from phalanx.protocol.actor_creation import Creation
 from phalanx.protocol.requests.actors import ActorSpec, KillActor
 from phalanx.protocol.requests.gangs import CreateGang
 from phalanx.protocol.requests.groups import CreateGroup, RemoveGroup
 from phalanx.protocol.requests.queues import CreateQueue, QueueFields, UpdateQueue
 from phalanx.sim.chaos.job_program import JobProgram
-from phalanx.sim.chaos.worker import Work
+from phalanx.sim.chaos.object_program import ObjectProgram
+from phalanx.sim.chaos.work import DIES, RAISES, RETURNS, Work
 
 if TYPE_CHECKING:
     from phalanx.owner.actors.client import ActorClient
@@ -42,6 +44,7 @@ class Program:
         self.groups: list[bytes] = []
         """Those that it has not removed."""
         self._actors: list[ActorClient] = []
+        self.objects: ObjectProgram | None = None
         self.is_over = False
         self._planned = 0
         driver.on_ready = self._begin
@@ -58,10 +61,12 @@ class Program:
             fields = QueueFields(weight=int(queue["weight"]), **options.quotas[number])
             if "CPU" in queue:
                 fields.capability = {"CPU": queue["CPU"]}
-            self.driver.notify(CreateQueue(f"q{number}", fields))
+            self.driver.owner.requests.notify(CreateQueue(f"q{number}", fields))
         for _ in range(options.queue_changes if options.queues else 0):
             self._later(self._queue_rng.uniform(0.0, left_s), self._change_queue)
         JobProgram(self._world, self.driver, self._queue_names(), self._later).plan(left_s)
+        self.objects = ObjectProgram(self._world, self.driver, self._later)
+        self.objects.plan(left_s)
         for count, what in plans:
             for _ in range(-(-count // share)):
                 self._later(rng.uniform(0.0, left_s), what)
@@ -71,8 +76,8 @@ class Program:
 
         def alive() -> None:
             self._planned -= 1
-            if self.driver.is_alive and not self.is_over:
-                self._world.guard(self.driver.host, action)
+            if not self.is_over:
+                self.driver.do(action)
 
         self.driver.host.later(delay_s, alive)
 
@@ -92,8 +97,9 @@ class Program:
         return tuple(sorted((k, v) for k, v in asked.items() if v))
 
     def _work(self, mean_s: float) -> Work:
-        ends = self._rng.choices(("returns", "raises", "dies"), (0.85, 0.1, 0.05))[0]
-        return Work(min(self._rng.expovariate(1.0 / mean_s), 8.0 * mean_s), ends)
+        ends = self._rng.choices((RETURNS, RAISES, DIES), (0.85, 0.1, 0.05))[0]
+        seconds = min(self._rng.expovariate(1.0 / mean_s), 8.0 * mean_s)
+        return Work(seconds=seconds, ends=ends)
 
     def _queue_names(self) -> list[str]:
         return ["default", *(f"q{number}" for number in range(len(self._options.queues)))]
@@ -101,7 +107,7 @@ class Program:
     def _change_queue(self) -> None:
         name = self._queue_rng.choice(self._queue_names()[1:])
         fields = QueueFields(weight=self._queue_rng.choice((1, 3, 9)))
-        self.driver.notify(UpdateQueue(name, fields))
+        self.driver.owner.requests.notify(UpdateQueue(name, fields))
 
     # ---- tasks -------------------------------------------------------------------------------
 
@@ -113,9 +119,9 @@ class Program:
             strategy = {"name": "SPREAD"}
         elif draw < 0.3:
             view = self.driver.node.spilling
-            nodes = [n for n in self._world.living_nodes() if not view.why_closed(n.config.node_id)]
+            nodes = [n for n in self._world.living_nodes() if not view.why_closed(n.node_id)]
             soft = rng.random() < 0.5
-            strategy = {"node_id": rng.choice(nodes).config.node_id, "soft": soft} if nodes else {}
+            strategy = {"node_id": rng.choice(nodes).node_id, "soft": soft} if nodes else {}
         burst = rng.choice((1, 1, 1, 5, 12))
         self._submit(strategy, self._resources(), burst)
 
@@ -148,20 +154,21 @@ class Program:
                 return  # it could never run there
         for _ in range(count):
             work = self._work(self._options.task_s)
-            if template.max_retries < 0 and work.ends != "returns":
-                work = Work(work.seconds)  # else it would be tried for ever
-            self.driver.tasks.submit(template, work)
-        self.driver.tasks.machine.pump_dirty()
+            if template.max_retries < 0 and work.ends != RETURNS:
+                work = Work(seconds=work.seconds)  # else it would be tried for ever
+            self.driver.submit(template, work)
 
     # ---- actors ------------------------------------------------------------------------------
 
     def _actor(self) -> None:
         rng, driver = self._rng, self.driver
-        number = next(driver.sequence)
+        number = next(driver.owner.numbers)
         resources = dict(self._resources())
+        class_name = f"actor {number} of {driver.name}"
+        creation = Creation(b"", b"", class_name, b"", [], 1, {}, False, False)
         spec = ActorSpec(
             actor=driver.process_id[:12] + number.to_bytes(4, "big"),
-            class_name=f"actor {number} of {driver.name}",
+            class_name=class_name,
             name=f"a{number}" if rng.random() < 0.3 else "",
             namespace=driver.name,
             detached=rng.random() < 0.2,
@@ -169,9 +176,8 @@ class Program:
             place=resources,
             hold=resources if rng.random() < 0.7 else {},
             strategy={"name": "SPREAD"} if rng.random() < 0.3 else {},
-            priority=0,
         )
-        client = driver.calls.create(spec)
+        client = driver.create(creation, spec)
         self._actors.append(client)
         last_s = 0.0
         for _ in range(rng.randint(0, 8)):
@@ -182,20 +188,20 @@ class Program:
 
     def _call(self, client: ActorClient) -> None:
         work = self._work(self._options.task_s)
-        self.driver.calls.submit(client, work, self._rng.choice((0, 0, 2)))
+        self.driver.call(client, work, self._rng.choice((0, 0, 2)))
 
     def _end_actor(self, client: ActorClient) -> None:
         """Kill it once its calls have ended, so that none is lost by intent."""
         if client.pending:
             self._later(0.5, partial(self._end_actor, client))
             return
-        self.driver.notify(KillActor(client.actor, no_restart=True))
+        self.driver.owner.requests.notify(KillActor(client.actor, no_restart=True))
 
     # ---- groups ------------------------------------------------------------------------------
 
     def _group(self) -> None:
         rng, driver = self._rng, self.driver
-        group = f"{driver.name}{next(driver.sequence):04}g".encode().ljust(18, b" ")
+        group = f"{driver.name}{next(driver.owner.numbers):04}g".encode().ljust(18, b" ")
         strategy = rng.choice(("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"))
         bundles = [dict(self._resources()) or {"CPU": 1.0} for _ in range(rng.randint(1, 3))]
         self.groups.append(group)
@@ -203,7 +209,7 @@ class Program:
         def created(answer: Callable[[], None]) -> None:
             try:
                 answer()
-            except ValueError:
+            except PhalanxError:
                 self.groups.remove(group)
                 return
             for index, bundle in enumerate(bundles):
@@ -215,13 +221,13 @@ class Program:
             self._later(rng.uniform(0.0, 3 * HOLD_S), partial(self._end_group, group))
 
         request = CreateGroup(group, bundles, strategy, name="", detached=False, selectors=[])
-        driver.ask(request, created)
+        driver.owner.requests.call_async(request, created)
 
     def _end_group(self, group: bytes) -> None:
         if group in self.groups:
             self.groups.remove(group)
             self._world.removed_groups.add(group)
-            self.driver.notify(RemoveGroup(group))
+            self.driver.owner.requests.notify(RemoveGroup(group))
 
     # ---- gangs -------------------------------------------------------------------------------
 
@@ -230,28 +236,30 @@ class Program:
         rng, driver = self._rng, self.driver
         needs = dict(self._resources()) or {"CPU": 1.0}
         members = min(rng.randint(2, 4), _hold(self._options.nodes, needs))
-        least = rng.choice((members, members, rng.randint(1, members)))
-        group = f"{driver.name}{next(driver.sequence):04}t".encode().ljust(18, b" ")
+        min_members = rng.choice((members, members, rng.randint(1, members)))
+        group = f"{driver.name}{next(driver.owner.numbers):04}t".encode().ljust(18, b" ")
 
         def created(answer: Callable[[], str]) -> None:
             try:
                 answer()
             except PhalanxError:
                 return
-            self._start_gang(group, members, least, needs)
+            self._start_gang(group, members, min_members, needs)
 
         request = CreateGang(
-            group=group,
+            group,
             name="gang",
             queue=rng.choice(self._queue_names()),
             priority=rng.choice((0, 0, 5)),
             needs=[needs] * members,
-            min_members=least,
+            min_members=min_members,
             grace_s=rng.choice((0.0, 0.1, 1.0)),
         )
-        driver.ask(request, created)
+        driver.owner.requests.call_async(request, created)
 
-    def _start_gang(self, group: bytes, members: int, least: int, needs: dict[str, float]) -> None:
+    def _start_gang(
+        self, group: bytes, members: int, min_members: int, needs: dict[str, float]
+    ) -> None:
         rng = self._rng
         function = rng.choice(self._functions)
         retries = rng.choice((0, 1, 3))
@@ -271,15 +279,19 @@ class Program:
                 Template(function=function, key=key, name="member", returns=1, max_retries=retries)
             )
             works.append(self._work(self._options.task_s))
-        self.driver.tasks.gangs.start(group, templates, works, least)
+        work = Work(seconds=0.0, members=works)
+        self.driver.start_gang(group, templates, min_members, work)
 
     # ---- the end -----------------------------------------------------------------------------
 
     def end(self) -> None:
         """All outcomes are there: give everything back."""
         self.is_over = True
-        for client in self._actors:
-            self.driver.notify(KillActor(client.actor, no_restart=True))
+        if self.objects is None:
+            return  # it never began
+        self.objects.release()
+        for client in (*self._actors, *self.objects.actors):
+            self.driver.owner.requests.notify(KillActor(client.actor, no_restart=True))
         for group in list(self.groups):
             self._end_group(group)
 

@@ -56,7 +56,7 @@ class BoundFunction:
             return refs[0]
         if stream is not None:
             return ObjectRefGenerator(stream, submitter.hooks)
-        return None if returns == 0 else refs
+        return None if returns == 0 else list(refs)
 
 
 class Submitter:
@@ -114,7 +114,7 @@ class Submitter:
         with self.lock:
             tasks = self._gangs.start(group, templates, min_members, payload, inputs, pins)
         self._flush()
-        return [task.refs[0] if len(task.refs) == 1 else task.refs for task in tasks]
+        return [task.refs[0] if len(task.refs) == 1 else list(task.refs) for task in tasks]
 
     def gang_of(self, ref: ObjectRef[Any]) -> bytes | None:
         """The group of the gang that a reference's task is a member of; None once it has ended."""

@@ -103,7 +103,7 @@ class EmbeddedMethod(ActorMethod):
             return refs[0]
         if stream is not None:
             return ObjectRefGenerator(stream, caller.hooks)
-        return None if returns == 0 else refs
+        return None if returns == 0 else list(refs)
 
     def _resolved(self) -> tuple[int, str, int, Any, int]:
         """(returns, concurrency group, retries, exceptions to retry, back-pressure)."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from phalanx.engines.embedded.connection import Connection
+from phalanx.engines.processes.connection import Connection
 from phalanx.errors import ProtocolError
 from phalanx.owner.core import OwnerCore
 from phalanx.protocol.cluster_messages import NodeDied

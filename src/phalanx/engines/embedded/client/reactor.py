@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from phalanx.engines.embedded.client.interrupts import interruptible
-from phalanx.engines.embedded.connection import Connection
+from phalanx.engines.processes.connection import Connection
 from phalanx.errors import ProtocolError
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Finished tasks for people: as trace events, and as events of the cluster."""
+"""Finished tasks and nodes in the forms that other tools know."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 
 from phalanx.model.ids import PREFIX_BYTES, task_id_bytes
+from phalanx.model.lifecycle import DEAD
+from phalanx.model.rows.cluster import NodeInfo
 from phalanx.observe.cluster_events import Executed
 from phalanx.observe.task_journal import Run
 
@@ -39,3 +41,25 @@ def executed_elsewhere(run: Run, owner: bytes) -> dict[str, Any]:
     )
     row: dict[str, Any] = msgspec.to_builtins(event)
     return row
+
+
+def node_row(node: NodeInfo) -> dict[str, Any]:
+    """A node in the form of `ray.nodes()`."""
+    is_alive = node.state != DEAD
+    return {
+        "NodeID": node.node_id,
+        "Alive": is_alive,
+        "NodeManagerAddress": node.host or "127.0.0.1",
+        "NodeManagerHostname": node.hostname or "localhost",
+        "NodeManagerPort": node.port,
+        "ObjectManagerPort": node.port,
+        "ObjectStoreSocketName": "",
+        "RayletSocketName": "",
+        "MetricsExportPort": 0,
+        "NodeName": node.host or "127.0.0.1",
+        "alive": is_alive,
+        "state": node.state,
+        "DeathReasonMessage": "" if is_alive else node.reason,
+        "Resources": node.total if is_alive else {},
+        "Labels": node.labels,
+    }

@@ -21,8 +21,8 @@ from phalanx.engines.embedded.client.requests import NodeRequests
 from phalanx.engines.embedded.client.transport import NodeConnection, SocketTransport
 from phalanx.engines.embedded.client.values import Packer, Values
 from phalanx.engines.embedded.client.waiting import Waiting, WaitingTask
-from phalanx.engines.embedded.connection import Connection, listen, same_user
-from phalanx.engines.embedded.session import Session
+from phalanx.engines.processes.connection import Connection, listen, same_user
+from phalanx.engines.processes.session import Session
 from phalanx.errors import AuthenticationError
 from phalanx.objects import reference
 from phalanx.objects.reference import forget_process

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from phalanx.engines.embedded.client.reactor import Reactor
-from phalanx.engines.embedded.connection import Connection, connect
-from phalanx.engines.embedded.session import Session
+from phalanx.engines.processes.connection import Connection, connect
+from phalanx.engines.processes.session import Session
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.owner import transport
 from phalanx.protocol.messages import Message

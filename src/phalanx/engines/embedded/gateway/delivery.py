@@ -8,7 +8,7 @@ import socket
 
 from phalanx.engines.embedded.gateway.links import Link
 from phalanx.engines.embedded.gateway.relay import Relays
-from phalanx.engines.embedded.session import Session
+from phalanx.engines.processes.session import Session
 from phalanx.model.ids import CONTROL, PREFIX_BYTES
 from phalanx.protocol.frames import encode_frame
 from phalanx.protocol.handshake import (

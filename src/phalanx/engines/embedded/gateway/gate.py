@@ -11,7 +11,7 @@ import os
 import socket
 import struct
 
-from phalanx.engines.embedded.session import Session
+from phalanx.engines.processes.session import Session
 from phalanx.protocol.handshake import TARGET_BYTES, Status
 
 GATE_VERSION = 1

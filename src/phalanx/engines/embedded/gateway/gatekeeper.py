@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 
-from phalanx.engines.embedded.connection import same_user
 from phalanx.engines.embedded.gateway.dialling import Dialler
 from phalanx.engines.embedded.gateway.gate import (
     ANSWER_BYTES,
@@ -15,6 +14,7 @@ from phalanx.engines.embedded.gateway.gate import (
 )
 from phalanx.engines.embedded.gateway.links import Link
 from phalanx.engines.embedded.gateway.relay import Relays
+from phalanx.engines.processes.connection import same_user
 from phalanx.errors import AuthenticationError, ProtocolError
 from phalanx.protocol.handshake import Role, Status
 

@@ -9,7 +9,7 @@ import os
 import re
 from typing import NamedTuple
 
-from phalanx.engines.embedded.session import Session
+from phalanx.engines.processes.session import Session
 from phalanx.objects.names import spare_file
 
 _NAME = re.compile(r"[0-9a-f]{32}-[0-9]{1,20}")

@@ -14,8 +14,6 @@ import traceback
 from typing import Any, NoReturn
 
 from phalanx.engines.embedded import cluster_token
-from phalanx.engines.embedded.connection import Connection
-from phalanx.engines.embedded.connection import listen as listen_unix
 from phalanx.engines.embedded.gateway.config import GatewayConfig
 from phalanx.engines.embedded.gateway.delivery import Delivery
 from phalanx.engines.embedded.gateway.dialling import Dialler, is_loopback
@@ -29,7 +27,9 @@ from phalanx.engines.embedded.gateway.pulling import Pulling
 from phalanx.engines.embedded.gateway.relay import Relays
 from phalanx.engines.embedded.gateway.serving import Serving
 from phalanx.engines.embedded.gateway.tls import Identity
-from phalanx.engines.embedded.session import Session
+from phalanx.engines.processes.connection import Connection
+from phalanx.engines.processes.connection import listen as listen_unix
+from phalanx.engines.processes.session import Session
 from phalanx.errors import AuthenticationError, ProtocolError
 from phalanx.protocol import gateway_messages
 from phalanx.protocol.gateway_messages import (

@@ -6,7 +6,7 @@ import os
 import socket
 
 from phalanx.engines.embedded.gateway.config import GatewayConfig
-from phalanx.engines.embedded.session import Session
+from phalanx.engines.processes.session import Session
 
 
 def start_gateway(config: GatewayConfig, session: Session) -> socket.socket:

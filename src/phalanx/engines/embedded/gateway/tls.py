@@ -11,7 +11,7 @@ import hashlib
 import os
 import ssl
 
-from phalanx.engines.embedded.session import Session
+from phalanx.engines.processes.session import Session
 
 _VALID_DAYS = 3650
 

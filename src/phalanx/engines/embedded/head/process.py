@@ -15,12 +15,12 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from phalanx.engines.embedded import session as sessions
-from phalanx.engines.embedded.connection import Connection, listen
 from phalanx.engines.embedded.daemon_files import Announcement, Failure, announce
 from phalanx.engines.embedded.gateway.config import GatewayConfig
 from phalanx.engines.embedded.gateway.starting import start_gateway
-from phalanx.engines.embedded.node.loop import NodeLoop
+from phalanx.engines.processes import session as sessions
+from phalanx.engines.processes.connection import Connection, listen
+from phalanx.engines.processes.connection_loop import ConnectionLoop
 from phalanx.head.control_plane import ControlPlane
 from phalanx.head.nodes import HealthLimits
 from phalanx.head.state_store import StateStore
@@ -58,7 +58,9 @@ class HeadProcess:
     def __init__(self, config: HeadConfig, gateway: socket.socket) -> None:
         self._config = config
         self._gateway = Connection(gateway, decode=gateway_messages.decode_body)
-        self._loop = NodeLoop(self, listen(config.session.socket_of(b"control")), self._gateway)
+        self._loop = ConnectionLoop(
+            self, listen(config.session.socket_of(b"control")), self._gateway
+        )
         self._nodes: dict[bytes, Connection] = {}
         self._is_quiet = False
         """Whether nothing was said since the last tick."""
@@ -71,14 +73,14 @@ class HeadProcess:
         )
         journal = self._control.state_store.journal
         if journal is not None:
-            self._loop.call_when_readable(journal.fileno(), journal.deliver)
+            self._loop.read_from(journal.fileno(), journal.deliver)
         if config.parent_fd >= 0:
-            self._loop.call_when_readable(config.parent_fd, self._stop)
+            self._loop.read_from(config.parent_fd, self._stop)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self._stop())
 
     def _stop(self) -> None:
-        self._loop.is_stopping = True
+        self._loop.stop()
 
     def serve(self) -> None:
         """Until told to stop, or the gateway is gone."""
@@ -160,7 +162,7 @@ class HeadProcess:
 
     def on_round(self) -> None:
         """See Handler."""
-        self._loop.wake_at = self._control.on_round(time.monotonic())
+        self._loop.wake_at(self._control.on_round(time.monotonic()))
         self._control.state_store.flush()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from phalanx.engines.embedded import session as sessions
+from phalanx.engines.processes import session as sessions
 from phalanx.node.options import SpillOptions
 
 

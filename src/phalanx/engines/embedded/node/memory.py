@@ -1,4 +1,4 @@
-"""The node's watch on memory: whose process ends before the kernel picks one at random."""
+"""Watches the machine's memory: whose worker ends before the kernel picks one at random."""
 
 from __future__ import annotations
 

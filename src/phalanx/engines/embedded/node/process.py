@@ -13,10 +13,10 @@ from typing import NoReturn
 
 import msgspec
 
-from phalanx.engines.embedded import session as sessions
-from phalanx.engines.embedded.connection import Connection
 from phalanx.engines.embedded.node.config import NodeConfig
-from phalanx.engines.embedded.worker import zygote
+from phalanx.engines.embedded.worker import fork_server
+from phalanx.engines.processes import session as sessions
+from phalanx.engines.processes.connection import Connection
 
 
 def main() -> NoReturn:
@@ -25,34 +25,34 @@ def main() -> NoReturn:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     driver_fd = int(sys.argv[1])
     config = msgspec.convert(json.loads(sys.stdin.readline()), NodeConfig)
-    node_end, zygote_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    node_end, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     if os.fork() == 0:
         node_end.close()
         for fd in (driver_fd, config.ready_fd, config.parent_fd):
             if fd >= 0:
                 os.close(fd)
-        zygote.run(zygote_end, config.session, config.preload)
-    zygote_end.close()
+        fork_server.run(server_end, config.session, config.preload)
+    server_end.close()
     driver = None
     if driver_fd >= 0:
         driver = Connection(socket.socket(fileno=driver_fd))
     code = 0
-    shell = None
+    node = None
     try:
-        # Only now: the zygote warms up while this process imports what decides.
-        from phalanx.engines.embedded.node.shell import NodeShell
+        # Only now: the fork server warms up while this process imports what decides.
+        from phalanx.engines.embedded.node.composition import EmbeddedNode
 
-        shell = NodeShell(config, node_end)
+        node = EmbeddedNode(config, node_end)
         if not config.lives_with_driver:
             sessions.own(config.session, os.getpid())
-            signal.signal(signal.SIGTERM, lambda *_: shell.stop())
-        shell.serve(driver)
+            signal.signal(signal.SIGTERM, lambda *_: node.loop.stop())
+        node.serve(driver)
     except BaseException:
         traceback.print_exc()
         code = 1
     finally:
         sessions.remove(config.session)
-    if shell is not None and shell.member.is_stale:
+    if node is not None and node.is_stale:
         come_back(config)
     os._exit(code)
 

@@ -15,10 +15,10 @@ import msgspec
 
 from phalanx.engines.embedded.client.reactor import Reactor, Waiter
 from phalanx.engines.embedded.client.transport import NodeConnection
-from phalanx.engines.embedded.connection import Connection
 from phalanx.engines.embedded.worker.result_outbox import ResultOutbox
 from phalanx.engines.embedded.worker.task_results import TaskResults
 from phalanx.engines.embedded.worker.task_values import TaskValues
+from phalanx.engines.processes.connection import Connection
 from phalanx.errors import AsyncioActorExit, WorkerExit
 from phalanx.objects import failures
 from phalanx.owner.children import Children

@@ -25,10 +25,10 @@ from phalanx.engines.embedded.client.reactor import Reactor, Waiter
 from phalanx.engines.embedded.client.transport import NodeConnection
 from phalanx.engines.embedded.client.values import Packed, Values
 from phalanx.engines.embedded.client.waiting import Waiting
-from phalanx.engines.embedded.connection import Connection
 from phalanx.engines.embedded.worker.result_outbox import ResultOutbox
 from phalanx.engines.embedded.worker.task_results import TaskResults
 from phalanx.engines.embedded.worker.task_values import TaskValues
+from phalanx.engines.processes.connection import Connection
 from phalanx.owner.cancelling import Cancelling
 from phalanx.owner.children import Children
 from phalanx.owner.objects.references import References

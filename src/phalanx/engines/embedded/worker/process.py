@@ -7,10 +7,10 @@ import sys
 
 from phalanx.engines.embedded.client.job_settings import JobSettings
 from phalanx.engines.embedded.client.runtime import Runtime
-from phalanx.engines.embedded.connection import connect
 from phalanx.engines.embedded.engine import adopt_runtime
-from phalanx.engines.embedded.session import Session
 from phalanx.engines.embedded.worker.executor import WorkerExecutor
+from phalanx.engines.processes.connection import connect
+from phalanx.engines.processes.session import Session
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
 from phalanx.worker.output import NamedOutput
 

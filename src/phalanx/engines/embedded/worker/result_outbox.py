@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from phalanx.engines.embedded.connection import Connection
+from phalanx.engines.processes.connection import Connection
 from phalanx.protocol.messages import Message
 
 SHORT_S = 0.0005

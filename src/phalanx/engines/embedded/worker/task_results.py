@@ -10,9 +10,9 @@ from typing import Any
 
 from phalanx.engines.embedded.client.interrupts import interruptible
 from phalanx.engines.embedded.client.reactor import Reactor, Waiter
-from phalanx.engines.embedded.connection import Connection
 from phalanx.engines.embedded.worker.result_outbox import ResultOutbox
 from phalanx.engines.embedded.worker.task_values import InputsLost, TaskValues
+from phalanx.engines.processes.connection import Connection
 from phalanx.errors import PhalanxError, TaskError
 from phalanx.objects import failures
 from phalanx.objects.serialization import NONE_PICKLE

@@ -8,7 +8,7 @@ from typing import Any
 
 from phalanx.engines.embedded.client.values import FileGone, Packed, Values
 from phalanx.engines.embedded.client.waiting import Waiting
-from phalanx.engines.embedded.connection import Connection
+from phalanx.engines.processes.connection import Connection
 from phalanx.errors import ObjectReconstructionFailedError, PhalanxError, TaskError
 from phalanx.objects.serialization import NONE_PICKLE, blame, deserialize
 from phalanx.owner.objects.references import References

@@ -17,10 +17,10 @@ from typing import NoReturn
 
 import msgspec
 
-from phalanx.engines.embedded.connection import Connection
 from phalanx.engines.embedded.daemon_files import environment
-from phalanx.engines.embedded.session import Session
 from phalanx.engines.embedded.worker.zygote import Zygote
+from phalanx.engines.processes.connection import Connection
+from phalanx.engines.processes.session import Session
 from phalanx.protocol.zygote_messages import decode_body
 
 _OF_WORKERS = ("CUDA_VISIBLE_DEVICES", "RAY_JOB_ID", "RAY_RAYLET_PID", "RAY_NODE_ID")

@@ -131,8 +131,8 @@ class Gates:
                     capacity[name] = capacity.get(name, 0.0) - amount
         self._table.capacity = capacity
         self._table.shares = {
-            queue["name"]: Share(
-                weight=float(queue["weight"]), capability=batch.queues.capability(queue["name"])
+            queue.name: Share(
+                weight=float(queue.weight), capability=batch.queues.capability(queue.name)
             )
             for queue in batch.queues.rows()
         }

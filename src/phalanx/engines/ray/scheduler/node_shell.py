@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from phalanx.engines.declared_topology import read_topology
-from phalanx.engines.embedded import session as sessions
+from phalanx.engines.processes import session as sessions
 from phalanx.engines.ray.scheduler.children import start_children
 from phalanx.engines.ray.scheduler.options import SchedulerOptions
 from phalanx.model.ids import node_prefix

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
@@ -14,6 +13,7 @@ from phalanx.engines.ray.scheduler.ray_groups import RayGroups
 from phalanx.engines.ray.scheduler.reservation import Reservations
 from phalanx.engines.ray.scheduler.stages import Stages
 from phalanx.head.gangs.gang import WORDS
+from phalanx.model.rows.explanation import Explanation, Reason
 from phalanx.protocol.cluster_messages import ForwardedAsk, ForwardedReply
 from phalanx.protocol.node_messages import Reply
 from phalanx.protocol.requests.gangs import Explain
@@ -93,15 +93,16 @@ class Questions:
 
     # ---- what is answered here ---------------------------------------------------------------
 
-    def _explain(self, asker: Asker[dict[str, Any]], request: Explain) -> dict[str, Any]:
+    def _explain(self, asker: Asker[Explanation], request: Explain) -> Explanation:
         """It says as well what only Ray knows: that it has refused what was planned."""
         explanations = self._control.batch.explanations
         answer = explanations.explain(request.name)
         gang = explanations.find(request.name)
         count = 0 if gang is None else self._reservations.refusals(gang.group)
-        if count:
-            answer["reasons"] = [refusal(count, self._reserve_s), *answer["reasons"]]
-        return answer
+        if not count:
+            return answer
+        reasons = [refusal(count, self._reserve_s), *answer.reasons]
+        return msgspec.structs.replace(answer, reasons=reasons)
 
     def _member_state(self, asker: Asker[str], request: GetMemberState) -> str:
         gang = self._control.batch.registry.gangs.get(request.group)
@@ -129,18 +130,18 @@ class Questions:
         }
 
 
-def refusal(count: int, reserve_s: float) -> dict[str, Any]:
-    """Why a gang waits whose places Ray would not give, in the form of `explain`'s reasons."""
-    return {
-        "reason": "reservation-refused",
-        "count": count,
-        "detail": {"waited_s": reserve_s},
-        "sentence": (
+def refusal(count: int, reserve_s: float) -> Reason:
+    """Why a gang waits whose places Ray would not give."""
+    return Reason(
+        reason="reservation-refused",
+        count=count,
+        detail={"waited_s": reserve_s},
+        sentence=(
             f"Ray did not reserve its places within {reserve_s:g} s, {count} times by now, "
             "although its nodes seemed to have room"
         ),
-        "change": (
+        change=(
             "see which tasks, actors or placement groups outside of queues wait for the same "
             "resources; on dedicated nodes there are none"
         ),
-    }
+    )

@@ -1,0 +1,207 @@
+"""What a job is to run, and with what: the specification that `submit` takes."""
+
+from __future__ import annotations
+
+import math
+import os
+import secrets
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import Any
+
+from phalanx.engines.interface import current
+from phalanx.model.jobs import states as st
+from phalanx.model.jobs.spec import (
+    DEFAULT_GRACE_S,
+    DEFAULT_QUEUE,
+    JobSpec,
+    Policy,
+    Process,
+    TaskGroup,
+    Template,
+)
+from phalanx.model.options import check_task_options, required_resources
+
+MEMBER = "worker"
+_LONGEST_STEM = 20
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job whose members all run one command.
+
+    All members start together, or as many as `min_members`. When one fails all end, and start again
+    up to `max_retries` times; when one is evicted all wait and start again at no cost. Each has the
+    rendezvous of torchrun in its environment. Raises ValueError and TypeError that name the field,
+    what it was given, and what it may be.
+    """
+
+    command: str | Sequence[str]
+    """Words, or a text for a shell."""
+    _: KW_ONLY
+    name: str | None = None
+    """Up to 63 small letters, digits and '-'; by default made from the command."""
+    namespace: str = "default"
+    members: int = 1
+    """How many processes it has, at least 1."""
+    min_members: int | None = None
+    """So many must have places for any to start; by default all."""
+    queue: str | None = None
+    """By default that of `init`."""
+    priority: int | None = None
+    """Jobs with more go first in their queue; by default that of `init`."""
+    num_cpus: float = 1
+    num_gpus: float = 0
+    """What each member holds."""
+    memory: float | None = None
+    """Bytes that are set aside for each member."""
+    memory_limit: float | None = None
+    """A member that uses more bytes, with all that it started, is ended with exit code 137."""
+    resources: Mapping[str, float] | None = None
+    """What each member holds of resources that nodes declare."""
+    env: Mapping[str, str] | None = None
+    """Variables beside those of the node."""
+    working_dir: str | None = None
+    """Where members run, which their nodes must have; by default the current directory."""
+    max_retries: int = 0
+    """How often it starts again after a failure; -1: without end."""
+    time_limit_s: float | None = None
+    """A member that runs for more seconds is ended with exit code 124."""
+    grace_s: float = DEFAULT_GRACE_S
+    """Seconds between SIGTERM and SIGKILL."""
+    ttl_s: float | None = None
+    """So many seconds after its end the job is forgotten; by default never."""
+    plugins: Mapping[str, Sequence[str]] | None = None
+    """Volcano's plugins with their arguments, as {"mpi": ["--master=worker"]}."""
+
+    def __post_init__(self) -> None:
+        words = self._words()
+        engine = current()
+        defaults = {
+            "name": _name_for(words),
+            "queue": (engine.queue if engine is not None else "") or DEFAULT_QUEUE,
+            "priority": engine.priority if engine is not None else 0,
+            "min_members": self.members,
+            "working_dir": os.getcwd(),
+        }
+        for field, default in defaults.items():
+            if vars(self)[field] is None:
+                object.__setattr__(self, field, default)
+        self._check()
+
+    @property
+    def uid(self) -> str:
+        """namespace/name."""
+        return f"{self.namespace}/{self.name}"
+
+    def spec(self) -> JobSpec:
+        """The job as the control store keeps it."""
+        # What is left out was filled in.
+        assert self.name is not None
+        assert self.queue is not None
+        assert self.priority is not None
+        assert self.min_members is not None
+        needs = required_resources(self._amounts(), default_cpus=1)
+        process = Process(
+            command=tuple(map(_literal, self._words())),
+            env=tuple((variable, _literal(value)) for variable, value in (self.env or {}).items()),
+            working_dir=self.working_dir or "",
+            requests=tuple(sorted(needs.items())),
+            limits=() if self.memory_limit is None else (("memory", float(self.memory_limit)),),
+        )
+        group = TaskGroup(
+            name=MEMBER,
+            replicas=self.members,
+            min_available=self.min_members,
+            template=Template(
+                processes=(process,), grace_s=self.grace_s, time_limit_s=self.time_limit_s
+            ),
+        )
+        again = Policy(action=st.RESTART_JOB, events=(st.POD_FAILED, st.POD_EVICTED))
+        plugins = (self.plugins or {}).items()
+        return JobSpec(
+            name=self.name,
+            namespace=self.namespace,
+            queue=self.queue,
+            groups=(group,),
+            min_available=self.min_members,
+            policies=(again,),
+            plugins=tuple((plugin, tuple(arguments)) for plugin, arguments in plugins),
+            max_retry=self.max_retries,
+            ttl_s=self.ttl_s,
+            priority=self.priority,
+        )
+
+    def _words(self) -> tuple[str, ...]:
+        if isinstance(self.command, str):
+            words: tuple[str, ...] = ("sh", "-c", self.command)
+        else:
+            words = tuple(map(str, self.command))
+        if not words or not words[-1]:
+            raise _refused("command", self.command, "a text for a shell or a list of words")
+        return words
+
+    def _amounts(self) -> dict[str, Any]:
+        return {
+            "num_cpus": self.num_cpus,
+            "num_gpus": self.num_gpus,
+            "memory": self.memory,
+            "resources": None if self.resources is None else dict(self.resources),
+        }
+
+    def _check(self) -> None:
+        from phalanx.manifests.names import label_fault
+
+        if fault := label_fault(str(self.name)):
+            raise ValueError(f"Job: name={self.name!r}: {fault}.")
+        _whole("members", self.members, 1)
+        _whole("min_members", self.min_members, 1)
+        if (self.min_members or 0) > self.members:
+            raise _refused("min_members", self.min_members, f"at most members={self.members}")
+        _whole("max_retries", self.max_retries, -1)
+        _whole("priority", self.priority)
+        for name in ("time_limit_s", "ttl_s", "memory_limit"):
+            value = vars(self)[name]
+            if value is not None:
+                _number(name, value)
+        _number("grace_s", self.grace_s)
+        for name in ("env", "resources", "plugins"):
+            value = vars(self)[name]
+            if value is not None and not isinstance(value, Mapping):
+                raise TypeError(f"Job: {name}={value!r}: it is a mapping.")
+        try:
+            check_task_options({k: v for k, v in self._amounts().items() if v is not None})
+        except (ValueError, TypeError) as error:
+            raise type(error)(f"Job: {error}") from None
+
+
+def _refused(name: str, value: Any, allowed: str) -> ValueError:
+    return ValueError(f"Job: {name}={value!r}: it is {allowed}.")
+
+
+def _whole(name: str, value: Any, minimum: float = -math.inf) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"Job: {name}={value!r}: it is a whole number.")
+    if value < minimum:
+        raise _refused(name, value, f"a whole number of at least {minimum}")
+
+
+def _number(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"Job: {name}={value!r}: it is a number.")
+    if not 0 <= value < math.inf:
+        raise _refused(name, value, "a number of at least 0")
+
+
+def _literal(text: str) -> str:
+    """The text as manifests write it, where $$ stands for $ and $(NAME) for a variable."""
+    return text.replace("$", "$$")
+
+
+def _name_for(words: Sequence[str]) -> str:
+    first = words[-1].split() if words[0] == "sh" else list(words)
+    stem = Path(shlex.split(first[0])[0] if first else "job").stem.lower()
+    kept = "".join(c for c in stem if c.isascii() and c.isalnum())[:_LONGEST_STEM] or "job"
+    return f"{kept if kept[0].isalpha() else 'job'}-{secrets.token_hex(3)}"

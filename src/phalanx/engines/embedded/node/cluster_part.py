@@ -1,0 +1,134 @@
+"""What the embedded node has besides in a cluster: a gateway, a head elsewhere, other nodes."""
+
+from __future__ import annotations
+
+import random
+import secrets
+import socket
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from phalanx.engines.embedded.gateway.config import GatewayConfig
+from phalanx.engines.embedded.gateway.gate import request_dial
+from phalanx.engines.embedded.gateway.starting import start_gateway
+from phalanx.engines.embedded.node.config import MemberConfig, NodeConfig
+from phalanx.engines.embedded.node.head_link import HeadLink
+from phalanx.engines.processes.connection import Connection
+from phalanx.engines.processes.connection_loop import ConnectionLoop
+from phalanx.model.ids import CONTROL, PREFIX_BYTES, node_prefix
+from phalanx.node.cluster_node import cluster_node
+from phalanx.node.effects import NodeEffects, NodeSetup
+from phalanx.node.membership import ClusterMembership, MembershipOptions
+from phalanx.node.node import Node
+from phalanx.protocol.cluster_messages import ViewRow
+from phalanx.protocol.gateway_messages import (
+    AddressBook,
+    LetGo,
+    Listening,
+    Pull,
+    Pulled,
+    Unable,
+    decode_body,
+)
+
+LEAVE_S = 1.0
+"""So long a node that ends waits for its goodbye to leave."""
+
+
+class ClusterReach:
+    """What the gateway does for the node; see object_store.Transfers."""
+
+    def __init__(self, config: NodeConfig, member: MemberConfig, loop: ConnectionLoop) -> None:
+        """Start the gateway. It says where it listens, or why it cannot."""
+        self._session = config.session
+        self._loop = loop
+        gateway = GatewayConfig(
+            prefixes=(node_prefix(config.node_id),),
+            token_file=member.token_file,
+            host=member.host,
+            port=member.port,
+            insecure=member.insecure,
+        )
+        channel = start_gateway(gateway, config.session)
+        self.channel = Connection(channel, decode=decode_body)
+        loop.watch(self.channel)
+        # Before anybody can ask for a connection.
+        self.channel.send(AddressBook({CONTROL[:PREFIX_BYTES].hex(): member.head}))
+
+    def dial(self, process: bytes) -> Connection:
+        """Begin a connection to a process of another node, or to the head. Raises OSError when the
+        gateway is not there."""
+        connection = Connection(request_dial(self._session, process), is_dialling=True)
+        self._loop.watch(connection)
+        return connection
+
+    def know_addresses(self, rows: Iterable[ViewRow]) -> None:
+        """Other nodes are reached at the addresses in their rows."""
+        book = {row.prefix.hex(): (row.host, row.port) for row in rows}
+        if book:  # at once: whoever learns of the node next may want a connection to it
+            self.channel.send(AddressBook(book))
+
+    def pull(self, name: str, size: int, nodes: Sequence[bytes], on_disk: bool, spare: str) -> None:
+        """See Transfers."""
+        self.channel.post(Pull(name, size, [node.hex() for node in nodes], on_disk, spare))
+
+    def let_go(self, name: str) -> None:
+        """See Transfers."""
+        self.channel.post(LetGo(name))
+
+
+class ClusterPart:
+    """The node's machines in a cluster, and what the gateway says to them."""
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        member: MemberConfig,
+        loop: ConnectionLoop,
+        reach: ClusterReach,
+        setup: NodeSetup,
+        effects: NodeEffects,
+    ) -> None:
+        self._head = HeadLink(config, member, reach.dial, loop.stop)
+        self._channel = reach.channel
+        self.node: Node[ClusterMembership] = cluster_node(
+            setup,
+            effects,
+            MembershipOptions(
+                head=config.address,
+                hostname=socket.gethostname(),
+                patience_s=member.patience_s,
+            ),
+            self._head,
+            config.spilling,
+            random.Random(secrets.randbits(64)),
+        )
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the node must come back as a new one."""
+        return self.node.membership.is_stale
+
+    def leave(self) -> None:
+        """Say goodbye to the head."""
+        head = self.node.membership.leave()
+        if isinstance(head, Connection):
+            head.drain_all(LEAVE_S)
+
+    def is_gateway(self, connection: Connection) -> bool:
+        """Whether this is the channel to the gateway."""
+        return connection is self._channel
+
+    def gateway_lost(self) -> None:
+        """The gateway has ended, and the node with it."""
+        self._head.end("The node's gateway has ended.", is_about_token=False)
+
+    def on_gateway(self, message: Any) -> None:
+        """The gateway says something."""
+        match message:
+            case Listening():
+                self.node.membership.join(message.host, message.port)
+            case Unable():
+                self._head.end(message.reason, message.is_about_token)
+            case Pulled():
+                self.node.store.pulled(message)

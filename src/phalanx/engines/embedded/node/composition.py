@@ -1,0 +1,302 @@
+"""The embedded node put together: its machines, and the processes, sockets and files that they use.
+
+One thread, one loop. It never unpickles anything: what users wrote passes through as bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from secrets import token_bytes
+from typing import TYPE_CHECKING, Any, Protocol
+
+from phalanx.engines.declared_topology import read_topology
+from phalanx.engines.embedded.node.config import NodeConfig
+from phalanx.engines.embedded.node.head_link import note
+from phalanx.engines.embedded.node.logs import WorkerLogFiles
+from phalanx.engines.embedded.node.object_files import SessionFiles, ThreadedSpill
+from phalanx.engines.processes import session as sessions
+from phalanx.engines.processes.connection import Connection, listen
+from phalanx.engines.processes.connection_loop import ConnectionLoop
+from phalanx.engines.processes.fork_client import CommandClient, ForkClient, how_it_ended
+from phalanx.engines.processes.job_files import JobDirectories
+from phalanx.engines.processes.memory_use import SessionMemory
+from phalanx.engines.processes.ports import is_port_free
+from phalanx.errors import ProtocolError
+from phalanx.node.borrowed_leases import LeaseInquiries
+from phalanx.node.effects import NodeEffects, NodeSetup
+from phalanx.node.group_places import GroupPlaces
+from phalanx.node.no_other_nodes import NoOtherNodes, Spills
+from phalanx.node.node import Membership, Node
+from phalanx.node.object_store import Transfers
+from phalanx.node.options import SpillOptions
+from phalanx.node.peers import DRIVER, Peer
+from phalanx.node.single_node import LocalHead, SingleNodeMembership, single_node
+from phalanx.protocol.cluster_messages import ViewRow
+from phalanx.protocol.fork_messages import Began, Exited, OutputRead
+from phalanx.protocol.gateway_messages import Pulled
+from phalanx.protocol.handshake import Status
+from phalanx.protocol.node_messages import LogLine
+from phalanx.resources.instances import NodeResources
+
+if TYPE_CHECKING:
+    from phalanx.engines.embedded.node.cluster_part import ClusterPart
+
+LOOK_AT_MEMORY_EVERY_S = 0.25
+
+
+class Reach(Transfers, Protocol):
+    """How the node reaches others."""
+
+    def dial(self, process: bytes) -> Connection:
+        """Begin a connection to a process of another node."""
+        ...
+
+    def know_addresses(self, rows: Iterable[ViewRow]) -> None:
+        """Other nodes are reached at the addresses in their rows."""
+        ...
+
+
+class EmbeddedNode:
+    """Hands what happens to the machines; see Handler."""
+
+    def __init__(self, config: NodeConfig, fork_server: socket.socket) -> None:
+        """`fork_server`: the socket to it."""
+        self._config = config
+        self._forks = ForkClient(fork_server)
+        listener = listen(config.session.socket_of(b"node"))
+        self.loop = ConnectionLoop(self, listener, self._forks.connection)
+        self._look_at_memory_at = 0.0
+        self._cluster: ClusterPart | None = None
+        self.node: Node[Membership]
+        setup = _setup(config)
+        if config.member is None:
+            effects = self._effects(NoReach(self._pulled))
+            self.node = _single(setup, effects, self.loop, config.spilling)
+        else:
+            # Only in a cluster: what reaches and chooses other nodes would be a third of a start.
+            from phalanx.engines.embedded.node.cluster_part import ClusterPart, ClusterReach
+
+            reach = ClusterReach(config, config.member, self.loop)
+            effects = self._effects(reach)
+            self._cluster = ClusterPart(config, config.member, self.loop, reach, setup, effects)
+            self.node = self._cluster.node
+
+    def _effects(self, reach: Reach) -> NodeEffects:
+        session, loop, forks = self._config.session, self.loop, self._forks
+        jobs = JobDirectories(os.path.join(session.directory, "jobs"))
+        return NodeEffects(
+            clock=time.monotonic,
+            wall=time.time,
+            make_unique=token_bytes,
+            connections=_Connections(loop, reach),
+            forks=forks,
+            commands=CommandClient(forks, jobs),
+            job_files=jobs,
+            memory=SessionMemory(),
+            store_files=SessionFiles(session),
+            spill_files=ThreadedSpill(session, loop.call),
+            transfers=reach,
+            logs=WorkerLogFiles(session.logs),
+            is_port_free=is_port_free,
+            drain_output=forks.drain_output,
+            know_addresses=reach.know_addresses,
+            sweep=_sweeping(os.path.dirname(session.directory)),
+            note=note,
+        )
+
+    def serve(self, driver: Connection | None) -> None:
+        """Until told to stop, or the driver that it lives with is gone."""
+        if driver is not None:
+            self.loop.watch(driver)
+        if self._config.parent_fd >= 0:
+            self.loop.read_from(self._config.parent_fd, self.loop.stop)
+        self.loop.serve()
+        if self._cluster is not None:
+            self._cluster.leave()
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the head has given this node up, so that it must come back as another."""
+        return self._cluster is not None and self._cluster.is_stale
+
+    def _pulled(self, message: Pulled) -> None:
+        self.node.store.pulled(message)
+
+    # ---- what the loop hands in --------------------------------------------------------------
+
+    def on_message(self, connection: Connection, message: Any) -> None:
+        """See Handler."""
+        if connection is self._forks.connection:
+            self._from_fork_server(message)
+        elif self._cluster is not None and self._cluster.is_gateway(connection):
+            self._cluster.on_gateway(message)
+        else:
+            self.node.on_message(connection, message)
+
+    def on_lost(self, connection: Connection) -> None:
+        """See Handler."""
+        if connection is self._forks.connection:
+            self.loop.stop()
+        elif self._cluster is not None and self._cluster.is_gateway(connection):
+            self._cluster.gateway_lost()
+        else:
+            is_about_token = connection.refusal_status == Status.WRONG_TOKEN
+            self.node.on_lost(connection, connection.refusal, is_about_token)
+            if connection.tag == DRIVER and self._config.lives_with_driver:
+                self.loop.stop()
+
+    def on_tick(self, now: float) -> None:
+        """See Handler."""
+        self.node.on_tick(now)
+        if now >= self._look_at_memory_at:
+            self._look_at_memory_at = now + LOOK_AT_MEMORY_EVERY_S
+            self._relieve_memory()
+
+    def on_round(self) -> None:
+        """See Handler."""
+        self.node.on_round()
+
+    def _relieve_memory(self) -> None:
+        """End a worker when the machine's memory is used up."""
+        from phalanx.engines.embedded.node.memory import worker_to_end  # psutil: not at the start
+
+        found = worker_to_end(self.node.leases.leases.values(), self._config.memory_limit)
+        if found is not None:
+            self.node.workers.kill_for_memory(*found)
+
+    # ---- the fork server ---------------------------------------------------------------------
+
+    def _from_fork_server(self, message: Any) -> None:
+        match message:
+            case OutputRead():
+                self._forks.drained()
+            case Began():
+                self.node.members.began(message.process, message.pid)
+            case Exited():
+                if not self.node.members.exited(message.process, *how_it_ended(message)):
+                    self._worker_exited(message)
+            case LogLine():
+                self.node.processes.printed(message)
+
+    def _worker_exited(self, message: Exited) -> None:
+        worker = message.process
+        connection = self.node.peers.get(worker)
+        if isinstance(connection, Connection):
+            self._read_rest(connection)
+        if message.reason:
+            self.node.processes.start_failed(worker, message.reason)
+        else:
+            self.node.processes.exited(worker, _how_worker_ended(message.pid, message.code))
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._config.session.socket_of(worker))
+
+    def _read_rest(self, connection: Connection) -> None:
+        """What a process sent before it ended: that it left by its own will, for one."""
+        with contextlib.suppress(ProtocolError):
+            while messages := connection.receive():
+                for message in messages:
+                    self.on_message(connection, message)
+
+
+def _setup(config: NodeConfig) -> NodeSetup:
+    wiring = read_topology(config.topology) if config.topology else None
+    if wiring is not None and len(wiring.numa) < config.resources.get("GPU", 0):
+        wiring = None  # of fewer devices than this node declares
+    return NodeSetup(
+        node_id=config.node_id,
+        resources=NodeResources(
+            config.resources, frozenset(config.unit_resources), topology=wiring
+        ),
+        labels=config.labels,
+        ports=config.ports,
+        address=config.address,
+        prestart=config.prestart,
+        object_store_bytes=config.object_store_bytes,
+        disk=config.session.spill,
+    )
+
+
+def _single(
+    setup: NodeSetup, effects: NodeEffects, loop: ConnectionLoop, spilling: SpillOptions
+) -> Node[SingleNodeMembership]:
+    """The machines of a node that is a cluster of its own."""
+    from phalanx.engines.embedded.head.warming import Warming
+
+    def make_head(send: Callable[[bytes, Any], None]) -> LocalHead:
+        from phalanx.head.control_plane import ControlPlane
+
+        return ControlPlane(send, placement=spilling.placement, is_alone=True)
+
+    def make_spilling(inquiries: LeaseInquiries, places: GroupPlaces) -> Spills:
+        if spilling.placement.starts_here_first:
+            return NoOtherNodes()
+        # Only for a policy that chooses devices and refuses: it needs numpy.
+        from phalanx.node.cluster_node import spilling_of
+
+        return spilling_of(setup.node_id, spilling, random.Random())(inquiries, places)
+
+    return single_node(setup, effects, make_head, loop.wake_at, Warming().step, make_spilling)
+
+
+class _Connections:
+    """See node_links.Connections."""
+
+    def __init__(self, loop: ConnectionLoop, reach: Reach) -> None:
+        self._loop = loop
+        self._reach = reach
+
+    def dial(self, process: bytes) -> Connection:
+        """See Connections."""
+        return self._reach.dial(process)
+
+    def forget(self, peer: Peer) -> None:
+        """See Connections."""
+        assert isinstance(peer, Connection)
+        self._loop.forget(peer)
+
+    def lose(self, peer: Peer) -> None:
+        """See Connections."""
+        assert isinstance(peer, Connection)
+        self._loop.lose(peer)
+
+
+class NoReach:
+    """The Reach of a node that has no others."""
+
+    def __init__(self, pulled: Callable[[Pulled], None]) -> None:
+        self._pulled = pulled
+
+    def dial(self, process: bytes) -> Connection:
+        """See Reach."""
+        raise ConnectionError("there is no other node")
+
+    def know_addresses(self, rows: Iterable[ViewRow]) -> None:
+        """See Reach."""
+
+    def pull(self, name: str, size: int, nodes: Sequence[bytes], on_disk: bool, spare: str) -> None:
+        """See Transfers."""
+        self._pulled(Pulled(name, False, "there is no other node", 0, 0.0))
+
+    def let_go(self, name: str) -> None:
+        """See Transfers."""
+
+
+def _how_worker_ended(pid: int, code: int) -> str:
+    how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+    return f"worker process {pid} ended with {how}"
+
+
+def _sweeping(root: str) -> Callable[[], None]:
+    """Deletes what dead sessions have left under this root, beside the loop: it may be much."""
+
+    def sweep() -> None:
+        threading.Thread(target=sessions.sweep, args=(root,), daemon=True).start()
+
+    return sweep

@@ -1,0 +1,72 @@
+"""A node's way to its head, and what it tells whoever started it about that."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+
+from phalanx.engines.embedded.daemon_files import Announcement, Failure, announce
+from phalanx.engines.embedded.node.config import MemberConfig, NodeConfig
+from phalanx.engines.processes.connection import Connection
+from phalanx.engines.processes.session import started_at
+from phalanx.model.ids import CONTROL
+
+
+class HeadLink:
+    """See membership.HeadEffects."""
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        member: MemberConfig,
+        dial: Callable[[bytes], Connection],
+        stop: Callable[[], None],
+    ) -> None:
+        """`dial`: begins a connection to a process, raises OSError. `stop`: ends the node."""
+        self._config = config
+        self._member = member
+        self._dial = dial
+        self._stop = stop
+        self._is_announced = False
+
+    def dial_head(self) -> Connection | None:
+        """See HeadEffects."""
+        try:
+            return self._dial(CONTROL)
+        except OSError:
+            return None
+
+    def joined(self) -> None:
+        """See HeadEffects."""
+        self._announce(
+            Announcement(
+                kind="node",
+                pid=os.getpid(),
+                started=started_at(os.getpid()) or "",
+                address=self._config.address,
+                token_file=self._member.token_file,
+                node_id=self._config.node_id,
+                is_private=self._config.is_private,
+            )
+        )
+
+    def note(self, text: str) -> None:
+        """See HeadEffects."""
+        note(text)
+
+    def end(self, reason: str, is_about_token: bool) -> None:
+        """See HeadEffects."""
+        self._announce(Failure(reason, is_about_token))
+        note(reason)
+        self._stop()
+
+    def _announce(self, what: Announcement | Failure) -> None:
+        if not self._is_announced:
+            self._is_announced = True
+            announce(self._config.session, self._config.ready_fd, what)
+
+
+def note(text: str) -> None:
+    """Something that a person who reads the node's log wants to know."""
+    print(f"phalanx: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,104 @@
+"""The files of a node's objects, in shared memory and on disk."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import threading
+from collections.abc import Callable, Sequence
+
+from phalanx.engines.processes.session import Session
+from phalanx.node.object_room import Copied
+
+_PART = ".part"
+
+
+class SessionFiles:
+    """See object_store.StoreFiles."""
+
+    def __init__(self, session: Session) -> None:
+        self._shared, self._spill = session.shared, session.spill
+
+    def is_in_memory(self, name: str) -> bool:
+        """See StoreFiles."""
+        return os.path.exists(os.path.join(self._shared, name))
+
+    def is_here(self, name: str) -> bool:
+        """See StoreFiles."""
+        return self.is_in_memory(name) or os.path.exists(os.path.join(self._spill, name))
+
+    def stat(self, name: str) -> tuple[float, int] | None:
+        """See StoreFiles."""
+        try:
+            found = os.stat(os.path.join(self._shared, name))
+        except OSError:
+            return None
+        return found.st_mtime, found.st_size
+
+    def delete(self, name: str) -> None:
+        """See StoreFiles."""
+        _unlink(os.path.join(self._shared, name))
+        self.delete_spilled(name)
+
+    def delete_spilled(self, name: str) -> None:
+        """See StoreFiles."""
+        _unlink(os.path.join(self._spill, name))
+
+    def rename(self, name: str, to: str) -> None:
+        """See StoreFiles."""
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(os.path.join(self._shared, name), os.path.join(self._shared, to))
+
+    def written_by(self, process: bytes) -> list[str]:
+        """See StoreFiles."""
+        prefix = f"{process.hex()}-"
+        places = (self._shared, self._spill)
+        return [n for place in places for n in os.listdir(place) if n.startswith(prefix)]
+
+
+class ThreadedSpill:
+    """See object_room.SpillFiles. A thread copies each batch of files, of which there is one at a
+    time, so that the node does not wait for the disk."""
+
+    def __init__(self, session: Session, call: Callable[[Callable[[], None]], None]) -> None:
+        """`call`: does something in the node's thread, from any other."""
+        self._shared, self._spill = session.shared, session.spill
+        self._call = call
+
+    def copy(self, names: Sequence[str], copied: Copied) -> None:
+        """See SpillFiles."""
+        threading.Thread(target=self._copy, args=(names, copied), daemon=True).start()
+
+    def _copy(self, names: Sequence[str], copied: Copied) -> None:
+        failures = [self.copy_one(name) for name in names]
+        self._call(lambda: copied(failures))
+
+    def copy_one(self, name: str) -> OSError | None:
+        """Copy a file; what went wrong."""
+        try:
+            shutil.copyfile(os.path.join(self._shared, name), self._part(name))
+        except OSError as error:
+            return error
+        return None
+
+    def keep_copy(self, name: str) -> bool:
+        """See SpillFiles."""
+        try:
+            os.rename(self._part(name), os.path.join(self._spill, name))
+        except FileNotFoundError:
+            return False
+        _unlink(os.path.join(self._shared, name))
+        return True
+
+    def discard_copy(self, name: str) -> None:
+        """See SpillFiles."""
+        _unlink(self._part(name))
+
+    def _part(self, name: str) -> str:
+        return os.path.join(self._spill, name + _PART)
+
+
+def _unlink(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)

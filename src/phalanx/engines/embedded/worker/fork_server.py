@@ -1,0 +1,178 @@
+"""The parent of all workers: it forks them warm, and reads what they print.
+
+It has imported what workers need before it forks, so a worker is there in milliseconds and shares
+its pages.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import select
+import signal
+import socket
+import sys
+from functools import partial
+from typing import NoReturn
+
+import msgspec
+
+from phalanx.engines.processes import session as sessions
+from phalanx.engines.processes.connection import wait_for
+from phalanx.engines.processes.fork_server import Child, ForkServer
+from phalanx.protocol.fork_messages import Fork, OutputRead, ReadOutput
+from phalanx.protocol.node_messages import LogLine
+
+_MAX_LINE = 64 * 1024
+NAME_MARK = "\x1e"
+"""A line that begins so tells under which name the lines after it were printed."""
+
+
+def run(sock: socket.socket, session: sessions.Session, preload: list[str]) -> NoReturn:
+    """Serve the node until its socket closes; never returns."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for module in preload:
+        with contextlib.suppress(Exception):
+            __import__(module)
+    # Warm for the children.
+    import phalanx.engines.embedded.worker.actor_host
+    import phalanx.engines.embedded.worker.process  # noqa: F401
+
+    server = WorkerForkServer(sock, session)
+    gc.collect()
+    gc.freeze()
+    server.serve()
+    os._exit(0)
+
+
+class _Pipe:
+    """What a worker prints to its standard output or error."""
+
+    def __init__(self, fd: int, pid: int, is_error: bool) -> None:
+        self.fd = fd
+        self.pid = pid
+        self.is_error = is_error
+        self.partial = b""
+        self.name = ""
+
+
+class WorkerForkServer(ForkServer):
+    """Forks workers besides commands."""
+
+    def __init__(self, sock: socket.socket, session: sessions.Session) -> None:
+        super().__init__(sock, session)
+        self._session_of_workers = session
+        self._pipes: dict[int, _Pipe] = {}
+        """Open pipes by descriptor."""
+
+    def on_message(self, message: msgspec.Struct) -> None:
+        """See ForkServer."""
+        match message:
+            case Fork():
+                self._fork(message.worker, message.variables)
+            case ReadOutput():
+                self._read_all_output()
+            case _:
+                super().on_message(message)
+
+    def _fork(self, worker: bytes, environment: dict[str, str]) -> None:
+        opened: list[int] = []
+        try:
+            for _ in range(2):
+                opened += os.pipe()
+            opened.append(os.dup(opened[0]))  # the descriptor that will watch the process
+            pid = os.fork()
+        except OSError as error:
+            for fd in opened:
+                os.close(fd)
+            self.report_failure(worker, error)
+            return
+        out_read, out_write, err_read, err_write, spare = opened
+        os.close(spare)
+        if pid == 0:
+            self._become_worker(worker, environment, out_write, err_write)
+        os.close(out_write)
+        os.close(err_write)
+        for fd in (out_read, err_read):
+            os.set_blocking(fd, False)
+            pipe = self._pipes[fd] = _Pipe(fd, pid, is_error=fd == err_read)
+            self.read_from(fd, partial(self._read_output, pipe))
+        self.adopt(Child(worker, pid, is_command=False))
+
+    def _become_worker(
+        self, worker: bytes, environment: dict[str, str], out: int, err: int
+    ) -> NoReturn:
+        code = 1
+        try:
+            self.end_with_parent()
+            os.setsid()
+            os.dup2(out, 1)
+            os.dup2(err, 2)
+            null = os.open(os.devnull, os.O_RDONLY)
+            os.dup2(null, 0)
+            for fd in (out, err, null):
+                if fd > 2:
+                    os.close(fd)
+            self.close_in_child()
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            for name, value in environment.items():
+                os.environ[name] = os.path.expandvars(value)
+            from phalanx.engines.embedded.worker import process as worker_process
+
+            code = worker_process.main(worker, self._session_of_workers)
+        except BaseException:
+            import traceback
+
+            traceback.print_exc()
+        finally:
+            with contextlib.suppress(Exception):
+                sys.stdout.flush()
+                sys.stderr.flush()
+            os._exit(code)
+
+    # ---- output ------------------------------------------------------------------------------
+
+    def _read_all_output(self) -> None:
+        """Pass on what workers have printed so far, and say when that is done."""
+        for fd, pipe in list(self._pipes.items()):
+            while fd in self._pipes and select.select([fd], [], [], 0)[0]:
+                self._read_output(pipe)
+        self.node.post(OutputRead())
+
+    def _read_output(self, pipe: _Pipe) -> None:
+        try:
+            data = os.read(pipe.fd, 1 << 16)
+        except BlockingIOError:
+            return
+        if not data:
+            self._close(pipe)
+            if pipe.partial:
+                self._line(pipe, pipe.partial)
+            return
+        lines = (pipe.partial + data).split(b"\n")
+        pipe.partial = lines.pop()
+        if len(pipe.partial) > _MAX_LINE:
+            lines.append(pipe.partial)
+            pipe.partial = b""
+        for line in lines:
+            self._line(pipe, line)
+
+    def _line(self, pipe: _Pipe, raw: bytes) -> None:
+        line = raw.decode("utf-8", "replace")
+        if line.startswith(NAME_MARK):
+            pipe.name = line[1:]
+            return
+        self.node.post(LogLine(pipe.pid, pipe.name, line, pipe.is_error))
+
+    def before_end(self, child: Child) -> None:
+        """See ForkServer. What it has printed is read first."""
+        for pipe in [one for one in self._pipes.values() if one.pid == child.pid]:
+            while pipe.fd in self._pipes and wait_for(pipe.fd, select.POLLIN, 0):
+                self._read_output(pipe)
+            if pipe.fd in self._pipes:  # held open by a grandchild: its output is nobody's now
+                self._close(pipe)
+
+    def _close(self, pipe: _Pipe) -> None:
+        del self._pipes[pipe.fd]
+        self.stop_reading(pipe.fd)

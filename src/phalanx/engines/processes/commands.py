@@ -1,0 +1,59 @@
+"""Commands of jobs: a forked child turns into one, and how it ended is put into words."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
+
+from phalanx.model.exit_codes import NOT_FOUND, NOT_STARTED, SIGNALLED
+
+
+def become_command(
+    argv: Sequence[str], variables: Mapping[str, str], directory: str, log: str
+) -> NoReturn:
+    """Run `argv` in this process, its output appended to the file `log`; never returns.
+
+    What goes wrong stands in the file.
+    """
+    code = NOT_STARTED
+    try:
+        os.setsid()
+        out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(out, 1)
+        os.dup2(out, 2)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        os.chdir(directory)
+        try:
+            os.execvpe(argv[0], list(argv), {**os.environ, **variables})
+        except FileNotFoundError:
+            code = NOT_FOUND
+            _say(f"phalanx: there is no command {argv[0]}\n")
+    except FileNotFoundError:
+        _say(f"phalanx: there is no directory {directory} on this node\n")
+    except OSError as error:
+        _say(f"phalanx: {argv[0]} could not be started: {error.strerror}\n")
+    finally:
+        os._exit(code)
+
+
+def _say(text: str) -> None:
+    with contextlib.suppress(OSError):
+        os.write(2, text.encode())
+
+
+def exit_of(code: int) -> tuple[int, str]:
+    """(code as shells give it, why where that is known) of how a process ended: `code` is its exit
+    code, or a signal's number with a minus."""
+    if code < 0:
+        code = SIGNALLED - code
+    if code == NOT_FOUND:
+        return code, f"exit code {NOT_FOUND}: its command was not found"
+    if code > SIGNALLED:
+        with contextlib.suppress(ValueError):  # there is no such signal
+            return code, f"it was ended by {signal.Signals(code - SIGNALLED).name}"
+    return code, ""

@@ -1,0 +1,144 @@
+"""A loop over connections: it accepts this user's processes, and hands on what they send."""
+
+from __future__ import annotations
+
+import select
+import socket
+import traceback
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol
+
+from phalanx.engines.processes.connection import Connection, same_user
+from phalanx.engines.processes.loop import Loop
+from phalanx.errors import AuthenticationError, ProtocolError
+
+
+class Handler(Protocol):
+    """What is done with what comes."""
+
+    def on_message(self, connection: Connection, message: Any) -> None:
+        """A message came. What this raises ends the connection."""
+        ...
+
+    def on_lost(self, connection: Connection) -> None:
+        """A connection has ended."""
+        ...
+
+    def on_tick(self, now: float) -> None:
+        """Time has passed."""
+        ...
+
+    def on_round(self) -> None:
+        """All messages that had come are handled, and answers are about to leave."""
+        ...
+
+
+class ConnectionLoop:
+    """Connections by descriptor."""
+
+    def __init__(
+        self, handler: Handler, listener: socket.socket, own: Connection | None = None
+    ) -> None:
+        """`own`: a connection to a helper of this process, which is kept whatever it sends."""
+        self._handler = handler
+        self._loop = Loop(handler.on_tick, self._round)
+        self._connections: dict[int, Connection] = {}
+        self._listener = listener
+        self._loop.read_from(listener.fileno(), self._accept)
+        self._own = own
+        if own is not None:
+            self.watch(own)
+
+    def serve(self) -> None:
+        """Until `stop` is called."""
+        self._loop.serve()
+
+    def stop(self) -> None:
+        """End after this round."""
+        self._loop.is_stopping = True
+
+    def wake_at(self, when: float) -> None:
+        """A round is due then at the latest, by the monotonic clock."""
+        self._loop.wake_at = when
+
+    def call(self, action: Callable[[], None]) -> None:
+        """Have something done in the loop's thread. From any thread."""
+        self._loop.call(action)
+
+    def read_from(self, fd: int, reader: Callable[[], None]) -> None:
+        """Call `reader` whenever there is something to read from a descriptor of another kind."""
+        self._loop.read_from(fd, reader)
+
+    def _round(self) -> None:
+        try:
+            self._handler.on_round()
+        finally:
+            for connection in self._connections.values():
+                connection.flush()
+
+    # ---- connections -------------------------------------------------------------------------
+
+    def watch(self, connection: Connection) -> None:
+        """Read from this connection from now on."""
+        connection.on_writable = self._want_writable
+        self._connections[connection.fileno] = connection
+        self._loop.register(connection.fileno, partial(self._ready, connection))
+
+    def _want_writable(self, connection: Connection, wanted: bool) -> None:
+        self._loop.want_writable(connection.fileno, wanted)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                sock, _ = self._listener.accept()
+            except BlockingIOError:
+                return
+            try:
+                same_user(sock)
+            except AuthenticationError:
+                sock.close()
+                continue
+            self.watch(Connection(sock, is_stranger=True))
+
+    def _ready(self, connection: Connection, mask: int) -> None:
+        if mask & select.EPOLLOUT:
+            connection.drain()
+        if mask & ~select.EPOLLOUT:
+            self._receive(connection)
+
+    def _receive(self, connection: Connection) -> None:
+        try:
+            messages = connection.receive()
+        except ProtocolError:
+            messages = None
+        if connection.is_switched:
+            connection.is_switched = False
+            self._loop.renew(connection.fileno)
+            if connection.has_backlog:  # of what was flushed before it was watched again
+                self._want_writable(connection, True)
+        if messages is None:
+            self.lose(connection)
+            return
+        for message in messages:
+            try:
+                self._handler.on_message(connection, message)
+            except Exception:
+                # A defect of ours, or a peer that lies: it must not take the process along.
+                traceback.print_exc()
+                if connection is not self._own:
+                    self.lose(connection)
+                    return
+
+    def lose(self, connection: Connection) -> None:
+        """Drop a connection and say so."""
+        if self.forget(connection):
+            self._handler.on_lost(connection)
+
+    def forget(self, connection: Connection) -> bool:
+        """Drop a connection silently. False when it was dropped before."""
+        if self._connections.pop(connection.fileno, None) is None:
+            return False
+        self._loop.unregister(connection.fileno)
+        connection.close()
+        return True

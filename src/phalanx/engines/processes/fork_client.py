@@ -1,0 +1,81 @@
+"""A node's side of its fork server: has workers and commands started and ended."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections import deque
+from collections.abc import Callable
+
+from phalanx.engines.processes.commands import exit_of
+from phalanx.engines.processes.connection import Connection
+from phalanx.engines.processes.job_files import JobDirectories
+from phalanx.protocol.cluster_messages import Command, StartMember
+from phalanx.protocol.fork_messages import (
+    Exited,
+    Fork,
+    ReadOutput,
+    RunCommand,
+    SendSignal,
+    decode_body,
+)
+
+
+class ForkClient:
+    """See worker_processes.ForkEffects."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        """`sock`: to the fork server."""
+        self.connection = Connection(sock, decode=decode_body)
+        self._drains: deque[Callable[[], None]] = deque()
+
+    def fork(self, worker: bytes, environment: dict[str, str]) -> None:
+        """See ForkEffects."""
+        self.connection.post(Fork(worker, environment))
+
+    def kill(self, process: bytes) -> None:
+        """See ForkEffects."""
+        self.connection.post(SendSignal(process, int(signal.SIGKILL)))
+
+    def terminate(self, process: bytes) -> None:
+        """See ForkEffects."""
+        self.connection.post(SendSignal(process, int(signal.SIGTERM)))
+
+    def drain_output(self, drained: Callable[[], None]) -> None:
+        """Call back once everything that workers have printed so far has been passed on."""
+        self._drains.append(drained)
+        self.connection.post(ReadOutput())
+
+    def drained(self) -> None:
+        """The fork server has answered the oldest of these requests."""
+        self._drains.popleft()()
+
+
+class CommandClient:
+    """See job_members.CommandEffects."""
+
+    def __init__(self, server: ForkClient, directories: JobDirectories) -> None:
+        self._server = server
+        self._directories = directories
+        self.kill = server.kill
+        self.terminate = server.terminate
+
+    def run(self, process: bytes, order: StartMember, command: Command, log: str) -> None:
+        """See CommandEffects."""
+        place = self._directories.place(order, command)
+        self._server.connection.post(
+            RunCommand(
+                process,
+                place.argv,
+                place.variables,
+                place.directory,
+                log,
+                is_watched=command.memory_limit > 0,
+            )
+        )
+
+
+def how_it_ended(message: Exited) -> tuple[int, str]:
+    """(exit code, why where the code alone does not say it) of a command that has ended."""
+    code, reason = exit_of(message.code)
+    return code, message.reason or reason

@@ -1,0 +1,170 @@
+"""The process that forks others for a node: it starts the commands of jobs, and reports their ends.
+
+It has one thread, as who forks should, and holds no other state. When the node's end of the socket
+closes, it ends everything that it has started, however the node ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+import socket
+from collections.abc import Callable
+from functools import partial
+
+import msgspec
+
+from phalanx.engines.processes import session as sessions
+from phalanx.engines.processes.commands import become_command
+from phalanx.engines.processes.connection import Connection
+from phalanx.protocol.fork_messages import (
+    Began,
+    Exited,
+    RunCommand,
+    SendSignal,
+    decode_body,
+)
+
+_PR_SET_PDEATHSIG = 1
+
+
+class Child:
+    """A process that was forked here."""
+
+    def __init__(self, process: bytes, pid: int, is_command: bool) -> None:
+        self.process = process
+        self.pid = pid
+        self.is_command = is_command
+        """Whether it runs a program that is not ours, and all its children end with it."""
+
+
+class ForkServer:
+    """Children, and the loop that watches them."""
+
+    def __init__(self, sock: socket.socket, session: sessions.Session) -> None:
+        self.node = Connection(sock, decode=decode_body)
+        self._session = session
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._epoll = select.epoll()
+        self._epoll.register(sock.fileno(), select.EPOLLIN)
+        self.node.on_writable = self._want_writable
+        self._readers: dict[int, Callable[[], None]] = {}
+        self._children: dict[bytes, Child] = {}
+
+    def serve(self) -> None:
+        """Until the node is gone."""
+        while True:
+            for fd, mask in self._epoll.poll():
+                if fd == self.node.fileno:
+                    if mask & select.EPOLLOUT:
+                        self.node.drain()
+                    if mask & ~select.EPOLLOUT and not self._from_node():
+                        self._end_everything()
+                        return
+                elif fd in self._readers:
+                    self._readers[fd]()
+            self.node.flush()
+
+    def _want_writable(self, connection: Connection, wanted: bool) -> None:
+        mask = select.EPOLLIN | (select.EPOLLOUT if wanted else 0)
+        self._epoll.modify(connection.fileno, mask)
+
+    def read_from(self, fd: int, reader: Callable[[], None]) -> None:
+        """Call `reader` whenever there is something to read."""
+        self._readers[fd] = reader
+        self._epoll.register(fd, select.EPOLLIN)
+
+    def stop_reading(self, fd: int) -> None:
+        """Read from this descriptor no longer, and close it."""
+        del self._readers[fd]
+        self._epoll.unregister(fd)
+        os.close(fd)
+
+    def _from_node(self) -> bool:
+        messages = self.node.receive()
+        if messages is None:
+            return False
+        for message in messages:
+            self.on_message(message)
+        return True
+
+    def on_message(self, message: msgspec.Struct) -> None:
+        """The node wants something done."""
+        match message:
+            case RunCommand():
+                self._run(message)
+            case SendSignal():
+                child = self._children.get(message.process)
+                if child is not None:
+                    _signal(child, message.signal)
+
+    # ---- children ----------------------------------------------------------------------------
+
+    def _run(self, order: RunCommand) -> None:
+        """Start a command in a process group of its own."""
+        try:
+            pid = os.fork()
+        except OSError as error:
+            self.report_failure(order.process, error)
+            return
+        if pid == 0:
+            self.end_with_parent()
+            become_command(order.argv, order.variables, order.directory, order.log)
+        self.adopt(Child(order.process, pid, is_command=True))
+        if order.is_watched:
+            self.node.post(Began(order.process, pid))
+
+    def end_with_parent(self) -> None:
+        """In a child: the kernel ends it when this process ends."""
+        self._libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+    def close_in_child(self) -> None:
+        """In a child that goes on as a program of ours: let go of all that is watched here."""
+        self.node.sock.close()
+        self._epoll.close()
+        for fd in self._readers:
+            os.close(fd)
+
+    def adopt(self, child: Child) -> None:
+        """Watch a child until it ends."""
+        self._children[child.process] = child
+        pidfd = os.pidfd_open(child.pid)
+        self.read_from(pidfd, partial(self._reap, pidfd, child))
+
+    def report_failure(self, process: bytes, error: OSError) -> None:
+        """Say that a process could not be started."""
+        reason = f"no process could be started for it: {error.strerror}"
+        self.node.post(Exited(process, 0, 1, reason))
+
+    def _reap(self, pidfd: int, child: Child) -> None:
+        if child.is_command:  # while it is not reaped nobody else has its process group
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(child.pid, signal.SIGKILL)
+        _, status = os.waitpid(child.pid, 0)
+        self.stop_reading(pidfd)
+        self.before_end(child)
+        del self._children[child.process]
+        self.node.post(Exited(child.process, child.pid, os.waitstatus_to_exitcode(status)))
+
+    def before_end(self, child: Child) -> None:
+        """A child has ended, and that is about to be reported."""
+
+    def _end_everything(self) -> None:
+        for child in self._children.values():
+            with contextlib.suppress(ProcessLookupError):
+                _signal(child, signal.SIGKILL)
+        sessions.remove(self._session)
+
+
+def _signal(child: Child, number: int) -> None:
+    """To a command's whole process group, or to one worker."""
+    if child.is_command:
+        try:
+            os.killpg(child.pid, number)
+            return
+        except ProcessLookupError:
+            pass  # it has not made its group yet
+    os.kill(child.pid, number)

@@ -1,0 +1,109 @@
+"""A loop for one thread: it reads from descriptors, does what other threads hand it, and ticks."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable
+
+TICK_S = 0.05
+
+
+class Loop:
+    """Does one thing at a time. `on_tick` is called with the time every 50 ms, `on_round` after
+    everything that had come was handled; a round follows whatever the loop does.
+
+    What raises is a defect: it is printed, and the loop goes on.
+    """
+
+    def __init__(self, on_tick: Callable[[float], None], on_round: Callable[[], None]) -> None:
+        self._on_tick = on_tick
+        self._on_round = on_round
+        self._epoll = select.epoll()
+        self._ready: dict[int, Callable[[int], None]] = {}
+        self._inbox: deque[Callable[[], None]] = deque()
+        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self.read_from(self._bell, self._silence)
+        self.is_stopping = False
+        """Once this is set, the loop ends after the round."""
+        self.wake_at = float("inf")
+        """When a round is due at the latest, by the monotonic clock."""
+
+    # ---- descriptors -------------------------------------------------------------------------
+
+    def register(self, fd: int, ready: Callable[[int], None]) -> None:
+        """Call `ready` with epoll's mask whenever something can be read from a descriptor."""
+        self._ready[fd] = ready
+        self._epoll.register(fd, select.EPOLLIN)
+
+    def read_from(self, fd: int, reader: Callable[[], None]) -> None:
+        """Call `reader` whenever a descriptor has something to read, or has ended."""
+        self.register(fd, lambda mask: reader())
+
+    def want_writable(self, fd: int, wanted: bool) -> None:
+        """Whether to be called as well when the descriptor can be written to."""
+        mask = select.EPOLLIN | (select.EPOLLOUT if wanted else 0)
+        with contextlib.suppress(OSError, ValueError):
+            self._epoll.modify(fd, mask)
+
+    def renew(self, fd: int) -> None:
+        """Another file stands behind the same number now."""
+        with contextlib.suppress(FileExistsError):
+            self._epoll.register(fd, select.EPOLLIN)
+
+    def unregister(self, fd: int) -> bool:
+        """Listen to a descriptor no longer. False when it was not listened to."""
+        if self._ready.pop(fd, None) is None:
+            return False
+        with contextlib.suppress(OSError, ValueError):
+            self._epoll.unregister(fd)
+        return True
+
+    # ---- other threads -----------------------------------------------------------------------
+
+    def call(self, action: Callable[[], None]) -> None:
+        """Have something done in the loop's thread. From any thread."""
+        self._inbox.append(action)
+        os.eventfd_write(self._bell, 1)
+
+    def _silence(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self._bell)
+
+    # ---- running -----------------------------------------------------------------------------
+
+    def start_thread(self, name: str, begin: Callable[[], None]) -> None:
+        """Serve in a thread of its own, which does `begin` first."""
+        self.call(begin)
+        threading.Thread(target=self.serve, name=name, daemon=True).start()
+
+    def serve(self) -> None:
+        """Until `is_stopping`."""
+        last_tick = time.monotonic()
+        while not self.is_stopping:
+            wait_s = min(TICK_S, max(self.wake_at - time.monotonic(), 0.0))
+            for fd, mask in self._epoll.poll(wait_s):
+                ready = self._ready.get(fd)
+                if ready is not None:  # else what was handled before it has closed it
+                    try:
+                        ready(mask)
+                    except Exception:
+                        traceback.print_exc()
+            for _ in range(len(self._inbox)):
+                self._step(self._inbox.popleft())
+            now = time.monotonic()
+            if now - last_tick >= TICK_S:
+                last_tick = now
+                self._step(self._on_tick, now)
+            self._step(self._on_round)
+
+    def _step(self, step: Callable[..., None], *args: float) -> None:
+        try:
+            step(*args)
+        except Exception:
+            traceback.print_exc()

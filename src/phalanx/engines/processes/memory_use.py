@@ -1,0 +1,60 @@
+"""What commands use of the machine's memory, with all their children."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_SESSION, _RESIDENT = 3, 21
+"""Fields of /proc/PID/stat, counted from the state, which follows the name (proc_pid_stat(5))."""
+
+
+class SessionMemory:
+    """See job_members.MemoryMeter.
+
+    A command leads a session of its own: what it uses is what all processes of that session do.
+    Their resident sizes count what they share several times, so they are only the first look; what
+    counts is the sum of their proportional shares.
+    """
+
+    def above(self, limits: Mapping[int, int]) -> dict[int, int]:
+        """See MemoryMeter."""
+        if not limits:
+            return {}
+        there: dict[int, list[tuple[int, int]]] = {session: [] for session in limits}
+        for pid, session, resident in _processes():
+            if session in there:
+                there[session].append((pid, resident))
+        found = {}
+        for session, limit in limits.items():
+            if sum(resident for _, resident in there[session]) > limit:
+                used = sum(_share(pid, resident) for pid, resident in there[session])
+                if used > limit:
+                    found[session] = used
+        return found
+
+
+def _processes() -> Iterator[tuple[int, int, int]]:
+    """(pid, session, resident bytes) of every process of this machine."""
+    for name in os.listdir("/proc"):
+        if name.isdecimal():
+            fields = _read(f"/proc/{name}/stat").rpartition(b")")[2].split()
+            if len(fields) > _RESIDENT:
+                yield int(name), int(fields[_SESSION]), int(fields[_RESIDENT]) * _PAGE
+
+
+def _share(pid: int, resident: int) -> int:
+    """Its proportional share in bytes; its resident size where the kernel tells no shares."""
+    for line in _read(f"/proc/{pid}/smaps_rollup").splitlines():
+        if line.startswith(b"Pss:"):
+            return int(line.split()[1]) * 1024
+    return resident
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:  # it has ended
+        return b""

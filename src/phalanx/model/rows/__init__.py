@@ -1,0 +1,1 @@
+"""What people are shown of nodes, queues, gangs and jobs: typed rows, which are mappings too."""

@@ -1,0 +1,68 @@
+"""Rows of what a cluster is made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phalanx.model.rows.row import Row
+
+
+class NodeInfo(Row, frozen=True):
+    """A node, as it reported last. Amounts are by resource; memory is in bytes."""
+
+    node_id: str
+    """In hex."""
+    state: str
+    """ALIVE, DRAINING or DEAD."""
+    reason: str
+    """Why it drains, is dead, or is not connected now; empty when all is well."""
+    host: str
+    port: int
+    """Where its gateway listens."""
+    hostname: str
+    total: dict[str, float]
+    available: dict[str, float]
+    labels: dict[str, str]
+    running: int
+    """Leases of workers that it has given out."""
+    waiting: int
+    """Workers that are waited for."""
+
+
+class DriverInfo(Row, frozen=True):
+    """A program that uses the cluster."""
+
+    job_id: str
+    """The number of its job, in hex, with which the ids of all its work end."""
+    number: int
+    start_time: float
+    """In seconds since the epoch."""
+
+
+class StatusInfo(Row, frozen=True):
+    """A whole cluster at a glance."""
+
+    address: str
+    """HOST:PORT of its head; empty for a cluster of one machine."""
+    store: str
+    """Where its tables are kept."""
+    nodes: list[NodeInfo]
+    actors: dict[str, int]
+    """How many are in each state."""
+    groups: list[dict[str, Any]]
+    """Placement groups, in the form of `ray.util.placement_group_table()`."""
+    jobs: list[DriverInfo]
+    """The drivers that run."""
+
+
+class HyperNodeInfo(Row, frozen=True):
+    """A network domain."""
+
+    name: str
+    tier: int
+    """The lower, the closer its nodes are to each other."""
+    tier_name: str
+    parent: str
+    """The domain that it is part of; empty when there is none."""
+    nodes: list[str]
+    """The ids of the nodes that are in it now."""

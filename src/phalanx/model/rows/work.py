@@ -1,0 +1,168 @@
+"""Rows of queues, and of what waits and runs in them. Times are in seconds since the epoch."""
+
+from __future__ import annotations
+
+from phalanx.model.rows.row import Row
+
+Amounts = dict[str, float]
+
+
+class QueueInfo(Row, frozen=True):
+    """A queue: its quotas, and how many podgroups (gangs and jobs) of it are in each phase."""
+
+    name: str
+    state: str
+    """Open, Closing or Closed."""
+    weight: int
+    """What it deserves among busy queues beside it, unless `deserved` says so."""
+    priority: int
+    parent: str
+    reclaimable: bool
+    """Whether others may take back what it borrowed."""
+    members: int
+    """How many members of gangs hold something in it."""
+    capability: Amounts
+    """What it may use at most."""
+    deserved: Amounts
+    guarantee: Amounts
+    """What is kept free for it."""
+    pending: int
+    inqueue: int
+    running: int
+    unknown: int
+    completed: int
+
+
+class GangInfo(Row, frozen=True):
+    """A gang that has not ended."""
+
+    name: str
+    group: str
+    """Its id in hex."""
+    queue: str
+    priority: int
+    phase: str
+    """Of its podgroup, as in QueueInfo."""
+    members: list[str]
+    """The state of each member, by rank."""
+    min_members: int
+    created: float
+    started: float | None
+    preempted: int
+    """How often members of it were evicted."""
+    ports: list[int]
+    """Free on each of its nodes."""
+    nodes: list[str]
+    """The node of each member; empty where it has none."""
+
+
+class JobInfo(Row, frozen=True):
+    """A job."""
+
+    name: str
+    namespace: str
+    queue: str
+    state: str
+    reason: str
+    """Why it is in that state, or why it waits."""
+    kind: str
+    """mpi, pytorch, tensorflow, ray, or batch."""
+    replicas: int
+    """Members in all."""
+    min: int
+    """Members that must run together."""
+    pending: int
+    running: int
+    succeeded: int
+    failed: int
+    retries: int
+    priority: int
+    position: int | None
+    """1 for the first that waits in its queue; None for one that does not wait."""
+    submitted: float
+    started: float | None
+    finished: float | None
+    age_s: float
+    """From when it was submitted to its end, or to now."""
+
+
+class LogFile(Row, frozen=True):
+    """Where a member's output of one start is."""
+
+    node: str
+    path: str
+
+
+class MemberInfo(Row, frozen=True):
+    """A member of a job, as it was started last."""
+
+    name: str
+    state: str
+    attempt: int
+    """How often it was started."""
+    node: str
+    devices: dict[str, list[int]]
+    """The numbers of its devices, by resource."""
+    exit_code: int | None
+    reason: str
+    started: float | None
+    ended: float | None
+    logs: list[LogFile]
+    """A file for each start, as far as they are kept."""
+
+
+class TransitionInfo(Row, frozen=True):
+    """A change of a job's state."""
+
+    at: float
+    old: str
+    new: str
+    reason: str
+
+
+class JobDescription(JobInfo, frozen=True):
+    """All about one job."""
+
+    ports: list[int]
+    """Free on each node of its gang."""
+    preempted: int
+    """How often members of it were evicted."""
+    members: list[MemberInfo]
+    history: list[TransitionInfo]
+
+
+class FlowInfo(Row, frozen=True):
+    """A flow: jobs that follow one another."""
+
+    name: str
+    namespace: str
+    state: str
+    reason: str
+    submitted: float
+    steps: dict[str, str]
+    """The state of each step's job; empty before it is made."""
+
+
+class CronInfo(Row, frozen=True):
+    """A cron job, which makes jobs by the clock."""
+
+    name: str
+    namespace: str
+    schedule: str
+    state: str
+    """Active or Suspended."""
+    active: list[str]
+    """Its jobs that run."""
+    last_scheduled: float | None
+    last_success: float | None
+
+
+class AppliedInfo(Row, frozen=True):
+    """An object of a manifest that was made or changed."""
+
+    kind: str
+    name: str
+    namespace: str
+    """Empty for what has none."""
+    done: str
+    """created or updated."""

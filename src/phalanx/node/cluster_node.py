@@ -1,0 +1,70 @@
+"""A node of a cluster: its machines, with what asks other nodes, and its membership.
+
+A node that is a cluster of its own never imports this: numpy and what chooses among nodes would be
+a third of its start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from phalanx.model.ids import PREFIX_BYTES, node_prefix
+from phalanx.node.borrowed_leases import LeaseInquiries
+from phalanx.node.control_link import RemoteControl
+from phalanx.node.effects import NodeEffects, NodeSetup
+from phalanx.node.group_places import GroupPlaces
+from phalanx.node.membership import ClusterMembership, HeadEffects, MembershipOptions
+from phalanx.node.node import Node
+from phalanx.node.options import SpillOptions
+from phalanx.node.spilling import Spilling
+from phalanx.resources.ports import RandomSource
+from phalanx.scheduling.cluster_nodes import ClusterNodes
+
+
+def cluster_node(
+    setup: NodeSetup,
+    effects: NodeEffects,
+    options: MembershipOptions,
+    head: HeadEffects,
+    spilling: SpillOptions,
+    rng: RandomSource,
+) -> Node[ClusterMembership]:
+    """A node of a cluster whose head is another process. `rng` chooses among equal nodes."""
+    link = RemoteControl()
+
+    def make_membership(node: Node[ClusterMembership]) -> ClusterMembership:
+        return ClusterMembership(
+            node.prefix,
+            effects.clock,
+            options,
+            link,
+            head,
+            node.status.row,
+            node.holdings,
+            node.has_work,
+            node.spilling.use,
+            on_joined=(node.groups.head_joined, node.reports.head_joined),
+            on_lost=(node.view.head_lost,),
+        )
+
+    return Node(setup, effects, link, spilling_of(setup.node_id, spilling, rng), make_membership)
+
+
+def spilling_of(
+    node_id: str, options: SpillOptions, rng: RandomSource
+) -> Callable[[LeaseInquiries, GroupPlaces], Spilling]:
+    """Makes what chooses among nodes for what is submitted on this one."""
+    prefix = node_prefix(node_id)
+
+    def make(inquiries: LeaseInquiries, places: GroupPlaces) -> Spilling:
+        return Spilling(
+            node_id,
+            ClusterNodes(),
+            inquiries,
+            rng,
+            options,
+            lambda owner: owner[:PREFIX_BYTES] == prefix,
+            places.nodes_of,
+        )
+
+    return make

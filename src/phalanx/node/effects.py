@@ -1,0 +1,64 @@
+"""What a node is, and what its shell does for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from phalanx.node.job_members import CommandEffects, JobFiles, MemoryMeter
+from phalanx.node.local_processes import WorkerLogs
+from phalanx.node.node_links import Connections
+from phalanx.node.object_room import SpillFiles
+from phalanx.node.object_store import StoreFiles, Transfers
+from phalanx.node.worker_processes import ForkEffects
+from phalanx.protocol.cluster_messages import ViewRow
+from phalanx.resources.instances import NodeResources
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeSetup:
+    """What one node is."""
+
+    node_id: str
+    resources: NodeResources
+    labels: dict[str, str]
+    ports: str = ""
+    """The ports that gangs may use here, as `parse_ports` reads them; empty: the usual ones."""
+    address: str = ""
+    """Of the cluster's head, for people; empty for a node that is a cluster of its own."""
+    prestart: int = 0
+    """So many workers are started when a driver comes."""
+    object_store_bytes: int = 0
+    disk: str = ""
+    """Where objects go that memory does not hold, for people."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeEffects:
+    """What a shell does for a node. Each part of the node gets those that it uses."""
+
+    clock: Callable[[], float]
+    """Seconds that never go back."""
+    wall: Callable[[], float]
+    """Seconds since the epoch."""
+    make_unique: Callable[[int], bytes]
+    """So many bytes that are never the same twice."""
+    connections: Connections
+    forks: ForkEffects
+    commands: CommandEffects
+    job_files: JobFiles
+    memory: MemoryMeter
+    store_files: StoreFiles
+    spill_files: SpillFiles
+    transfers: Transfers
+    logs: WorkerLogs
+    is_port_free: Callable[[int], bool]
+    """Whether a server could listen there, on any address of this machine."""
+    drain_output: Callable[[Callable[[], None]], None]
+    """Calls back once everything that workers have printed so far has been passed on."""
+    know_addresses: Callable[[Iterable[ViewRow]], None]
+    """Other nodes are reached at the addresses in their rows."""
+    sweep: Callable[[], None]
+    """Deletes what a node that died has left on this machine."""
+    note: Callable[[str], None]
+    """Something that a person who reads the node's log wants to know."""

@@ -1,0 +1,162 @@
+"""The drivers and workers of a node as they come, print and end, and who hears of that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from phalanx.node.borrowed_leases import BorrowedLeases
+from phalanx.node.control_link import ControlLink
+from phalanx.node.drivers import Drivers
+from phalanx.node.known_jobs import KnownJobs
+from phalanx.node.lease import Lease
+from phalanx.node.leases import LeaseMachine
+from phalanx.node.no_other_nodes import Spills
+from phalanx.node.node_links import Connections, NodeLinks
+from phalanx.node.object_store import ObjectStore
+from phalanx.node.peers import DRIVER, WORKER, Peer, Peers
+from phalanx.node.worker_processes import WorkerProcesses
+from phalanx.protocol.cluster_messages import ActorLost, ProcessEnded
+from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
+from phalanx.protocol.node_messages import PREEMPTED, LogLine, WorkerDied
+
+HOLD_STARTS_S = 1.0
+"""So long nothing is started after a process could not be."""
+CRASHED = "crashed"
+
+
+class WorkerLogs(Protocol):
+    """Keeps what workers print."""
+
+    def append(self, pid: int, line: str) -> None:
+        """A worker has printed this line."""
+        ...
+
+
+class LocalProcesses:
+    """From a process's introduction to its end."""
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        connections: Connections,
+        peers: Peers,
+        links: NodeLinks,
+        leases: LeaseMachine,
+        workers: WorkerProcesses,
+        jobs: KnownJobs,
+        drivers: Drivers,
+        spilling: Spills,
+        borrowed: BorrowedLeases,
+        store: ObjectStore,
+        control: ControlLink,
+        logs: WorkerLogs,
+        note: Callable[[str], None],
+    ) -> None:
+        """`note`: something that a person who reads the node's log wants to know."""
+        self._clock = clock
+        self._connections = connections
+        self._peers = peers
+        self._links = links
+        self._leases = leases
+        self._workers = workers
+        self._jobs = jobs
+        self._drivers = drivers
+        self._spilling = spilling
+        self._borrowed = borrowed
+        self._store = store
+        self._control = control
+        self._logs = logs
+        self._note = note
+
+    # ---- coming ------------------------------------------------------------------------------
+
+    def introduced(self, connection: Peer, message: Hello) -> None:
+        """A stranger says who it is: a worker that was started here, or another node."""
+        process = message.process
+        if message.version != PROTOCOL_VERSION or process in self._peers:
+            self._connections.lose(connection)
+        elif message.kind == "node":
+            self._links.introduced(connection, process)
+        elif self._leases.workers.get(process) is None:
+            self._connections.lose(connection)
+        else:
+            connection.peer, connection.tag = process, WORKER
+            self._peers.add(connection)
+            self._leases.worker_ready(process, message.pid, self._clock())
+            self._drivers.first_worker(process[12:])
+
+    def printed(self, message: LogLine) -> None:
+        """A worker printed a line: it goes to a file, and to its driver."""
+        worker = next((w for w in self._leases.workers.all() if w.pid == message.pid), None)
+        if worker is None:
+            return
+        self._logs.append(message.pid, message.line)
+        job = self._jobs.get(worker.job)
+        if job is not None and job.log_to_driver:
+            driver = self._peers.get(job.driver)
+            if driver is not None:
+                driver.post(message)
+            elif self._links.is_elsewhere(job.driver):
+                self._links.peer(job.driver).post(message)
+
+    # ---- ending ------------------------------------------------------------------------------
+
+    def connection_lost(self, connection: Peer) -> None:
+        """The connection to a driver or worker has ended."""
+        if not connection.peer or self._peers.get(connection.peer) is not connection:
+            return
+        self._peers.remove(connection.peer)
+        self._gone(connection.peer, connection.tag == DRIVER)
+
+    def _gone(self, process: bytes, is_driver: bool = False) -> None:
+        """A driver or worker has ended, or is about to: what it had goes."""
+        self._leases.owner_gone(process, self._clock())
+        self._spilling.owner_gone(process)
+        self._borrowed.owner_gone(process)
+        for prefix in self._links.asked():
+            self._links.send(prefix, ProcessEnded(process, is_driver))
+        self._control.notify(ProcessEnded(process, is_driver))
+        self._store.process_gone(process)
+
+    def start_failed(self, worker: bytes, reason: str) -> None:
+        """No process could be started for a worker. It is tried again a little later."""
+        now = self._clock()
+        if self._leases.hold_starts(now, now + HOLD_STARTS_S):
+            self._note(f"a worker is wanted, and {reason}")
+        self._ended(worker, *(self._workers.take_reason(worker) or (reason, CRASHED)))
+
+    def exited(self, worker: bytes, how: str) -> None:
+        """A worker's process has ended; all that it sent before has been read."""
+        self._ended(worker, *(self._workers.take_reason(worker) or (how, CRASHED)))
+
+    def _ended(self, worker: bytes, reason: str, kind: str) -> None:
+        is_known = self._leases.workers.get(worker) is not None
+        connection = self._peers.remove(worker)
+        lease = self._leases.worker_gone(worker, self._clock())
+        if connection is not None:
+            self._connections.forget(connection)
+        self._jobs.worker_gone(worker)
+        self._drivers.first_worker(worker[12:])
+        if not is_known:
+            return
+        died = WorkerDied(worker, reason, kind)
+        holder = self._report_to_holder(lease, died)
+        self._gone(worker)
+        for process in self._peers.processes():
+            if process != holder:
+                self._peers.post(process, died)
+        self._store.worker_gone(worker, set(self._peers.processes()))
+
+    def _report_to_holder(self, lease: Lease | None, died: WorkerDied) -> bytes:
+        """Who held the worker hears first. The owner that held it; empty when none did."""
+        if lease is None:
+            return b""
+        if lease.demand.actor:
+            is_preempted = died.kind == PREEMPTED
+            self._control.notify(
+                ActorLost(lease.demand.actor, died.worker, died.reason, is_preempted)
+            )
+            return b""
+        self._peers.post(lease.demand.owner, died)
+        return lease.demand.owner

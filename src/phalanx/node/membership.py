@@ -1,0 +1,202 @@
+"""A node's membership in a cluster: it joins, notices that the head is gone, and joins again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from phalanx.model.ids import CONTROL, node_process_id
+from phalanx.node.control_link import RemoteControl
+from phalanx.node.dispatch import MessageTable
+from phalanx.node.peers import HEAD, Peer
+from phalanx.policies.placement import Placement
+from phalanx.protocol.cluster_messages import (
+    Acked,
+    BundleInventory,
+    Expelled,
+    ForwardedReply,
+    Join,
+    Joined,
+    Leave,
+    ViewRow,
+)
+from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
+
+RETRY_S = 0.2
+PATIENCE_S = 3600.0
+
+Holdings = tuple[dict[bytes, bytes], BundleInventory]
+"""The worker of each actor, empty for one that waits for its worker, and the bundles."""
+
+
+class MembershipOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How a node belongs to its cluster."""
+
+    head: str
+    """The head's address, for people."""
+    hostname: str
+    patience_s: float = PATIENCE_S
+    """The node ends when there was no head for so long; later while something runs on it."""
+    retry_s: float = RETRY_S
+    """So long after a connection to the head has ended, another is tried."""
+
+
+class HeadEffects(Protocol):
+    """What membership asks of its shell."""
+
+    def dial_head(self) -> Peer | None:
+        """A connection to the head on which what is posted waits until it is there. None when none
+        can be begun now."""
+        ...
+
+    def joined(self) -> None:
+        """The node belongs to the cluster, for the first time or again."""
+        ...
+
+    def note(self, text: str) -> None:
+        """Something that a person who reads the node's log wants to know."""
+        ...
+
+    def end(self, reason: str, is_about_token: bool) -> None:
+        """The node's process has to end."""
+        ...
+
+
+class ClusterMembership:
+    """One node's, over the connection to the head."""
+
+    def __init__(
+        self,
+        prefix: bytes,
+        clock: Callable[[], float],
+        options: MembershipOptions,
+        link: RemoteControl,
+        effects: HeadEffects,
+        own_row: Callable[[], ViewRow],
+        holdings: Callable[[], Holdings],
+        has_work: Callable[[], bool],
+        use: Callable[[Placement], None],
+        on_joined: Sequence[Callable[[], None]],
+        on_lost: Sequence[Callable[[], None]] = (),
+    ) -> None:
+        """`holdings`: what is here, which a head needs to know when the node joins. `has_work`:
+        whether anything runs here that is to go on without a head. `use`: takes the cluster's
+        placement policy."""
+        self._prefix = prefix
+        self._clock = clock
+        self._options = options
+        self._link = link
+        self._effects = effects
+        self._own_row = own_row
+        self._holdings = holdings
+        self._has_work = has_work
+        self._use = use
+        self._on_joined = on_joined
+        self._on_lost = on_lost
+        self._head: Peer | None = None
+        self._address: tuple[str, int] | None = None
+        self._dial_at = float("-inf")
+        self._headless_since: float | None = clock()
+        """When the node was last part of the cluster, or began; None while it is."""
+        self._epoch = 0
+        self._was_joined = False
+        self._is_over = False
+        self.is_stale = False
+        """Whether the head takes this node for dead: then it must come back as a new one."""
+        self.trouble = ""
+        """Why the head is not there, as it was noted last; empty while it is."""
+
+    def handle_in(self, table: MessageTable) -> None:
+        """Take what the head says about what it was sent."""
+        table.on(Acked, self._link.acked)
+        table.on(Joined, self._joined)
+        table.on(Expelled, self._expelled)
+        table.on(ForwardedReply, self._link.replied)
+
+    def join(self, host: str, port: int) -> None:
+        """Begin: other nodes reach this one there."""
+        self._address = (host, port)
+        self._dial()
+
+    def leave(self) -> Peer | None:
+        """Say goodbye, since the node ends. The connection that this leaves over."""
+        if self._head is not None and not self.is_stale:
+            self._head.post(Leave("it was told to stop"))
+        return self._head
+
+    def is_head(self, connection: Peer) -> bool:
+        """Whether this is the connection to the head."""
+        return connection is self._head
+
+    def _dial(self) -> None:
+        head = self._effects.dial_head()
+        if head is None:
+            self._dial_at = self._clock() + self._options.retry_s
+            return
+        head.peer, head.tag = CONTROL, HEAD
+        self._head = head
+        head.post(Hello(PROTOCOL_VERSION, node_process_id(self._prefix), "node", 0))
+        row = self._own_row()
+        assert self._address is not None
+        row.host, row.port = self._address
+        actors, bundles = self._holdings()
+        head.post(Join(row, self._options.hostname, self._epoch, actors, bundles))
+
+    def connection_lost(self, refusal: str, is_about_token: bool = False) -> None:
+        """The connection to the head has ended, or could not be made for this reason."""
+        now = self._clock()
+        self._head = None
+        self._link.disconnected()
+        self._dial_at = now + self._options.retry_s
+        if self._headless_since is None:
+            self._headless_since = now
+        for lost in self._on_lost:
+            lost()
+        why = (refusal or "the connection ended").rstrip(".")
+        if not self._was_joined:
+            self._end(f"The head at {self._options.head} cannot be reached: {why}.", is_about_token)
+        elif why != self.trouble:
+            self.trouble = why
+            self._effects.note(
+                f"The head at {self._options.head} is not there: {why}. It is tried again."
+            )
+
+    def _expelled(self, message: Expelled) -> None:
+        if not self._is_over:
+            self.is_stale = message.is_stale
+            self._end(f"The head at {self._options.head} refuses this node: {message.reason}")
+
+    def _joined(self, message: Joined) -> None:
+        if self._is_over:
+            return
+        assert self._head is not None
+        self._epoch = message.epoch
+        self._headless_since = None
+        self._was_joined = True
+        self._use(message.placement)
+        self._link.connected(self._head)
+        for joined in self._on_joined:
+            joined()
+        if self.trouble:
+            self.trouble = ""
+            self._effects.note("The head is there again.")
+        self._effects.joined()
+
+    def tick(self, now: float) -> None:
+        """Time has passed."""
+        if self._headless_since is None or self._is_over:
+            return
+        patience_s = self._options.patience_s
+        if now - self._headless_since > patience_s and not self._has_work():
+            self._end(f"No head was there for {patience_s:g} s.")
+        elif self._head is None and self._address is not None and now >= self._dial_at:
+            self._dial()
+
+    def round(self) -> None:
+        """All messages that had come are handled."""
+
+    def _end(self, reason: str, is_about_token: bool = False) -> None:
+        self._is_over = True
+        self._effects.end(reason, is_about_token)

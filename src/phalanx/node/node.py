@@ -1,0 +1,351 @@
+"""All of a node's machines put together: each gets the parts that it uses, and no more.
+
+A shell (the embedded node, the simulated one) hands in the effects, and then messages, lost
+connections, ticks and rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeVar
+
+from phalanx.model.ids import node_prefix, node_process_id, process_id
+from phalanx.node.actors import NodeActors
+from phalanx.node.borrowed_leases import BorrowedLeases, LeaseInquiries
+from phalanx.node.bundle_table import BundleTable
+from phalanx.node.control_link import ControlLink
+from phalanx.node.dispatch import MessageTable, PeerMessageTable
+from phalanx.node.drivers import Drivers
+from phalanx.node.effects import NodeEffects, NodeSetup
+from phalanx.node.events import NodeEvents
+from phalanx.node.group_places import GroupPlaces
+from phalanx.node.groups import NodeGroups
+from phalanx.node.job_members import JobMembers
+from phalanx.node.known_jobs import KnownJobs
+from phalanx.node.lease_requests import LeaseRequests, OwnerLeases
+from phalanx.node.leases import LeaseMachine
+from phalanx.node.local_processes import LocalProcesses
+from phalanx.node.membership import Holdings
+from phalanx.node.no_other_nodes import Spills
+from phalanx.node.node_links import NodeLinks
+from phalanx.node.object_store import ObjectStore
+from phalanx.node.other_nodes import OtherNodes
+from phalanx.node.own_requests import OwnRequests
+from phalanx.node.peers import DRIVER, NODE, Peer, Peers
+from phalanx.node.planning import ClusterView, Planner, PlanRequests
+from phalanx.node.reports import NodeStatus, Reports
+from phalanx.node.requests import NodeRequests
+from phalanx.node.worker_processes import WorkerProcesses
+from phalanx.node.workers import WorkerPool
+from phalanx.protocol.cluster_messages import (
+    ClaimRoom,
+    EnvironmentKnown,
+    EventsTold,
+    JobKnown,
+    QueueWeights,
+    SetTotals,
+    TellEvents,
+    Via,
+)
+from phalanx.protocol.frames import decode_body
+from phalanx.protocol.messages import Hello
+from phalanx.protocol.node_messages import Ask, LeaseWanted, Stop
+
+
+class Membership(Protocol):
+    """How a node belongs to its cluster."""
+
+    @property
+    def trouble(self) -> str:
+        """Why the head is not there; empty while it is."""
+        ...
+
+    def handle_in(self, table: MessageTable) -> None:
+        """Take what the head says about what it was sent."""
+        ...
+
+    def is_head(self, connection: Peer) -> bool:
+        """Whether this is the connection to the head."""
+        ...
+
+    def connection_lost(self, refusal: str, is_about_token: bool) -> None:
+        """That connection has ended, or could not be made for this reason."""
+        ...
+
+    def tick(self, now: float) -> None:
+        """Time has passed."""
+        ...
+
+    def round(self) -> None:
+        """All messages that had come are handled."""
+        ...
+
+
+M_co = TypeVar("M_co", bound=Membership, covariant=True)
+
+
+class Node(Generic[M_co]):
+    """The machines of a node, and which of them gets what."""
+
+    def __init__(
+        self,
+        setup: NodeSetup,
+        effects: NodeEffects,
+        control: ControlLink,
+        make_spilling: Callable[[LeaseInquiries, GroupPlaces], Spills],
+        make_membership: Callable[[Node[M_co]], M_co],
+        reports_every_tick: bool = False,
+    ) -> None:
+        """Its membership is made last, of the parts that are there by then."""
+        clock = self._clock = effects.clock
+        self._connections = effects.connections
+        self.from_head = MessageTable()
+        self.from_processes = PeerMessageTable()
+        from_afar = PeerMessageTable()
+        self.prefix = prefix = node_prefix(setup.node_id)
+        me = node_process_id(prefix)
+        self.resources = setup.resources
+        self.control = control
+        self.peers = Peers()
+        self.jobs = KnownJobs()
+        self.events = NodeEvents(prefix, effects.wall)
+        self.links = NodeLinks(prefix, effects.connections)
+        self.workers = WorkerProcesses(effects.forks, self.peers, self.jobs)
+        self.bundles = BundleTable(setup.resources)
+        places = GroupPlaces(setup.node_id, self.bundles)
+        inquiries = LeaseInquiries(self.links, self.jobs, self.events)
+        self.spilling = make_spilling(inquiries, places)
+
+        def new_process(job: bytes) -> bytes:
+            return process_id(prefix, effects.make_unique(6), job)
+
+        soft_limit = max(1, int(setup.resources.total().get("CPU", 1)))
+        self.leases = LeaseMachine(
+            setup.resources,
+            self.workers,
+            WorkerPool(soft_limit, new_process),
+            setup.node_id,
+            setup.labels,
+            places,
+            self.spilling,
+        )
+        plans = PlanRequests()
+        self.borrowed = BorrowedLeases(
+            self.links, self.peers, self.leases.waiting, self.spilling, plans
+        )
+        self.store = ObjectStore(
+            prefix,
+            clock,
+            setup.object_store_bytes,
+            setup.disk,
+            effects.store_files,
+            effects.spill_files,
+            effects.transfers,
+            self.links,
+            self.peers,
+            self.jobs,
+            self.events,
+        )
+        self.status = NodeStatus(
+            setup.node_id, prefix, setup.resources, setup.ports, self.leases, self.store
+        )
+        pacing = {"at_most_every_s": 0.0, "every_s": 0.0} if reports_every_tick else {}
+        self.reports = Reports(clock, self.status, control, **pacing)
+        self.members = JobMembers(
+            clock,
+            self.bundles,
+            control,
+            effects.commands,
+            effects.job_files,
+            effects.memory,
+            effects.make_unique,
+        )
+        self.groups = NodeGroups(
+            me,
+            clock,
+            self.bundles,
+            places,
+            self.leases,
+            (self.members, self.leases),
+            control,
+            plans.request,
+            self.reports.report_changed,
+            effects.is_port_free,
+        )
+        self.actors = NodeActors(
+            clock, self.leases, self.groups, self.workers, self.peers, self.jobs, control
+        )
+        self.owners = OwnerLeases(
+            clock,
+            self.leases,
+            self.borrowed,
+            self.peers,
+            self.jobs,
+            self.events,
+            self.workers.kill,
+        )
+        self.wanted = LeaseRequests(
+            prefix,
+            clock,
+            self.leases,
+            self.owners,
+            self.groups,
+            plans,
+            self.spilling,
+            self.links,
+            self.events,
+        )
+        self.drivers = Drivers(
+            self.leases,
+            self.workers,
+            self.peers,
+            self.jobs,
+            self.store,
+            control,
+            new_process,
+            setup.node_id,
+            setup.address,
+            setup.prestart,
+        )
+        self.others = OtherNodes(
+            prefix,
+            clock,
+            self.links,
+            self.peers,
+            self.jobs,
+            self.leases,
+            self.spilling,
+            inquiries,
+            self.borrowed,
+            self.store,
+            plans,
+            from_afar,
+            effects.know_addresses,
+            effects.sweep,
+        )
+        self.view = ClusterView(me, control, self.others.view)
+        self.planner = Planner(clock, self.leases, self.spilling, self.view, plans, self.status.row)
+        self.processes = LocalProcesses(
+            clock,
+            effects.connections,
+            self.peers,
+            self.links,
+            self.leases,
+            self.workers,
+            self.jobs,
+            self.drivers,
+            self.spilling,
+            self.borrowed,
+            self.store,
+            control,
+            effects.logs,
+            effects.note,
+        )
+        self.membership = make_membership(self)
+        own = OwnRequests(
+            setup.node_id,
+            setup.labels,
+            self.drivers,
+            self.store,
+            self.events,
+            effects.drain_output,
+        )
+        self.requests = NodeRequests(
+            own.handlers, control, self.membership, setup.address, self.reports.report_needed
+        )
+        self._handle_head()
+        self._handle_processes()
+        from_afar.on(LeaseWanted, self.wanted.wanted)
+        self.owners.handle_from_afar_in(from_afar)
+        self.store.handle_from_afar_in(from_afar)
+
+    def _handle_head(self) -> None:
+        """Fill the table of what the head may say."""
+        table, leases, clock = self.from_head, self.leases, self._clock
+        self.membership.handle_in(table)
+        self.actors.handle_in(table, self.from_processes)
+        self.groups.handle_in(table)
+        self.members.handle_in(table)
+        self.drivers.handle_in(table)
+        self.others.handle_in(table)
+        table.on(Via, self._pass_on)
+        table.on(JobKnown, self.jobs.job_known)
+        table.on(EnvironmentKnown, self.jobs.environment_known)
+        table.on(ClaimRoom, lambda message: leases.claim(message, clock()))
+        table.on(SetTotals, lambda message: leases.set_totals(message.totals, clock()))
+        table.on(QueueWeights, lambda message: leases.set_weights(message.weights))
+        table.on(TellEvents, self._send_events)
+
+    def _handle_processes(self) -> None:
+        """Fill the table of what drivers and workers of this node may say."""
+        table = self.from_processes
+        table.on(Hello, self.processes.introduced)
+        table.on(Ask, self.requests.answer)
+        table.on(LeaseWanted, self.wanted.wanted)
+        self.owners.handle_in(table)
+        self.store.handle_in(table)
+        self.events.handle_in(table)
+        table.on(Stop, lambda peer, message: self._connections.lose(peer))
+
+    def _pass_on(self, message: Via) -> None:
+        """The head says something to a process of this node."""
+        for inner in decode_body(message.body):
+            self.peers.post(message.process, inner)
+
+    def _send_events(self, message: TellEvents) -> None:
+        self.control.report(EventsTold(message.number, self.events.rows()))
+
+    # ---- what a shell hands in ---------------------------------------------------------------
+
+    def on_message(self, connection: Peer, message: Any) -> None:
+        """A message came. Who says what it may not loses its connection."""
+        if connection.tag == NODE:
+            self.others.on_message(connection, message)
+        elif self.membership.is_head(connection):
+            self.from_head.handle(message)
+        else:
+            is_known = bool(connection.peer) or isinstance(message, Hello | Ask)
+            if not (is_known and self.from_processes.handle(connection, message)):
+                self._connections.lose(connection)
+
+    def on_lost(self, connection: Peer, refusal: str = "", is_about_token: bool = False) -> None:
+        """A connection has ended, or could not be made for this reason."""
+        if self.membership.is_head(connection):
+            self.membership.connection_lost(refusal, is_about_token)
+        elif connection.tag == NODE:
+            self.others.connection_lost(connection, refusal)
+        else:
+            self.processes.connection_lost(connection)
+
+    def on_tick(self, now: float) -> None:
+        """Time has passed."""
+        self.leases.tick(now)
+        if self.bundles.tick(now):
+            self.leases.dispatch(now)
+        self.store.tick(now)
+        self.groups.tick(now)
+        self.members.tick(now)
+        self.groups.settle()
+        self.reports.tick(now)
+        self.membership.tick(now)
+        self.planner.tick(now)
+
+    def on_round(self) -> None:
+        """All messages that had come are handled."""
+        self.groups.settle()
+        self.reports.round()
+        self.membership.round()
+        if self.planner.round():
+            self.membership.round()
+
+    # ---- what its membership asks ------------------------------------------------------------
+
+    def holdings(self) -> Holdings:
+        """What is here that a head needs to know of when the node joins."""
+        return self.actors.here(), self.bundles.inventory()
+
+    def has_work(self) -> bool:
+        """Whether anything is here that is to go on without a head: a driver, a task, an actor, a
+        member of a job."""
+        has_driver = any(peer.tag == DRIVER for peer in self.peers.local())
+        return has_driver or bool(self.leases.leases) or self.members.are_running

@@ -1,0 +1,146 @@
+"""Room in shared memory for who waits for it: what was used longest ago goes to disk.
+
+Files are copied while the node goes on, so leases and messages do not wait for the disk. Who asks
+for room waits in line; while files are copied, objects come and go as always.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from phalanx.errors import ObjectStoreFullError, OutOfDiskError
+from phalanx.objects.directory import StoreLedger
+
+Then = Callable[[Exception | None], None]
+Copied = Callable[[list[OSError | None]], None]
+
+
+class SpillFiles(Protocol):
+    """Copies objects' files from memory to disk."""
+
+    def copy(self, names: Sequence[str], copied: Copied) -> None:
+        """Begin to copy these; then call `copied` with what went wrong with each."""
+        ...
+
+    def keep_copy(self, name: str) -> bool:
+        """The copy takes the file's place: that in memory is deleted. False when the copy is gone,
+        as its writer has ended."""
+        ...
+
+    def discard_copy(self, name: str) -> None:
+        """The copy is of no use."""
+        ...
+
+
+class Evictions(Protocol):
+    """What is asked of the store."""
+
+    def evict_copy(self, name: str) -> bool:
+        """Drop a copy of another node's object; False when it is none."""
+        ...
+
+    def free_spares(self, needed_bytes: int) -> None:
+        """Delete files that are kept for later, until so much is free."""
+        ...
+
+    def spilled(self, name: str, writer: bytes) -> None:
+        """The object lies on disk."""
+        ...
+
+
+class _Wish(NamedTuple):
+    process: bytes
+    bytes: int
+    then: Then
+
+
+class ObjectRoom:
+    """Those who wait for memory, in order."""
+
+    def __init__(
+        self, ledger: StoreLedger, files: SpillFiles, evictions: Evictions, disk: str
+    ) -> None:
+        """`disk`: where spilled objects go, for people."""
+        self._ledger = ledger
+        self._disk = disk
+        self._files = files
+        self._evictions = evictions
+        self._waiting: deque[_Wish] = deque()
+        self._copying: list[tuple[str, bytes]] = []
+        self._is_serving = False
+
+    def ask(self, process: bytes, wanted_bytes: int, then: Then) -> None:
+        """`then(None)` once there is room, which it has to take at once; else it is given an
+        ObjectStoreFullError, an OutOfDiskError, or what else the disk says."""
+        self._waiting.append(_Wish(process, wanted_bytes, then))
+        self._serve()
+
+    def process_gone(self, process: bytes) -> None:
+        """A process ended: it needs no room any more."""
+        self._waiting = deque(wish for wish in self._waiting if wish.process != process)
+        self._serve()
+
+    def _serve(self) -> None:
+        if self._is_serving:
+            return  # asked for by who was just served
+        self._is_serving = True
+        try:
+            while self._waiting and not self._copying:
+                wish = self._waiting[0]
+                error = self._make_room(wish.bytes)
+                if error is not None or not self._ledger.missing(wish.bytes):
+                    self._waiting.popleft()
+                    wish.then(error)
+        finally:
+            self._is_serving = False
+
+    def _make_room(self, wanted_bytes: int) -> Exception | None:
+        """Begin what frees memory, if it is needed; an error when nothing does."""
+        ledger = self._ledger
+        if missing := ledger.missing(wanted_bytes):
+            self._evictions.free_spares(missing)
+        missing = ledger.missing(wanted_bytes)
+        victims = ledger.victims(missing) if missing else []
+        if missing and not victims:
+            return ObjectStoreFullError(
+                f"an object of {wanted_bytes} bytes does not fit: the store has "
+                f"{ledger.capacity_bytes} bytes, {ledger.used_bytes} in use, and nothing "
+                "more can be spilled. Free references or raise object_store_memory."
+            )
+        self._copying = [
+            (name, writer) for name, _, writer in victims if not self._evictions.evict_copy(name)
+        ]
+        if self._copying:
+            self._files.copy([name for name, _ in self._copying], self._copied)
+        return None
+
+    def _copied(self, failures: list[OSError | None]) -> None:
+        copied, self._copying = self._copying, []
+        error: OSError | None = None
+        for (name, writer), failure in zip(copied, failures, strict=True):
+            if failure is None and self._ledger.holds(name):
+                if self._files.keep_copy(name):
+                    self._ledger.spilled(name)
+                    self._evictions.spilled(name, writer)
+                else:
+                    self._ledger.lost(name)
+                continue
+            self._files.discard_copy(name)  # its file went, or was replaced, while it was copied
+            if isinstance(failure, FileNotFoundError):
+                self._ledger.lost(name)
+            else:
+                error = error or failure
+        if error is not None and self._waiting:
+            self._waiting.popleft().then(self._no_disk(error))
+        self._serve()
+
+    def _no_disk(self, error: OSError) -> Exception:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            return error
+        return OutOfDiskError(
+            f"objects spill to {self._disk}, and that disk is full ({error.strerror}). "
+            "Free space there or use fewer large objects."
+        )

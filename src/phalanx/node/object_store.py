@@ -1,0 +1,423 @@
+"""The node's side of shared memory: credit for writers, spilling to disk when memory runs out, and
+copies of other nodes' objects.
+
+It decides which file may go and who hears of that; files are touched, and copied between nodes, by
+its effects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Protocol
+
+from phalanx.errors import ObjectStoreFullError
+from phalanx.model.ids import PREFIX_BYTES
+from phalanx.node.dispatch import PeerMessageTable
+from phalanx.node.events import NodeEvents
+from phalanx.node.known_jobs import KnownJobs
+from phalanx.node.node_links import NodeLinks
+from phalanx.node.object_room import ObjectRoom, SpillFiles
+from phalanx.node.peers import Peer, Peers
+from phalanx.objects.directory import StoreLedger
+from phalanx.objects.last_readers import LastReaders
+from phalanx.objects.names import is_name, prefix_of_name, spare_file
+from phalanx.objects.pulling import Done, PullQueue
+from phalanx.objects.spares import Spares
+from phalanx.observe.cluster_events import ArgumentPresent, PullEnded, PullStarted, ResultStored
+from phalanx.policies.averages import Average
+from phalanx.protocol.cluster_messages import CopyMade, Prefetch
+from phalanx.protocol.gateway_messages import Pulled
+from phalanx.protocol.node_messages import (
+    Claimed,
+    Dropped,
+    ReadersTold,
+    Sealed,
+    Settled,
+    Spilled,
+    Used,
+)
+
+Answer = Callable[[int, Exception | None], None]
+_COPIES = b"copies"
+"""The writer of copies, as the ledger knows it."""
+_SPARES = b"spares"
+"""Who keeps the files of copies that are gone, as the ledger knows it."""
+_PULL_SHARE = 0.7
+"""Of the store's capacity, for what is on its way here (Ray pins as much for arguments)."""
+
+
+class StoreFiles(Protocol):
+    """The files of objects, in memory and on disk. No method raises when a file is not there."""
+
+    def is_in_memory(self, name: str) -> bool:
+        """Whether the object lies in shared memory."""
+        ...
+
+    def is_here(self, name: str) -> bool:
+        """Whether the object lies in shared memory or on disk."""
+        ...
+
+    def stat(self, name: str) -> tuple[float, int] | None:
+        """(when it was written, in seconds since the epoch, bytes) of a file in memory."""
+        ...
+
+    def delete(self, name: str) -> None:
+        """Delete the object, wherever it lies."""
+        ...
+
+    def delete_spilled(self, name: str) -> None:
+        """Delete the object's file on disk."""
+        ...
+
+    def rename(self, name: str, to: str) -> None:
+        """Call a file in memory something else."""
+        ...
+
+    def written_by(self, process: bytes) -> list[str]:
+        """The objects that a process has written, in memory and on disk."""
+        ...
+
+
+class Transfers(Protocol):
+    """Copies objects of other nodes to this one."""
+
+    def pull(self, name: str, size: int, nodes: Sequence[bytes], on_disk: bool, spare: str) -> None:
+        """Copy an object here, into memory or `on_disk`; `ObjectStore.pulled` follows. The file of
+        `spare`, a copy that is gone, may be written over."""
+        ...
+
+    def let_go(self, name: str) -> None:
+        """A copy is gone from here."""
+        ...
+
+
+class ObjectStore:
+    """Runs what the ledger decides."""
+
+    def __init__(
+        self,
+        prefix: bytes,
+        clock: Callable[[], float],
+        capacity_bytes: int,
+        disk: str,
+        files: StoreFiles,
+        spill_files: SpillFiles,
+        transfers: Transfers,
+        links: NodeLinks,
+        peers: Peers,
+        jobs: KnownJobs,
+        events: NodeEvents,
+    ) -> None:
+        """`disk`: where spilled objects go, for people."""
+        self._prefix = prefix
+        self._clock = clock
+        self._files = files
+        self._transfers = transfers
+        self._links = links
+        self._peers = peers
+        self._jobs = jobs
+        self._events = events
+        self.ledger = StoreLedger(capacity_bytes)
+        self.bandwidth = Average()
+        """Of objects that came from other nodes, in bytes a second."""
+        self._unsettled: dict[bytes, set[bytes]] = {}
+        """Dead workers, and who may still read from their connections."""
+        self._copies: set[str] = set()
+        """Objects here that were written on other nodes."""
+        self._promised: dict[str, int] = {}
+        """Bytes of memory that are kept free for copies on their way."""
+        self._holders: dict[str, set[bytes]] = {}
+        """Nodes that have copies of this node's objects."""
+        self._last_readers = LastReaders()
+        self.spares = Spares(capacity_bytes)
+        """Files of copies that are gone, in memory, for the next."""
+        self._room = ObjectRoom(self.ledger, spill_files, self, disk)
+        self._pulls = PullQueue(int(_PULL_SHARE * capacity_bytes), self._start_pull)
+
+    # ---- what processes say ------------------------------------------------------------------
+
+    def handle_in(self, table: PeerMessageTable) -> None:
+        """Take what drivers and workers say about objects."""
+        table.on(Sealed, lambda peer, m: self.sealed(m.name, m.size, peer.peer))
+        table.on(Used, lambda peer, m: self.used(m.name, peer.peer))
+        table.on(ReadersTold, lambda peer, m: self.readers_known(m.prefix, peer.peer))
+        table.on(Prefetch, lambda peer, m: self.prefetch(m))
+        table.on(Claimed, self._local_claimed)
+        table.on(Settled, self._local_settled)
+        table.on(Dropped, self._local_dropped)
+
+    def handle_from_afar_in(self, table: PeerMessageTable) -> None:
+        """Take what processes of other nodes say about objects of this one."""
+        table.on(Claimed, lambda peer, m: self.claimed(m.name, peer.peer))
+        table.on(Settled, lambda peer, m: self.settled(m.worker, peer.peer))
+        table.on(Dropped, lambda peer, m: self.dropped(m.name, m.size, peer.peer))
+
+    def _is_elsewhere(self, prefix: bytes) -> bool:
+        return prefix != self._prefix and len(prefix) == PREFIX_BYTES
+
+    def _local_claimed(self, peer: Peer, message: Claimed) -> None:
+        prefix = prefix_of_name(message.name)
+        if self._is_elsewhere(prefix):
+            self._links.send_to(prefix, peer.peer, message)
+        else:
+            self.claimed(message.name, peer.peer)
+
+    def _local_settled(self, peer: Peer, message: Settled) -> None:
+        if self._is_elsewhere(message.worker[:PREFIX_BYTES]):
+            self._links.send_to(message.worker, peer.peer, message)
+        else:
+            self.settled(message.worker, peer.peer)
+
+    def _local_dropped(self, peer: Peer, message: Dropped) -> None:
+        prefix = prefix_of_name(message.name)
+        if self._is_elsewhere(prefix):
+            self._links.send_to(prefix, peer.peer, message)
+            self.copy_dropped(message.name)
+        else:
+            self.dropped(message.name, message.size, peer.peer)
+
+    # ---- objects of this node ----------------------------------------------------------------
+
+    def reserve(self, process: bytes, wanted_bytes: int, answer: Answer) -> None:
+        """Credit for a writer, after spilling what must go: `answer(bytes, None)`, or with an
+        ObjectStoreFullError or OutOfDiskError."""
+
+        def room_is_there(error: Exception | None) -> None:
+            credit = self.ledger.grant(process, wanted_bytes) if error is None else 0
+            answer(credit, error)
+
+        self._room.ask(process, wanted_bytes, room_is_there)
+
+    def sealed(self, name: str, size: int, process: bytes) -> None:
+        """`process` wrote an object. Its owner, another process, may have dropped it already."""
+        self.ledger.sealed(name, size, process)
+        if not self._files.is_in_memory(name):
+            self.ledger.dropped(name, 0, process)
+
+    def dropped(self, name: str, credit_bytes: int, process: bytes) -> None:
+        """An object is gone; so is its copy on disk, even one made while it went."""
+        self.ledger.dropped(name, credit_bytes, process)
+        if self.ledger.spilled_total_bytes:
+            self._files.delete_spilled(name)
+        self._drop_at_holders(name)
+        if process[:PREFIX_BYTES] != self._prefix:
+            self._files.delete(name)  # its owner is on another node, and cannot
+
+    def used(self, name: str, process: bytes) -> None:
+        """A process has read an object, or may still."""
+        self.ledger.used(name)
+        self._last_readers.used(name, process)
+
+    def claimed(self, name: str, owner: bytes) -> None:
+        """`owner` owns an object that another process wrote here."""
+        self.ledger.claimed(name, owner)
+        if owner[:PREFIX_BYTES] == self._prefix or not is_name(name):
+            return
+        found = self._files.stat(name)
+        if found is not None:  # else it has gone to disk, or altogether
+            written, size = found
+            self._events.record(
+                ResultStored, at=written, object=name, bytes=size, owner=owner.hex()
+            )
+
+    # ---- effects of making room --------------------------------------------------------------
+
+    def evict_copy(self, name: str) -> bool:
+        """See Evictions."""
+        if name not in self._copies:
+            return False
+        self.copy_dropped(name, may_keep=False)  # its node has it still
+        return True
+
+    def free_spares(self, needed_bytes: int) -> None:
+        """See Evictions."""
+        for spare in self.spares.free(needed_bytes):
+            self._discard_spare(spare)
+
+    def spilled(self, name: str, writer: bytes) -> None:
+        """See Evictions."""
+        self._peers.post(writer, Spilled([name]))
+
+    # ---- copies of other nodes' objects ------------------------------------------------------
+
+    def prefetch(self, message: Prefetch) -> None:
+        """A task will read these."""
+        for name, size in message.objects:
+            if not is_name(name):
+                continue
+            if self._files.is_here(name):
+                self._events.record(ArgumentPresent, object=name, bytes=size)
+            elif prefix_of_name(name) != self._prefix:  # else it is lost: its reader says so
+                self._pulls.want(name, size, None)
+
+    def pull(self, name: str, size: int, done: Done) -> None:
+        """Have a copy of another node's object here; `done` is called with why not, or ""."""
+        if not is_name(name):
+            done(f"{name!r} is no name of an object's file")
+        elif self._files.is_here(name):
+            done("")
+        else:
+            self._pulls.want(name, size, done)
+
+    def _start_pull(self, name: str, size: int) -> None:
+        spare = self.spares.take(size)
+        self._count_spares()
+
+        def room_is_there(error: Exception | None) -> None:
+            if error is None:
+                self.ledger.promise(_COPIES, size)
+                self._promised[name] = size
+                self._begin_pull(name, size, spare)
+                return
+            self._discard_spare(spare)
+            if isinstance(error, ObjectStoreFullError):
+                # As what is written here: more than memory holds lies on disk at once.
+                self._begin_pull(name, size, "")
+            else:
+                self._pulls.ended(name, str(error))
+
+        self._room.ask(_COPIES, size, room_is_there)
+
+    def _begin_pull(self, name: str, size: int, spare: str) -> None:
+        source = prefix_of_name(name)
+        self._events.record(PullStarted, object=name, bytes=size, source=source.hex())
+        self._transfers.pull(name, size, [source], name not in self._promised, spare)
+
+    def pulled(self, message: Pulled) -> None:
+        """A transfer has ended."""
+        if message.ok and message.seconds > 0:
+            self.bandwidth = self.bandwidth.with_sample(message.size / message.seconds)
+        promised = self._promised.pop(message.name, 0)
+        if promised and message.ok and message.size:
+            self.ledger.sealed(message.name, message.size, _COPIES)
+        else:  # it lies on disk, or was here and is counted, or did not come
+            self.ledger.withdraw(_COPIES, promised)
+        source = prefix_of_name(message.name)
+        if message.ok:
+            self._copies.add(message.name)
+            self._links.send(source, CopyMade(message.name))
+        failure = "" if message.ok else message.reason
+        self._events.record(
+            PullEnded,
+            object=message.name,
+            bytes=message.size,
+            source=source.hex(),
+            seconds=message.seconds,
+            failure=failure,
+        )
+        if message.may_pass and not self._links.is_dead(source):
+            self._pulls.unreached(message.name, failure, self._clock())
+        else:
+            self._pulls.ended(message.name, failure)
+
+    def copy_made(self, name: str, holder: bytes) -> None:
+        """Another node has a copy of an object of this one."""
+        if is_name(name) and self._files.is_here(name):
+            self._holders.setdefault(name, set()).add(holder)
+        else:
+            self._links.send(holder, Dropped(name, 0))
+
+    def copy_dropped(self, name: str, may_keep: bool = True) -> None:
+        """A copy here is of no use any more; its file may serve for another."""
+        if name not in self._copies:
+            return
+        self._copies.discard(name)
+        self._last_readers.dropped(name)
+        size = self.ledger.size_of(name)
+        self.ledger.dropped(name, 0, _COPIES)
+        if not (may_keep and self._files.is_in_memory(name) and self._keep_spare(name, size)):
+            self._transfers.let_go(name)
+            self._files.delete(name)
+
+    def _keep_spare(self, name: str, size: int) -> bool:
+        gone = self.spares.put(name, size)
+        is_kept = name not in gone
+        if is_kept:
+            self._files.rename(name, spare_file(name))
+        for other in gone:
+            if other != name:
+                self._discard_spare(other)
+        self._count_spares()
+        return is_kept
+
+    def _count_spares(self) -> None:
+        """Spare files count as used, as far as they do not become objects."""
+        self.ledger.withdraw(_SPARES, self.ledger.capacity_bytes)
+        self.ledger.promise(_SPARES, self.spares.total_bytes)
+
+    def _discard_spare(self, spare: str) -> None:
+        if spare:
+            self._count_spares()
+            self._transfers.let_go(spare)
+            self._files.delete(spare_file(spare))
+
+    def _drop_at_holders(self, name: str) -> None:
+        for holder in sorted(self._holders.pop(name, ())):
+            self._links.send(holder, Dropped(name, 0))
+
+    # ---- ends --------------------------------------------------------------------------------
+
+    def tick(self, now: float) -> None:
+        """Time has passed: try again what could not be reached."""
+        self._pulls.tick(now)
+
+    def node_gone(self, prefix: bytes) -> None:
+        """A node died: its copies are gone, and what its workers owned here. Copies of its
+        objects stay while somebody may read them; its drivers' jobs end by themselves."""
+        for holders in self._holders.values():
+            holders.discard(prefix)
+        self._pulls.gone(lambda name: prefix_of_name(name) == prefix)
+        for owner in sorted(self.ledger.owners() - self._jobs.drivers()):
+            if owner[:PREFIX_BYTES] == prefix:
+                self.owner_gone(owner)
+        copies = [name for name in self._copies if prefix_of_name(name) == prefix]
+        if copies:
+            asked = [peer.peer for peer in self._peers.local()]
+            self._drop_copies(self._last_readers.node_gone(prefix, copies, asked))
+
+    def readers_known(self, prefix: bytes, process: bytes) -> None:
+        """A process has named all that it may still read of a dead node's objects."""
+        self._drop_copies(self._last_readers.told(prefix, process))
+
+    def _drop_copies(self, names: list[str]) -> None:
+        for name in names:
+            self.copy_dropped(name)
+
+    def process_gone(self, process: bytes) -> None:
+        """A process ended."""
+        self.ledger.process_gone(process)
+        self._room.process_gone(process)
+        self._drop_copies(self._last_readers.process_gone(process))
+        for worker in list(self._unsettled):
+            self.settled(worker, process)
+
+    def owner_gone(self, owner: bytes, kept: Collection[str] = ()) -> None:
+        """An owner has ended that nobody reads from any more, a driver or a worker of another
+        node: what it has here goes, but for what is `kept`."""
+        is_ours = owner[:PREFIX_BYTES] == self._prefix
+        written = self._files.written_by(owner) if is_ours else []  # else those are copies
+        for name in self.ledger.owned(owner, written):
+            if name not in kept:
+                self._end(name, owner)
+
+    def worker_gone(self, worker: bytes, readers: set[bytes]) -> None:
+        """A worker ended: its objects go once `readers` have read all that it sent them."""
+        self._unsettled[worker] = readers
+        self.settled(worker, b"")
+
+    def settled(self, worker: bytes, reader: bytes) -> None:
+        """`reader` has claimed what is its own of a dead worker's objects."""
+        readers = self._unsettled.get(worker)
+        if readers is None:
+            return
+        readers.discard(reader)
+        if readers:
+            return
+        del self._unsettled[worker]
+        for name in self.ledger.owned(worker, self._files.written_by(worker)):
+            self._end(name, worker)
+
+    def _end(self, name: str, owner: bytes) -> None:
+        self.ledger.dropped(name, 0, owner)
+        self._drop_at_holders(name)
+        self._files.delete(name)

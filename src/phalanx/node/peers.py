@@ -1,0 +1,68 @@
+"""The connections that a node has: to its own processes, to other nodes, to the head."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from phalanx.model.ids import PREFIX_BYTES
+
+DRIVER, WORKER, NODE, HEAD, REMOTE = "driver", "worker", "node", "head", "remote"
+"""What is at the other end of a connection. REMOTE: a process of another node, which is reached
+through that node."""
+
+
+class Peer(Protocol):
+    """This node's end of a connection."""
+
+    peer: bytes
+    """The id of the process at the other end; empty until it has introduced itself."""
+    tag: Any
+    """What is at the other end, as the constants above say; something else before that is known."""
+
+    def post(self, message: Any) -> None:
+        """Send a message with all others of this round."""
+        ...
+
+    def send(self, message: Any) -> None:
+        """Send a message at once."""
+        ...
+
+
+class Peers:
+    """The processes that this node may send to, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._peers: dict[bytes, Peer] = {}
+
+    def __contains__(self, process: bytes) -> bool:
+        return process in self._peers
+
+    def get(self, process: bytes) -> Peer | None:
+        """The connection to a process; None when it has none."""
+        return self._peers.get(process)
+
+    def add(self, peer: Peer) -> None:
+        """A process has introduced itself."""
+        self._peers[peer.peer] = peer
+
+    def remove(self, process: bytes) -> Peer | None:
+        """A process has ended, or its connection has. The connection that it had."""
+        return self._peers.pop(process, None)
+
+    def post(self, process: bytes, message: Any) -> None:
+        """Send a message to a process, if it is there."""
+        peer = self._peers.get(process)
+        if peer is not None:
+            peer.post(message)
+
+    def processes(self) -> list[bytes]:
+        """The ids of all processes, those of other nodes among them."""
+        return list(self._peers)
+
+    def of_node(self, prefix: bytes) -> list[bytes]:
+        """The ids of a node's processes."""
+        return [process for process in self._peers if process[:PREFIX_BYTES] == prefix]
+
+    def local(self) -> list[Peer]:
+        """Connections to this node's own drivers and workers."""
+        return [peer for peer in self._peers.values() if peer.tag != REMOTE]

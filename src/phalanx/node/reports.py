@@ -1,0 +1,148 @@
+"""A node's heartbeat: what is free on it, what waits there, and when the head is sent that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from phalanx.model.lifecycle import ALIVE, DRAINING
+from phalanx.node.control_link import ControlLink
+from phalanx.node.leases import LeaseMachine
+from phalanx.node.object_store import ObjectStore
+from phalanx.protocol.cluster_messages import REPORT_EVERY_S, NodeReport, ViewRow
+from phalanx.resources.instances import NodeResources
+
+AT_MOST_EVERY_S = 0.1
+STORE = "object_store_memory"
+
+
+class Status(Protocol):
+    """Describes a node."""
+
+    def report(self) -> NodeReport:
+        """How the node is now."""
+        ...
+
+
+class NodeStatus:
+    """A node of the cluster as it describes itself."""
+
+    def __init__(
+        self,
+        node_id: str,
+        prefix: bytes,
+        resources: NodeResources,
+        ports: str,
+        leases: LeaseMachine,
+        store: ObjectStore,
+    ) -> None:
+        self._node_id = node_id
+        self._prefix = prefix
+        self._ports = ports
+        self._resources = resources
+        self._leases = leases
+        self._store = store
+
+    def report(self) -> NodeReport:
+        """See Status."""
+        available = self._resources.available()
+        if STORE in available:
+            ledger = self._store.ledger
+            free = ledger.capacity_bytes - ledger.used_bytes + self._store.spares.total_bytes
+            available[STORE] = float(max(free, 0))
+        return NodeReport(
+            available=available,
+            devices=self._resources.devices_left(),
+            queued=[(d.place.to_mapping(), d.count) for d in self._leases.waiting.all()],
+            running=len(self._leases.leases),
+            run_s=self._leases.run_s.value,
+            bandwidth=self._store.bandwidth.value,
+            total=self._resources.total(),
+            yields=self._leases.yields().to_mapping(),
+        )
+
+    def row(self) -> ViewRow:
+        """The node as the view shows nodes, without its address."""
+        state = DRAINING if self._leases.is_draining else ALIVE
+        row = view_row(self._node_id, self._prefix, self._leases.labels, self.report(), state)
+        row.ports = self._ports
+        return row
+
+
+def view_row(
+    node_id: str, prefix: bytes, labels: dict[str, str], report: NodeReport, state: str = ALIVE
+) -> ViewRow:
+    """A node that reports this, as the view shows it, without its address."""
+    return ViewRow(
+        node_id=node_id,
+        prefix=prefix,
+        host="",
+        port=0,
+        state=state,
+        total=report.total or {},
+        available=report.available,
+        labels=labels,
+        devices=report.devices,
+        queue_length=sum(count for _, count in report.queued),
+        run_s=report.run_s,
+        bandwidth=report.bandwidth,
+    )
+
+
+class Reports:
+    """Sends reports: when something has changed, and now and then though nothing has."""
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        status: Status,
+        control: ControlLink,
+        at_most_every_s: float = AT_MOST_EVERY_S,
+        every_s: float = REPORT_EVERY_S,
+    ) -> None:
+        self._clock = clock
+        self._status = status
+        self._control = control
+        self._at_most_every_s = at_most_every_s
+        self._every_s = every_s
+        self._last: NodeReport | None = None
+        self._sent_at = float("-inf")
+        self._is_fresh = False
+        """Whether one was sent in this round."""
+
+    def tick(self, now: float) -> None:
+        """Time has passed."""
+        if self._is_fresh or not self._control.is_connected:
+            return
+        if now - self._sent_at < self._at_most_every_s:
+            return
+        report = self._status.report()
+        if report != self._last or now - self._sent_at >= self._every_s:
+            self._is_fresh = True
+            self._send(report, now)
+
+    def round(self) -> None:
+        """All messages that had come are handled."""
+        self._is_fresh = False
+
+    def report_needed(self) -> None:
+        """The head is about to be asked what depends on what is free here.
+
+        Once a round: the head counts what it gives away, and a second report would undo that.
+        """
+        if not self._is_fresh:
+            self.report_changed()
+
+    def report_changed(self) -> None:
+        """Something was given back here: that is always news."""
+        self._is_fresh = True
+        self._send(self._status.report(), self._clock())
+
+    def head_joined(self) -> None:
+        """The head may be another one: the next tick reports, whatever was sent before."""
+        self._last = None
+
+    def _send(self, report: NodeReport, now: float) -> None:
+        self._last = report
+        self._sent_at = now
+        self._control.report(report)

@@ -1,0 +1,206 @@
+"""The membership of a node that is a cluster of its own: its head is in its own process."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgspec
+
+from phalanx.model.ids import JobID
+from phalanx.node.borrowed_leases import LeaseInquiries
+from phalanx.node.control_link import LocalControl
+from phalanx.node.demands import Demands
+from phalanx.node.dispatch import MessageTable
+from phalanx.node.effects import NodeEffects, NodeSetup
+from phalanx.node.group_places import GroupPlaces
+from phalanx.node.no_other_nodes import Spills
+from phalanx.node.node import Node
+from phalanx.node.peers import Peer
+from phalanx.protocol.cluster_messages import (
+    EnvironmentKnown,
+    ForwardedAsk,
+    ForwardedReply,
+    JobKnown,
+    NodeReport,
+    ProcessEnded,
+    ViewRow,
+)
+from phalanx.protocol.requests.cluster import NewDriverJob
+
+QUIET_S = 0.25
+"""So long after a driver came the node makes its head, if nobody has needed it before."""
+
+
+class LocalHead(Protocol):
+    """The control plane, in this process."""
+
+    def join_alone(self, row: ViewRow) -> None:
+        """This node is the cluster."""
+        ...
+
+    def on_message(self, prefix: bytes, message: Any) -> None:
+        """The node says something."""
+        ...
+
+    def on_tick(self, now: float) -> None:
+        """Time has passed."""
+        ...
+
+    def on_round(self, now: float) -> float:
+        """All messages are handled. When it has to be called again at the latest."""
+        ...
+
+
+MakeHead = Callable[[Callable[[bytes, Any], None]], LocalHead]
+"""Makes the head; it is given what sends to a node."""
+
+
+class SingleNodeMembership:
+    """Hands messages over between the node and the head in its process.
+
+    Tasks and objects need nothing of the head, and a start that waited until it is imported would
+    take a third longer. So it is made when somebody first asks something of it, or when the node is
+    idle; until then what it has to know is kept for it.
+    """
+
+    is_stale = False
+    trouble = ""
+
+    def __init__(
+        self,
+        prefix: bytes,
+        clock: Callable[[], float],
+        link: LocalControl,
+        from_head: MessageTable,
+        make_head: MakeHead,
+        own_row: Callable[[], ViewRow],
+        report: Callable[[], NodeReport],
+        waiting: Demands,
+        wake_at: Callable[[float], None],
+        warm_up: Callable[[], object],
+    ) -> None:
+        """`wake_at`: has `round` called at that time at the latest. `warm_up`: there is nothing
+        else to do, so code may be read in that the first gang or job will need."""
+        self._prefix = prefix
+        self._clock = clock
+        self._link = link
+        self._from_head = from_head
+        self._make_head = make_head
+        self._own_row = own_row
+        self._report = report
+        self._waiting = waiting
+        self._wake_at = wake_at
+        self._warm_up = warm_up
+        self._head: LocalHead | None = None
+        self._sent: deque[Any] = deque()
+        """What the head has sent, and is not handed over yet."""
+        self._kept: list[Any] = []
+        self._jobs = 0
+        self._make_at = float("inf")
+
+    @property
+    def has_head(self) -> bool:
+        """Whether the head is there already."""
+        return self._head is not None
+
+    def handle_in(self, table: MessageTable) -> None:
+        """Take what the head says about what it was sent."""
+        table.on(ForwardedReply, self._link.replied)
+
+    def tick(self, now: float) -> None:
+        """Time has passed."""
+        is_idle = now >= self._make_at and not self._waiting
+        if self._head is not None:
+            self._head.on_tick(now)
+            if is_idle:
+                self._warm_up()
+        elif is_idle:
+            self._make()  # the first who needs it need not wait then
+
+    def round(self) -> None:
+        """All messages that had come are handled."""
+        self._deliver()
+        if self._head is not None:
+            self._wake_at(self._head.on_round(self._clock()))
+            self._deliver()
+
+    def _deliver(self) -> None:
+        """Hand over everything, and what that causes."""
+        while self._link.sent or self._sent:
+            for _ in range(len(self._link.sent)):
+                self._to_head(self._link.sent.popleft())
+            for _ in range(len(self._sent)):
+                self._from_head.handle(self._sent.popleft())
+
+    def _to_head(self, message: Any) -> None:
+        if self._head is not None:
+            self._head.on_message(self._prefix, message)
+            return
+        match message:
+            case ForwardedAsk() if message.kind == NewDriverJob.kind:
+                self._jobs += 1
+                self._kept.append(message)  # it counts like this one; its reply comes too late
+                job = msgspec.Raw(msgspec.msgpack.encode(JobID.from_int(self._jobs).binary()))
+                self._link.replied(ForwardedReply(message.token, job))
+                self._make_at = self._clock() + QUIET_S
+            case JobKnown() | EnvironmentKnown() | ProcessEnded(is_driver=True):
+                self._kept.append(message)
+            case NodeReport() | ProcessEnded():
+                pass  # it learns how the node is when it is made, and nobody owns anything yet
+            case _:
+                self._make().on_message(self._prefix, message)
+
+    def _make(self) -> LocalHead:
+        head = self._head = self._make_head(lambda prefix, message: self._sent.append(message))
+        self._link.is_connected = True
+        head.join_alone(self._own_row())
+        head.on_message(self._prefix, self._report())
+        for message in self._kept:
+            head.on_message(self._prefix, message)
+        self._kept.clear()
+        return head
+
+    def is_head(self, connection: Peer) -> bool:
+        """There is no connection to the head."""
+        return False
+
+    def connection_lost(self, refusal: str, is_about_token: bool) -> None:
+        """There is no connection to the head."""
+
+
+def single_node(
+    setup: NodeSetup,
+    effects: NodeEffects,
+    make_head: MakeHead,
+    wake_at: Callable[[float], None],
+    warm_up: Callable[[], object],
+    make_spilling: Callable[[LeaseInquiries, GroupPlaces], Spills],
+) -> Node[SingleNodeMembership]:
+    """A node that is a cluster of its own; see SingleNodeMembership for the three before the last.
+    `make_spilling`: makes what chooses among nodes, if a policy has a say even here."""
+    link = LocalControl()
+
+    def membership(node: Node[SingleNodeMembership]) -> SingleNodeMembership:
+        return SingleNodeMembership(
+            node.prefix,
+            effects.clock,
+            link,
+            node.from_head,
+            make_head,
+            node.status.row,
+            node.status.report,
+            node.leases.waiting,
+            wake_at,
+            warm_up,
+        )
+
+    return Node(
+        setup,
+        effects,
+        link,
+        make_spilling,
+        membership,
+        reports_every_tick=True,
+    )

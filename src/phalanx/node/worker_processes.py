@@ -1,0 +1,82 @@
+"""The worker processes of a node as they are started and ended, and why each was to end."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from phalanx.node.known_jobs import KnownJobs
+from phalanx.node.peers import Peers
+from phalanx.node.workers import WorkerRecord
+from phalanx.protocol.node_messages import PREEMPTED, Terminate
+
+EXITED, OUT_OF_MEMORY = "exited", "oom"
+"""Kinds of a worker's end, as `WorkerDied` has them."""
+
+
+class ForkEffects(Protocol):
+    """What is asked of the operating system. The end of a process is reported later."""
+
+    def fork(self, worker: bytes, environment: dict[str, str]) -> None:
+        """Start a worker process with this id."""
+        ...
+
+    def kill(self, process: bytes) -> None:
+        """End a process at once."""
+        ...
+
+    def terminate(self, process: bytes) -> None:
+        """Ask a process by SIGTERM to end."""
+        ...
+
+
+class WorkerProcesses:
+    """Starts and ends worker processes. It remembers why one was to end until it has ended."""
+
+    def __init__(self, effects: ForkEffects, peers: Peers, jobs: KnownJobs) -> None:
+        self._effects = effects
+        self._peers = peers
+        self._jobs = jobs
+        self._reasons: dict[bytes, tuple[str, str]] = {}
+        """(reason, kind) of the end of each worker that was told to end."""
+
+    def start_worker(self, worker: WorkerRecord) -> None:
+        """Fork a worker."""
+        worker.is_started = True
+        self._effects.fork(worker.worker_id, self._jobs.environment(worker.environment))
+
+    def stop_worker(self, worker: WorkerRecord, reason: str, force: bool) -> None:
+        """End a worker; at once when `force`, else after what it has to do. A reason that was given
+        before stays."""
+        self._reasons.setdefault(worker.worker_id, (reason, EXITED))
+        peer = self._peers.get(worker.worker_id)
+        if force or peer is None:
+            self._effects.kill(worker.worker_id)
+        else:
+            peer.post(Terminate(reason))
+
+    def end_worker(self, worker: WorkerRecord, reason: str, force: bool) -> None:
+        """End a worker for this reason, whatever it was to end for before."""
+        self._reasons.pop(worker.worker_id, None)
+        self.stop_worker(worker, reason, force)
+
+    def warn_worker(self, worker: WorkerRecord) -> None:
+        """Ask a worker to end by SIGTERM, as it is preempted."""
+        self._reasons[worker.worker_id] = ("it was preempted", PREEMPTED)
+        self._effects.terminate(worker.worker_id)
+
+    def kill(self, worker: bytes) -> None:
+        """End a worker at once, because its owner wants it."""
+        self._effects.kill(worker)
+
+    def kill_for_memory(self, worker: bytes, reason: str) -> None:
+        """End a worker at once, because the machine's memory is used up."""
+        self._reasons[worker] = (reason, OUT_OF_MEMORY)
+        self._effects.kill(worker)
+
+    def is_preempted(self, worker: bytes) -> bool:
+        """Whether a worker is to end because it is preempted."""
+        return self._reasons.get(worker, ("", ""))[1] == PREEMPTED
+
+    def take_reason(self, worker: bytes) -> tuple[str, str] | None:
+        """(reason, kind) for which a worker that has ended was to end; None when nobody asked."""
+        return self._reasons.pop(worker, None)

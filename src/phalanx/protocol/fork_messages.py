@@ -1,0 +1,82 @@
+"""What a node and its fork server say to each other.
+
+The frames are those of `protocol.frames`, over a socket pair that nobody else holds; the messages
+are a set of their own.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from phalanx.errors import ProtocolError
+from phalanx.protocol.node_messages import LogLine
+
+# ---- to the fork server ------------------------------------------------------------------------
+
+
+class Fork(msgspec.Struct, array_like=True, tag=0):
+    """Start a worker with these variables beside the fork server's own."""
+
+    worker: bytes
+    variables: dict[str, str]
+
+
+class RunCommand(msgspec.Struct, array_like=True, tag=1):
+    """Start a command in a process group of its own, with these variables beside the fork server's
+    own. What it prints is appended to the file `log`. `is_watched`: answered with Began."""
+
+    process: bytes
+    argv: list[str]
+    variables: dict[str, str]
+    directory: str
+    log: str
+    is_watched: bool
+
+
+class SendSignal(msgspec.Struct, array_like=True, tag=2):
+    """Send a worker, or a command's whole process group, this signal."""
+
+    process: bytes
+    signal: int
+
+
+class ReadOutput(msgspec.Struct, array_like=True, tag=3):
+    """Pass on all that workers have printed by now; answered with OutputRead."""
+
+
+# ---- from the fork server ----------------------------------------------------------------------
+
+
+class Began(msgspec.Struct, array_like=True, tag=10):
+    """A command that is watched has begun."""
+
+    process: bytes
+    pid: int
+
+
+class Exited(msgspec.Struct, array_like=True, tag=11):
+    """A process has ended: `code` is negative for a signal. `reason`: why it could not even be
+    started; `pid` is 0 then."""
+
+    process: bytes
+    pid: int
+    code: int
+    reason: str = ""
+
+
+class OutputRead(msgspec.Struct, array_like=True, tag=12):
+    """All that had been printed was passed on."""
+
+
+ForkMessage = Fork | RunCommand | SendSignal | ReadOutput | Began | Exited | OutputRead | LogLine
+ForkOrder = Fork | RunCommand | SendSignal | ReadOutput
+
+_decoder = msgspec.msgpack.Decoder(list[ForkMessage])
+
+
+def decode_body(body: bytes | bytearray | memoryview) -> list[ForkMessage]:
+    """The messages of one frame's body. Raises ProtocolError on anything that is not one."""
+    try:
+        return _decoder.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ProtocolError(f"a frame that is not of the fork server's channel: {error}") from None

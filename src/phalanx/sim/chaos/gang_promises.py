@@ -1,0 +1,78 @@
+"""What was promised of gangs: so many members run together, or none begins; all end as one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from phalanx.sim.chaos.broken import Broken, group_name
+from phalanx.sim.chaos.truth import DONE, Key, Promise
+
+if TYPE_CHECKING:
+    from phalanx.sim.chaos.world import World
+
+
+class GangPromise(msgspec.Struct, kw_only=True):
+    """One gang."""
+
+    min_members: int
+    tasks: list[Key]
+    begun: set[int] = set()
+    """The attempts of which members were ordered to begin."""
+    failed: int = 0
+    """Members that failed for a reason of their own."""
+    ended_with_it: int = 0
+    """Members that failed because others did."""
+
+
+class GangPromises:
+    """Gangs of tasks by their groups."""
+
+    def __init__(self, world: World, kept: dict[Key, Promise]) -> None:
+        self._world = world
+        self._kept = kept
+        self.gangs: dict[bytes | None, GangPromise] = {}
+
+    def promised(self, group: bytes, min_members: int, tasks: list[Key]) -> None:
+        """A driver has asked for a gang."""
+        self.gangs[group] = GangPromise(min_members=min_members, tasks=tasks)
+        self._world.promises.count("gangs")
+
+    def begins(self, group: bytes, attempt: int, placed: int) -> None:
+        """The first members of an attempt are ordered to begin; so many have places."""
+        gang = self.gangs.get(group)
+        if gang is None or attempt in gang.begun:
+            return  # a node that dies between two of these takes members that had their places
+        gang.begun.add(attempt)
+        over = sum(bool(self._kept[key].outcome) for key in gang.tasks)
+        if placed + over < gang.min_members:
+            raise Broken(
+                f"gang {group_name(group)} needs {gang.min_members} members at once and begins "
+                f"with {placed} placed and {over} over",
+                ["head"],
+            )
+
+    def member_failed(self, promise: Promise, is_own: bool) -> None:
+        """A member has failed. `is_own`: for a reason that it can have without its gang. With too
+        many failed, the gang's places go, and what happens to its members then is no fault."""
+        gang = self.gangs.get(promise.group)
+        if gang is None or promise.group is None:
+            return
+        gang.failed += is_own
+        gang.ended_with_it += not is_own
+        if len(gang.tasks) - gang.failed < gang.min_members:
+            self._world.removed_groups.add(promise.group)
+
+    def check(self) -> None:
+        """Members that failed with others did so because these were too many."""
+        for group, gang in self.gangs.items():
+            if gang.ended_with_it and group not in self._world.removed_groups:
+                names = sorted({owner for owner, _ in gang.tasks})
+                done = sum(self._kept[key].outcome == DONE for key in gang.tasks)
+                raise Broken(
+                    f"{gang.ended_with_it} members of gang {group_name(group or b'')} failed with "
+                    f"others, of which {gang.failed} failed, {done} did not, and it needs "
+                    f"{gang.min_members}",
+                    names,
+                )

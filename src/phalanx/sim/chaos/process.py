@@ -1,0 +1,242 @@
+"""A simulated process of a node: the production owner over simulated connections and files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from phalanx.errors import ObjectLostError
+from phalanx.model.ids import INDEX_BITS, PREFIX_BYTES, node_process_id
+from phalanx.objects import failures
+from phalanx.objects.reference import ObjectRef
+from phalanx.owner.core import OwnerCore
+from phalanx.owner.objects.table import Callback
+from phalanx.protocol.messages import FAILED, SHARED, CancelOwned, Done, Value
+from phalanx.protocol.node_messages import Used
+from phalanx.protocol.requests.node import PullObject
+from phalanx.sim.chaos.files import SIZE_BYTES, ProcessFiles
+from phalanx.sim.chaos.running import Resume, Wait
+
+if TYPE_CHECKING:
+    from phalanx.owner.transport import Connection
+    from phalanx.sim.chaos.network import End, Message
+    from phalanx.sim.chaos.node import SimNode
+
+LEAST_TICK_S = 0.05
+Outcome = bytes | BaseException
+"""What a reader gets."""
+
+
+class SimProcess:
+    """What drivers and workers have in common."""
+
+    owner: OwnerCore
+    node_end: End
+
+    def __init__(self, node: SimNode, name: str, kind: str) -> None:
+        self.node = node
+        self.world = node.world
+        self.host = node.host
+        self.name = name
+        self.kind = kind
+        self.process_id = b""
+        """Empty until it has joined."""
+        self.is_alive = True
+
+    def dial_node(self) -> None:
+        """Connect to the node."""
+        to = node_process_id(self.node.prefix)
+        self.node_end = self.world.network.dial(self.host, self, self.host, to)
+
+    def join(self, process_id: bytes) -> None:
+        """The process has its id: from now on it can be reached."""
+        self.process_id = process_id
+        self.host.processes[process_id] = self
+        self.files = ProcessFiles(self.host, process_id, self.node_end)
+        self.owner = OwnerCore(
+            process_id,
+            self.kind,
+            transport=self,
+            outbox=self,
+            node=self.node_end,
+            files=self.files,
+            pack=_pack_nothing,
+            clock=self.host.clock,
+            wall=self.host.clock,
+            tick_soon=self._tick_soon,
+            warn=lambda text: None,
+        )
+        self._tick_at = 0.0
+        self._tick_soon()
+
+    def die(self, how: str) -> None:
+        """The process ends at once."""
+        if not self.is_alive:
+            return
+        self.is_alive = False
+        self.world.kernel.tell(self.name, f"ends: {how}")
+        self.host.processes.pop(self.process_id, None)
+        self.gone()
+        self.world.network.process_gone(self.host, self)
+
+    def gone(self) -> None:
+        """The process has ended, whatever ended it."""
+        self.world.promises.owner_ended(self)
+
+    # ---- Transport and Outbox ----------------------------------------------------------------
+
+    def dial(self, process: bytes) -> End | None:
+        """See Transport."""
+        prefix = process[:PREFIX_BYTES]
+        if prefix == self.node.prefix and process not in self.host.processes:
+            return None
+        end = self.world.network.dial(self.host, self, self.world.host_of(prefix), process)
+        end.on_post = self._posted
+        return end
+
+    def watch(self, connection: Connection) -> None:
+        """See Transport: simulated connections are watched from the start."""
+
+    def close(self, connection: Any) -> None:
+        """See Transport."""
+        connection.close()
+
+    def post(self, connection: Connection, message: Message) -> None:
+        """See Outbox."""
+        connection.post(message)
+
+    def flush_later(self, connection: Connection) -> None:
+        """See Outbox: nothing waits here."""
+
+    def _posted(self, message: Message) -> None:
+        self.world.promises.posted(self, message)
+
+    # ---- time --------------------------------------------------------------------------------
+
+    def _tick_soon(self) -> None:
+        self._plan_tick(LEAST_TICK_S)
+
+    def _plan_tick(self, delay_s: float) -> None:
+        at = self.world.kernel.now + delay_s
+        if at < self._tick_at or self._tick_at <= self.world.kernel.now:
+            self._tick_at = at
+            self.host.timer(delay_s, lambda: self._tick(at))
+
+    def _tick(self, planned: float) -> None:
+        if self.is_alive and planned == self._tick_at:
+            self.do(self._on_tick)
+
+    def _on_tick(self) -> None:
+        next_s = self.owner.tick(self.host.clock())
+        self._plan_tick(max(next_s, LEAST_TICK_S))
+
+    def later(self, delay_s: float, action: Callable[[], None]) -> None:
+        """Do this after so long, more if the machine is slow, if the process still lives."""
+        self.host.later(delay_s * self.host.slowness, lambda: self.do(action))
+
+    def do(self, action: Callable[[], None]) -> None:
+        """A step of this process, if it still lives."""
+
+        def step() -> None:
+            action()
+            self.settle()
+
+        if self.is_alive:
+            self.world.guard(self.host, step)
+
+    def settle(self) -> None:
+        """What the reactor does after each round: whatever was released is said."""
+        owner, dropped = self.owner, self.files.dropped
+        while owner.has_unsaid or dropped:
+            owner.flush()
+            self.files.release()
+
+    # ---- messages ----------------------------------------------------------------------------
+
+    def on_message(self, end: End, message: Message) -> None:
+        """See Process."""
+        if not self.is_alive:
+            return
+        now = self.host.clock()
+        if isinstance(message, CancelOwned):
+            self.world.promises.cancelled(self, message.number >> INDEX_BITS)
+        if isinstance(message, Done):
+            self.owner.done(end, message, now)
+        elif not self.take(end, message):
+            self.owner.handle(end, message, now)
+        self.settle()
+
+    def take(self, end: End, message: Message) -> bool:
+        """Take a message that is not for an owner; False when it is."""
+        return False
+
+    def on_end(self, end: End) -> None:
+        """See Process."""
+        if end is self.node_end:
+            self.die("its node is gone")
+        elif self.is_alive:
+            self.owner.connection_ended(end)
+            self.settle()
+
+    # ---- objects, as `get` reads them --------------------------------------------------------
+
+    def read(self, ref: ObjectRef[Any], then: Callable[[Outcome], None]) -> None:
+        """Wait for a value and read it; a lost one is waited for again. It is read when the process
+        has time, not at once."""
+        self.later(0.0, lambda: self._read(ref, then))
+
+    def _read(self, ref: ObjectRef[Any], then: Callable[[Outcome], None]) -> None:
+        value = ref._value
+        if value is None:
+            self.owner.objects.add_waiter(ref, Callback(lambda: self.read(ref, then)))
+            self.owner.objects.fetch(ref)
+        elif type(value) is bytes:
+            then(value)
+        else:
+            assert isinstance(value, Value)
+            if value.kind == FAILED:
+                then(failures.load(value.data))
+            elif value.kind == SHARED:
+                name = value.data.decode()
+                self.open(name)(lambda content: self._opened(ref, name, content, then))
+            else:
+                then(value.data)
+
+    def _opened(
+        self,
+        ref: ObjectRef[Any],
+        name: str,
+        content: bytes | None,
+        then: Callable[[Outcome], None],
+    ) -> None:
+        if content is not None:
+            then(content)
+            return
+        self.owner.objects.recover(ref, name)
+        self.read(ref, then)
+
+    def open(self, name: str) -> Wait:
+        """A file's content, fetched first when it may be elsewhere; None when it is gone."""
+
+        def wait(resume: Resume) -> None:
+            if self.files.is_here(name):
+                self.node_end.post(Used(name))
+            if self.files.is_here(name) or not self.files.can_be_elsewhere(name):
+                resume(self.host.files.get(name))
+                return
+
+            def answered(answer: Callable[[], None]) -> None:
+                try:
+                    answer()
+                except ObjectLostError:
+                    resume(None)
+                else:
+                    resume(self.host.files.get(name))
+
+            self.owner.requests.call_async(PullObject(name, SIZE_BYTES), answered)
+
+        return wait
+
+
+def _pack_nothing(value: Any) -> Any:
+    raise AssertionError(f"simulated processes pickle nothing: {value!r}")

@@ -1,0 +1,138 @@
+"""Whether what a reader is told of failed work is true."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from phalanx import errors
+from phalanx.objects.failures import is_retriable
+from phalanx.sim.chaos.work import RAISED, RAISES, Raised, Work
+
+if TYPE_CHECKING:
+    from phalanx.sim.chaos.world import World
+
+Key = tuple[str, int]
+"""(name of the owner, number of its task or call)."""
+
+DONE = "done"
+
+_LOST_WORKER = (errors.WorkerCrashedError, errors.OutOfMemoryError)
+_UNMAKEABLE = errors.ObjectReconstructionFailedError
+_USED_UP = errors.ObjectReconstructionFailedMaxAttemptsExceededError
+
+
+class Promise(msgspec.Struct, kw_only=True):
+    """One task or call, from its submission to its outcome."""
+
+    owner: str
+    """The name of the process that submitted it."""
+    number: int
+    what: str
+    work: Work
+    retries: int
+    retry_exceptions: Any = False
+    timeout_s: float | None = None
+    since: float
+    inputs: Sequence[Key] = ()
+    """Work whose results are its arguments."""
+    is_call: bool = False
+    starts: int = 0
+    excused: int = 0
+    """Starts that cost no retry: it was preempted."""
+    ran_on: list[str] = []
+    finished_on: list[bytes] = []
+    """Workers that ran it to its end."""
+    last_attempt: int = 0
+    """The last one that was sent to a worker."""
+    outcome: str = ""
+    """DONE, or the name of the error's class."""
+    is_cancelled: bool = False
+    """Whether somebody cancelled it before it had an outcome."""
+    was_cancelled: bool = False
+    """Whether somebody ever cancelled it."""
+    takes_put: bool = False
+    """Whether objects that were put are among its arguments."""
+    is_over: bool = False
+    """Whether its stream has ended, read or not."""
+    is_abandoned: bool = False
+    """Whether nobody reads its stream to the end."""
+    group: bytes | None = None
+    node: str = ""
+    """The node that a task is bound to, if any."""
+
+    @property
+    def has_tries_left(self) -> bool:
+        """Whether it may be tried again after its last attempt."""
+        return self.retries < 0 or self.last_attempt < self.retries
+
+
+class Truth:
+    """Holds errors against what has happened."""
+
+    def __init__(self, world: World, kept: dict[Key, Promise]) -> None:
+        self._world = world
+        self._kept = kept
+
+    def is_true(self, promise: Promise, error: BaseException) -> bool:
+        """Whether this failure of a task or call is one that it can have."""
+        return self.is_own(promise, error) or self._is_of_input(promise, error)
+
+    def is_own(self, promise: Promise, error: BaseException) -> bool:
+        """The same, arguments aside."""
+        world = self._world
+        match error:
+            case Raised():
+                return self._raised(promise)
+            case errors.TaskCancelledError():
+                return promise.was_cancelled
+            case errors.TaskTimeoutError():
+                return promise.timeout_s is not None
+            case errors.WorkerCrashedError() if promise.was_cancelled:
+                return True
+            case _ if isinstance(error, _LOST_WORKER):
+                was_disturbed = promise.ran_on or world.had_faults or world.dead_nodes
+                is_removed = promise.group in world.removed_groups
+                return not promise.has_tries_left and bool(was_disturbed or is_removed)
+            case errors.TaskPlacementGroupRemoved():
+                return promise.group in world.removed_groups
+            case errors.TaskUnschedulableError():
+                return promise.node in world.dead_nodes or promise.node in world.drained_nodes
+            case errors.ActorError():
+                return promise.is_call
+        return self._is_lost_for_good(promise, error)
+
+    def _raised(self, promise: Promise) -> bool:
+        is_final = not is_retriable(promise.retry_exceptions, RAISED) or not promise.has_tries_left
+        ended = promise.work.end_of(promise.last_attempt)
+        return ended == RAISES and is_final
+
+    def _is_lost_for_good(self, promise: Promise, error: BaseException) -> bool:
+        """A result was there, was lost, and cannot be made again."""
+        if is_lost_put(error):
+            return promise.takes_put
+        if not promise.work.is_large:
+            return False
+        if type(error) is _USED_UP:
+            return not promise.has_tries_left or bool(promise.inputs)
+        if type(error) is _UNMAKEABLE:
+            text = str(error)
+            is_disabled = "may not run again" in text and promise.retries == 0
+            return is_disabled or ("its actor is dead" in text and promise.is_call)
+        return False
+
+    def _is_of_input(self, promise: Promise, error: BaseException) -> bool:
+        """An argument's failure is the failure of whoever takes it."""
+        kind = type(error)
+        for key in promise.inputs:
+            source = self._kept[key]
+            if source.outcome == kind.__name__ or self.is_true(source, error):
+                return True
+        return False
+
+
+def is_lost_put(error: BaseException) -> bool:
+    """Whether this is the error of an object that was put, whose file is gone."""
+    return type(error) is _UNMAKEABLE and "it was put by process" in str(error)

@@ -1,0 +1,103 @@
+"""Rows have typed fields, are mappings too, and show as tables in a notebook."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import msgspec
+import pytest
+
+from phalanx.model.rows.cluster import DriverInfo, HyperNodeInfo, NodeInfo, StatusInfo
+from phalanx.model.rows.explanation import AlikeTasks, ExpectedStart, Explanation, Reason
+from phalanx.model.rows.row import Row, Rows
+from phalanx.model.rows.work import CronInfo, FlowInfo, GangInfo, JobInfo, MemberInfo, QueueInfo
+
+DRIVER = DriverInfo(job_id="01000000", number=1, start_time=2.5)
+NODE = NodeInfo(
+    node_id="ab", state="ALIVE", reason="", host="h", port=1, hostname="<host>", total={"CPU": 2.0},
+    available={"CPU": 1.0}, labels={}, running=1, waiting=0,
+)  # fmt: skip
+STATUS = StatusInfo(
+    address="h:1", store="memory", nodes=[NODE], actors={}, groups=[], jobs=[DRIVER]
+)
+
+
+def test_a_row_is_a_mapping():
+    assert isinstance(DRIVER, Mapping)
+    assert (DRIVER["number"], DRIVER.number) == (1, 1)
+    assert dict(DRIVER) == {"job_id": "01000000", "number": 1, "start_time": 2.5}
+    assert dict(DRIVER) == {**DRIVER}
+    assert list(DRIVER) == ["job_id", "number", "start_time"]
+    assert list(DRIVER.values()) == ["01000000", 1, 2.5]
+    assert len(DRIVER) == 3
+    assert "number" in DRIVER
+    assert "get" not in DRIVER
+    assert (DRIVER.get("number"), DRIVER.get("none", 7)) == (1, 7)
+    with pytest.raises(KeyError, match="none"):
+        DRIVER["none"]
+    with pytest.raises(KeyError, match="keys"):
+        DRIVER["keys"]
+
+
+def test_a_row_does_not_change():
+    with pytest.raises(AttributeError):
+        DRIVER.number = 2
+    assert msgspec.structs.replace(DRIVER) == DRIVER
+
+
+def test_a_row_becomes_json_with_all_that_is_in_it():
+    data = json.loads(json.dumps(STATUS.as_dict()))
+    assert data["nodes"][0]["total"] == {"CPU": 2.0}
+    assert data["jobs"] == [dict(DRIVER)]
+
+
+def test_a_row_travels_without_the_names_of_its_fields():
+    data = msgspec.msgpack.encode(STATUS)
+    assert b"node_id" not in data
+    assert msgspec.msgpack.decode(data, type=StatusInfo) == STATUS
+
+
+def test_rows_show_as_a_table_and_nothing_in_them_is_taken_for_html():
+    shown = Rows([NODE])._repr_html_()
+    assert "<th>hostname</th>" in shown
+    assert "<td>&lt;host&gt;</td>" in shown
+    assert "<td>CPU: 2.0</td>" in shown
+    assert "<th>store</th><td>memory</td>" in STATUS._repr_html_()
+    assert STATUS._repr_html_().count("<table>") == 3, "its own, nodes, drivers"
+    assert Rows()._repr_html_() == "<i>nothing</i>"
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [NodeInfo, QueueInfo, JobInfo, GangInfo, MemberInfo, FlowInfo, CronInfo, HyperNodeInfo],
+    ids=lambda kind: kind.__name__,
+)
+def test_no_field_hides_what_a_mapping_can_do(kind):
+    assert issubclass(kind, Row)
+    assert not {"keys", "values", "items", "get"} & set(kind.__struct_fields__)
+
+
+def test_an_explanation_in_words():
+    full = Reason(
+        reason="resource", count=2, detail={}, sentence="2 nodes lack GPU", change="add a node"
+    )
+    answer = Explanation(
+        snapshot="", name="default/a", kind="podgroup", waits=True, reasons=[full], queue="lab",
+        expected_start=ExpectedStart(at_s=100.0, in_s=90.0, after_tasks=1),
+        tasks=[AlikeTasks(names=[f"t{n}" for n in range(5)], reasons=[full])], position=2,
+    )  # fmt: skip
+    assert str(answer) == (
+        "podgroup default/a of queue lab waits\n"
+        "  expected to start in 90 s (at 100), once 1 task has ended, if run times hold\n"
+        "  - 2 nodes lack GPU\n"
+        "    to change that: add a node\n"
+        "  tasks t0, t1, t2 and 2 more\n"
+        "    - 2 nodes lack GPU\n"
+        "      to change that: add a node\n"
+        "  it is number 2 of those that wait in its queue"
+    )
+    data = msgspec.to_builtins(answer)
+    assert "node" not in data
+    assert data["position"] == 2
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(answer), type=Explanation) == answer

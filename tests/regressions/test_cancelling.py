@@ -1,0 +1,92 @@
+"""Work that is cancelled, or runs for too long, and what its reader is told."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+
+import pytest
+from tests.polling import eventually
+
+from phalanx.errors import TaskCancelledError, TaskTimeoutError
+
+
+class Waits:
+    """An actor whose calls end when they are let go."""
+
+    def __init__(self):
+        self.begun = 0
+        self.go = threading.Event()
+
+    def wait(self):
+        self.begun += 1
+        assert self.go.wait(60)
+        return self.begun
+
+    def count(self):
+        return self.begun
+
+    def let_go(self):
+        self.go.set()
+
+
+class WaitsAsync:
+    def __init__(self):
+        self.begun = 0
+        self.go = asyncio.Event()
+
+    async def wait(self):
+        self.begun += 1
+        await self.go.wait()
+        return self.begun
+
+    async def count(self):
+        return self.begun
+
+    async def let_go(self):
+        self.go.set()
+
+
+@pytest.mark.parametrize("kind", [Waits, WaitsAsync])
+def test_a_call_that_waits_for_its_turn_at_a_concurrent_actor_is_cancelled(runtime, get, kind):
+    """It was in nobody's list of calls: the cancel was forgotten, and the call ran."""
+    actor = runtime.remote(concurrency_groups={"one": 1})(kind).options(max_concurrency=2).remote()
+    get(actor.count.remote())
+    calls = [actor.wait.options(concurrency_group="one").remote() for _ in range(3)]
+    eventually(lambda: get(actor.count.remote()) == 1)
+    runtime.cancel(calls[1])
+    with pytest.raises(TaskCancelledError):
+        get(calls[1])
+    get(actor.let_go.remote())
+    assert get([calls[0], calls[2]]) == [1, 2]
+
+
+def test_a_task_that_runs_for_too_long_and_dies_when_asked_to_stop_ran_for_too_long(runtime, get):
+    """Its reader was told that somebody had cancelled it."""
+
+    @runtime.remote(timeout_s=0.2)
+    def stubborn():
+        signal.signal(signal.SIGINT, lambda *_: os._exit(1))
+        threading.Event().wait(60)
+
+    with pytest.raises(TaskTimeoutError, match="ran longer than"):
+        get(stubborn.remote())
+
+
+def test_a_cancelled_task_with_a_time_limit_was_cancelled(runtime, get, tmp_path):
+    """It did not stop until its time was over: then it was said to have run for too long."""
+
+    @runtime.remote(timeout_s=1.0)
+    def stubborn(path):
+        signal.signal(signal.SIGINT, lambda *_: None)
+        path.touch()
+        while True:
+            threading.Event().wait(60)
+
+    ref = stubborn.remote(tmp_path / "begun")
+    eventually((tmp_path / "begun").exists)
+    runtime.cancel(ref)
+    with pytest.raises(TaskCancelledError):
+        get(ref)
