@@ -7,7 +7,14 @@ import pytest
 from tests.engine.small_world import World, template
 
 from phalanx.protocol.messages import Done, Failed
-from phalanx.protocol.node_messages import Reply, Request
+from phalanx.protocol.node_messages import Ask, Reply
+from phalanx.protocol.requests.gangs import EndMembers
+from phalanx.protocol.requests.groups import WaitGroup
+from phalanx.protocol.requests.request import decode_request
+
+
+def encoded(result):
+    return msgspec.Raw(msgspec.msgpack.encode(result))
 
 
 class GangWorld(World):
@@ -20,14 +27,14 @@ class GangWorld(World):
 
     def _node_receives(self, owner):
         message = owner.node.queue[0]
-        if not isinstance(message, Request):
+        if not isinstance(message, Ask):
             super()._node_receives(owner)
             return
         owner.node.queue.popleft()
-        if message.method == "wait_group":
-            self.to_owner[owner.process_id].post(Reply(message.token, True))
+        if message.kind == WaitGroup.kind:
+            self.to_owner[owner.process_id].post(Reply(message.token, encoded(True)))
         else:
-            self.reports += message.args["indexes"]
+            self.reports += decode_request(EndMembers, message.body).indexes
 
     def _work(self, worker):
         """Slow members end after the gang has failed, if it does."""

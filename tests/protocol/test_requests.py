@@ -86,7 +86,7 @@ def test_the_control_store_answers_what_is_asked_of_it():
 
 def test_a_node_answers_what_is_asked_of_it():
     asked = [one.__name__ for one in TYPES if module_of(one) == "node"]
-    assert sorted(entries("engines/embedded/node/requests.py")) == sorted(asked)
+    assert sorted(entries("node/own_requests.py")) == sorted(asked)
 
 
 def test_the_scheduler_on_ray_answers_what_is_asked_of_it():
