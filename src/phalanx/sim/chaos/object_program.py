@@ -94,7 +94,7 @@ class ObjectProgram:
         recursive = self._rng.random() < 0.7
 
         def cancel() -> None:
-            self._world.promises.cancelled(self._driver, number)
+            self._world.promises.cancelled((self._driver.name, number))
             self._driver.owner.cancelling.cancel(object_number, force, recursive)
 
         self._later(self._rng.uniform(0.0, 1.5), cancel)

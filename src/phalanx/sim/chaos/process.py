@@ -159,7 +159,7 @@ class SimProcess:
             return
         now = self.host.clock()
         if isinstance(message, CancelOwned):
-            self.world.promises.cancelled(self, message.number >> INDEX_BITS)
+            self.world.promises.cancelled((self.name, message.number >> INDEX_BITS))
         if isinstance(message, Done):
             self.owner.done(end, message, now)
         elif not self.take(end, message):

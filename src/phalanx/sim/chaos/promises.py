@@ -19,7 +19,7 @@ from phalanx.objects.reference import ObjectRef
 from phalanx.owner.actors.client import PendingCall
 from phalanx.owner.tasks.records import PendingTask, Template
 from phalanx.owner.tasks.timeouts import KILL_GRACE_S
-from phalanx.protocol.messages import FAILED, SHARED, Call, Task, Value
+from phalanx.protocol.messages import FAILED, SHARED, Call, Cancel, Task, Value
 from phalanx.protocol.node_messages import CreateActor
 from phalanx.sim.chaos.broken import Broken
 from phalanx.sim.chaos.gang_promises import GangPromises
@@ -86,8 +86,9 @@ class Promises:
         refs: list[ObjectRef[Any]],
         stream: Stream | None,
         inputs: list[ObjectRef[Any]] | None,
-    ) -> Promise:
-        """A process has submitted a task."""
+        parent: Key | None = None,
+    ) -> None:
+        """A process has submitted a task; `parent`: on behalf of this task or call."""
         number = refs[0]._task if stream is None else stream.number
         assert number is not None
         strategy = msgspec.json.decode(template.key.strategy) if template.key.strategy else {}
@@ -106,8 +107,9 @@ class Promises:
             group=None if group is None else bytes.fromhex(group),
             node=strategy.get("node_id", ""),
         )
+        if parent in self.kept:
+            self.kept[parent].children.append((process.name, number))
         self._promise(process, promise, refs[0] if stream is None else stream.completion)
-        return promise
 
     def call_promised(self, process: SimProcess, call: PendingCall, work: Work) -> None:
         """A process has called an actor."""
@@ -166,17 +168,22 @@ class Promises:
                 [promise.owner],
             )
 
-    def cancelled(self, process: SimProcess, number: int) -> None:
+    def cancelled(self, key: Key) -> None:
         """A process cancels work of its own."""
-        promise = self.kept.get((process.name, number))
+        promise = self.kept.get(key)
         if promise is not None:
             promise.was_cancelled = True
             promise.is_cancelled |= not promise.outcome
             self.count("cancelled")
 
-    def cancel_came(self, worker: SimWorker, owner: bytes, number: int) -> None:
-        """A worker is asked to stop a task or call."""
-        self._to_stop.add((worker.worker_id, (self._world.name_of(owner), number)))
+    def cancel_came(self, worker: SimWorker, owner: bytes, message: Cancel) -> None:
+        """A worker is asked to stop a task or call, and perhaps what that has submitted."""
+        key = (self._world.name_of(owner), message.number)
+        self._to_stop.add((worker.worker_id, key))
+        is_running = self._running.get(worker.worker_id) == key
+        if message.recursive and is_running:
+            for child in self.kept[key].children:
+                self.cancelled(child)
 
     # ---- work runs ---------------------------------------------------------------------------
 

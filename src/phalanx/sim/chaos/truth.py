@@ -38,6 +38,8 @@ class Promise(msgspec.Struct, kw_only=True):
     since: float
     inputs: Sequence[Key] = ()
     """Work whose results are its arguments."""
+    children: list[Key] = []
+    """Tasks that it has submitted."""
     is_call: bool = False
     starts: int = 0
     excused: int = 0

@@ -68,7 +68,7 @@ class Usage:
         one = held.get(worker.name)
         if one is not None:
             held[worker.name] = _Held(_without_cpus(one.resources), one.devices, one.in_bundle)
-            self._lent[worker.name] = one.resources
+            self._lent.setdefault(worker.name, one.resources)
 
     def vacate(self, worker: SimWorker) -> None:
         """It uses nothing any more."""

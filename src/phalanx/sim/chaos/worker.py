@@ -102,7 +102,7 @@ class SimWorker(SimProcess):
     def take(self, end: End, message: Message) -> bool:
         """See SimProcess."""
         if isinstance(message, Cancel):
-            self.world.promises.cancel_came(self, end.peer, message.number)
+            self.world.promises.cancel_came(self, end.peer, message)
         return self.core.handle(end, message)
 
     def settle(self) -> None:
@@ -146,8 +146,6 @@ class SimWorker(SimProcess):
 
     def cancel_children(self, parent: Key) -> None:
         """See Effects."""
-        for number in self.owner.children.of(parent):
-            self.world.promises.cancelled(self, number)
         self.owner.cancelling.cancel_children(parent)
 
     def set_up(self, message: JobSetup) -> None:
@@ -311,7 +309,8 @@ class SimWorker(SimProcess):
         args = msgspec.msgpack.encode(work)
         parent = (context.owner, context.number)
         refs = self.owner.tasks.submit(_CHILD, args, None, None, parent)
-        self.world.promises.task_promised(self, _CHILD, work, refs, None, None)
+        key = (self.world.name_of(context.owner), context.number)
+        self.world.promises.task_promised(self, _CHILD, work, refs, None, None, key)
         return refs[0]
 
     def _give_items(
