@@ -8,8 +8,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from typing import Any
 
 import pytest
+from tests.warm import popen
 
 from phalanx.cli.cluster_view import as_data
 from phalanx.engines.embedded.daemon_files import Announcement, daemons
@@ -40,13 +42,22 @@ class Machine:
 
     def python(self, code: str, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
         """Run a program to its end."""
-        return subprocess.run(
+        with self.begin(code, *arguments, **env) as process:
+            try:
+                out, err = process.communicate(timeout=PATIENCE_S)
+            except BaseException:
+                process.kill()
+                raise
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    def begin(self, code: str, *arguments: str, **env: str) -> subprocess.Popen[str]:
+        """Start a program."""
+        return popen(
             [sys.executable, "-c", code, *arguments],
             env=self.env | env,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            timeout=PATIENCE_S,
-            check=False,
         )
 
     def done(self, *arguments: str, **env: str) -> str:
@@ -57,8 +68,16 @@ class Machine:
 
     def status(self) -> dict:
         """What `status --json` says, without a process for it."""
+        return as_data(self.ask("status"), "")
+
+    def jobs(self) -> dict[str, dict]:
+        """Jobs by name, as `jobs --json` lists them, without a process for it."""
+        return {row["name"]: row for row in self.ask("batch.jobs", queue=None, state=None)}
+
+    def ask(self, method: str, **args: object) -> Any:
+        """What the head answers."""
         (head,) = [(s, one) for s, one in daemons(self.root) if one.kind == "head"]
-        return as_data(ask_daemon(*head, "status", timeout_s=PATIENCE_S), "")
+        return ask_daemon(*head, method, timeout_s=PATIENCE_S, **args)
 
     def nodes(self) -> dict[str, dict]:
         """Nodes by the value of their label `name`."""
