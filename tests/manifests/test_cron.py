@@ -1,8 +1,10 @@
-"""When a schedule is due: against a slow reading of its fields, and where clocks are changed."""
+"""When a schedule is due: against the library that Kubernetes uses, against a slow reading of its
+fields, and where clocks are changed."""
 
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -27,6 +29,25 @@ def following(schedule: str, after: str, count: int, zone: str = "") -> list[str
             else datetime.fromtimestamp(moment, timezone.utc).strftime("%Y-%m-%d %H:%M")
         )
     return found
+
+
+REFERENCE = Path(__file__).parent / "tables" / "cron_times.txt"
+
+
+@pytest.mark.parametrize(
+    "line", [line for line in REFERENCE.read_text().splitlines() if not line.startswith("#")]
+)
+def test_the_next_times_are_those_of_kubernetes(line):
+    zone, after, schedule, times = line.split(" | ")
+    if times == "refused":
+        with pytest.raises(ValueError):
+            parse_schedule(schedule)
+        return
+    moment: float | None = at(after)
+    for expected in times.split():
+        assert moment is not None
+        moment = parse_schedule(schedule).after(moment, zone)
+        assert moment == (None if expected == "never" else at(expected))
 
 
 @pytest.mark.parametrize(
