@@ -27,7 +27,7 @@ import tempfile
 import threading
 import traceback
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -46,13 +46,21 @@ STARTERS = ("phalanx.engines.embedded.daemons", "phalanx.engines.embedded.own_no
 _PARENT = "PHALANX_TESTS_WARM_PARENT"
 """In the environment of what runs in a test: the socket of the parent."""
 _REQUEST_BYTES = 1 << 18
+
+
+def _settings(env: Mapping[str, str]) -> dict[str, str]:
+    """What the environment sets of the interpreter itself."""
+    return {name: value for name, value in env.items() if name.startswith("PYTHON")}
+
+
+_SETTINGS = _settings(os.environ)
 _STATUS = struct.Struct("i")
 
 
 class WarmPopen(subprocess.Popen[Any]):
     """`subprocess.Popen` for `[sys.executable, "-m" or "-c", ...]`: the parent forks the process.
 
-    Anything else is started cold, and so is what sets the seed of Python's hashes.
+    Anything else is started cold, and so is what changes a setting of the interpreter.
     """
 
     _parent: socket.socket | None = None
@@ -67,7 +75,7 @@ class WarmPopen(subprocess.Popen[Any]):
         given = dict(zip(names, rest, strict=False))
         env = dict(os.environ if given["env"] is None else given["env"])
         is_ours = list(args[:1]) == [sys.executable] and args[1:2] and args[1] in ("-m", "-c")
-        if not is_ours or "PYTHONHASHSEED" in env:
+        if not is_ours or _settings(env) != _SETTINGS:
             super()._execute_child(args, *rest)  # type: ignore[misc]
             return
         standard = {0: given["p2cread"], 1: given["c2pwrite"], 2: given["errwrite"]}
@@ -146,32 +154,40 @@ def _path_of_parent() -> str:
     return _parents[0].path
 
 
-def popen(arguments: list[str], **options: Any) -> subprocess.Popen[Any]:
-    """Start a program: warm where this process starts daemons so, too."""
-    is_warm = importlib.import_module(STARTERS[0]).subprocess is not subprocess
-    return (WarmPopen if is_warm else subprocess.Popen)(arguments, **options)
-
-
 @contextlib.contextmanager
 def warm_starts() -> Iterator[None]:
     """Have `STARTERS` start their processes from a parent, which the first of them makes."""
-    modules = _take_over()
+    _use(WarmPopen)
     try:
         yield
     finally:
-        for module in modules:
-            module.subprocess = subprocess  # type: ignore[attr-defined]
+        _use(subprocess.Popen)
         while _parents:
             _parents.pop().end()
 
 
-def _take_over() -> list[types.ModuleType]:
-    changed = types.SimpleNamespace(**vars(subprocess))
-    changed.Popen = WarmPopen
-    modules = [importlib.import_module(name) for name in STARTERS]
-    for module in modules:
-        module.subprocess = changed  # type: ignore[attr-defined]
-    return modules
+@contextlib.contextmanager
+def cold_starts() -> Iterator[None]:
+    """Have everything started by a fresh interpreter, for tests that look at the processes."""
+    before = popen_in_use()
+    _use(subprocess.Popen)
+    try:
+        yield
+    finally:
+        _use(before)
+
+
+def popen_in_use() -> type[subprocess.Popen[Any]]:
+    """What this process starts daemons by."""
+    found: type[subprocess.Popen[Any]] = importlib.import_module(STARTERS[0]).subprocess.Popen
+    return found
+
+
+def _use(popen: type[subprocess.Popen[Any]]) -> None:
+    names = {**vars(subprocess), "Popen": popen}
+    for starter in STARTERS:
+        module: Any = importlib.import_module(starter)
+        module.subprocess = types.SimpleNamespace(**names)
 
 
 # ---- in the parent -----------------------------------------------------------------------------
@@ -182,7 +198,7 @@ def main() -> None:
     path, alive = sys.argv[1], int(sys.argv[2])
     for name in PRELOADED:
         importlib.import_module(name)
-    _take_over()
+    _use(WarmPopen)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listening.bind(path)
     listening.listen(64)

@@ -11,7 +11,7 @@ import tempfile
 from typing import Any
 
 import pytest
-from tests.warm import popen
+from tests.warm import popen_in_use
 
 from phalanx.cli.cluster_view import as_data
 from phalanx.engines.embedded.daemon_files import Announcement, daemons
@@ -52,7 +52,7 @@ class Machine:
 
     def begin(self, code: str, *arguments: str, **env: str) -> subprocess.Popen[str]:
         """Start a program."""
-        return popen(
+        return popen_in_use()(
             [sys.executable, "-c", code, *arguments],
             env=self.env | env,
             stdout=subprocess.PIPE,
