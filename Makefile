@@ -50,7 +50,7 @@ $(RAY_STAMP): pyproject.toml constraints.txt
 	@touch $(RAY_STAMP)
 
 test-slow: setup redis ## the long soak and everything marked slow
-	@$(BIN)/python -m pytest --cold -m slow
+	@$(BIN)/python -m pytest --cold --hypothesis-profile full -m 'slow or hypothesis'
 
 check: setup ## style, types and import contracts
 	@$(BIN)/ruff check src tests examples

@@ -7,7 +7,10 @@ import os
 import signal
 
 import pytest
+from tests.effort import register_profiles
 from tests.warm import warm_starts
+
+register_profiles()
 
 os.environ["PHALANX_ADDRESS"] = "local"
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as hs
+from tests.effort import examples
 
 from phalanx.manifests.cron import parse_schedule
 
@@ -118,7 +119,7 @@ def fields(draw: hs.DrawFn) -> tuple[str, list[set[int]]]:
     return " ".join(words), values
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120))
 @given(given_fields=fields(), start=hs.integers(0, 10**6))
 def test_the_next_time_is_the_first_minute_that_matches(given_fields, start):
     text, (minutes, hours, days, months, weekdays) = given_fields
