@@ -50,7 +50,7 @@ $(RAY_STAMP): pyproject.toml constraints.txt
 	@touch $(RAY_STAMP)
 
 test-slow: setup redis ## the long soak and everything marked slow
-	@$(BIN)/python -m pytest -m slow
+	@$(BIN)/python -m pytest --cold --hypothesis-profile full -m 'slow or hypothesis'
 
 check: setup ## style, types, import contracts, and nothing in src that only tests use
 	@$(BIN)/ruff check src tests examples tools

@@ -6,6 +6,28 @@ from __future__ import annotations
 import os
 import signal
 
+import pytest
+from tests.effort import register_profiles
+from tests.warm import warm_starts
+
+register_profiles()
+
 os.environ["PHALANX_ADDRESS"] = "local"
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--cold", action="store_true", help="start every process by a fresh interpreter"
+    )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def starts(request):
+    """Daemons and nodes come from a warm parent (see `tests.warm`), unless `--cold` is given."""
+    if request.config.getoption("cold"):
+        yield
+        return
+    with warm_starts():
+        yield

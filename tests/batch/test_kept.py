@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.effort import examples
 
 from phalanx.batch import jobs as j
 from phalanx.batch import kept as module
@@ -126,7 +127,7 @@ def spare(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("spare")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(st.integers(1, 4), st.lists(st.lists(STEP, max_size=3), min_size=1, max_size=6), st.data())
 def test_stays_as_read(nodes: int, steps: list[Any], data: st.DataObject) -> None:
     kept = KeptCluster(start(nodes))
@@ -154,7 +155,7 @@ def test_stays_as_read(nodes: int, steps: list[Any], data: st.DataObject) -> Non
         assert_same(kept)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(st.lists(STEP, min_size=1, max_size=8), st.data())
 def test_evicted_tasks_leave_until_they_are_released(steps: list[Any], data: st.DataObject) -> None:
     kept = KeptCluster(start(2))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.effort import examples
 
 from phalanx.batch import jobs as j
 from phalanx.batch.config import Configuration, PluginOption
@@ -117,7 +118,7 @@ def _take(free: dict[str, float], request: dict[str, float]) -> bool:
     return True
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120))
 @given(parts=clusters(), quota=QUOTA)
 def test_no_node_is_given_more_than_it_has(parts: dict[str, Any], quota: str) -> None:
     snapshot = Snapshot(config=config(quota, "enqueue", "allocate", "backfill"), **parts)
@@ -129,7 +130,7 @@ def test_no_node_is_given_more_than_it_has(parts: dict[str, Any], quota: str) ->
             assert _take(free[node], dict(task.shape.request)), f"{node} is over-allocated"
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120))
 @given(parts=clusters(), quota=QUOTA)
 def test_promises_fit_once_the_evicted_are_gone(parts: dict[str, Any], quota: str) -> None:
     actions = ("enqueue", "allocate", "preempt", "reclaim", "backfill")
@@ -145,7 +146,7 @@ def test_promises_fit_once_the_evicted_are_gone(parts: dict[str, Any], quota: st
             assert _take(free[node], dict(task.shape.request))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120))
 @given(parts=clusters(), quota=QUOTA)
 def test_gangs_start_whole_or_not_at_all(parts: dict[str, Any], quota: str) -> None:
     snapshot = Snapshot(config=config(quota, "enqueue", "allocate"), **parts)
@@ -157,7 +158,7 @@ def test_gangs_start_whole_or_not_at_all(parts: dict[str, Any], quota: str) -> N
             assert len(new) + sum(bool(t.node) for t in mine) >= group.min_member
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120))
 @given(parts=clusters(), quota=QUOTA)
 def test_no_queue_passes_its_capability(parts: dict[str, Any], quota: str) -> None:
     snapshot = Snapshot(config=config(quota, "enqueue", "allocate", "preempt"), **parts)
@@ -180,7 +181,7 @@ def test_no_queue_passes_its_capability(parts: dict[str, Any], quota: str) -> No
             assert held[k] <= max(most, running)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(parts=clusters())
 def test_reclaim_leaves_every_queue_what_it_deserves(parts: dict[str, Any]) -> None:
     """Not below it by more than the last victim, in some resource that the queue deserves. The
@@ -210,7 +211,7 @@ def test_reclaim_leaves_every_queue_what_it_deserves(parts: dict[str, Any]) -> N
         assert ((held + largest)[:2] > deserved[:2]).any()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(parts=clusters(), quota=QUOTA)
 def test_only_strictly_less_important_work_is_preempted(parts: dict[str, Any], quota: str) -> None:
     """Without Volcano's quirk, by which victims that no two plugins agree on are named anew by the
@@ -233,7 +234,7 @@ def test_only_strictly_less_important_work_is_preempted(parts: dict[str, Any], q
         assert between or within
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(parts=clusters(), quota=QUOTA, turn=st.randoms(use_true_random=False))
 def test_the_order_of_lists_changes_nothing(parts: dict[str, Any], quota: str, turn: Any) -> None:
     actions = ("enqueue", "allocate", "preempt", "reclaim", "backfill")
@@ -258,7 +259,7 @@ ORDERS = st.sampled_from(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(clusters(), QUOTA, ORDERS)
 def test_the_plan_is_the_same_where_nobody_asks_why(
     parts: dict[str, Any], quota: str, actions: tuple[str, ...]
@@ -269,7 +270,7 @@ def test_the_plan_is_the_same_where_nobody_asks_why(
     assert run_cycle(snapshot, explains=False) == msgspec.structs.replace(told, rejections={})
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(parts=clusters(), moves=st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99))))
 def test_rollback_is_identity(parts: dict[str, Any], moves: list[tuple[int, int]]) -> None:
     snapshot = Snapshot(config=config("proportion", "allocate"), **parts)

@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from tests.effort import examples
 
 from phalanx.batch.accepted import Accepted, Kind
 from phalanx.batch.config import ACTIONS, SWITCHES
@@ -193,7 +194,7 @@ BRIEF = (Phase.explicit, Phase.reuse, Phase.generate)
 """To shrink a case of this size takes minutes; its seed finds it again."""
 
 
-@settings(max_examples=100, deadline=None, phases=BRIEF)
+@settings(max_examples=examples(100), phases=BRIEF)
 @given(snapshots())
 def test_a_cycle_ends(case: dict[str, Any]) -> None:
     text = yaml.safe_dump(case, sort_keys=False)

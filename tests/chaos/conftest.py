@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import pytest
 from tests.chaos.footprint import Footprint
+from tests.warm import cold_starts
 
 import phalanx
+
+
+@pytest.fixture(scope="package", autouse=True)
+def cold():
+    """These tests look for the processes that a user would see."""
+    with cold_starts():
+        yield
 
 
 @pytest.fixture

@@ -26,9 +26,11 @@ ALLOWED = {
 @pytest.mark.parametrize(
     "duration_s",
     [
-        pytest.param(12.0, id="short"),
+        pytest.param(6.0, id="short"),
         pytest.param(
-            float(os.environ.get("PHALANX_SOAK_S", "600")), id="long", marks=pytest.mark.slow
+            float(os.environ.get("PHALANX_SOAK_S", "600")),
+            id="long",
+            marks=[pytest.mark.slow, pytest.mark.timeout(0)],
         ),
     ],
 )

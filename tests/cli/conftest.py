@@ -8,13 +8,19 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from typing import TypeVar
 
 import pytest
+from tests.warm import popen_in_use
 
 from phalanx.cli.cluster_view import as_data
 from phalanx.engines.embedded.daemon_files import Announcement, daemons
 from phalanx.engines.embedded.visitor import ask_daemon
 from phalanx.protocol.requests.cluster import GetStatus
+from phalanx.protocol.requests.jobs import ListJobs
+from phalanx.protocol.requests.request import Request
+
+R = TypeVar("R")
 
 PATIENCE_S = 90
 """For one command: machines that run tests are slow at times."""
@@ -41,13 +47,22 @@ class Machine:
 
     def python(self, code: str, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
         """Run a program to its end."""
-        return subprocess.run(
+        with self.begin(code, *arguments, **env) as process:
+            try:
+                out, err = process.communicate(timeout=PATIENCE_S)
+            except BaseException:
+                process.kill()
+                raise
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    def begin(self, code: str, *arguments: str, **env: str) -> subprocess.Popen[str]:
+        """Start a program."""
+        return popen_in_use()(
             [sys.executable, "-c", code, *arguments],
             env=self.env | env,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            timeout=PATIENCE_S,
-            check=False,
         )
 
     def done(self, *arguments: str, **env: str) -> str:
@@ -58,8 +73,16 @@ class Machine:
 
     def status(self) -> dict:
         """What `status --json` says, without a process for it."""
+        return as_data(self.ask(GetStatus()), "")
+
+    def jobs(self) -> dict[str, dict]:
+        """Jobs by name, as `jobs --json` lists them, without a process for it."""
+        return {row["name"]: row.as_dict() for row in self.ask(ListJobs())}
+
+    def ask(self, request: Request[R]) -> R:
+        """What the head answers."""
         (head,) = [(s, one) for s, one in daemons(self.root) if one.kind == "head"]
-        return as_data(ask_daemon(*head, GetStatus(), PATIENCE_S), "")
+        return ask_daemon(*head, request, PATIENCE_S)
 
     def nodes(self) -> dict[str, dict]:
         """Nodes by the value of their label `name`."""

@@ -8,8 +8,6 @@ import os
 import signal
 import socket
 import stat
-import subprocess
-import sys
 import threading
 
 import pytest
@@ -281,13 +279,7 @@ def test_a_head_that_was_killed_goes_on_and_one_that_was_stopped_does_not(machin
 def test_status_can_be_watched_and_outlives_the_head(machine):
     address = machine.start_head()
     code = "from phalanx.cli import main; main()"
-    watching = subprocess.Popen(
-        [sys.executable, "-c", code, "status", "--watch", "--json"],
-        env=machine.env,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    watching = machine.begin(code, "status", "--watch", "--json")
     try:
         lines = [watching.stdout.readline() for _ in range(2)]
         assert all('"phalanx-status/1"' in line for line in lines)

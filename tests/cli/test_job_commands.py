@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 
 import pytest
+from tests.polling import eventually
 
 
 @pytest.fixture
@@ -16,10 +15,6 @@ def cluster(machine):
     """A head whose node has four CPUs and four virtual GPUs."""
     machine.start_head("--num-cpus", "4", "--num-gpus", "4")
     return machine
-
-
-def jobs(cluster):
-    return {row["name"]: row for row in json.loads(cluster.done("jobs", "--json"))}
 
 
 def test_run_shows_what_members_print_and_ends_as_they_do(cluster, tmp_path):
@@ -49,9 +44,13 @@ def test_a_queue_and_its_jobs_from_beginning_to_end(cluster, tmp_path):
     hold = ("run", "--gang", "2", "--gpus", "1", "-q", "lab", "-d")
     assert cluster.done(*hold, "-n", "runs", "--", "sleep", "1000") == "runs\n"
     assert cluster.done(*hold, "-n", "waits", "--", "true") == "waits\n"
-    while jobs(cluster)["runs"]["state"] != "Running":
-        pass
-    assert jobs(cluster)["waits"]["position"] == 1
+    eventually(lambda: cluster.jobs()["runs"]["state"] == "Running")
+    listed = {row["name"]: row for row in json.loads(cluster.done("jobs", "--json"))}
+    assert {name: row["state"] for name, row in listed.items()} == {
+        "runs": "Running",
+        "waits": "Pending",
+    }
+    assert listed["waits"]["position"] == 1
     assert "number 1 of those that wait" in cluster.done("explain", "waits")
     assert json.loads(cluster.done("explain", "waits", "--json"))["waits"]
     table = cluster.done("jobs", "-q", "lab")
@@ -60,7 +59,7 @@ def test_a_queue_and_its_jobs_from_beginning_to_end(cluster, tmp_path):
     assert "Running" in cluster.done("job", "runs")
     resized = cluster.done("resize", "waits", "worker=3", "--min", "2")
     assert resized == "job waits has 3 replicas, of which 2 must run together\n"
-    assert jobs(cluster)["waits"]["pending"] == 3
+    assert cluster.jobs()["waits"]["pending"] == 3
     cluster.done("resize", "waits", "2")
     assert cluster.phalanx("resize", "waits", "some").returncode == 2
     assert "no group 'boss'" in cluster.phalanx("resize", "waits", "boss=1").stderr
@@ -69,12 +68,10 @@ def test_a_queue_and_its_jobs_from_beginning_to_end(cluster, tmp_path):
     assert "waits" in cluster.done("explain", str(picture), "waits")
     assert "0 binds" in cluster.done("replay", str(picture))
     cluster.done("suspend", "runs")
-    while jobs(cluster)["waits"]["state"] != "Completed":
-        pass
+    eventually(lambda: cluster.jobs()["waits"]["state"] == "Completed")
     cluster.done("resume", "runs")
     cluster.done("cancel", "runs")
-    while jobs(cluster)["runs"]["state"] != "Terminated":
-        pass
+    eventually(lambda: cluster.jobs()["runs"]["state"] == "Terminated")
     assert cluster.done("queue", "close", "lab") == "queue lab is closed\n"
     closed = cluster.phalanx("run", "-q", "lab", "--", "true")
     assert closed.returncode == 1
@@ -82,7 +79,7 @@ def test_a_queue_and_its_jobs_from_beginning_to_end(cluster, tmp_path):
     cluster.done("queue", "open", "lab")
     cluster.done("queue", "update", "lab", "--weight", "7")
     cluster.done("delete", "runs", "waits")
-    assert jobs(cluster) == {}
+    assert cluster.jobs() == {}
     cluster.done("queue", "delete", "lab")
     missing = cluster.phalanx("job", "runs")
     assert (missing.returncode, missing.stderr) == (
@@ -110,21 +107,14 @@ def test_submit_takes_manifests_and_says_what_is_wrong_with_them(cluster, tmp_pa
 def test_ctrl_c_ends_what_run_follows(cluster):
     code = "from phalanx.cli import main; main()"
     arguments = ["run", "-n", "long", "--", "sh", "-c", "echo begun; sleep 1000"]
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, *arguments],
-        env=cluster.env,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = cluster.begin(code, *arguments)
     assert process.stdout is not None
     assert process.stdout.readline() == "begun\n"
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=90)
     assert process.returncode == 130
     assert "job long is cancelled" in said
-    while jobs(cluster)["long"]["state"] != "Terminated":
-        pass
+    eventually(lambda: cluster.jobs()["long"]["state"] == "Terminated")
 
 
 def test_without_a_cluster_commands_say_so(machine):

@@ -13,20 +13,22 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.tools import find_tool
+
 HERE = Path(__file__).parent
 
 
-def can_make_hosts():
-    """Whether this process may make network namespaces."""
-    if os.getuid() != 0:
-        return False
+IP, TC = find_tool("ip"), find_tool("tc")
+
+
+def why_no_hosts():
+    """What keeps this process from making network namespaces; "" where nothing does."""
+    if IP is None or TC is None:
+        return "ip or tc is missing: apt-get install iproute2"
     name = f"phx-{os.getpid()}"
-    try:
-        made = subprocess.run(["ip", "netns", "add", name], capture_output=True, check=False)
-        subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
-    except FileNotFoundError:
-        return False
-    return made.returncode == 0
+    made = subprocess.run([IP, "netns", "add", name], capture_output=True, check=False)
+    subprocess.run([IP, "netns", "del", name], capture_output=True, check=False)
+    return f"no network namespaces here: {made.stderr.decode()}" if made.returncode else ""
 
 
 class Network:
@@ -83,7 +85,7 @@ class Host:
         """What comes in has to share this rate, as `tc` writes rates."""
         shape = ("tbf", "rate", rate, "burst", "32kbit", "latency", "2s")
         where = ("qdisc", "add", "dev", self.port, "root")
-        run("tc", "-n", self.network.switch, *where, *shape)
+        run(TC, "-n", self.network.switch, *where, *shape)
 
     def start(self, kind, **options):
         """Start a head or a node here; what it announced, as a dict."""
@@ -98,7 +100,7 @@ class Host:
         """Run one of the programs beside this file; its input and output are pipes."""
         process = subprocess.Popen(
             [
-                "ip",
+                IP,
                 "netns",
                 "exec",
                 self.namespace,
@@ -129,7 +131,7 @@ class Host:
 
 
 def ip(*arguments):
-    run("ip", *arguments)
+    run(IP, *arguments)
 
 
 def run(*command):

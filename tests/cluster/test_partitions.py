@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.cluster.network import Network, can_make_hosts
+from tests.cluster.network import Network, why_no_hosts
 
 LIMITS = {"period_s": 0.5, "misses": 6}
 """A node is dead after 3 s."""
@@ -11,6 +11,8 @@ LIMITS = {"period_s": 0.5, "misses": 6}
 
 @pytest.fixture
 def network():
+    if reason := why_no_hosts():
+        pytest.skip(reason)
     made = Network()
     yield made
     for host in made.hosts:
@@ -18,7 +20,6 @@ def network():
     made.close()
 
 
-@pytest.mark.skipif(not can_make_hosts(), reason="needs root and iproute2")
 def test_one_host_cut_off_and_healed_and_one_slow(network, tmp_path):
     first, cut, slow = (network.add_host() for _ in range(3))
     slow.slow_down("4mbit")

@@ -209,7 +209,7 @@ def ends(eventually):
             try:
                 with open(f"/proc/{pid}/stat") as stat:
                     return stat.read().rsplit(")", 1)[1].split()[0] == "Z"
-            except FileNotFoundError:
+            except (FileNotFoundError, ProcessLookupError):  # the latter between open and read
                 return True
 
         eventually(is_gone)

@@ -12,7 +12,7 @@ from phalanx.demo import command, run, training
 pytest.importorskip("sklearn")
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def session():
     phalanx.shutdown()
     phalanx.init(num_cpus=2)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.effort import examples
 
 from phalanx.model.lifecycle import ALIVE, RESTARTING
 from phalanx.owner.actors.client import ActorClient, PendingCall
@@ -199,5 +200,5 @@ class AnyOrder(RuleBasedStateMachine):
         assert not waiting & self.done
 
 
-AnyOrder.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+AnyOrder.TestCase.settings = settings(max_examples=examples(40), stateful_step_count=30)
 TestAnyOrder = AnyOrder.TestCase

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.effort import examples
 from tests.engine.leasing import Node, owner
 
 from phalanx.node.workers import LEAST_STARTING
@@ -111,5 +112,5 @@ class AnyOrder(RuleBasedStateMachine):
             assert lease.worker.lease == lease.number
 
 
-AnyOrder.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+AnyOrder.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=40)
 TestAnyOrder = AnyOrder.TestCase

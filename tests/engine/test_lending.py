@@ -8,6 +8,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from tests.effort import examples
 
 from phalanx.objects.reference import make_ref
 from phalanx.owner.objects.lending import Lending
@@ -194,9 +195,7 @@ class EndingConnections(RuleBasedStateMachine):
         assert len(self.lending) == 0
 
 
-EndingConnections.TestCase.settings = settings(
-    max_examples=100, stateful_step_count=40, deadline=None
-)
+EndingConnections.TestCase.settings = settings(max_examples=examples(100), stateful_step_count=40)
 TestEndingConnections = EndingConnections.TestCase
 
 
@@ -240,5 +239,5 @@ class Borrowers(RuleBasedStateMachine):
         assert len(self.lending) == len({n for (n, _), count in self.counts.items() if count})
 
 
-Borrowers.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+Borrowers.TestCase.settings = settings(max_examples=examples(40), stateful_step_count=25)
 TestBorrowers = Borrowers.TestCase

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.effort import examples
 
 from phalanx import errors
 from phalanx.objects import failures
@@ -176,7 +177,7 @@ class Model(RuleBasedStateMachine):
         assert len(self.lineage) == remembered
 
 
-Model.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+Model.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=40)
 TestModel = Model.TestCase
 
 

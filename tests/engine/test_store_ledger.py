@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.effort import examples
 
 from phalanx.engines.embedded.node.object_files import SessionFiles, ThreadedSpill
 from phalanx.engines.processes import session as sessions
@@ -125,7 +126,7 @@ class Accounts(RuleBasedStateMachine):
         assert self.ledger.spilled_bytes == sum(size for size, _ in self.spilled.values())
 
 
-Accounts.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+Accounts.TestCase.settings = settings(max_examples=examples(40), stateful_step_count=30)
 TestAccounts = Accounts.TestCase
 
 

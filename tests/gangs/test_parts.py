@@ -85,7 +85,7 @@ def test_children_share_what_their_parent_deserves():
 
 
 # However busy the machine is, what is drawn is the same.
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(st.integers(1, 9), st.booleans()), min_size=1, max_size=6))
 def test_weights_share_out_all_of_it(drawn):
     queues = [{"name": f"q{i}", "weight": weight} for i, (weight, _) in enumerate(drawn)]

@@ -192,6 +192,7 @@ def test_members_and_nodes_are_killed_and_nothing_is_shared_or_begun_in_part(new
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", range(3))
 def test_a_long_run_in_which_members_and_nodes_are_killed(new_cluster, tmp_path, seed):
     play_out(new_cluster, tmp_path, seed, gangs=200, jobs=60, member_kills=30, node_kills=20)

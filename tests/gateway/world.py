@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 from tests.gateway.child import Start
+from tests.warm import popen_in_use
 
 from phalanx.engines.embedded import cluster_token
 from phalanx.engines.embedded.gateway.config import GatewayConfig
@@ -64,7 +65,7 @@ class Node:
         self.errors_path = Path(directory) / f"errors-{self.session.name}"
         config = GatewayConfig(prefixes=(self.prefix,), token_file=str(token_file), **config)
         with theirs, open(self.errors_path, "wb") as errors:
-            self.process = subprocess.Popen(
+            self.process = popen_in_use()(
                 [sys.executable, "-m", "tests.gateway.child", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.PIPE,

@@ -7,6 +7,7 @@ import itertools
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.effort import examples
 
 from phalanx.head.actors.table import ActorRecord, ActorTable
 from phalanx.model.lifecycle import ALIVE, DEAD
@@ -166,4 +167,4 @@ class ActorsMachine(RuleBasedStateMachine):
 
 
 TestActors = ActorsMachine.TestCase
-TestActors.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestActors.settings = settings(max_examples=examples(60), stateful_step_count=40)

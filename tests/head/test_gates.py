@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.effort import examples
 
 from phalanx.head.queues.task_admission import AHEAD, Batch, GateTable, Share
 
@@ -152,7 +153,7 @@ _events = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(_events, st.sampled_from((1.0, 2.5, 8.0)))
 def test_the_books_balance(events, cpus):
     table = a_table(cpus, a=Share(weight=3), c=Share(capability={"CPU": 2.0}))

@@ -11,6 +11,7 @@ from hypothesis.stateful import (
     precondition,
     rule,
 )
+from tests.effort import examples
 from tests.head.groups_world import World, amounts
 
 from phalanx.model.lifecycle import CREATED, REMOVED
@@ -201,4 +202,4 @@ class GroupsMachine(RuleBasedStateMachine):
 
 
 TestGroups = GroupsMachine.TestCase
-TestGroups.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestGroups.settings = settings(max_examples=examples(60), stateful_step_count=40)

@@ -1,12 +1,15 @@
-"""When a schedule is due: against a slow reading of its fields, and where clocks are changed."""
+"""When a schedule is due: against the library that Kubernetes uses, against a slow reading of its
+fields, and where clocks are changed."""
 
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as hs
+from tests.effort import examples
 
 from phalanx.manifests.cron import parse_schedule
 
@@ -27,6 +30,25 @@ def following(schedule: str, after: str, count: int, zone: str = "") -> list[str
             else datetime.fromtimestamp(moment, timezone.utc).strftime("%Y-%m-%d %H:%M")
         )
     return found
+
+
+REFERENCE = Path(__file__).parent / "tables" / "cron_times.txt"
+
+
+@pytest.mark.parametrize(
+    "line", [line for line in REFERENCE.read_text().splitlines() if not line.startswith("#")]
+)
+def test_the_next_times_are_those_of_kubernetes(line):
+    zone, after, schedule, times = line.split(" | ")
+    if times == "refused":
+        with pytest.raises(ValueError):
+            parse_schedule(schedule)
+        return
+    moment: float | None = at(after)
+    for expected in times.split():
+        assert moment is not None
+        moment = parse_schedule(schedule).after(moment, zone)
+        assert moment == (None if expected == "never" else at(expected))
 
 
 @pytest.mark.parametrize(
@@ -97,7 +119,7 @@ def fields(draw: hs.DrawFn) -> tuple[str, list[set[int]]]:
     return " ".join(words), values
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120))
 @given(given_fields=fields(), start=hs.integers(0, 10**6))
 def test_the_next_time_is_the_first_minute_that_matches(given_fields, start):
     text, (minutes, hours, days, months, weekdays) = given_fields

@@ -9,6 +9,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as hs
+from tests.effort import examples
 
 from phalanx.manifests.findings import ManifestError
 from phalanx.manifests.quantities import batch_amounts, quantity
@@ -333,7 +334,7 @@ TREES = hs.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(
     kind=hs.sampled_from(["Job", "Queue", "PodGroup", "JobFlow", "CronJob", "HyperNode", "Pod"]),
     spec=hs.dictionaries(KEYS, TREES, max_size=8),

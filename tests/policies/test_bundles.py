@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.effort import examples
 
 from phalanx.policies.bundles.domain import GPU_DOMAIN, pick_bundles
 from phalanx.policies.bundles.matching import match
@@ -292,7 +293,7 @@ BUNDLE_LISTS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(
     NODE_LISTS, BUNDLE_LISTS, st.sampled_from(["PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"])
 )

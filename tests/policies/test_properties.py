@@ -6,6 +6,7 @@ import random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.effort import examples
 
 from phalanx.policies.affinity import NodeAffinity, WithFallbacks
 from phalanx.policies.hybrid import Hybrid
@@ -87,7 +88,7 @@ def strategy(name: str) -> Strategy:
     return made
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(clusters(), REQUESTS, ASKING, NAMES, st.randoms(use_true_random=False))
 def test_a_choice_can_hold_the_request_and_a_no_is_true(
     nodes: list[NodeState], request: Request, terms: Asking, name: str, rng: random.Random
@@ -114,7 +115,7 @@ def test_a_choice_can_hold_the_request_and_a_no_is_true(
         assert sum(one.nodes for one in found.turned_away) <= len(nodes)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(clusters(), REQUESTS, ASKING, NAMES, st.integers(0, 99))
 def test_the_order_of_the_node_list_changes_nothing(
     nodes: list[NodeState], request: Request, terms: Asking, name: str, seed: int
@@ -127,7 +128,7 @@ def test_the_order_of_the_node_list_changes_nothing(
     assert answers[0] == answers[1]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(clusters(), states("n9"), REQUESTS, ASKING, NAMES)
 def test_adding_a_node_never_makes_a_feasible_request_infeasible(
     nodes: list[NodeState], added: NodeState, request: Request, terms: Asking, name: str
@@ -140,7 +141,7 @@ def test_adding_a_node_never_makes_a_feasible_request_infeasible(
         assert not (isinstance(after, Rejection) and after.reason == "infeasible")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(clusters(), st.lists(REQUESTS, min_size=1, max_size=3), st.data())
 def test_what_is_kept_equals_what_is_made_anew(
     nodes: list[NodeState], requests: list[Request], data: st.DataObject
@@ -165,7 +166,7 @@ def test_what_is_kept_equals_what_is_made_anew(
             view.nodes.put(data.draw(states(data.draw(st.sampled_from(names)))))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50))
 @given(clusters(), st.lists(REQUESTS, max_size=12))
 def test_taking_what_is_placed_never_over_allocates(
     nodes: list[NodeState], requests: list[Request]

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.effort import examples
 
 from phalanx.resources.devices import LowestIndex, take
 from phalanx.resources.instances import IMPLICIT_PREFIX, Allocation, NodeResources
@@ -280,7 +281,7 @@ class NodeLife(RuleBasedStateMachine):
             assert all(units == SCALE for _, units in devices)
 
 
-NodeLife.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+NodeLife.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=30)
 TestNodeLife = NodeLife.TestCase
 
 

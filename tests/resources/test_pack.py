@@ -7,6 +7,7 @@ from itertools import combinations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.effort import examples
 
 from phalanx.resources.machines import known_machines, machine
 from phalanx.resources.topology import Topology, link_weight
@@ -164,7 +165,7 @@ def full_search(wiring: Topology, free: Devices, count: int, required: Devices) 
     return min(fitting, key=order, default=())
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(st.data())
 def test_the_rule_is_never_beaten_by_a_full_search_of_its_own_score(data: st.DataObject) -> None:
     wiring = machine(data.draw(st.sampled_from(known_machines())))
@@ -175,7 +176,7 @@ def test_the_rule_is_never_beaten_by_a_full_search_of_its_own_score(data: st.Dat
     assert wiring.pick(free, count, required) == full_search(wiring, free, count, required)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(st.data())
 def test_nor_on_wirings_nobody_built(data: st.DataObject) -> None:
     size = data.draw(st.integers(2, 7))

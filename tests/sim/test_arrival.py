@@ -81,6 +81,7 @@ def test_a_run_repeats() -> None:
     assert (one.gpu_left == again.gpu_left).all()
 
 
+@pytest.mark.slow  # half a minute; the other tests of this policy take smaller clusters
 def test_scarcity_allocates_more_than_fgd_and_firstfit() -> None:
     ours, *others = (run(policy, "gpuspec33") for policy in ("scarcity", "fgd", "firstfit"))
     reached = ours.at(ours.alloc_pct, 100)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.effort import examples
 
 from phalanx.policies.fragmentation.catalogue import POLICIES, UnknownPolicyError, maker_of
 from phalanx.policies.fragmentation.measure import Fragmentation
@@ -66,7 +67,7 @@ def fill(nodes: GpuNodes, pods: list[Shape]) -> None:
         placer.place(pod)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(before=PODS, usual=PODS)
 def test_the_measure_is_the_papers(before: list[Shape], usual: list[Shape]) -> None:
     nodes, mix = some_nodes(), typical_mix(usual)
@@ -75,7 +76,7 @@ def test_the_measure_is_the_papers(before: list[Shape], usual: list[Shape]) -> N
     assert ours == pytest.approx([by_definition(nodes, mix, r) for r in range(len(nodes))])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(before=PODS, usual=PODS, pod=SHAPES)
 def test_growth_is_what_taking_adds(before: list[Shape], usual: list[Shape], pod: Shape) -> None:
     nodes, mix = some_nodes(), typical_mix(usual)
@@ -92,7 +93,7 @@ def test_growth_is_what_taking_adds(before: list[Shape], usual: list[Shape], pod
         nodes.give_back(row, devices, pod)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 @given(pods=st.lists(SHAPES, min_size=1, max_size=60))
 @example(pods=[Shape(4561, 0), Shape(0, 0), Shape(172, 0, 1, 100)])
 @pytest.mark.parametrize("name", [n for n in POLICIES if n != "random"])
@@ -107,7 +108,7 @@ def test_remembered_scores_are_the_scores(name: str, pods: list[Shape]) -> None:
             assert remembered == pytest.approx(Placer(nodes, policy).scores(shape))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 @given(pods=st.lists(SHAPES, min_size=1, max_size=60))
 @pytest.mark.parametrize("name", list(POLICIES))
 def test_no_policy_gives_more_than_there_is(name: str, pods: list[Shape]) -> None:

@@ -14,7 +14,7 @@ from phalanx.storage.opening import open_storage
 from .conftest import BY_KEY
 
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["phalanx.storage.opening", "phalanx.storage.redis_shard"])
+PROCESSES.set_forkserver_preload(["phalanx.storage.redis_shard", "tests.storage.crashing"])
 
 TABLES = ("nodes", "actors", "names")
 ROWS = 20

@@ -14,6 +14,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from tests.effort import examples
 
 from phalanx.storage.errors import StaleEpochError
 from phalanx.storage.storage import Storage
@@ -55,7 +56,7 @@ def test_large_values_and_large_batches(place: Place) -> None:
 
 
 @every_kind
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), suppress_health_check=list(HealthCheck))
 @given(batch=BATCHES, table=TABLES, prefix=KEYS | st.just(b""))
 def test_load_gives_the_rows_of_a_prefix_in_order(place: Place, batch, table, prefix) -> None:
     storage = place.open()
@@ -155,14 +156,14 @@ class Model(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.hypothesis
 def test_a_store_does_what_a_dictionary_does(kind: str, make_place: Callable[[str], Place]) -> None:
     machine = type("Model", (Model,), {"make": staticmethod(lambda: make_place(kind))})
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=15,
+            max_examples=examples(15),
             stateful_step_count=12,
-            deadline=None,
             suppress_health_check=list(HealthCheck),
         ),
     )

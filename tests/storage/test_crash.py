@@ -13,6 +13,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from tests.effort import examples
 
 from .conftest import DURABLE_KINDS, Place
 from .crashing import (
@@ -104,14 +105,14 @@ class Crashing(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize("kind", DURABLE_KINDS)
+@pytest.mark.hypothesis
 def test_any_order_of_writes_and_crashes(kind: str, make_place: Callable[[str], Place]) -> None:
     machine = type("Crashing", (Crashing,), {"make": staticmethod(lambda: make_place(kind))})
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=8,
+            max_examples=examples(8),
             stateful_step_count=10,
-            deadline=None,
             suppress_health_check=list(HealthCheck),
         ),
     )

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.effort import examples
 
 from phalanx.storage import journal as module
 from phalanx.storage.errors import StaleEpochError, StorageError
@@ -225,7 +226,7 @@ def test_too_much_waiting_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("place", KINDS, indirect=True)
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(10), suppress_health_check=list(HealthCheck))
 @given(
     steps=st.lists(
         st.sampled_from(["flush", "deliver", "drain"])

@@ -13,6 +13,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
+from tests.tools import find_tool
 
 from phalanx.storage.errors import (
     StorageCorruptError,
@@ -249,6 +250,8 @@ def _check_acknowledged(path: Path, acknowledged: int) -> None:
 
 _ON_A_SMALL_DISK = """
 import sys, os
+from tests.tools import find_tool
+
 from phalanx.storage.errors import StorageFullError
 from phalanx.storage.opening import open_storage
 storage = open_storage(sys.argv[1])
@@ -271,7 +274,10 @@ print("nothing lost of", number)
 def test_a_full_disk_is_named_and_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
-    in_a_namespace = ["unshare", "--map-root-user", "--mount", "--", "sh", "-euc"]
+    unshare = find_tool("unshare")
+    if unshare is None:
+        pytest.skip("unshare is missing: apt-get install util-linux")
+    in_a_namespace = [unshare, "--map-root-user", "--mount", "--", "sh", "-euc"]
     if subprocess.run([*in_a_namespace, "mount -t tmpfs none /mnt"], check=False).returncode:
         pytest.skip("this kernel lets nobody mount a small disk in a namespace")
     script = (

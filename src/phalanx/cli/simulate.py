@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json as json_module
 from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from phalanx.cli.table import table
 
 UNUSABLE = 2
 BROKEN = 1
@@ -80,13 +83,28 @@ def simulate(
         seed=seed,
         queues=queues,
         report=report,
-        as_json=json,
     )
     try:
-        run(request, write=typer.echo, warn=partial(typer.echo, err=True))
+        runs = run(request, warn=partial(typer.echo, err=True))
     except (PhalanxError, OSError) as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(UNUSABLE) from error
+    if json:
+        rows = {r.name: {**r.figures, **({"queues": r.queues} if r.queues else {})} for r in runs}
+        typer.echo(json_module.dumps(rows if len(rows) > 1 else rows[runs[0].name], indent=1))
+        return
+    names = [r.name for r in runs]
+    figures = dict.fromkeys(key for r in runs for key in r.figures)
+    lines = [[figure, *(_cell(r.figures.get(figure)) for r in runs)] for figure in figures]
+    typer.echo(table(["", *names], lines, right=names))
+    if report is not None:
+        typer.echo(f"The page is in {report}.")
+
+
+def _cell(value: float | int | str | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.3f}" if isinstance(value, float) else str(value)
 
 
 def _chaos(seed: int, seeds: str | None, json: bool, trace: Path | None, verbose: bool) -> None:

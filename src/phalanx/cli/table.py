@@ -1,25 +1,39 @@
-"""Plain tables and amounts for a terminal or a pipe."""
+"""Tables and amounts for a terminal or a pipe."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Collection, Sequence
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _STEP = 1024
+_PIPE_WIDTH = 100_000
+"""Columns of a pipe or a file: nothing is wrapped there, so a row is always a line."""
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns as wide as their longest cell, nothing cut off, two spaces between."""
-    lines = [list(head), *([safe(cell) for cell in row] for row in rows)]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    )
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = ()) -> str:
+    """A row a line. Long cells are wrapped where the terminal is too narrow, never cut off.
+
+    `right`: the columns that are aligned to the right.
+    """
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    is_terminal = sys.stdout.isatty()
+    console = Console(width=None if is_terminal else _PIPE_WIDTH, force_terminal=is_terminal)
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    for name in head:
+        made.add_column(name, overflow="fold", justify="right" if name in right else "left")
+    for row in rows:
+        made.add_row(*(Text(safe(cell)) for cell in row))
+    with console.capture() as captured:
+        console.print(made)
+    return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 
 def safe(text: str) -> str:
-    """`text` without anything that steers a terminal: labels and names are a stranger's."""
+    """`text` without anything that steers a terminal: labels and names come from strangers."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 

@@ -1,24 +1,29 @@
 """Cron schedules: five fields in a time zone, and the moments that they mean.
 
-Fields are minute, hour, day of month, month and day of week (0 is Sunday), each `*`, a number, a
-range, a list of those, or any of them with `/step`; months and days also by their English names. A
-day matches either of the two day fields when both are narrowed, and both when one is `*`, as in
-Unix's cron. `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly` and `@every 1h30m` are known too.
+The fields are minute, hour, day of month, month and day of week (0 is Sunday). Each is `*`, a
+number, a range, a list of those, or any of them with `/step`. Months and days may be written by
+their English names. If both day fields are narrowed, a day has to match one of them; otherwise it
+has to match both. `?` is `*`. `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly` and
+`@every 1h30m` are known too.
 
-Where clocks are set forward, a time that does not exist is passed over. Where they are set back, a
-schedule with `*` as hour runs in both of the doubled hours, and one that names its hours only in
-the first.
+That is what Kubernetes and Volcano take. The library that finds the moments, cronsim, reads the
+form of Debian's cron, which differs in small things; so it is given plain lists of numbers.
+
+When clocks go forward, a time that does not exist is left out. When they go back, a schedule whose
+hour begins with `*` runs in both of the doubled hours, and one that names its hours only in the
+first.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
-from datetime import date, datetime, timedelta, timezone, tzinfo
+from datetime import datetime, timezone, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
+from cronsim import CronSim, CronSimError
+from cronsim.cronsim import SYMBOLIC_DAYS, SYMBOLIC_MONTHS
 
 from phalanx.batch.arguments import seconds
 
@@ -31,35 +36,21 @@ MACROS = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
-_FIELDS = (
-    ("minute", 0, 59),
-    ("hour", 0, 23),
-    ("day of month", 1, 31),
-    ("month", 1, 12),
-    ("day of week", 0, 6),
+_FIELDS: tuple[tuple[str, int, int, dict[str, int]], ...] = (
+    ("minute", 0, 59, {}),
+    ("hour", 0, 23, {}),
+    ("day of month", 1, 31, {}),
+    ("month", 1, 12, {name.lower(): at for at, name in enumerate(SYMBOLIC_MONTHS, 1)}),
+    ("day of week", 0, 6, {name.lower(): at for at, name in enumerate(SYMBOLIC_DAYS)}),
 )
-_MONTHS = {
-    "jan": 1, "feb": 2, "mar": 3, "apr": 4, "may": 5, "jun": 6,
-    "jul": 7, "aug": 8, "sep": 9, "oct": 10, "nov": 11, "dec": 12,
-}  # fmt: skip
-_DAYS = {"sun": 0, "mon": 1, "tue": 2, "wed": 3, "thu": 4, "fri": 5, "sat": 6}
-_PART = re.compile(r"(\*|\?|\w+)(?:-(\w+))?(?:/(\d+))?$", re.ASCII)
+_PART = re.compile(r"(\*|\w+)(?:-(\w+))?(?:/(\d+))?$", re.ASCII)
 _ZONE_PART = re.compile(r"[A-Za-z0-9._+][A-Za-z0-9._+-]{0,13}$", re.ASCII)
-HORIZON_YEARS = 9
-"""From one 29 February to the next there are up to eight years."""
 
 
 class Schedule(msgspec.Struct, frozen=True):
-    """The moments of a schedule; `every_s` is set for `@every`, and the rest is empty then."""
+    """The moments of a schedule: `fields` for cronsim, or a length in whole seconds."""
 
-    minutes: tuple[int, ...]
-    hours: tuple[int, ...]
-    days: frozenset[int]
-    months: frozenset[int]
-    weekdays: frozenset[int]
-    any_day: bool
-    """True when only one of the day fields is narrowed, so that both must match."""
-    any_hour: bool
+    fields: str = ""
     every_s: int = 0
 
     def after(self, moment: float, zone: str = "") -> float | None:
@@ -68,38 +59,17 @@ class Schedule(msgspec.Struct, frozen=True):
             return float(math.floor(moment) + self.every_s)
         tz = zone_of(zone)
         try:
-            start = datetime.fromtimestamp(moment, tz).date()
-        except (OverflowError, ValueError, OSError):
-            return None
-        for day in self._days_from(start):
-            found = [t for t in self._times_on(day, tz) if t > moment]
-            if found:
-                return min(found)
+            times = CronSim(self.fields, datetime.fromtimestamp(moment, tz))
+            for time in times:
+                found = time.timestamp()
+                local = datetime.fromtimestamp(found, tz)
+                # cronsim moves a time that does not exist to the next one that does.
+                is_meant = local.hour in times.hours and local.minute in times.minutes
+                if is_meant and found > moment:
+                    return found
+        except (CronSimError, OverflowError, ValueError, OSError):
+            pass  # No month has that day, or the date is beyond those that Python knows.
         return None
-
-    def _days_from(self, start: date) -> Iterator[date]:
-        day, last = start, min(start.year + HORIZON_YEARS, 9998)
-        while day.year <= last:
-            if day.month not in self.months:
-                day = (day.replace(day=1) + timedelta(days=32)).replace(day=1)
-                continue
-            in_month = day.day in self.days
-            in_week = (day.isoweekday() % 7) in self.weekdays
-            if (in_month and in_week) if self.any_day else (in_month or in_week):
-                yield day
-            day += timedelta(days=1)
-
-    def _times_on(self, day: date, tz: tzinfo) -> Iterator[float]:
-        for hour in self.hours:
-            for minute in self.minutes:
-                for fold in (0, 1) if self.any_hour else (0,):
-                    local = datetime(
-                        day.year, day.month, day.day, hour, minute, tzinfo=tz, fold=fold
-                    )
-                    moment = local.timestamp()
-                    back = datetime.fromtimestamp(moment, tz)
-                    if (back.hour, back.minute, back.day) == (hour, minute, day.day):
-                        yield moment
 
 
 def parse_schedule(text: str) -> Schedule:
@@ -113,30 +83,19 @@ def parse_schedule(text: str) -> Schedule:
         length = seconds(text.removeprefix("@every ").strip())
         if length is None or length < 1:
             raise ValueError(f"@every is followed by a time from 1s on like 1h30m: {text!r}")
-        none: frozenset[int] = frozenset()
-        return Schedule((), (), none, none, none, True, True, int(length))
+        return Schedule(every_s=int(length))
     if text.startswith("@") and text not in MACROS:
         raise ValueError(f"{text!r} is none of {', '.join(MACROS)}, @every")
-    fields = MACROS.get(text, text).split()
-    if len(fields) != 5:
+    fields = MACROS.get(text, text).replace("?", "*").lower().split()
+    if len(fields) != len(_FIELDS):
         raise ValueError(f"a schedule has five fields such as '0 3 * * *', not {len(fields)}")
-    minute, hour, day, month, weekday = (
-        _field(written, *bounds) for written, bounds in zip(fields, _FIELDS, strict=True)
-    )
-    free = [written in ("*", "?", "*/1") for written in fields]
-    return Schedule(
-        minutes=tuple(sorted(minute)),
-        hours=tuple(sorted(hour)),
-        days=frozenset(day),
-        months=frozenset(month),
-        weekdays=frozenset(weekday),
-        any_day=free[2] or free[4],
-        any_hour=fields[1].startswith("*"),
-    )
+    return Schedule(" ".join(_field(field, *_FIELDS[at]) for at, field in enumerate(fields)))
 
 
-def _field(written: str, name: str, low: int, high: int) -> set[int]:
-    values: set[int] = set()
+def _field(written: str, name: str, low: int, high: int, names: dict[str, int]) -> str:
+    """The field for cronsim: the numbers that it means, or `*` where cronsim looks for one."""
+    numbers: set[int] = set()
+    is_free = False
     for part in written.split(","):
         match = _PART.match(part)
         if match is None:
@@ -144,27 +103,31 @@ def _field(written: str, name: str, low: int, high: int) -> set[int]:
                 f"{name}: {part!r} is no number, range, '*' or one of those with /step"
             )
         first, last, step = match.groups()
-        if first in ("*", "?"):
+        width = int(step or 1)
+        if width < 1:
+            raise ValueError(f"{name}: {part!r}: a step is 1 or more")
+        if first == "*":
             if last is not None:
                 raise ValueError(f"{name}: {part!r}: '*' is every value already")
             begin, end = low, high
+            is_free |= width == 1
         else:
-            begin = _value(first, name, low, high)
-            # a number with a step runs to the end: 5/15 is 5-59/15
-            end = _value(last, name, low, high) if last else high if step else begin
+            begin = _value(first, name, low, high, names)
+            # A number with a step runs to the end: 5/15 is 5-59/15.
+            end = _value(last, name, low, high, names) if last else high if step else begin
         if begin > end:
             raise ValueError(f"{name}: {part!r} runs backwards")
-        width = int(step) if step else 1
-        if width < 1:
-            raise ValueError(f"{name}: {part!r}: a step is 1 or more")
-        values |= set(range(begin, end + 1, width))
-    return values
+        numbers |= set(range(begin, end + 1, width))
+    if name == "hour" and written.startswith("*"):
+        return written  # It runs in both of two doubled hours.
+    if is_free and name != "minute":
+        return "*"
+    return ",".join(map(str, sorted(numbers)))
 
 
-def _value(word: str, name: str, low: int, high: int) -> int:
-    names = _MONTHS if name == "month" else _DAYS if name == "day of week" else {}
-    if word.lower() in names:
-        return names[word.lower()]
+def _value(word: str, name: str, low: int, high: int, names: dict[str, int]) -> int:
+    if word in names:
+        return names[word]
     value = int(word) if word.isdecimal() and len(word) < 5 else None
     if value is None or not low <= value <= high:
         also = "; Sunday is 0" if name == "day of week" and word == "7" else ""

@@ -1,8 +1,7 @@
-"""What `phalanx simulate` does: read, run each policy, print, and write the page."""
+"""What `phalanx simulate` does: read, run each policy, and write the page."""
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -34,15 +33,14 @@ class Request:
     seed: int = 42
     queues: Path | None = None
     report: Path | None = None
-    as_json: bool = False
 
 
 class RequestError(PhalanxError, ValueError):
     """Options that do not go together."""
 
 
-def run(request: Request, *, write: Write, warn: Write) -> None:
-    """Carry a request out. Raises PhalanxError for what is wrong with files or options."""
+def run(request: Request, *, warn: Write) -> list[ReportRun]:
+    """The runs, a policy each. Raises PhalanxError for what is wrong with files or options."""
     if len(set(request.policies)) != len(request.policies):
         raise RequestError(f"--policy names one twice: {', '.join(request.policies)}")
     if request.queues is not None and not request.over_time:
@@ -57,7 +55,7 @@ def run(request: Request, *, write: Write, warn: Write) -> None:
             report_page(shown, title="Simulated runs", subtitle=_subtitle(request)),
             encoding="utf-8",
         )
-    _print(shown, request, write)
+    return shown
 
 
 def _over_time(
@@ -103,28 +101,6 @@ def _subtitle(request: Request) -> str:
         else f"{_inflate(request):.0%} of the GPUs asked for"
     )
     return f"{request.pods.name} on {request.nodes.name}, {how}, seed {request.seed}"
-
-
-def _print(shown: Sequence[ReportRun], request: Request, write: Write) -> None:
-    if request.as_json:
-        rows = {r.name: {**r.figures, **({"queues": r.queues} if r.queues else {})} for r in shown}
-        write(json.dumps(rows if len(rows) > 1 else rows[shown[0].name], indent=1))
-        return
-    columns = list(dict.fromkeys(key for r in shown for key in r.figures))
-    names = [r.name for r in shown]
-    width = max(len(c) for c in columns)
-    write(" " * width + "".join(f"  {name:>14}" for name in names))
-    for column in columns:
-        cells = (r.figures.get(column) for r in shown)
-        write(f"{column:<{width}}" + "".join(f"  {_cell(c):>14}" for c in cells))
-    if request.report is not None:
-        write(f"The page is in {request.report}.")
-
-
-def _cell(value: float | int | str | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:,.3f}" if isinstance(value, float) else str(value)
 
 
 @contextmanager

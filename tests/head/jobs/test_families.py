@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as hs
+from tests.effort import examples
 from tests.head.jobs.shell import job_spec
 
 from phalanx.batch.specs import QueueSpec
@@ -303,7 +304,7 @@ def test_what_a_store_kept_is_made_good_once():
     assert kept.take() == [f"make {name('12:00')}"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(
     schedule=hs.sampled_from(["* * * * *", "*/7 3 * * *", "0 0 1 * *", "@every 90s", "0 0 29 2 *"]),
     since=hs.integers(0, 3 * 10**8),

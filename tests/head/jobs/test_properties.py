@@ -7,6 +7,7 @@ import contextlib
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as hs
+from tests.effort import examples
 from tests.head.jobs.shell import J, Shell
 
 from phalanx.head.jobs import events as ev
@@ -132,7 +133,7 @@ def holds(shell: Shell) -> None:
     assert msgspec.to_builtins(again) == msgspec.to_builtins(job)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(spec=specs(), steps=STEPS)
 def test_a_job_keeps_its_order_whatever_happens(spec, steps):
     shell = Shell(spec)
@@ -152,7 +153,7 @@ def test_a_job_keeps_its_order_whatever_happens(spec, steps):
             assert len(shell.asked) == asked, "a finished job starts nothing"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(spec=specs(), steps=STEPS)
 def test_a_job_ends_once_its_troubles_do(spec, steps):
     """When members run and end well from now on, it is finished soon; nothing is left of it."""

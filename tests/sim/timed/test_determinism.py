@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.effort import examples
 from tests.sim.timed.days import training_day
 
 from phalanx.batch.config import CHART_YAML, Configuration, parse_volcano
@@ -110,7 +111,7 @@ def worlds(draw: st.DrawFn) -> tuple[list[Job], Configuration, Rules]:
     return mixed, config, rules
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20))
 @given(worlds())
 def test_what_always_holds(world: tuple[list[Job], Configuration, Rules]) -> None:
     """The loop itself asserts after every cycle that no node holds more than it has, and at every

@@ -1,0 +1,19 @@
+"""How many examples property tests try: a third in `make test`, all in `make test-slow`."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+
+
+def register_profiles() -> None:
+    """Have "quick" used, unless another is asked for."""
+    settings.register_profile("quick", max_examples=35, deadline=None)
+    settings.register_profile("full", max_examples=100, deadline=None)
+    settings.load_profile("quick")
+
+
+def examples(full: int) -> int:
+    """`full` in the profile "full" (`pytest --hypothesis-profile full`), else a third of it."""
+    if settings.get_current_profile_name() == "full":
+        return full
+    return max(full // 3, min(full, 10))

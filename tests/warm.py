@@ -1,0 +1,295 @@
+"""Programs that are forked from one warm parent, instead of started by a fresh interpreter.
+
+Half a second of the start of every daemon and every command goes into importing modules, and tests
+start hundreds of them. The parent has imported the modules already. A program that it forks differs
+from one that was started afresh in nothing else. `pytest --cold` starts everything as a user does;
+`make test-slow` runs so.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import fcntl
+import gc
+import importlib
+import json
+import os
+import runpy
+import select
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import traceback
+import types
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+PRELOADED = (
+    "phalanx.cli.commands",
+    "phalanx.engines.embedded.gateway.process",
+    "phalanx.engines.embedded.head.process",
+    "phalanx.engines.embedded.node.shell",
+    "phalanx.engines.embedded.worker.zygote",
+    "phalanx.head.gangs.gang_scheduler",
+    "phalanx.storage.opening",
+    "runpy",
+)
+STARTERS = ("phalanx.engines.embedded.daemons", "phalanx.engines.embedded.own_node")
+"""The modules whose processes come from the parent."""
+_PARENT = "PHALANX_TESTS_WARM_PARENT"
+"""In the environment of what runs in a test: the socket of the parent."""
+_REQUEST_BYTES = 1 << 18
+
+
+def _settings(env: Mapping[str, str]) -> dict[str, str]:
+    """What the environment sets of the interpreter itself."""
+    return {name: value for name, value in env.items() if name.startswith("PYTHON")}
+
+
+_SETTINGS = _settings(os.environ)
+_STATUS = struct.Struct("i")
+
+
+class WarmPopen(subprocess.Popen[Any]):
+    """`subprocess.Popen` for `[sys.executable, "-m" or "-c", ...]`: the parent forks the process.
+
+    Anything else is started cold, and so is what changes a setting of the interpreter.
+    """
+
+    _parent: socket.socket | None = None
+
+    def _execute_child(self, args: Any, *rest: Any) -> None:
+        # The order of these arguments is the same from Python 3.9 on.
+        names = (
+            *("executable", "preexec_fn", "close_fds", "pass_fds", "cwd", "env", "startupinfo"),
+            *("creationflags", "shell", "p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread"),
+            *("errwrite", "restore_signals", "gid", "gids", "uid", "umask", "start_new_session"),
+        )
+        given = dict(zip(names, rest, strict=False))
+        env = dict(os.environ if given["env"] is None else given["env"])
+        is_ours = list(args[:1]) == [sys.executable] and args[1:2] and args[1] in ("-m", "-c")
+        if not is_ours or _settings(env) != _SETTINGS:
+            super()._execute_child(args, *rest)  # type: ignore[misc]
+            return
+        standard = {0: given["p2cread"], 1: given["c2pwrite"], 2: given["errwrite"]}
+        fds = {number: fd if fd >= 0 else number for number, fd in standard.items()}
+        fds |= {fd: fd for fd in given["pass_fds"]}
+        path = _path_of_parent()
+        request = {
+            "arguments": list(args[1:]),
+            "env": env | {_PARENT: path},
+            "cwd": os.path.abspath(given["cwd"] or "."),
+            "is_leader": bool(given["start_new_session"]),
+            "fds": list(fds),
+        }
+        parent = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        parent.connect(path)
+        socket.send_fds(parent, [json.dumps(request).encode()], list(fds.values()))
+        (self.pid,) = _STATUS.unpack(parent.recv(_STATUS.size))
+        self._parent = parent
+        self._child_created = True
+        self._close_pipe_fds(*(given[name] for name in names[9:15]))  # type: ignore[attr-defined]
+
+    def _try_wait(self, wait_flags: int) -> tuple[int, int]:
+        if self._parent is None:
+            return super()._try_wait(wait_flags)  # type: ignore[misc,no-any-return]
+        if wait_flags & os.WNOHANG and not select.select([self._parent], [], [], 0)[0]:
+            return 0, 0
+        (status,) = _STATUS.unpack(self._parent.recv(_STATUS.size))
+        self._parent.close()
+        return self.pid, status
+
+    def _internal_poll(self, *args: Any, **options: Any) -> int | None:
+        if self._parent is None:
+            return super()._internal_poll(*args, **options)  # type: ignore[misc,no-any-return]
+        if self.returncode is None:
+            pid, status = self._try_wait(os.WNOHANG)
+            if pid:
+                self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+
+class Parent:
+    """The parent's process. It ends with the object, or with the process that holds it."""
+
+    def __init__(self) -> None:
+        self.directory = tempfile.mkdtemp(prefix="phw-", dir="/tmp")
+        self.path = os.path.join(self.directory, "s")
+        alive, self._ours = os.pipe()
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", "from tests.warm import main; main()", self.path, str(alive)],
+            stdout=subprocess.PIPE,
+            pass_fds=(alive,),
+            start_new_session=True,
+            cwd=Path(__file__).parents[1],
+        )
+        os.close(alive)
+        assert self._process.stdout is not None
+        assert self._process.stdout.read(1) == b".", "the warm parent did not start"
+        self._process.stdout.close()
+
+    def end(self) -> None:
+        """End it; what it forked goes on."""
+        os.close(self._ours)
+        self._process.wait()
+        shutil.rmtree(self.directory)
+
+
+_parents: list[Parent] = []
+
+
+def _path_of_parent() -> str:
+    """The parent's socket; the first who asks starts it."""
+    if path := os.environ.get(_PARENT):
+        return path
+    if not _parents:
+        _parents.append(Parent())
+    return _parents[0].path
+
+
+@contextlib.contextmanager
+def warm_starts() -> Iterator[None]:
+    """Have `STARTERS` start their processes from a parent, which the first of them makes."""
+    _use(WarmPopen)
+    try:
+        yield
+    finally:
+        _use(subprocess.Popen)
+        while _parents:
+            _parents.pop().end()
+
+
+@contextlib.contextmanager
+def cold_starts() -> Iterator[None]:
+    """Have everything started by a fresh interpreter, for tests that look at the processes."""
+    before = popen_in_use()
+    _use(subprocess.Popen)
+    try:
+        yield
+    finally:
+        _use(before)
+
+
+def popen_in_use() -> type[subprocess.Popen[Any]]:
+    """What this process starts daemons by."""
+    found: type[subprocess.Popen[Any]] = importlib.import_module(STARTERS[0]).subprocess.Popen
+    return found
+
+
+def _use(popen: type[subprocess.Popen[Any]]) -> None:
+    names = {**vars(subprocess), "Popen": popen}
+    for starter in STARTERS:
+        module: Any = importlib.import_module(starter)
+        module.subprocess = types.SimpleNamespace(**names)
+
+
+# ---- in the parent -----------------------------------------------------------------------------
+
+
+def main() -> None:
+    """Fork what is asked for until the pipe closes. Runs as a program of its own."""
+    path, alive = sys.argv[1], int(sys.argv[2])
+    for name in PRELOADED:
+        importlib.import_module(name)
+    _use(WarmPopen)
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listening.bind(path)
+    listening.listen(64)
+    gc.collect()
+    gc.freeze()  # so that no child copies pages only to look at what the parent made
+    os.write(1, b".")
+    request = _serve(listening, alive)
+    if request is not None:
+        _become(request)
+
+
+def _serve(listening: socket.socket, alive: int) -> dict[str, Any] | None:
+    """None at the end; in a forked child, what it is to run."""
+    waiting: dict[int, tuple[int, socket.socket]] = {}
+    poll = select.poll()
+    for fd in (listening.fileno(), alive):
+        poll.register(fd, select.POLLIN)
+    while True:
+        for fd, _ in poll.poll():
+            if fd == alive:
+                return None
+            if fd != listening.fileno():
+                pid, asker = waiting.pop(fd)
+                poll.unregister(fd)
+                os.close(fd)
+                with asker, contextlib.suppress(OSError):
+                    asker.send(_STATUS.pack(os.waitpid(pid, 0)[1]))
+                continue
+            asker, _ = listening.accept()
+            data, fds, _, _ = socket.recv_fds(asker, _REQUEST_BYTES, 64)
+            request: dict[str, Any] = json.loads(data)
+            pid = os.fork()
+            if pid == 0:
+                for one in (listening, asker, *(asker for _, asker in waiting.values())):
+                    one.detach()
+                _arrange(fds, request["fds"])
+                return request
+            for one in fds:
+                os.close(one)
+            with contextlib.suppress(OSError):
+                asker.send(_STATUS.pack(pid))
+            ended = os.pidfd_open(pid)
+            waiting[ended] = (pid, asker)
+            poll.register(ended, select.POLLIN)
+
+
+def _arrange(received: list[int], wanted: list[int]) -> None:
+    """Give what came its numbers, and close all else."""
+    high = max(*received, *wanted) + 1
+    moved = [fcntl.fcntl(fd, fcntl.F_DUPFD, high) for fd in received]
+    last = -1
+    for number, fd in sorted(zip(wanted, moved, strict=True)):
+        if number > last + 1:  # an empty range would be taken for all
+            os.closerange(last + 1, number)
+        os.dup2(fd, number)
+        last = number
+    os.closerange(last + 1, max(moved) + 1024)
+
+
+def _become(request: dict[str, Any]) -> NoReturn:
+    """Run the program in this process, which was forked for it."""
+    if request["is_leader"]:
+        os.setsid()
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["env"])
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    code = 1
+    try:
+        _run(*request["arguments"])
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+    except BaseException:
+        traceback.print_exc()
+    # What the interpreter does at its end, but for taking apart the modules: that takes 0.1 s.
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    os._exit(code)
+
+
+def _run(kind: str, text: str, *arguments: str) -> None:
+    """Run the module (`-m`) or the code (`-c`) as the main program."""
+    sys.path[0] = ""
+    if kind == "-m":
+        sys.argv = [text, *arguments]
+        runpy.run_module(text, run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = ["-c", *arguments]
+        sys.modules["__main__"] = module = types.ModuleType("__main__")
+        exec(compile(text, "<string>", "exec"), module.__dict__)
