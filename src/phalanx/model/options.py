@@ -6,13 +6,18 @@ TypeError, a wrong value a ValueError); `queue`, `priority` and `timeout_s` are 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
+from phalanx.model.nearest import nearest
+
 LEAST_SHARE = 0.0001
+LARGEST_AMOUNT = 9e14
+"""Of any resource: sums of 1/10000 units of more would not fit in 64 bits."""
+LARGEST_NUMBER = 2**31 - 1
+"""Of priorities and weights."""
 DEFAULT_RETRIES = 3
 """Of a task that says nothing of `max_retries`."""
 Check = Callable[[Any], str | None]
@@ -34,18 +39,30 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _at_least(low: float) -> Check:
-    return lambda v: None if v >= low and not math.isnan(v) else f"a number of at least {low}"
+    return lambda v: None if low <= v < 2**63 else f"a whole number from {low:g} to 2^63"
 
 
 def _amount(value: float) -> str | None:
-    finite = not (math.isnan(value) or math.isinf(value))
-    return None if finite and value >= 0 else "a finite number of at least 0"
+    good = 0 <= value <= LARGEST_AMOUNT
+    return None if good else f"a number from 0 to {LARGEST_AMOUNT:g}"
+
+
+def _count(value: int) -> str | None:
+    good = abs(value) <= LARGEST_NUMBER
+    return None if good else f"a whole number from -{LARGEST_NUMBER} to {LARGEST_NUMBER}"
 
 
 def _share(value: float) -> str | None:
     if 0 < value < LEAST_SHARE:
         return f"0 or at least {LEAST_SHARE}, the smallest share there is"
     return _amount(value)
+
+
+def amount_fault(resource: str, value: float) -> str | None:
+    """What is allowed, when nobody may ask for so much of a resource; else None."""
+    if resource == "GPU":
+        return _gpus(value)
+    return _amount(value) if resource == "memory" else _share(value)
 
 
 def _gpus(value: float) -> str | None:
@@ -162,7 +179,7 @@ _COMMON: dict[str, Option] = {
     "_labels": Option(types=(dict,), check=_texts),
     "_metadata": Option(types=(dict,)),
     "queue": Option(types=(str,), check=_name),
-    "priority": Option(types=(int,)),
+    "priority": Option(types=(int,), check=_count),
 }
 _RETRY = Option(types=(bool, list, tuple), check=_retry_exceptions)
 _BACKPRESSURE = Option(
@@ -244,8 +261,10 @@ def _check(table: Mapping[str, Option], options: Mapping[str, Any], kind: str, l
     for key, value in options.items():
         option = table.get(key)
         if option is None:
+            hint = nearest(key, table)
             raise ValueError(
-                f"Invalid option keyword {key!r} for {kind}s. Valid ones are: {', '.join(table)}."
+                f"Invalid option keyword {key!r} for {kind}s{hint or '.'} "
+                f"Valid ones are: {', '.join(table)}."
             )
         if value is None:
             continue
