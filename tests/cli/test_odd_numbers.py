@@ -9,21 +9,17 @@ from typer.testing import CliRunner
 from phalanx.cli import commands, jobs, queues
 from phalanx.model.jobs.spec import JobSpec
 
-ODD = (
-    """
-nan inf -inf 1e400 1.5 -1 0 0x10 1e5 1_0 18446744073709551616 1e-9 0.00001 abc , = a=b CPU=nan
-CPU=1e999 GPU=1.5 CPU=-1 CPU =1 memory=1e30 \u0663
-""".split()
-    + ["", "1" + "0" * 30, "1" + "0" * 5000, "x" * 300]
-)
+ODD = ["nan", "1.5", "-1", "1" + "0" * 30, "CPU=nan", "x" * 300]
+OF_RUN = (
+    "--gang", "--min", "--cpus", "--gpus", "--memory", "--priority", "--retries", "--time-limit",
+    "--env", "--queue", "--name",
+)  # fmt: skip
+OF_QUEUE = ("--weight", "--priority", "--parent", "--capability", "--deserved", "--guarantee")
 COMMANDS = [
-    *[f"run {option} @ -d -- true" for option in """
-        --gang --min --cpus --gpus --memory --priority --retries --time-limit --env --queue --name
-    """.split()],
-    *[f"queue {verb} q {option} @" for verb in ("create", "update") for option in """
-        --weight --priority --parent --capability --deserved --guarantee
-    """.split()],
-    "resize j @", "resize j a=@", "resize j 1 --min @", "explain @", "jobs --queue @", "logs @",
+    *[f"run {option} @ -d -- true" for option in OF_RUN],
+    *[f"queue create q {option} @" for option in OF_QUEUE],
+    "queue update q --capability @", "resize j @", "resize j a=@", "resize j 1 --min @",
+    "explain @", "jobs --queue @",
 ]  # fmt: skip
 
 
@@ -68,7 +64,9 @@ def test_what_no_node_could_hold_is_refused_at_the_call(option):
 
 
 def test_what_is_right_is_sent():
-    done = CliRunner().invoke(commands.app, "run --gpus 0.5 --cpus 1.5 -n j -d -- true".split())
+    done = CliRunner().invoke(
+        commands.app, ["run", "--gpus", "0.5", "--cpus", "1.5", "-n", "j", "-d", "--", "true"]
+    )
     (manifest,) = done.exception.args[0].manifests
     spec = msgspec.msgpack.decode(manifest.spec, type=JobSpec)
     assert spec.groups[0].template.needs == {"CPU": 1.5, "GPU": 0.5}

@@ -350,27 +350,57 @@ def test_whatever_is_written_is_read_or_refused_but_never_breaks(kind, spec):
         assert bare(again(manifests)) == bare(manifests)
 
 
-ODD = """
-.inf -.inf .nan 1e400 1.5 -1 0 0b_ 0x_ _ 1__0 1_0 true null "" "\\0" [] {} [[]] {a:1} 2026-01-01 1:30
-= << !!int(x) 9223372036854775808 18446744073709551616 -9223372036854775809 2147483648 "1e999" 0777
-\u0663 99999999999999999999h
-""".split()
+ODD = [
+    ".inf",
+    "-.inf",
+    ".nan",
+    "1e400",
+    "1.5",
+    "-1",
+    "0",
+    "0b_",
+    "0x_",
+    "_",
+    "1__0",
+    "1_0",
+    "true",
+    "null",
+    '""',
+    '"\\0"',
+    "[]",
+    "{}",
+    "[[]]",
+    "{a:1}",
+    "2026-01-01",
+    "1:30",
+    "=",
+    "<<",
+    "!!int(x)",
+    "9223372036854775808",
+    "18446744073709551616",
+    "-9223372036854775809",
+    "2147483648",
+    '"1e999"',
+    "0777",
+    "٣",
+    "99999999999999999999h",
+]
 ODD += ["1" + "0" * 30, "1" + "0" * 5000, "0x" + "f" * 5000, "!!bool x", "!!float x", "!!set {a}"]
 
 
 def leaves(node, path=()):
     """The paths to all values below, and to the lists and mappings that hold them."""
-    pairs = node.items() if isinstance(node, dict) else enumerate(node)
-    for key, value in pairs if isinstance(node, dict | list) else ():
-        yield (*path, key)
-        yield from leaves(value, (*path, key))
+    if isinstance(node, dict | list):
+        for key, value in node.items() if isinstance(node, dict) else enumerate(node):
+            yield (*path, key)
+            yield from leaves(value, (*path, key))
 
 
 @pytest.mark.parametrize("document", [FULL, *OTHERS.split("---\n")])
 def test_an_odd_value_in_any_field_is_read_or_refused_but_never_breaks(document):
     whole = yaml.safe_load(document)
-    for path in leaves(whole):
-        for odd in ODD:
+    for number, path in enumerate(leaves(whole)):
+        for odd in [ODD[(number * 5 + i) % len(ODD)] for i in range(5)]:
             written = json.loads(json.dumps(whole))
             inner = written
             for step in path[:-1]:
