@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -17,8 +17,15 @@ from phalanx.protocol.node_messages import Reply, Request
 from phalanx.resources.sets import ResourceSet
 
 if TYPE_CHECKING:
-    from phalanx.engines.embedded.connection import Connection
     from phalanx.head.control_plane import ControlPlane
+
+
+class Visitor(Protocol):
+    """The connection of somebody who is no node."""
+
+    def send(self, message: Any) -> None:
+        """Send it a message."""
+        ...
 
 
 class _Later:
@@ -86,7 +93,7 @@ class ControlRequests:
 
         return self._shell.batch.answer(ask, reply)
 
-    def answer_visitor(self, connection: Connection, request: Request) -> None:
+    def answer_visitor(self, connection: Visitor, request: Request) -> None:
         """Answer who is no node, as the command line is on the head's machine."""
         try:
             result = self._for_visitor(connection, request)
@@ -97,7 +104,7 @@ class ControlRequests:
             reply = Reply(request.token, None, (type(raised).__name__, str(raised)))
         self._shell.state_store.when_written(lambda: connection.send(reply))
 
-    def _for_visitor(self, connection: Connection, request: Request) -> Any:
+    def _for_visitor(self, connection: Visitor, request: Request) -> Any:
         if not request.method.startswith(BATCH):
             return self._methods[request.method](b"", Ask(0, b"", ""), **request.args)
 
@@ -161,7 +168,7 @@ class ControlRequests:
         self._shell.send_node(node_id, SetTotals(wanted))
 
     def _cluster_events(self, prefix: bytes, ask: Ask) -> _Later:
-        self._shell.gather_events(prefix, ask.token)
+        self._shell.events.gather(prefix, ask.token)
         return LATER
 
     def _status(self, prefix: bytes, ask: Ask) -> dict[str, Any]:
@@ -218,7 +225,7 @@ class ControlRequests:
         return {"actor": record.actor, "handle": record.handle}
 
     def _watch_actor(self, prefix: bytes, ask: Ask, actor: bytes) -> None:
-        self._shell.actor_table.watch(actor, ask.origin, self._shell.clock())
+        self._shell.actor_table.watch(actor, ask.origin, self._shell.clock.now())
 
     def _kill_actor(self, prefix: bytes, ask: Ask, actor: bytes, no_restart: bool) -> _Later:
         record = self._shell.actor_table.get(actor)
@@ -286,7 +293,7 @@ class ControlRequests:
                 selectors=selectors,
                 soft_target=soft_target,
             ),
-            self._shell.clock(),
+            self._shell.clock.now(),
         )
 
     def _watch_group(self, prefix: bytes, ask: Ask, group: bytes) -> bool | None:
@@ -303,7 +310,7 @@ class ControlRequests:
 
     def _remove_group(self, prefix: bytes, ask: Ask, group: bytes) -> _Later:
         self._shell.groups.when_freed(group, prefix, ask.token)
-        if self._shell.group_table.remove(group, self._shell.clock()) is None:
+        if self._shell.group_table.remove(group, self._shell.clock.now()) is None:
             self._shell.groups.freed(group)
         return LATER
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from phalanx.node.bundles import BundlePool
+from phalanx.protocol.cluster_messages import BundleInventory
 from phalanx.resources.instances import Allocation, NodeResources
 from phalanx.resources.sets import ResourceSet
 
@@ -19,17 +20,6 @@ UNCONFIRMED_S = 30.0
 """How long a prepared bundle waits to be committed."""
 REMEMBERED = 10_000
 """Of how many groups that have gone it is known that their attempts are over."""
-
-
-class Inventory(msgspec.Struct, kw_only=True):
-    """All that a node knows of bundles, for a head that restarted or that it joins again.
-
-    `held`: (group, bundle index, attempt, whether it is committed). `ended`: the last attempt of
-    each group that ended here.
-    """
-
-    held: list[tuple[bytes, int, int, bool]]
-    ended: dict[bytes, int]
 
 
 class _Reservation(msgspec.Struct, kw_only=True, eq=False):
@@ -155,14 +145,14 @@ class BundleTable:
             return ("its placement group was removed", "TaskPlacementGroupRemoved")
         return None
 
-    def inventory(self) -> Inventory:
+    def inventory(self) -> BundleInventory:
         """What this node holds and what ended here."""
         held = [
             (group, index, one.attempt, one.is_committed)
             for group, reservations in self._groups.items()
             for index, one in sorted(reservations.items())
         ]
-        return Inventory(held=held, ended=dict(self._ended))
+        return BundleInventory(held, dict(self._ended))
 
     def _of_attempt(self, group: bytes, attempt: int) -> dict[int, _Reservation]:
         reservations = self._groups.get(group, {})

@@ -75,6 +75,17 @@ class ViewRow(msgspec.Struct, array_like=True):
     bandwidth: float = 0.0
 
 
+class BundleInventory(msgspec.Struct, array_like=True):
+    """All that a node knows of bundles, for a head that restarted or that it joins again.
+
+    `held`: (group, bundle index, attempt, whether it is committed). `ended`: the last attempt of
+    each group that ended here.
+    """
+
+    held: list[tuple[bytes, int, int, bool]]
+    ended: dict[bytes, int]
+
+
 class View(msgspec.Struct, array_like=True, tag=74):
     """Control to nodes: the rows that changed; or all there are, and other nodes are forgotten."""
 

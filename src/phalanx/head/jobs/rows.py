@@ -1,4 +1,4 @@
-"""Jobs as people see them: cache of a list, and all about one."""
+"""Jobs as people see them: columns of a list, and all about one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KINDS = ("mpi", "pytorch", "tensorflow", "ray")
 
 
 def job_row(job: JobRecord, priority: int, now: float) -> dict[str, Any]:
-    """Volcano's cache, and the queue, the priority and the reason."""
+    """Volcano's columns, and the queue, the priority and the reason."""
     end = job.finished or now
     return {
         "name": job.spec.name,
@@ -44,15 +44,14 @@ def job_story(
     job: JobRecord, priority: int, gang: Gang | None, logs: dict[str, list[tuple[str, str]]]
 ) -> dict[str, Any]:
     """A job with its members and its history."""
-    placed = {} if gang is None else {m: i for i, m in enumerate(gang.members)}
-    devices = {} if gang is None else gang.devices
+    places = {} if gang is None else {(m.of_group, m.index): m.devices for m in gang.members}
     members = [
         {
             "name": member.name,
             "state": member.state,
             "attempt": member.attempt,
             "node": member.node,
-            "devices": devices.get(placed.get((member.group, member.index), -1), {}),
+            "devices": places.get((member.group, member.index), {}),
             "exit_code": member.exit_code,
             "reason": member.reason,
             "started": member.started,

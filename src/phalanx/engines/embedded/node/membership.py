@@ -22,6 +22,7 @@ from phalanx.protocol.cluster_messages import (
 from phalanx.protocol.gateway_messages import Pulled
 
 if TYPE_CHECKING:
+    from phalanx.engines.embedded.head.warming import Warming
     from phalanx.engines.embedded.node.shell import NodeShell
     from phalanx.head.control_plane import ControlPlane
     from phalanx.node.group_places import GroupPlaces
@@ -183,6 +184,7 @@ class Alone:
         self._mailbox = Mailbox()
         self._has_reported = False
         self._control: ControlPlane | None = None
+        self._warming: Warming
         self._kept: list[Any] = []
         self._jobs = 0
         self._make_at = float("inf")
@@ -211,12 +213,27 @@ class Alone:
                 self._make().on_message(self._shell.prefix, message)
 
     def _make(self) -> ControlPlane:
+        from phalanx.engines.embedded.head.warming import Warming
+        from phalanx.engines.probing import ThreadProber
+        from phalanx.engines.system import SystemClock, print_defect, unforeseeable
         from phalanx.head.control_plane import ControlPlane
+        from phalanx.head.outbox import Outbox
+        from phalanx.head.state_store import StateStore
 
         def to_node(_: bytes, message: Any) -> None:
             self._mailbox.put(self._from_control, message)
 
-        made = self._control = ControlPlane(to_node, is_alone=True)
+        state_store = StateStore()
+        self._warming = Warming()
+        made = self._control = ControlPlane(
+            Outbox(to_node, state_store),
+            state_store,
+            SystemClock(),
+            unforeseeable(),
+            ThreadProber(),
+            is_alone=True,
+            report_defect=print_defect,
+        )
         made.join_alone(self.own_row())
         made.on_message(self._shell.prefix, report_of(self._shell))
         for message in self._kept:
@@ -242,7 +259,7 @@ class Alone:
             self.report_now()
             self._control.on_tick(now)
             if now >= self._make_at and not self._shell.leases.waiting:
-                self._control.warming.step()
+                self._warming.step()
         elif now >= self._make_at and not self._shell.leases.waiting:
             self._make()  # the first who needs it need not wait then
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from phalanx.errors import PhalanxError
-from phalanx.head.gangs.gang import HOLDING
+from phalanx.head.gangs.member_states import HOLDING
 from phalanx.head.queues.task_admission import Batch, GateTable, Share
 
 if TYPE_CHECKING:
@@ -136,8 +136,8 @@ class Gates:
             for name, amount in record.totals.items():
                 capacity[name] = capacity.get(name, 0.0) + amount
         for gang in batch.registry.active.values():
-            for index in gang.among(*HOLDING):
-                for name, amount in gang.needs[index].items():
+            for index in gang.within(HOLDING):
+                for name, amount in gang.members[index].need.items():
                     capacity[name] = capacity.get(name, 0.0) - amount
         self._table.capacity = capacity
         self._table.shares = {

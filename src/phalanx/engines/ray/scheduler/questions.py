@@ -11,7 +11,7 @@ from phalanx.engines.ray.scheduler.gates import Gates
 from phalanx.engines.ray.scheduler.ray_groups import RayGroups
 from phalanx.engines.ray.scheduler.reservation import Reservations
 from phalanx.engines.ray.scheduler.stages import Stages
-from phalanx.head.gangs.gang import WORDS
+from phalanx.head.gangs.member_states import HELD, SHOWN
 from phalanx.protocol.cluster_messages import Answer, Ask
 
 Answered = Callable[[tuple[Any, tuple[str, str] | None]], None]
@@ -105,7 +105,7 @@ class Questions:
     def _member_state(self, group: bytes, index: int) -> str:
         """Of a member of a gang, as listings call it; empty when there is no such gang."""
         gang = self._control.batch.registry.gangs.get(group)
-        return "" if gang is None else WORDS[gang.states[index]]
+        return "" if gang is None else SHOWN[gang.members[index].state]
 
     def _places(self, group: bytes) -> dict[int, dict[str, Any]]:
         """Where each member of a gang is that has its place: Ray's placement group and the bundle
@@ -114,14 +114,14 @@ class Questions:
         gang = batch.registry.gangs.get(group)
         if gang is None:
             return {}
-        views, nodes = batch.applier.views(gang), batch.registry.nodes_of(gang)
+        views = batch.member_views(gang, gang.among(HELD))
         return {
             index: {
                 "placement_group": self._groups.id_of((group, attempt)),
                 "bundle": at,
-                "node": nodes[index],
+                "node": gang.members[index].node,
                 "view": views[index],
-                "state": WORDS[gang.states[index]],
+                "state": SHOWN[gang.members[index].state],
             }
             for index, (attempt, at) in sorted(self._reservations.places(group).items())
             if index in views
