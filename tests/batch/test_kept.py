@@ -419,3 +419,10 @@ def test_refuses_what_it_cannot_keep() -> None:
         kept.set_queues([QueueSpec(name="b")])
     with pytest.raises(NotPatchableError, match="nothing has a resource any more"):
         KeptCluster(start(1)).set_nodes([NodeSpec(name="n0", capacity=(("cpu", 1.0),))])
+
+
+def test_podgroups_come_where_no_node_is() -> None:
+    kept = KeptCluster(msgspec.structs.replace(start(1), nodes=()))
+    admit(kept, *gang(0, 2, 1, 0, 0, "a"))
+    assert carry_out(kept, 0.0) == []
+    assert_same(kept, Cluster(kept.snapshot_now()))

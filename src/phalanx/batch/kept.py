@@ -98,7 +98,7 @@ class KeptCluster(Cluster):
             raise NotPatchableError(
                 f"podgroup {spec.uid} is for queue {spec.queue!r}: there is none"
             )
-        job = Job(spec, len(self.jobs), queue, self.capacity[0] * 0)
+        job = Job(spec, len(self.jobs), queue, np.zeros(len(self.dims), dtype=np.int64))
         self._limit(job, spec)
         self.jobs.append(job)
         self.job_index[job.uid] = job.index
