@@ -3,6 +3,8 @@ them: the test delivers it, loses it, or delivers it twice."""
 
 from __future__ import annotations
 
+import random
+
 from tests.head.making import make_control
 
 from phalanx.head.control_plane import NOTHING_STORED
@@ -97,12 +99,14 @@ class World:
         self.nodes = {}
         self.on_the_way = []
         self.disk = MemoryDisk()
+        self.rng = random.Random(0)
         self.start(NOTHING_STORED)
 
     def start(self, stored):
         self.head = make_control(
             self.sent,
             lambda: self.now,
+            rng=self.rng,
             journal=AtOnce(Storage([MemoryShard(self.disk)])),
             stored=stored,
             limits=LIMITS,

@@ -23,14 +23,14 @@ def raise_defect(error):
     raise error
 
 
-def make_control(send, now, *, journal=None, stored=NOTHING_STORED, **options):
+def make_control(send, now, *, rng=None, journal=None, stored=NOTHING_STORED, **options):
     """A control store that sends through `send` and reads the time from `now`."""
     state_store = StateStore(journal)
     return ControlPlane(
         Outbox(send, state_store),
         state_store,
         TestClock(now),
-        random.Random(0),
+        rng or random.Random(0),
         NoAnswers(),
         stored=stored,
         **{"report_defect": raise_defect, **options},

@@ -51,10 +51,12 @@ class PlanApplier:
     def apply(self, plan: Plan) -> None:
         """Do what a cycle decided."""
         member_of = self._registry.member_of
-        victims: dict[bytes, tuple[Gang, list[int], str]] = {}
+        victims: dict[bytes, tuple[Gang, list[int]]] = {}
+        actions: dict[bytes, str] = {}
         for eviction in plan.evictions:
             gang, index = member_of[eviction.task]
-            victims.setdefault(gang.group, (gang, [], eviction.reason))[1].append(index)
+            victims.setdefault(gang.group, (gang, []))[1].append(index)
+            actions[gang.group] = eviction.reason
         choices: dict[bytes, tuple[Gang, dict[int, str]]] = {}
         for task, node in plan.binds.items():
             gang, index = member_of[task]
@@ -62,8 +64,8 @@ class PlanApplier:
         if victims:
             for task in plan.pipelined:
                 self._promise(member_of[task][0])
-        for gang, members, action in victims.values():
-            self.evict(gang, members, action)
+        for gang, members in victims.values():
+            self.evict(gang, members, actions[gang.group])
         for gang, choice in choices.values():
             self._place(gang, choice)
 
