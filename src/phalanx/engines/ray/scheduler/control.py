@@ -1,4 +1,4 @@
-"""The control store on a Ray cluster: the embedded engine's, behind a gate."""
+"""The control plane on a Ray cluster: what it says and hears passes what stands for Ray."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
     from phalanx.head.gangs.gang_scheduler import GangScheduler
 
 PAUSE = 0.2
-"""Between two cycles lies so many times what the last one took: words are heard then."""
+"""Between two cycles lies this many times what the last one took: messages are heard then."""
 MOST_AT_ONCE = 256
-"""So many equal gangs are looked at together at most."""
+"""At most so many equal gangs are looked at together."""
 CLIENTS = b""
-"""Stands for the node of those who ask, and who are no nodes."""
+"""Stands for the node of programs and visitors, which ask the scheduler themselves."""
 
 
-class Gate(Protocol):
-    """What stands between the control store and everybody else."""
+class ControlEffects(Protocol):
+    """What stands between the control plane and everybody else."""
 
     def send(self, prefix: bytes, message: Any) -> None:
-        """Tell a node something."""
+        """Send a node something."""
         ...
 
     def incoming(self, prefix: bytes, message: Any, take_in: Callable[[Any], None]) -> None:
-        """A node says something: `take_in` has the control store hear it, now or later or never."""
+        """A node has sent something: `take_in` makes the control plane hear it, now or later or not."""
         ...
 
     def replied(self, reply: ForwardedReply) -> None:
-        """Somebody who is no node has a reply."""
+        """A process that is no node has a reply."""
         ...
 
     def node_dead(self, prefix: bytes) -> None:
@@ -49,10 +49,14 @@ class RayControl(ControlPlane):
     """See the module."""
 
     def __init__(
-        self, gate: Gate, state_store: StateStore, limits: HealthLimits, placement: Placement
+        self,
+        effects: ControlEffects,
+        state_store: StateStore,
+        limits: HealthLimits,
+        placement: Placement,
     ) -> None:
-        self._gate = gate
-        super().__init__(gate.send, state_store, limits, placement)
+        self._effects = effects
+        super().__init__(effects.send, state_store, limits, placement)
 
     @property
     def batch(self) -> GangScheduler:
@@ -64,17 +68,17 @@ class RayControl(ControlPlane):
         return super().batch
 
     def on_message(self, prefix: bytes, message: Any) -> None:
-        """A node says something; what of it concerns Ray is dealt with on its way."""
-        self._gate.incoming(prefix, message, lambda passed: self.take_in(prefix, passed))
+        """A node has sent something; what of it concerns Ray is dealt with on its way."""
+        self._effects.incoming(prefix, message, lambda passed: self.take_in(prefix, passed))
 
     def take_in(self, prefix: bytes, message: Any) -> None:
-        """A node's word has passed the gate."""
+        """The control plane is to hear this of a node now."""
         super().on_message(prefix, message)
 
     def reply(self, prefix: bytes, reply: ForwardedReply) -> None:
-        """To who asked, once all that the reply speaks of is written."""
+        """Send a reply, once all that it speaks of is written."""
         if prefix == CLIENTS:
-            self.state_store.when_written(lambda: self._gate.replied(reply))
+            self.state_store.when_written(lambda: self._effects.replied(reply))
         else:
             super().reply(prefix, reply)
 
@@ -97,5 +101,5 @@ class RayControl(ControlPlane):
 
     def node_dead(self, record: NodeRecord, reason: str) -> None:
         """A node is given up (effect of the directory)."""
-        self._gate.node_dead(record.prefix)
+        self._effects.node_dead(record.prefix)
         super().node_dead(record, reason)

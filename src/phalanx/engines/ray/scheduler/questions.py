@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import msgspec
 
+from phalanx.engines.ray.scheduler.admission import TaskAdmission
 from phalanx.engines.ray.scheduler.control import CLIENTS, RayControl
-from phalanx.engines.ray.scheduler.gates import Gates
 from phalanx.engines.ray.scheduler.ray_groups import RayGroups
 from phalanx.engines.ray.scheduler.reservation import Reservations
 from phalanx.engines.ray.scheduler.stages import Stages
@@ -39,12 +39,12 @@ class Questions:
         self._reservations = reservations
         self._groups = groups
         self._reserve_s = reserve_s
-        self._gates = Gates(control)
+        self._admission = TaskAdmission(control)
         self._tokens = itertools.count(1)
         self._replies: dict[int, OnReply] = {}
         self.handlers = RequestHandlers(
             "the scheduler",
-            *self._gates.entries(),
+            *self._admission.entries(),
             Explain.handled_by(self._explain),
             ListGangPlaces.handled_by(self._places),
             GetMemberState.handled_by(self._member_state),
@@ -83,7 +83,7 @@ class Questions:
 
     def tick(self, now: float) -> None:
         """Time has passed."""
-        self._gates.tick(now)
+        self._admission.tick(now)
 
     def replied(self, reply: ForwardedReply) -> None:
         """The control store has replied."""
