@@ -12,7 +12,7 @@ from tests.polling import eventually
 
 from phalanx.api.job import Job
 
-from .cluster import Phalanx, kill_hard, ray_node, node_agent, scheduler
+from .cluster import Phalanx, kill_hard, node_agent, ray_node, scheduler
 
 CPU = 0.25
 

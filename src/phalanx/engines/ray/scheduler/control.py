@@ -33,7 +33,7 @@ class ControlEffects(Protocol):
         ...
 
     def incoming(self, prefix: bytes, message: Any, take_in: Callable[[Any], None]) -> None:
-        """A node has sent something: `take_in` makes the control plane hear it, now or later or not."""
+        """A node has sent something; `take_in` has the control plane hear it, perhaps later."""
         ...
 
     def replied(self, reply: ForwardedReply) -> None:

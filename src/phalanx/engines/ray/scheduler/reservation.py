@@ -3,9 +3,9 @@
 This stands between the control plane and the node agents. When the first node is asked to set
 bundles of an attempt aside by Phalanx's own account, Ray is asked for all of it at once, so that
 both go on side by side. The control plane hears of the last node's answer only when Ray has granted
-it; if Ray does not, it hears a refusal, gives everything back and plans anew. A placement group goes
-when the last of its bundles has been given back, and the control plane hears of that last one when
-Ray shows its resources as free.
+it; if Ray does not, it hears a refusal, gives everything back and plans anew. A placement group
+goes when the last of its bundles has been given back, and the control plane hears of that last one
+when Ray shows its resources as free.
 """
 
 from __future__ import annotations
