@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
-from phalanx.head.gangs.gang import HOLDING
 from phalanx.head.queues.task_admission import AdmissionTable, Batch, Share
 from phalanx.protocol.requests.ray import AdmitBatch, GetBatchSize, LeaveScheduler, ReportBatches
 from phalanx.protocol.requests.request import LATER, Asker, Handler, Later, Request
 
 if TYPE_CHECKING:
-    from phalanx.head.control_plane import ControlPlane
+    from phalanx.head.queues.control import Queues
 
 MOST_IN_BATCH = 16
 SILENT_S = 15.0
@@ -20,11 +20,28 @@ LOOK_EVERY_S = 0.1
 """How old what is known of the cluster's capacity and of queues may be."""
 
 
+class TasksCluster(Protocol):
+    """The control plane, as far as ordinary tasks of queues have to do with it."""
+
+    @property
+    def queues(self) -> Queues:
+        """The cluster's queues."""
+        ...
+
+    def outside_gangs(self) -> Mapping[str, float]:
+        """What the cluster has, by resource, less what members of gangs hold."""
+        ...
+
+    def process_ended(self, process: bytes, is_driver: bool, now: float) -> None:
+        """A process has ended, and what it owns goes."""
+        ...
+
+
 class TaskAdmission:
     """Answers requests about batches. Everything here runs in the scheduler's thread."""
 
-    def __init__(self, control: ControlPlane) -> None:
-        self._control = control
+    def __init__(self, cluster: TasksCluster) -> None:
+        self._cluster = cluster
         self._table = AdmissionTable()
         self._waiting: dict[bytes, list[Asker[None]]] = {}
         """Who is to be answered when each batch is admitted."""
@@ -60,11 +77,11 @@ class TaskAdmission:
         """A program has ended: its tasks and its gangs go."""
         del self._heard[owner]
         self._table.owner_gone(owner)
-        self._control.process_ended(owner, True, now)
+        self._cluster.process_ended(owner, True, now)
 
     def _ask(self, asker: Asker[None], request: AdmitBatch) -> Later:
         now = self._hear(asker.process)
-        self._control.batch.queues.admit(request.queue)
+        self._cluster.queues.admit(request.queue)
         self._table.ask(
             Batch(
                 ticket=request.ticket,
@@ -105,7 +122,7 @@ class TaskAdmission:
 
     def _batch_size(self, asker: Asker[int], request: GetBatchSize) -> int:
         self._look(self._hear(asker.process))
-        limits = {**self._table.capacity, **self._control.batch.queues.capability(request.queue)}
+        limits = {**self._table.capacity, **self._cluster.queues.capability(request.queue)}
         fits = [limits[name] / amount for name, amount in request.needs.items() if limits.get(name)]
         return max(1, min(MOST_IN_BATCH, int(min(fits, default=MOST_IN_BATCH))))
 
@@ -121,19 +138,9 @@ class TaskAdmission:
         if now < self._look_at:
             return
         self._look_at = now + LOOK_EVERY_S
-        batch = self._control.batch
-        capacity: dict[str, float] = {}
-        for record in self._control.nodes.living():
-            for name, amount in record.totals.items():
-                capacity[name] = capacity.get(name, 0.0) + amount
-        for gang in batch.registry.active.values():
-            for index in gang.among(*HOLDING):
-                for name, amount in gang.needs[index].items():
-                    capacity[name] = capacity.get(name, 0.0) - amount
-        self._table.capacity = capacity
+        queues = self._cluster.queues
+        self._table.capacity = self._cluster.outside_gangs()
         self._table.shares = {
-            queue.name: Share(
-                weight=float(queue.weight), capability=batch.queues.capability(queue.name)
-            )
-            for queue in batch.queues.rows()
+            queue.name: Share(weight=float(queue.weight), capability=queues.capability(queue.name))
+            for queue in queues.rows()
         }

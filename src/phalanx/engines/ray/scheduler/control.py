@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from phalanx.engines.ray.scheduler.reservation import Whole
 from phalanx.head.control_plane import ControlPlane
+from phalanx.head.gangs.gang import HOLDING
 from phalanx.head.nodes import HealthLimits, NodeRecord
 from phalanx.head.state_store import StateStore
 from phalanx.model.ids import node_prefix
@@ -16,6 +17,7 @@ from phalanx.protocol.cluster_messages import ForwardedReply, NodeReport
 
 if TYPE_CHECKING:
     from phalanx.head.gangs.gang_scheduler import GangScheduler
+    from phalanx.head.queues.control import Queues
 
 PAUSE = 0.2
 """Between two cycles lies this many times what the last one took: messages are heard then."""
@@ -66,6 +68,23 @@ class RayControl(ControlPlane):
             cycles.pause = PAUSE
             cycles.registry.window.most = MOST_AT_ONCE
         return super().batch
+
+    @property
+    def queues(self) -> Queues:
+        """See TasksCluster."""
+        return self.batch.queues
+
+    def outside_gangs(self) -> dict[str, float]:
+        """See TasksCluster."""
+        amounts: dict[str, float] = {}
+        for record in self.nodes.living():
+            for name, amount in record.totals.items():
+                amounts[name] = amounts.get(name, 0.0) + amount
+        for gang in self.batch.registry.active.values():
+            for index in gang.among(*HOLDING):
+                for name, amount in gang.needs[index].items():
+                    amounts[name] = amounts.get(name, 0.0) - amount
+        return amounts
 
     def on_message(self, prefix: bytes, message: Any) -> None:
         """A node has sent something; what of it concerns Ray is dealt with on its way."""

@@ -7,12 +7,14 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from phalanx.engines.processes.loop import Loop
-from phalanx.engines.ray.scheduler.control import RayControl
+from phalanx.engines.ray.scheduler.admission import TaskAdmission
+from phalanx.engines.ray.scheduler.control import CLIENTS, RayControl
 from phalanx.engines.ray.scheduler.fleet import Fleet
 from phalanx.engines.ray.scheduler.kv_shard import KvShard
 from phalanx.engines.ray.scheduler.node_agents import NodeAgents
@@ -140,7 +142,13 @@ class SchedulerThread:
             self._loop.call,
         )
         self._questions = Questions(
-            self._control, self._reservations, self._groups, self._stages, options.reserve_s
+            partial(self._control.answer, CLIENTS),
+            lambda: self._control.batch,
+            TaskAdmission(self._control),
+            self._reservations,
+            self._groups,
+            self._stages,
+            options.reserve_s,
         )
         journal = self._control.state_store.journal
         assert journal is not None
