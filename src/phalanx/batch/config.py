@@ -12,7 +12,6 @@ import msgspec
 
 from phalanx.batch.accepted import FLAG, WHOLE, Accepted, check_arguments
 from phalanx.batch.documents import Document, Place
-from phalanx.errors import BatchFileError
 
 _EVICTING: Accepted = {"chargeRetries": FLAG}
 _OF_GANGS: Accepted = {"maxDomains": WHOLE, "allowWholeBundle": FLAG, **_EVICTING}
