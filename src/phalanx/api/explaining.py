@@ -25,7 +25,7 @@ def explain(what: Gang[Any] | JobHandle | ActorHandle[Any] | ObjectRef[Any] | st
     """
     engine = engine_or_start()
     request: Request[Explanation] | None
-    if isinstance(what, ActorHandle) or isinstance(what, engine.ref_type):
+    if isinstance(what, (ActorHandle, engine.ref_type)):
         request = engine.why_pending(what)
         if request is None:
             raise JobNotFoundError("it is no actor and no task of this process that waits or runs")
