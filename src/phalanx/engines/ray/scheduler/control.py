@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
+
+from phalanx.engines.probing import ThreadProber
 from phalanx.engines.ray.scheduler.reservation import Whole
+from phalanx.engines.system import SystemClock, print_defect, unforeseeable
 from phalanx.head.control_plane import ControlPlane
 from phalanx.head.nodes import HealthLimits, NodeRecord
-from phalanx.head.state_store import StateStore
+from phalanx.head.outbox import Outbox
+from phalanx.head.state_store import StateStore, StoredState
 from phalanx.model.ids import node_prefix
-from phalanx.model.lifecycle import PREPARED
 from phalanx.policies.placement import Placement
 from phalanx.protocol.cluster_messages import ForwardedReply, NodeReport
 
@@ -37,7 +41,7 @@ class Gate(Protocol):
         ...
 
     def replied(self, reply: ForwardedReply) -> None:
-        """Somebody who is no node has a reply."""
+        """Somebody who is no node has an answer."""
         ...
 
     def node_dead(self, prefix: bytes) -> None:
@@ -45,22 +49,53 @@ class Gate(Protocol):
         ...
 
 
+class RayOutbox(Outbox):
+    """Answers to who is no node go through the gate, too."""
+
+    def __init__(self, gate: Gate, state_store: StateStore) -> None:
+        super().__init__(gate.send, state_store)
+        self._gate = gate
+        self._when_written = state_store.when_written
+
+    def reply(self, prefix: bytes, reply: ForwardedReply) -> None:
+        """To who asked, once all that the reply speaks of is written."""
+        if prefix == CLIENTS:
+            self._when_written(lambda: self._gate.replied(reply))
+        else:
+            super().reply(prefix, reply)
+
+
 class RayControl(ControlPlane):
     """See the module."""
 
     def __init__(
-        self, gate: Gate, state_store: StateStore, limits: HealthLimits, placement: Placement
+        self,
+        gate: Gate,
+        state_store: StateStore,
+        stored: StoredState,
+        limits: HealthLimits,
+        placement: Placement,
     ) -> None:
         self._gate = gate
-        super().__init__(gate.send, state_store, limits, placement)
+        super().__init__(
+            RayOutbox(gate, state_store),
+            state_store,
+            SystemClock(),
+            unforeseeable(),
+            ThreadProber(),
+            stored=stored,
+            limits=limits,
+            placement=placement,
+            report_defect=print_defect,
+        )
 
     @property
     def batch(self) -> GangScheduler:
         """Queues and gangs; the scheduler's thread has nothing else to do."""
         if self.gangs_if_used is None:
-            cycles = super().batch.cycles
-            cycles.pause = PAUSE
-            cycles.registry.window.most = MOST_AT_ONCE
+            made = super().batch
+            made.cycles.pace = msgspec.structs.replace(made.cycles.pace, pause=PAUSE)
+            made.registry.window.most = MOST_AT_ONCE
         return super().batch
 
     def on_message(self, prefix: bytes, message: Any) -> None:
@@ -71,13 +106,6 @@ class RayControl(ControlPlane):
         """A node's word has passed the gate."""
         super().on_message(prefix, message)
 
-    def reply(self, prefix: bytes, reply: ForwardedReply) -> None:
-        """To who asked, once all that the reply speaks of is written."""
-        if prefix == CLIENTS:
-            self.state_store.when_written(lambda: self._gate.replied(reply))
-        else:
-            super().reply(prefix, reply)
-
     def free_changed(self, prefix: bytes, report: NodeReport, heard: float) -> None:
         """Ray has other amounts free on a node that was last heard of then."""
         self._report(prefix, report, heard)
@@ -85,13 +113,14 @@ class RayControl(ControlPlane):
     def whole(self, group: bytes, number: int) -> Whole | None:
         """All of a group's attempt with this number; None when its nodes have set it aside, or it
         is over."""
-        known = self.group_table.get(group)
-        attempt = None if known is None or known.state == PREPARED else known.attempt
-        if attempt is None or attempt.number != number:
+        batch = self.gangs_if_used
+        gang = None if batch is None else batch.registry.gangs.get(group)
+        attempt = None if batch is None else batch.reservations.attempts.get(group)
+        if gang is None or attempt is None or attempt.is_committing or attempt.number != number:
             return None
         bundles = {
-            node_prefix(node): {i: bundle.to_mapping() for i, bundle in there.items()}
-            for node, there in attempt.bundles.items()
+            node_prefix(node): {index: gang.members[index].need for index in indexes}
+            for node, indexes in attempt.bundles.items()
         }
         return Whole(bundles, {node_prefix(node) for node in attempt.awaiting})
 

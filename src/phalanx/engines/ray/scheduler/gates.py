@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from phalanx.head.gangs.gang import HOLDING
+from phalanx.head.gangs.member_states import HOLDING
 from phalanx.head.queues.task_admission import Batch, GateTable, Share
 from phalanx.protocol.requests.ray import GetBatchSize, LeaveScheduler, PassGate, ReportBatches
 from phalanx.protocol.requests.request import LATER, Asker, Handler, Later, Request
@@ -126,8 +126,8 @@ class Gates:
             for name, amount in record.totals.items():
                 capacity[name] = capacity.get(name, 0.0) + amount
         for gang in batch.registry.active.values():
-            for index in gang.among(*HOLDING):
-                for name, amount in gang.needs[index].items():
+            for index in gang.within(HOLDING):
+                for name, amount in gang.members[index].need.items():
                     capacity[name] = capacity.get(name, 0.0) - amount
         self._table.capacity = capacity
         self._table.shares = {
