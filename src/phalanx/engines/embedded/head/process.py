@@ -34,11 +34,8 @@ from phalanx.protocol import gateway_messages
 from phalanx.protocol.gateway_messages import AuthFailed, Listening, Unable
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
 from phalanx.protocol.node_messages import Ask
-<<<<<<< HEAD
 from phalanx.storage.journal import Journal
-=======
 from phalanx.storage.naming import storage_name
->>>>>>> types
 
 
 class HeadConfig(msgspec.Struct, kw_only=True):
