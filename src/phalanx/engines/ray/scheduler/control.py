@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
+
+from phalanx.engines.probing import ThreadProber
 from phalanx.engines.ray.scheduler.reservation import Whole
+from phalanx.engines.system import SystemClock, print_defect, unforeseeable
 from phalanx.head.control_plane import ControlPlane
-from phalanx.head.gangs.gang import HOLDING
+from phalanx.head.gangs.member_states import HOLDING
 from phalanx.head.nodes import HealthLimits, NodeRecord
-from phalanx.head.state_store import StateStore
+from phalanx.head.outbox import Outbox
+from phalanx.head.state_store import StateStore, StoredState
 from phalanx.model.ids import node_prefix
-from phalanx.model.lifecycle import PREPARED
 from phalanx.policies.placement import Placement
 from phalanx.protocol.cluster_messages import ForwardedReply, NodeReport
 
@@ -47,6 +51,22 @@ class ControlEffects(Protocol):
         ...
 
 
+class RayOutbox(Outbox):
+    """Programs and visitors, which are no nodes, get their replies too."""
+
+    def __init__(self, effects: ControlEffects, state_store: StateStore) -> None:
+        super().__init__(effects.send, state_store)
+        self._replied = effects.replied
+        self._when_written = state_store.when_written
+
+    def reply(self, prefix: bytes, reply: ForwardedReply) -> None:
+        """Send a reply, once all that it speaks of is written."""
+        if prefix == CLIENTS:
+            self._when_written(lambda: self._replied(reply))
+        else:
+            super().reply(prefix, reply)
+
+
 class RayControl(ControlPlane):
     """See the module."""
 
@@ -54,19 +74,30 @@ class RayControl(ControlPlane):
         self,
         effects: ControlEffects,
         state_store: StateStore,
+        stored: StoredState,
         limits: HealthLimits,
         placement: Placement,
     ) -> None:
         self._effects = effects
-        super().__init__(effects.send, state_store, limits, placement)
+        super().__init__(
+            RayOutbox(effects, state_store),
+            state_store,
+            SystemClock(),
+            unforeseeable(),
+            ThreadProber(),
+            stored=stored,
+            limits=limits,
+            placement=placement,
+            report_defect=print_defect,
+        )
 
     @property
     def batch(self) -> GangScheduler:
         """Queues and gangs; the scheduler's thread has nothing else to do."""
         if self.gangs_if_used is None:
-            cycles = super().batch.cycles
-            cycles.pause = PAUSE
-            cycles.registry.window.most = MOST_AT_ONCE
+            made = super().batch
+            made.cycles.pace = msgspec.structs.replace(made.cycles.pace, pause=PAUSE)
+            made.registry.window.most = MOST_AT_ONCE
         return super().batch
 
     @property
@@ -81,8 +112,8 @@ class RayControl(ControlPlane):
             for name, amount in record.totals.items():
                 amounts[name] = amounts.get(name, 0.0) + amount
         for gang in self.batch.registry.active.values():
-            for index in gang.among(*HOLDING):
-                for name, amount in gang.needs[index].items():
+            for index in gang.within(HOLDING):
+                for name, amount in gang.members[index].need.items():
                     amounts[name] = amounts.get(name, 0.0) - amount
         return amounts
 
@@ -94,13 +125,6 @@ class RayControl(ControlPlane):
         """The control plane is to hear this of a node now."""
         super().on_message(prefix, message)
 
-    def reply(self, prefix: bytes, reply: ForwardedReply) -> None:
-        """Send a reply, once all that it speaks of is written."""
-        if prefix == CLIENTS:
-            self.state_store.when_written(lambda: self._effects.replied(reply))
-        else:
-            super().reply(prefix, reply)
-
     def free_changed(self, prefix: bytes, report: NodeReport, heard: float) -> None:
         """Ray has other amounts free on a node that was last heard of then."""
         self._report(prefix, report, heard)
@@ -108,13 +132,14 @@ class RayControl(ControlPlane):
     def whole(self, group: bytes, number: int) -> Whole | None:
         """All of a group's attempt with this number; None when its nodes have set it aside, or it
         is over."""
-        known = self.group_table.get(group)
-        attempt = None if known is None or known.state == PREPARED else known.attempt
-        if attempt is None or attempt.number != number:
+        batch = self.gangs_if_used
+        gang = None if batch is None else batch.registry.gangs.get(group)
+        attempt = None if batch is None else batch.reservations.attempts.get(group)
+        if gang is None or attempt is None or attempt.is_committing or attempt.number != number:
             return None
         bundles = {
-            node_prefix(node): {i: bundle.to_mapping() for i, bundle in there.items()}
-            for node, there in attempt.bundles.items()
+            node_prefix(node): {index: gang.members[index].need for index in indexes}
+            for node, indexes in attempt.bundles.items()
         }
         return Whole(bundles, {node_prefix(node) for node in attempt.awaiting})
 

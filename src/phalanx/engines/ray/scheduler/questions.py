@@ -12,7 +12,7 @@ from phalanx.engines.ray.scheduler.admission import TaskAdmission
 from phalanx.engines.ray.scheduler.ray_groups import RayGroups
 from phalanx.engines.ray.scheduler.reservation import Reservations
 from phalanx.engines.ray.scheduler.stages import Stages
-from phalanx.head.gangs.gang import WORDS
+from phalanx.head.gangs.member_states import HELD, SHOWN
 from phalanx.model.rows.explanation import Explanation, Reason
 from phalanx.protocol.cluster_messages import ForwardedAsk, ForwardedReply
 from phalanx.protocol.node_messages import Reply
@@ -114,7 +114,7 @@ class Questions:
 
     def _member_state(self, asker: Asker[str], request: GetMemberState) -> str:
         gang = self._gangs().registry.gangs.get(request.group)
-        return "" if gang is None else WORDS[gang.states[request.index]]
+        return "" if gang is None else SHOWN[gang.members[request.index].state]
 
     def _places(
         self, asker: Asker[dict[int, GangPlace]], request: ListGangPlaces
@@ -123,15 +123,15 @@ class Questions:
         gang = batch.registry.gangs.get(request.group)
         if gang is None:
             return {}
-        views, nodes = batch.applier.views(gang), batch.registry.nodes_of(gang)
+        views = batch.member_views(gang, gang.among(HELD))
         places = sorted(self._reservations.places(request.group).items())
         return {
             index: GangPlace(
                 self._groups.id_of((request.group, attempt)),
                 at,
-                nodes[index],
+                gang.members[index].node,
                 views[index],
-                WORDS[gang.states[index]],
+                SHOWN[gang.members[index].state],
             )
             for index, (attempt, at) in places
             if index in views

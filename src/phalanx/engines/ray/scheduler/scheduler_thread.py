@@ -32,13 +32,14 @@ from phalanx.engines.ray.scheduler.reservation import (
 from phalanx.engines.ray.scheduler.stages import Stages
 from phalanx.engines.ray.scheduler.view import Naming
 from phalanx.head.nodes import HealthLimits
-from phalanx.head.state_store import StateStore
+from phalanx.head.state_store import StateStore, read_state
 from phalanx.protocol.cluster_messages import ForwardedReply, Join, NodeReport
 from phalanx.protocol.frames import decode_body
 from phalanx.protocol.node_messages import Reply
 from phalanx.protocol.requests.request import NOTHING
 from phalanx.protocol.wire_errors import WireError, to_wire
 from phalanx.storage.errors import StaleEpochError, StorageError, StorageUnreachableError
+from phalanx.storage.journal import Journal
 from phalanx.storage.naming import storage_name
 from phalanx.storage.opening import open_storage
 from phalanx.storage.storage import Storage
@@ -69,6 +70,7 @@ class SchedulerThread:
         self._fleet = Fleet(self._look, self._groups)
         self._reservations = Reservations(self)
         self._stages = Stages()
+        self._journal: Journal
         self._control: RayControl
         self._agents: NodeAgents
         self._questions: Questions
@@ -129,9 +131,10 @@ class SchedulerThread:
             restored_s=options.ttl_s,
         )
         # What is restored is sent to nobody: no agent has joined yet.
-        self._control = RayControl(
-            self, StateStore(storage, storage_name(options.store)), limits, options.placement
-        )
+        stored = read_state(storage)
+        self._journal = Journal(storage)
+        state_store = StateStore(self._journal, storage_name(options.store))
+        self._control = RayControl(self, state_store, stored, limits, options.placement)
         self._control.address = "ray"
         self._agents = NodeAgents(
             self._control.nodes,
@@ -150,9 +153,7 @@ class SchedulerThread:
             self._stages,
             options.reserve_s,
         )
-        journal = self._control.state_store.journal
-        assert journal is not None
-        self._loop.read_from(journal.fileno(), self._deliver)
+        self._loop.read_from(self._journal.fileno(), self._deliver)
         self._adopt(rows)
         if self._control.nodes.living():
             self._questions.begin()
@@ -211,10 +212,8 @@ class SchedulerThread:
         self._agents.flush(self._epoch)
 
     def _deliver(self) -> None:
-        journal = self._control.state_store.journal
-        assert journal is not None
         try:
-            journal.deliver()
+            self._journal.deliver()
         except StorageError as error:
             self._give_up(error)
 
