@@ -114,6 +114,8 @@ def session() -> Iterator[Phalanx]:
                 "num_cpus": 1,
                 "num_gpus": 0,
                 "include_dashboard": False,
+                # Ray leaves a socket open where it finds the usual port taken, as by another Ray.
+                "dashboard_port": 0,
                 "object_store_memory": STORE_BYTES,
             },
         )

@@ -28,6 +28,8 @@ from phalanx.engines.ray.strategies import native_group
 from phalanx.errors import PhalanxError
 from phalanx.model.jobs.spec import DEFAULT_QUEUE
 from phalanx.model.options import DEFAULT_RETRIES, required_resources
+from phalanx.model.rows.explanation import Explanation
+from phalanx.protocol.requests.gangs import Explain
 from phalanx.protocol.requests.groups import WaitGroup
 from phalanx.protocol.requests.ray import LeaveScheduler
 from phalanx.protocol.requests.request import Request
@@ -244,9 +246,10 @@ class RayEngine:
             self._hub = hub.remote(self.origin)
         return self._hub
 
-    def gang_of(self, ref: Any) -> bytes | None:
-        """See Engine."""
-        return self._gang_of.get(ref.task_id())
+    def why_pending(self, what: Any) -> Request[Explanation] | None:
+        """See Engine. Actors, and tasks that are in no gang, are placed by Ray."""
+        group = self._gang_of.get(what.task_id()) if isinstance(what, ray.ObjectRef) else None
+        return None if group is None else Explain(group.hex())
 
     # ---- the cluster -------------------------------------------------------------------------
 
