@@ -26,7 +26,8 @@ from phalanx.protocol.requests.request import Request
 R = TypeVar("R")
 
 PATIENCE_S = 60.0
-TTL_S = 5.0
+TTL_S = 10.0
+"""Long enough that no lease runs out where each process has a tenth of a processor."""
 STORE_BYTES = 80 << 20
 NODE = {"num_cpus": 2, "num_gpus": 4, "object_store_memory": STORE_BYTES}
 
