@@ -106,7 +106,11 @@ class ForkServer:
     def _run(self, order: RunCommand) -> None:
         """Start a command in a process group of its own."""
         try:
-            pid = os.fork()
+            spare = os.dup(0)  # the descriptor that will watch the process
+            try:
+                pid = os.fork()
+            finally:
+                os.close(spare)
         except OSError as error:
             self.report_failure(order.process, error)
             return

@@ -136,7 +136,7 @@ class WorkerForkServer(ForkServer):
     def _read_all_output(self) -> None:
         """Pass on what workers have printed so far, and say when that is done."""
         for fd, pipe in list(self._pipes.items()):
-            while fd in self._pipes and select.select([fd], [], [], 0)[0]:
+            while fd in self._pipes and wait_for(fd, select.POLLIN, 0):
                 self._read_output(pipe)
         self.node.post(OutputRead())
 
