@@ -12,8 +12,8 @@ from phalanx.node.leases import LeaseMachine
 from phalanx.node.peers import Peers
 from phalanx.node.workers import WorkerPool
 from phalanx.protocol.cluster_messages import (
-    ActorRefused,
     ActorPlaced,
+    ActorRefused,
     EndActor,
     JobEnded,
     PlaceActor,

@@ -77,6 +77,8 @@ class EmbeddedNode:
         listener = listen(config.session.socket_of(b"node"))
         self.loop = ConnectionLoop(self, listener, self._forks.connection)
         self._look_at_memory_at = 0.0
+        self.has_lost_fork_server = False
+        """Whether the process has ended that ends all others."""
         self._cluster: ClusterPart | None = None
         self.node: Node[Membership]
         setup = _setup(config)
@@ -147,6 +149,7 @@ class EmbeddedNode:
     def on_lost(self, connection: Connection) -> None:
         """See Handler."""
         if connection is self._forks.connection:
+            self.has_lost_fork_server = True
             self.loop.stop()
         elif self._cluster is not None and self._cluster.is_gateway(connection):
             self._cluster.gateway_lost()
