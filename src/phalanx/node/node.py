@@ -124,7 +124,7 @@ class Node(Generic[M_co]):
         self.leases = LeaseMachine(
             setup.resources,
             self.workers,
-            WorkerPool(soft_limit, new_process),
+            WorkerPool(soft_limit, new_process, setup.max_workers),
             setup.node_id,
             setup.labels,
             places,

@@ -334,7 +334,11 @@ class Submission:
         self._record(task, STATE_FAILED, message, connection.peer)
         if message.kind == "cancelled" or task.cancelled:
             self.fail(task, "cancelled", "")
-        elif task.retries != 0 and failures.is_retriable(template.retry_exceptions, message.error):
+        elif (
+            task.retries != 0
+            and message.retriable
+            and failures.is_retriable(template.retry_exceptions, message.error)
+        ):
             if task.retries > 0:
                 task.retries -= 1
             self.machine.retry(task, "it raised an exception that retry_exceptions names")

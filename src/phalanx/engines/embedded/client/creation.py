@@ -22,7 +22,7 @@ from phalanx.errors import AsyncioActorExit, WorkerExit
 from phalanx.model.options import required_resources
 from phalanx.model.signatures import ActorShape
 from phalanx.objects.reference import ObjectRef
-from phalanx.objects.serialization import blame, dumps_definition
+from phalanx.objects.serialization import dumps_definition
 from phalanx.owner.actors.client import ActorClient
 from phalanx.owner.actors.registration import Registration
 from phalanx.protocol.actor_creation import Creation
@@ -155,13 +155,7 @@ class InBundle:
 
 def _record(definition: ActorDefinition) -> tuple[bytes, bytes]:
     if definition.record is None:
-        try:
-            data = dumps_definition(definition.cls)
-        except Exception as error:
-            raise TypeError(
-                f"The actor class {definition.name} cannot be sent to workers: "
-                f"{blame(definition.cls, error)}"
-            ) from error
+        data = dumps_definition(definition.cls, f"The actor class {definition.name}")
         definition.record = (hashlib.sha256(data).digest()[:12], data)
     return definition.record
 
