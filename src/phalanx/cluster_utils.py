@@ -154,7 +154,8 @@ class Cluster:
         """Start a node with these amounts, real or not. The first one comes with the head.
 
         Further options are those of `NodeOptions`; Ray's private ones (`_name`), which tune Ray's
-        own processes, and its dashboard's have no effect. Raises SystemFailureError with the reason.
+        own processes, and its dashboard's have no effect.
+        Raises SystemFailureError with the reason.
         """
         if self._head is None and not self._address:
             self.start_head()

@@ -134,7 +134,8 @@ def _make_derived(kind: type[BaseException]) -> type[TaskError] | None:
     body = {"__getattr__": forward, "__str__": TaskError.__str__, "__module__": __name__}
     try:
         bases: tuple[type, ...] = (_Derived, TaskError, kind)
-        cls: type[TaskError] = type(f"TaskError({kind.__name__})", bases, body)
+        # Ray's name for it: programs look for it in texts.
+        cls: type[TaskError] = type(f"RayTaskError({kind.__name__})", bases, body)
     except TypeError:
         return None  # final classes, layouts that do not mix: plain TaskError then
     return cls

@@ -8,6 +8,7 @@ A stub stands for a name the engine lacks: it can be imported, subclassed, caugh
 raises NotImplementedError when a test calls it. So one missing name costs the tests that
 use it, not their whole file. Missing names are written to RAY_CONF_MISSING.
 """
+
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -63,8 +64,9 @@ class StubMeta(type):
     def __call__(cls, *args, **kwargs):
         if _importing_tests():
             return cls
-        raise NotImplementedError("%s: not provided by the engine" % getattr(
-            cls, "conf_name", cls.__name__))
+        raise NotImplementedError(
+            "%s: not provided by the engine" % getattr(cls, "conf_name", cls.__name__)
+        )
 
     def __bool__(cls):
         return False
@@ -74,8 +76,11 @@ class StubMeta(type):
 
 
 def make_stub(name):
-    return StubMeta(name.rpartition(".")[2] or "Stub", (Exception,),
-                    {"conf_name": name, "__module__": "conf_alias"})
+    return StubMeta(
+        name.rpartition(".")[2] or "Stub",
+        (Exception,),
+        {"conf_name": name, "__module__": "conf_alias"},
+    )
 
 
 def stub_getattr(module_name):

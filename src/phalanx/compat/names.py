@@ -59,9 +59,7 @@ SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
             *("ConsoleAPI", "Deprecated", "DeveloperAPI", "PublicAPI", "RayDeprecationWarning"),
         )
     },
-    "ray.util.serialization": {
-        "phalanx.util": ("deregister_serializer", "register_serializer")
-    },
+    "ray.util.serialization": {"phalanx.util": ("deregister_serializer", "register_serializer")},
     "ray.autoscaler": {},
     "ray.experimental": {},
     "ray.experimental.internal_kv": {f"{_OURS}.internal_kv": _KV},

@@ -11,7 +11,7 @@ import importlib
 import os
 import sys
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -24,6 +24,7 @@ MARKER = "PHALANX_COMPAT_RAY"
 
 RAY_VERSION = "2.60.0"
 """The version of Ray whose interface is followed; programs read it as `ray.__version__`."""
+
 
 def install() -> None:
     """Give Phalanx the module names of Ray, here and in the workers started from here.
@@ -58,10 +59,11 @@ class _Gathered(types.ModuleType):
         found = _attribute(self.__name__, name)
         if found is _MISSING and name in REFUSED.get(self.__name__, ()):
             found = _refusing(inner)
-        if found is _MISSING or isinstance(found, types.ModuleType):
-            if inner not in SAME_MODULE and not _is_gathered(inner):
-                raise AttributeError(_refusal(inner))
+        is_module = inner in SAME_MODULE or _is_gathered(inner)
+        if is_module and (found is _MISSING or isinstance(found, types.ModuleType)):
             return importlib.import_module(inner)
+        if found is _MISSING:
+            raise AttributeError(_refusal(inner))
         setattr(self, name, found)
         return found
 

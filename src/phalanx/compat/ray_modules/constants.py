@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 
-
 RAY_NODE_ID_KEY = "ray.io/node-id"
 HEAD_NODE_RESOURCE_NAME = "node:__internal_head__"
 NODE_ID_PREFIX = "node:"

@@ -75,9 +75,7 @@ def _internal_kv_put(
     return bool(_ask("put", _bytes(namespace), _bytes(key), _bytes(value), overwrite))
 
 
-def _internal_kv_del(
-    key: Key, *, del_by_prefix: bool = False, namespace: Key | None = None
-) -> int:
+def _internal_kv_del(key: Key, *, del_by_prefix: bool = False, namespace: Key | None = None) -> int:
     """How many were removed."""
     return int(_ask("delete", _bytes(namespace), _bytes(key), del_by_prefix))
 

@@ -72,4 +72,4 @@ def get_localhost_ip() -> str:
 
 def get_all_interfaces_ip() -> str:
     """The address to listen at on all interfaces."""
-    return "0.0.0.0"  # noqa: S104  # said, not used
+    return "0.0.0.0"  # said, not used

@@ -23,9 +23,7 @@ def node_ids() -> list[str]:
 def current_node_id() -> str:
     """The resource that stands for the node beside this process."""
     here = get_runtime_context().get_node_id()
-    return next(
-        f"node:{row['NodeManagerAddress']}" for row in nodes() if row["NodeID"] == here
-    )
+    return next(f"node:{row['NodeManagerAddress']}" for row in nodes() if row["NodeID"] == here)
 
 
 def total_resources_per_node() -> dict[str, dict[str, float]]:

@@ -13,7 +13,7 @@ _PERIOD_S = 1.0
 _WIDTH = 20
 
 
-class tqdm(Generic[T]):  # noqa: N801  # the name that programs import
+class tqdm(Generic[T]):  # the name that programs import
     """Counts items, and prints how far it is about once a second and at the end."""
 
     def __init__(

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import cloudpickle as pickle
-
-from phalanx.api.cluster import nodes
 from phalanx.api.runtime_context import get_runtime_context
 from phalanx.api.session import is_initialized, running_engine
 from phalanx.compat.ray_modules.network import get_node_ip_address

@@ -6,13 +6,13 @@ import contextlib
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 import msgspec
 
 from phalanx.engines.definitions import ActorDefinition, FunctionDefinition
 from phalanx.engines.embedded.client import interrupts
-from phalanx.engines.embedded.client.creation import ActorMaker, InBundle, exit_actor
+from phalanx.engines.embedded.client.creation import ActorMaker, InBundle
 from phalanx.engines.embedded.client.functions import BoundFunction, Submitter, in_gang
 from phalanx.engines.embedded.client.handles import EmbeddedHandle
 from phalanx.engines.embedded.client.job_settings import JobSettings
@@ -55,6 +55,14 @@ R = TypeVar("R")
 DRAIN_S = 2.0
 
 
+class OwnActor(HostedActor, Protocol):
+    """The actor that this process is."""
+
+    def leave(self) -> NoReturn:
+        """End it, as what calls this asks."""
+        ...
+
+
 class EmbeddedEngine:
     """Runs everything on this machine, and on those whose nodes have joined it."""
 
@@ -69,7 +77,7 @@ class EmbeddedEngine:
         own_node: OwnNode | None = None,
         node_id: str = "",
         address: str = "",
-        actor: Callable[[], HostedActor | None] = lambda: None,
+        actor: Callable[[], OwnActor | None] = lambda: None,
     ) -> None:
         """`address`: HOST:PORT of the cluster's head, empty for a cluster of one machine. `actor`:
         the one that this process is, if any."""
@@ -275,7 +283,10 @@ class EmbeddedEngine:
 
     def exit_actor(self) -> None:
         """See Engine."""
-        exit_actor()
+        actor = self._actor()
+        if actor is None:
+            raise TypeError("exit_actor called on a non-actor worker: only actors have an end.")
+        actor.leave()
 
     def create_group(
         self,
@@ -418,9 +429,7 @@ class EmbeddedEngine:
         ]
 
 
-def adopt_runtime(
-    runtime: Runtime, job: JobSettings, actor: Callable[[], HostedActor | None]
-) -> None:
+def adopt_runtime(runtime: Runtime, job: JobSettings, actor: Callable[[], OwnActor | None]) -> None:
     """Make a worker's runtime the engine of its process. `actor`: the one that it is, if any."""
     job.environment = json.loads(os.environ.get("PHALANX_RUNTIME_ENV", "{}"))
     set_current(EmbeddedEngine(runtime, job, actor=actor))

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from phalanx.engines.embedded.client.interrupts import come_again, in_runtime, interruptible
 from phalanx.engines.embedded.client.job_settings import JobSettings
@@ -25,6 +25,7 @@ from phalanx.engines.embedded.client.reactor import Reactor, Waiter
 from phalanx.engines.embedded.client.transport import NodeConnection
 from phalanx.engines.embedded.client.values import Packed, Values
 from phalanx.engines.embedded.client.waiting import Waiting
+from phalanx.engines.embedded.worker.ending import end_process
 from phalanx.engines.embedded.worker.result_outbox import ResultOutbox
 from phalanx.engines.embedded.worker.task_results import TaskResults
 from phalanx.engines.embedded.worker.task_values import TaskValues
@@ -265,19 +266,14 @@ class WorkerExecutor:
             return Failed(task.number, b"", started, time.time(), "cancelled")
         except SystemExit as error:
             self._exit(connection, error)
-            raise AssertionError("unreachable") from None
         except BaseException as error:
             return self._results.failure(task.number, error, definition.name, started)
 
-    def _exit(self, connection: Connection, error: SystemExit) -> None:
+    def _exit(self, connection: Connection, error: SystemExit) -> NoReturn:
         """sys.exit() in a task ends its worker."""
         self._outbox.flush()
         connection.drain_all(1.0)
-        with contextlib.suppress(Exception):
-            sys.stdout.flush()
-            sys.stderr.flush()
-        code = error.code if isinstance(error.code, int) else 1
-        os._exit(code)
+        end_process(error)
 
     # ---- waiting inside a task ---------------------------------------------------------------
 
