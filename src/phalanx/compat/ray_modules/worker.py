@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import cloudpickle
+
 from phalanx.api.runtime_context import get_runtime_context
 from phalanx.api.session import is_initialized, running_engine
 from phalanx.compat.ray_modules.network import get_node_ip_address
 from phalanx.model.ids import ActorID, JobID, TaskID, WorkerID
 
+pickle = cloudpickle
 SCRIPT_MODE, WORKER_MODE, LOCAL_MODE = 0, 1, 2
 _post_init_hooks: list[Any] = []
 
