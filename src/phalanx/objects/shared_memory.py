@@ -79,10 +79,6 @@ class SharedStore:
         self._lent: dict[str, Extent] = {}
         self._lock = threading.RLock()
 
-    def set_prefix(self, prefix: str) -> None:
-        """Names of new objects begin so."""
-        self._prefix = prefix
-
     def write(self, data: bytes, buffers: Sequence[Any]) -> tuple[Value, FileHold]:
         """A new object of these parts. Raises ObjectStoreFullError."""
         with self._lock:

@@ -89,11 +89,6 @@ def code_of(kind: type[Exception]) -> str:
     return _CODES[kind]
 
 
-def class_of(code: str) -> type[Exception]:
-    """The class that a code stands for; PhalanxError for an unknown one."""
-    return ERROR_CLASSES.get(code, errors.PhalanxError)
-
-
 def to_wire(error: BaseException) -> WireError:
     """An exception made ready to travel: as the nearest class of the table that it is one of.
 

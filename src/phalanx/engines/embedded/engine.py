@@ -27,12 +27,18 @@ from phalanx.engines.processes.connection import Connection
 from phalanx.engines.runtime_context import HostedActor, RuntimeContext
 from phalanx.errors import PhalanxError
 from phalanx.model.ids import PREFIX_BYTES
+from phalanx.model.rows.explanation import Explanation
 from phalanx.model.signatures import ActorShape
 from phalanx.objects.reference import ObjectRef, forget_process
 from phalanx.objects.streams import ObjectRefGenerator
 from phalanx.protocol.messages import CancelOwned
 from phalanx.protocol.node_messages import Stop
-from phalanx.protocol.requests.actors import GetActorHandle, KillActor, ListNamedActors
+from phalanx.protocol.requests.actors import (
+    ExplainActor,
+    GetActorHandle,
+    KillActor,
+    ListNamedActors,
+)
 from phalanx.protocol.requests.cluster import (
     GetAvailableResources,
     GetClusterResources,
@@ -343,9 +349,13 @@ class EmbeddedEngine:
             for index in range(members)
         ]
 
-    def gang_of(self, ref: ObjectRef[Any]) -> bytes | None:
+    def why_pending(
+        self, what: ObjectRef[Any] | EmbeddedHandle[Any]
+    ) -> Request[Explanation] | None:
         """See Engine."""
-        return self._submitter.gang_of(ref)
+        if isinstance(what, EmbeddedHandle):
+            return ExplainActor(what._client.actor.hex())
+        return self._submitter.why_pending(what)
 
     # ---- the node ----------------------------------------------------------------------------
 

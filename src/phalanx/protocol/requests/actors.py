@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from phalanx.protocol.requests.request import Request
+from phalanx.model.rows.explanation import Explanation
+from phalanx.protocol.requests.request import EVERYBODY, Request, Role
 
 
 class ActorSpec(msgspec.Struct, array_like=True):
@@ -29,6 +30,16 @@ class ActorSpec(msgspec.Struct, array_like=True):
     strategy: dict[str, Any] = {}
     priority: int = 0
     handle: bytes = b""
+
+
+class ExplainActor(Request[Explanation]):
+    """Why an actor waits for a node. `actor`: its id in hex, or its name. Raises JobNotFoundError
+    when no living actor is called so."""
+
+    kind: ClassVar[int] = 47
+    asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
+
+    actor: str
 
 
 class KnownActor(msgspec.Struct, array_like=True):

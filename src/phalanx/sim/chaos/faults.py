@@ -34,6 +34,7 @@ class Faults:
             "worker": self._worker,
             "drain": self._drain,
             "driver": self._driver,
+            "erase": self._erase,
         }
         if self._kinds:
             self._plan_next()

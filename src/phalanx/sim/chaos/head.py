@@ -6,16 +6,19 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from phalanx.head.control_plane import ControlPlane
-from phalanx.head.state_store import StateStore
+from phalanx.head.jobs.probing import NoAnswers
+from phalanx.head.outbox import Outbox
+from phalanx.head.state_store import StateStore, read_state
 from phalanx.model.ids import CONTROL, PREFIX_BYTES
 from phalanx.protocol.cluster_messages import CommitBundles, GiveBackBundles, PrepareBundles
 from phalanx.protocol.messages import Hello
+from phalanx.sim.chaos.cache_check import check_cache
 from phalanx.sim.chaos.disk import SimJournal
 from phalanx.storage.memory import MemoryDisk, MemoryShard
 from phalanx.storage.storage import Storage
 
 if TYPE_CHECKING:
-    from phalanx.head.groups.record import Group
+    from phalanx.head.groups.record import KnownGroup
     from phalanx.sim.chaos.hosts import Host
     from phalanx.sim.chaos.network import End, Message
     from phalanx.sim.chaos.world import World
@@ -23,9 +26,18 @@ if TYPE_CHECKING:
 _REPEATABLE = (PrepareBundles, CommitBundles, GiveBackBundles)
 """What the control store says again until it is answered: it may be lost, late, and come twice."""
 LEAST_ROUND_S = 0.001
+CHECK_EVERY = 5
+"""The scheduler's cache is looked at once in so many ticks."""
 _LATE_S = 3.0
 _TROUBLE = 0.2
 """How often such a message meets each of the faults that may happen to it."""
+
+
+class HostClock:
+    """The clock of the head's machine, which may go ahead or astray."""
+
+    def __init__(self, host: Host) -> None:
+        self.now = self.wall = host.clock
 
 
 class SimHead:
@@ -40,29 +52,29 @@ class SimHead:
         """How many heads there were before, and one."""
         self._rng = world.kernel.rng(f"head {life}")
         self._nodes: dict[bytes, End] = {}
-        self._journal: SimJournal | None = None
         self._woken_at = 0.0
+        self._ticks = 0
         storage = Storage([MemoryShard(disk)])
+        stored = read_state(storage)
+        write_s = world.options.write_s
+        self._journal = SimJournal(storage, host, self._rng, write_s, self._round)
+        state_store = StateStore(self._journal)
         self.control = ControlPlane(
-            self._send,
-            StateStore(storage, open_journal=self._open_journal),  # type: ignore[arg-type]
-            world.options.limits,
-            clock=host.clock,
-            wall=host.clock,
-            rng=self._rng,
+            Outbox(self._send, state_store),
+            state_store,
+            HostClock(host),
+            self._rng,
+            NoAnswers(),
+            stored=stored,
+            limits=world.options.limits,
+            report_defect=_raise,
         )
         host.processes[CONTROL] = self
         host.every(world.options.head_tick_s, partial(world.guard, host, self._tick))
 
-    def _open_journal(self, storage: Storage) -> SimJournal:
-        write_s = self._world.options.write_s
-        self._journal = SimJournal(storage, self._host, self._rng, write_s, self._round)
-        return self._journal
-
     def crash(self) -> None:
         """The process is gone; of what it was about to write only the first part is there."""
-        if self._journal is not None:
-            self._journal.crash()
+        self._journal.crash()
 
     def _send(self, prefix: bytes, message: Any) -> None:
         end = self._nodes.get(prefix)
@@ -80,7 +92,7 @@ class SimHead:
         else:
             end.post(message)
 
-    def _job_begins(self, group: Group | None, attempt: int) -> None:
+    def _job_begins(self, group: KnownGroup | None, attempt: int) -> None:
         batch = self.control.gangs_if_used
         gang = None if batch is None or group is None else batch.registry.gangs.get(group.group)
         record = batch.jobs.table.get(gang.job) if batch is not None and gang is not None else None
@@ -106,6 +118,9 @@ class SimHead:
     def _tick(self) -> None:
         self.control.on_tick(self._host.clock())
         self._round()
+        self._ticks += 1
+        if self.control.gangs_if_used is not None and not self._ticks % CHECK_EVERY:
+            check_cache(self.control.gangs_if_used)
 
     def _round(self) -> None:
         wake_at = self.control.on_round(self._host.clock())
@@ -143,3 +158,8 @@ class SimHead:
             del self._nodes[prefix]
             self.control.on_lost(prefix)
         self._round()
+
+
+def _raise(error: Exception) -> None:
+    """A defect that would be tried again is to be found here."""
+    raise error

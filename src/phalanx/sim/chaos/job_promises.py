@@ -13,7 +13,7 @@ from phalanx.protocol.cluster_messages import StartMember
 from phalanx.sim.chaos.broken import Broken
 
 if TYPE_CHECKING:
-    from phalanx.head.groups.record import Group
+    from phalanx.head.groups.record import KnownGroup
     from phalanx.sim.chaos.node import SimNode
     from phalanx.sim.chaos.world import World
 
@@ -99,7 +99,7 @@ class JobPromises:
 
     # ---- what the head says ------------------------------------------------------------------
 
-    def gang_begins(self, record: JobRecord, group: Group, attempt: int) -> None:
+    def gang_begins(self, record: JobRecord, group: KnownGroup, attempt: int) -> None:
         """Members of a job are told to begin: with those that are over there are enough."""
         if (group.group, attempt) in self._begun:
             return  # a node that dies between two of these takes members that had their places

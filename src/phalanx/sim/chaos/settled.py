@@ -10,7 +10,7 @@ from phalanx.sim.chaos.process import SimProcess
 
 if TYPE_CHECKING:
     from phalanx.head.control_plane import ControlPlane
-    from phalanx.head.groups.record import Group
+    from phalanx.head.groups.record import KnownGroup
     from phalanx.sim.chaos.world import World
 
 
@@ -71,7 +71,7 @@ def leftovers(world: World) -> list[str]:
     return left
 
 
-def check_group(control: ControlPlane, group: Group) -> None:
+def check_group(control: ControlPlane, group: KnownGroup) -> None:
     """Raise Broken when a group that is said to be there has a bundle on no living node."""
     gone = [node for node in group.nodes if not control.nodes.is_alive(node)]
     if gone:

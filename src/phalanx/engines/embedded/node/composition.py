@@ -230,9 +230,23 @@ def _single(
     from phalanx.engines.embedded.head.warming import Warming
 
     def make_head(send: Callable[[bytes, Any], None]) -> LocalHead:
+        from phalanx.engines.probing import ThreadProber
+        from phalanx.engines.system import SystemClock, print_defect, unforeseeable
         from phalanx.head.control_plane import ControlPlane
+        from phalanx.head.outbox import Outbox
+        from phalanx.head.state_store import StateStore
 
-        return ControlPlane(send, placement=spilling.placement, is_alone=True)
+        state_store = StateStore()
+        return ControlPlane(
+            Outbox(send, state_store),
+            state_store,
+            SystemClock(),
+            unforeseeable(),
+            ThreadProber(),
+            placement=spilling.placement,
+            is_alone=True,
+            report_defect=print_defect,
+        )
 
     def make_spilling(inquiries: LeaseInquiries, places: GroupPlaces) -> Spills:
         if spilling.placement.starts_here_first:
