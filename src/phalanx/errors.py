@@ -59,10 +59,11 @@ class TaskError(PhalanxError):
         self.actor_repr = actor_repr
 
     def __str__(self) -> str:
-        who = f"{self.function_name}() (pid={self.pid}"
+        where = [] if self.pid is None else [f"pid={self.pid}"]
         if self.actor_repr:
-            who += f", {self.actor_repr}"
-        return f"{who}) raised:\n{self.traceback_str.rstrip()}"
+            where.append(self.actor_repr)
+        who = f"{self.function_name}() ({', '.join(where)})" if where else f"{self.function_name}()"
+        return f"{who} raised:\n{self.traceback_str.rstrip()}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         fields = (

@@ -23,6 +23,17 @@ SAME_MODULE = {
 }
 """Ray's modules that are a module of ours: the same object under both names."""
 
+_LISTINGS = (
+    "get_actor",
+    "get_node",
+    "get_placement_group",
+    "get_task",
+    "list_actors",
+    "list_nodes",
+    "list_placement_groups",
+    "list_tasks",
+)
+
 _VERBS = ("cancel", "get", "init", "is_initialized", "kill", "put", "shutdown", "wait")
 
 _KV = (
@@ -59,6 +70,10 @@ SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
             *("ConsoleAPI", "Deprecated", "DeveloperAPI", "PublicAPI", "RayDeprecationWarning"),
         )
     },
+    "ray.util.state": {f"{_OURS}.state_api": _LISTINGS},
+    "ray.util.state.exception": {f"{_OURS}.state_api": ("RayStateApiException",)},
+    "ray.experimental.state": {},
+    "ray.experimental.state.api": {f"{_OURS}.state_api": _LISTINGS},
     "ray.util.serialization": {"phalanx.util": ("deregister_serializer", "register_serializer")},
     "ray.autoscaler": {},
     "ray.experimental": {},
@@ -104,10 +119,28 @@ SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
 }
 """Ray's modules that gather names of ours: from which module, and which ("*": all public ones)."""
 
+_NO_LISTINGS = (
+    "get_job",
+    "get_log",
+    "get_objects",
+    "get_worker",
+    "list_cluster_events",
+    "list_jobs",
+    "list_logs",
+    "list_objects",
+    "list_runtime_envs",
+    "list_workers",
+    "summarize_actors",
+    "summarize_objects",
+    "summarize_tasks",
+)
+
 REFUSED: Mapping[str, Sequence[str]] = {
     "ray.autoscaler.sdk": ("request_resources",),
     "ray.cluster_utils": ("AutoscalingCluster",),
     "ray.util": ("connect", "disconnect"),
+    "ray.util.state": _NO_LISTINGS,
+    "ray.experimental.state.api": _NO_LISTINGS,
     "ray.util.client": ("RayAPIStub", "ray"),
 }
 """What programs import, though few call it: there, and refused when called."""

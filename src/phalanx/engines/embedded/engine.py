@@ -16,7 +16,14 @@ from phalanx.engines.embedded.client.creation import ActorMaker, InBundle
 from phalanx.engines.embedded.client.functions import BoundFunction, Submitter, in_gang
 from phalanx.engines.embedded.client.handles import EmbeddedHandle
 from phalanx.engines.embedded.client.job_settings import JobSettings
-from phalanx.engines.embedded.client.records import executed_elsewhere, node_row, trace_event
+from phalanx.engines.embedded.client.records import (
+    executed_elsewhere,
+    finished_row,
+    node_row,
+    pending_call_row,
+    pending_task_row,
+    trace_event,
+)
 from phalanx.engines.embedded.client.requests import Asked
 from phalanx.engines.embedded.client.runtime import Runtime
 from phalanx.engines.embedded.introduction import JobOptions, introduce
@@ -26,7 +33,7 @@ from phalanx.engines.processes import session as sessions
 from phalanx.engines.processes.connection import Connection
 from phalanx.engines.runtime_context import HostedActor, RuntimeContext
 from phalanx.errors import PhalanxError
-from phalanx.model.ids import PREFIX_BYTES
+from phalanx.model.ids import PREFIX_BYTES, task_id_bytes
 from phalanx.model.rows.explanation import Explanation
 from phalanx.model.signatures import ActorShape
 from phalanx.objects.reference import ObjectRef, forget_process
@@ -34,6 +41,7 @@ from phalanx.objects.streams import ObjectRefGenerator
 from phalanx.protocol.messages import CancelOwned
 from phalanx.protocol.node_messages import Stop
 from phalanx.protocol.requests.actors import (
+    KILLED,
     ExplainActor,
     GetActorHandle,
     KillActor,
@@ -283,7 +291,7 @@ class EmbeddedEngine:
         client = actor._client
         if no_restart:
             with self.runtime.lock:  # this process's own calls fail from this moment on
-                client.reason = "The actor was killed by phalanx.kill."
+                client.reason = KILLED
                 client.dead()
         self.ask(KillActor(client.actor, no_restart))
 
@@ -426,6 +434,17 @@ class EmbeddedEngine:
         """See Engine: of this process, and of its workers as far as their node knows."""
         runs = [*self.runtime.owner.journal.runs(), *self.ask(ListRuns())]
         return [trace_event(run) for run in runs]
+
+    def tasks(self) -> list[dict[str, Any]]:
+        """See Engine: of this process."""
+        owner = self.runtime.owner
+        with self.runtime.lock:
+            running = [pending_task_row(task) for task in owner.tasks.machine.pending.values()]
+            running += [pending_call_row(call) for call in owner.calls.by_number.values()]
+        rows = [finished_row(run) for run in owner.journal.runs()] + running
+        last = {row["number"]: row for row in rows}.values()  # an attempt hides those before it
+        me = self.runtime.process_id
+        return [{"task_id": task_id_bytes(me, row.pop("number")).hex(), **row} for row in last]
 
     def cluster_events(self) -> list[dict[str, Any]]:
         """See Engine: what nodes, and the processes that own tasks, recorded of each other."""

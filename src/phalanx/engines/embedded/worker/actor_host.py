@@ -70,6 +70,7 @@ class ActorHost:
             message.capture,
             message.gang,
         )
+        self.is_async = self._creation.is_async
         self._instance: Any = None
         self.restarted = message.incarnation > 0
         self.name = message.name
@@ -239,6 +240,8 @@ class ActorHost:
             del args, kwargs
             if context.leaves:  # user code has caught what exit_actor raised
                 raise WorkerExit
+            if context.is_cancelled:  # it may have looked, and ended early: nobody wants the result
+                raise KeyboardInterrupt
             if call.returns == 1 and not inspect.isgenerator(result):
                 value = values.pack(result, connection, call.number, context.name)
                 message: Message = Done(call.number, value, started, time.time())

@@ -90,16 +90,23 @@ class WorkerExecutor:
         self._waiter: Waiter | None = None
         self._main = threading.main_thread().ident or 0
         self._interruptible = False
+        self.interrupt_due = False
+        """See WaitingTask."""
         signal.signal(signal.SIGINT, self._on_interrupt)
 
     def _on_interrupt(self, signum: int, frame: FrameType | None) -> None:
-        running = self.core.running
-        if not self._interruptible:
+        if not (self._interruptible and self.interrupt_due):
             return
+        running = self.core.running
         if in_runtime(frame):
-            come_again(lambda: self.core.running is running)
+            come_again(lambda: self.interrupt_due and self.core.running is running)
         else:
-            raise KeyboardInterrupt
+            self.raise_interrupt()
+
+    def raise_interrupt(self) -> NoReturn:
+        """See WaitingTask."""
+        self.interrupt_due = False
+        raise KeyboardInterrupt
 
     # ---- effects of the core -----------------------------------------------------------------
 
@@ -111,6 +118,7 @@ class WorkerExecutor:
 
     def interrupt(self, context: TaskContext) -> None:
         """See Effects."""
+        self.interrupt_due = True
         signal.pthread_kill(self._main, signal.SIGINT)
 
     def progress(self, context: TaskContext) -> None:
@@ -221,6 +229,7 @@ class WorkerExecutor:
             self._devices.show(lease.devices, lease.resources.get("CPU", 1), gang)
         token = current.set(context)
         core.running = context
+        self.interrupt_due = False
         started = time.time()
         try:
             message = self._run(connection, task, definition, context, started)
