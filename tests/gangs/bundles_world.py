@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 
+from tests.asking import ask
 from tests.head.making import make_control
 
 from phalanx.head.control_plane import NOTHING_STORED
@@ -12,16 +13,17 @@ from phalanx.head.nodes import HealthLimits
 from phalanx.head.state_store import read_state
 from phalanx.node.bundle_table import BundleTable
 from phalanx.protocol.cluster_messages import (
-    Ask,
     BundlesGone,
     CommitBundles,
     Committed,
     GiveBackBundles,
+    Join,
     NodeReport,
     PrepareBundles,
     Prepared,
     ViewRow,
 )
+from phalanx.protocol.requests.gangs import CreateGang
 from phalanx.resources.instances import NodeResources
 from phalanx.resources.sets import ResourceSet
 from phalanx.storage.memory import MemoryDisk, MemoryShard
@@ -131,11 +133,8 @@ class World:
         return node
 
     def join(self, node):
-        args = {
-            "row": node.row(), "hostname": "", "epoch": node.epoch, "actors": {},
-            "bundles": node.bundles.inventory(),
-        }  # fmt: skip
-        self.head.on_message(node.prefix, Ask(0, b"", "join", args))
+        join = Join(node.row(), "", node.epoch, {}, node.bundles.inventory())
+        self.head.on_message(node.prefix, join)
         known = self.head.nodes.get(node.name)
         node.epoch = known.epoch
         self.report(node)
@@ -195,15 +194,14 @@ class World:
 
     # ---- gangs
 
-    def ask(self, method, **fields):
-        self.batch.answer(Ask(0, bytes(16), f"batch.{method}", fields), print)
+    def ask(self, request):
+        return ask(self.head, request)
 
     def gang(self, name, members, least=None, cpus=1.0, **fields):
         group = name.encode().ljust(18, b"-")
-        self.ask(
-            "create_gang", group=group, name=name, queue=fields.pop("queue", "default"),
-            least=members if least is None else least, needs=[{"CPU": cpus}] * members, **fields,
-        )  # fmt: skip
+        queue, least = fields.pop("queue", "default"), members if least is None else least
+        needs = [{"CPU": cpus}] * members
+        self.ask(CreateGang(group, name, queue, needs, min_members=least, **fields))
         return self.batch.registry.gangs[group]
 
     def place(self, gang, choice):

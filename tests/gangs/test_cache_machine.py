@@ -3,7 +3,6 @@ what reading everything again gives, and decides the same; and nodes and head ag
 
 from __future__ import annotations
 
-import msgspec
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -14,11 +13,14 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from phalanx.api.jobs import job_manifest
 from phalanx.batch.cycle import run_cycle
 from phalanx.errors import PhalanxError
 from phalanx.head.gangs.member_states import HELD, PLACING
 from phalanx.model.jobs.spec import JobSpec, Policy, Process, TaskGroup, Template
 from phalanx.protocol.cluster_messages import EndMember, MemberNews, StartMember
+from phalanx.protocol.requests.jobs import ApplyManifests, CommandJob, ResizeJob
+from phalanx.protocol.requests.queues import CreateQueue, DeleteQueue, QueueFields, UpdateQueue
 from phalanx.sim.chaos.cache_check import differences
 
 from .bundles_world import World
@@ -91,7 +93,7 @@ class Machine(RuleBasedStateMachine):
             policies=(Policy(action="RestartJob", events=("PodFailed", "PodEvicted")),) * restarts,
         )
         try:
-            self.world.ask("apply", objects=[("Job", msgspec.msgpack.encode(spec))])
+            self.world.ask(ApplyManifests([job_manifest(spec)]))
         except PhalanxError:
             return
 
@@ -101,7 +103,7 @@ class Machine(RuleBasedStateMachine):
         if jobs:
             job = jobs[number % len(jobs)]
             try:
-                self.world.ask("resize", name=job.uid, replicas={"a": replicas})
+                self.world.ask(ResizeJob(job.uid, {"a": replicas}))
             except PhalanxError:
                 return
 
@@ -110,7 +112,7 @@ class Machine(RuleBasedStateMachine):
         jobs = self.world.batch.jobs.table.all()
         if jobs:
             try:
-                self.world.ask("command", name=jobs[number % len(jobs)].uid, action=action)
+                self.world.ask(CommandJob(jobs[number % len(jobs)].uid, action))
             except PhalanxError:
                 return
 
@@ -139,14 +141,14 @@ class Machine(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from("ab"), weight=st.integers(1, 4), cpus=st.none() | st.just(3.0))
     def queue_made(self, name, weight, cpus):
-        fields = {"weight": weight} | ({"capability": {"CPU": cpus}} if cpus else {})
+        fields = QueueFields(weight=weight, capability={"CPU": cpus} if cpus else None)
         known = self.world.batch.queues.table.get(name) is not None
-        self.world.ask("update_queue" if known else "create_queue", name=name, fields=fields)
+        self.world.ask((UpdateQueue if known else CreateQueue)(name, fields))
 
     @rule(name=st.sampled_from("ab"))
     def queue_deleted(self, name):
         try:
-            self.world.ask("delete_queue", name=name)
+            self.world.ask(DeleteQueue(name))
         except PhalanxError:
             return
 

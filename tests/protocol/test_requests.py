@@ -92,7 +92,7 @@ def test_a_node_answers_what_is_asked_of_it():
 
 def test_the_scheduler_on_ray_answers_what_is_asked_of_it():
     asked = [one.__name__ for one in TYPES if module_of(one) == "ray"]
-    paths = ("engines/ray/scheduler/gates.py", "engines/ray/scheduler/questions.py")
+    paths = ("engines/ray/scheduler/admission.py", "engines/ray/scheduler/questions.py")
     answered = [name for path in paths for name in entries(path)]
     assert sorted(answered) == sorted([*asked, "Explain"]), "it knows more of why something waits"
 

@@ -18,11 +18,11 @@ from ray.util import list_named_actors
 from phalanx.engines.definitions import ActorDefinition, FunctionDefinition
 from phalanx.engines.interface import Call, PendingReply
 from phalanx.engines.ray import gang_member, groups
+from phalanx.engines.ray.admission import BatchedAdmission
 from phalanx.engines.ray.context import RayContext
 from phalanx.engines.ray.functions import NativeDefinitions
 from phalanx.engines.ray.gang_actor import GangActor, dismiss, first_handle
 from phalanx.engines.ray.gang_hub import GangHub
-from phalanx.engines.ray.gatekeeper import Gatekeeper
 from phalanx.engines.ray.scheduler.client import SchedulerClient
 from phalanx.engines.ray.strategies import native_group
 from phalanx.errors import PhalanxError
@@ -64,7 +64,7 @@ class RayEngine:
         self._ends_ray = ends_ray
         self._definitions = NativeDefinitions()
         self._scheduler: SchedulerClient | None = None
-        self._gatekeeper: Gatekeeper | None = None
+        self._admission: BatchedAdmission | None = None
         self._hub: Any = None
         self._gang_of: dict[Any, bytes] = {}
         self.origin = os.urandom(16)
@@ -88,11 +88,11 @@ class RayEngine:
             return
         if self._hub is not None:
             ray.kill(self._hub)
-        if self._hub is not None or self._gatekeeper is not None:
+        if self._hub is not None or self._admission is not None:
             with contextlib.suppress(PhalanxError):  # else it goes when nothing more is heard
                 self.scheduler.ask(LeaveScheduler(), origin=self.origin, timeout_s=LEAVE_S)
-        if self._gatekeeper is not None:
-            self._gatekeeper.stop()
+        if self._admission is not None:
+            self._admission.stop()
         if self._ends_ray:
             ray.shutdown()
 
@@ -131,23 +131,23 @@ class RayEngine:
         chosen = options.get("priority")
         priority = self.priority if chosen is None else chosen
         if priority or queue not in ("", DEFAULT_QUEUE):
-            return self._gated(definition, options, queue or DEFAULT_QUEUE, priority)
+            return self._of_queue(definition, options, queue or DEFAULT_QUEUE, priority)
         remote = self._definitions.function(definition, options).remote
         return lambda args, kwargs: remote(*args, **kwargs)
 
-    def _gated(
+    def _of_queue(
         self, definition: FunctionDefinition, options: Mapping[str, Any], queue: str, priority: int
     ) -> Call:
         """A function whose tasks wait for their queue's turn."""
-        if self._gatekeeper is None:
-            self._gatekeeper = Gatekeeper(self.scheduler, self.origin)
-        gatekeeper = self._gatekeeper
-        remote = self._definitions.gated(definition, options).remote
+        if self._admission is None:
+            self._admission = BatchedAdmission(self.scheduler, self.origin)
+        admission = self._admission
+        remote = self._definitions.admitted(definition, options).remote
         needs = required_resources(options, default_cpus=1)
 
         def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            return gatekeeper.submit(
-                queue, priority, needs, lambda gate: remote(gate, *args, **kwargs)
+            return admission.submit(
+                queue, priority, needs, lambda answer: remote(answer, *args, **kwargs)
             )
 
         return call

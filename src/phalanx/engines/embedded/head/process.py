@@ -35,6 +35,7 @@ from phalanx.protocol.gateway_messages import AuthFailed, Listening, Unable
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
 from phalanx.protocol.node_messages import Ask
 from phalanx.storage.journal import Journal
+from phalanx.storage.naming import storage_name
 
 
 class HeadConfig(msgspec.Struct, kw_only=True):
@@ -177,11 +178,6 @@ class HeadProcess:
         """See Handler."""
         self._loop.wake_at(self._control.on_round(time.monotonic()))
         self._control.state_store.flush()
-
-
-def storage_name(addresses: Sequence[str]) -> str:
-    """The store for people: without passwords."""
-    return ", ".join(a.rsplit("@", 1)[-1] if "@" in a else a for a in addresses)
 
 
 def _open(addresses: Sequence[str]) -> Any:

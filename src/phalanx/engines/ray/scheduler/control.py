@@ -1,4 +1,4 @@
-"""The control store on a Ray cluster: the embedded engine's, behind a gate."""
+"""The control plane on a Ray cluster: what it says and hears passes what stands for Ray."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from phalanx.engines.probing import ThreadProber
 from phalanx.engines.ray.scheduler.reservation import Whole
 from phalanx.engines.system import SystemClock, print_defect, unforeseeable
 from phalanx.head.control_plane import ControlPlane
+from phalanx.head.gangs.member_states import HOLDING
 from phalanx.head.nodes import HealthLimits, NodeRecord
 from phalanx.head.outbox import Outbox
 from phalanx.head.state_store import StateStore, StoredState
@@ -20,28 +21,29 @@ from phalanx.protocol.cluster_messages import ForwardedReply, NodeReport
 
 if TYPE_CHECKING:
     from phalanx.head.gangs.gang_scheduler import GangScheduler
+    from phalanx.head.queues.control import Queues
 
 PAUSE = 0.2
-"""Between two cycles lies so many times what the last one took: words are heard then."""
+"""Between two cycles lies this many times what the last one took: messages are heard then."""
 MOST_AT_ONCE = 256
-"""So many equal gangs are looked at together at most."""
+"""At most so many equal gangs are looked at together."""
 CLIENTS = b""
-"""Stands for the node of those who ask, and who are no nodes."""
+"""Stands for the node of programs and visitors, which ask the scheduler themselves."""
 
 
-class Gate(Protocol):
-    """What stands between the control store and everybody else."""
+class ControlEffects(Protocol):
+    """What stands between the control plane and everybody else."""
 
     def send(self, prefix: bytes, message: Any) -> None:
-        """Tell a node something."""
+        """Send a node something."""
         ...
 
     def incoming(self, prefix: bytes, message: Any, take_in: Callable[[Any], None]) -> None:
-        """A node says something: `take_in` has the control store hear it, now or later or never."""
+        """A node has sent something; `take_in` has the control plane hear it, perhaps later."""
         ...
 
     def replied(self, reply: ForwardedReply) -> None:
-        """Somebody who is no node has an answer."""
+        """A process that is no node has a reply."""
         ...
 
     def node_dead(self, prefix: bytes) -> None:
@@ -50,17 +52,17 @@ class Gate(Protocol):
 
 
 class RayOutbox(Outbox):
-    """Answers to who is no node go through the gate, too."""
+    """Replies to processes that are no nodes leave by the effects, too."""
 
-    def __init__(self, gate: Gate, state_store: StateStore) -> None:
-        super().__init__(gate.send, state_store)
-        self._gate = gate
+    def __init__(self, effects: ControlEffects, state_store: StateStore) -> None:
+        super().__init__(effects.send, state_store)
+        self._effects = effects
         self._when_written = state_store.when_written
 
     def reply(self, prefix: bytes, reply: ForwardedReply) -> None:
         """To who asked, once all that the reply speaks of is written."""
         if prefix == CLIENTS:
-            self._when_written(lambda: self._gate.replied(reply))
+            self._when_written(lambda: self._effects.replied(reply))
         else:
             super().reply(prefix, reply)
 
@@ -70,15 +72,15 @@ class RayControl(ControlPlane):
 
     def __init__(
         self,
-        gate: Gate,
+        effects: ControlEffects,
         state_store: StateStore,
         stored: StoredState,
         limits: HealthLimits,
         placement: Placement,
     ) -> None:
-        self._gate = gate
+        self._effects = effects
         super().__init__(
-            RayOutbox(gate, state_store),
+            RayOutbox(effects, state_store),
             state_store,
             SystemClock(),
             unforeseeable(),
@@ -98,12 +100,29 @@ class RayControl(ControlPlane):
             made.registry.window.most = MOST_AT_ONCE
         return super().batch
 
+    @property
+    def queues(self) -> Queues:
+        """See TasksCluster."""
+        return self.batch.queues
+
+    def outside_gangs(self) -> dict[str, float]:
+        """See TasksCluster."""
+        amounts: dict[str, float] = {}
+        for record in self.nodes.living():
+            for name, amount in record.totals.items():
+                amounts[name] = amounts.get(name, 0.0) + amount
+        for gang in self.batch.registry.active.values():
+            for index in gang.within(HOLDING):
+                for name, amount in gang.members[index].need.items():
+                    amounts[name] = amounts.get(name, 0.0) - amount
+        return amounts
+
     def on_message(self, prefix: bytes, message: Any) -> None:
-        """A node says something; what of it concerns Ray is dealt with on its way."""
-        self._gate.incoming(prefix, message, lambda passed: self.take_in(prefix, passed))
+        """A node has sent something; what of it concerns Ray is dealt with on its way."""
+        self._effects.incoming(prefix, message, lambda passed: self.take_in(prefix, passed))
 
     def take_in(self, prefix: bytes, message: Any) -> None:
-        """A node's word has passed the gate."""
+        """The control plane is to hear this of a node now."""
         super().on_message(prefix, message)
 
     def free_changed(self, prefix: bytes, report: NodeReport, heard: float) -> None:
@@ -126,5 +145,5 @@ class RayControl(ControlPlane):
 
     def node_dead(self, record: NodeRecord, reason: str) -> None:
         """A node is given up (effect of the directory)."""
-        self._gate.node_dead(record.prefix)
+        self._effects.node_dead(record.prefix)
         super().node_dead(record, reason)

@@ -1,4 +1,4 @@
-"""Gates of ordinary tasks: whose turn it is, and how much is let through."""
+"""Admission of ordinary tasks: whose turn it is, and how much is admitted."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.effort import examples
 
-from phalanx.head.queues.task_admission import AHEAD, Batch, GateTable, Share
+from phalanx.head.queues.task_admission import AHEAD, AdmissionTable, Batch, Share
 
 CPU = {"CPU": 1.0}
 
@@ -18,7 +18,7 @@ def a_batch(ticket, queue="a", size=1, priority=0, needs=None, owner=b"me"):
 
 
 def a_table(cpus=4.0, **shares):
-    table = GateTable()
+    table = AdmissionTable()
     table.capacity = {"CPU": cpus}
     table.shares = shares
     return table
@@ -27,9 +27,9 @@ def a_table(cpus=4.0, **shares):
 def test_a_batch_waits_until_its_size_is_known():
     table = a_table()
     table.ask(a_batch(b"1", size=0))
-    assert table.open_due() == []
+    assert table.admit_due() == []
     table.sized(b"1", 2)
-    assert table.open_due() == [b"1"]
+    assert table.admit_due() == [b"1"]
     assert table.used("a") == {"CPU": 2.0}
 
 
@@ -37,18 +37,18 @@ def test_no_more_is_let_through_than_twice_what_there_is():
     table = a_table(cpus=2)
     for number in range(10):
         table.ask(a_batch(b"%d" % number))
-    assert table.open_due() == [b"0", b"1", b"2", b"3"]
+    assert table.admit_due() == [b"0", b"1", b"2", b"3"]
     table.done(b"1", 1)
-    assert table.open_due() == [b"4"]
+    assert table.admit_due() == [b"4"]
 
 
 def test_priority_goes_before_shares_and_age():
     table = a_table(cpus=0.5)
     for ticket, queue, priority in ((b"old", "a", 0), (b"new", "b", 0), (b"urgent", "a", 5)):
         table.ask(a_batch(ticket, queue, priority=priority))
-    assert table.open_due() == [b"urgent"]
+    assert table.admit_due() == [b"urgent"]
     table.done(b"urgent", 1)
-    assert table.open_due() == [b"old"]
+    assert table.admit_due() == [b"old"]
 
 
 def test_queues_get_time_by_their_weights():
@@ -56,13 +56,13 @@ def test_queues_get_time_by_their_weights():
     for number in range(300):
         table.ask(a_batch(b"a%d" % number, "a"))
         table.ask(a_batch(b"b%d" % number, "b"))
-    running = table.open_due()
+    running = table.admit_due()
     ended = []
     for step in range(300):
         table.advance(float(step))
         ended.append(running.pop(0))
         table.done(ended[-1], 1)
-        running += table.open_due()
+        running += table.admit_due()
     of_a = sum(ticket.startswith(b"a") for ticket in ended)
     assert 190 <= of_a <= 210
 
@@ -72,7 +72,7 @@ def test_many_gates_that_open_at_once_are_shared_by_weight():
     for number in range(20):
         table.ask(a_batch(b"a%d" % number, "a"))
         table.ask(a_batch(b"b%d" % number, "b"))
-    opened = table.open_due()
+    opened = table.admit_due()
     assert sum(ticket.startswith(b"a") for ticket in opened) == 8
     assert sum(ticket.startswith(b"b") for ticket in opened) == 4
 
@@ -81,11 +81,11 @@ def test_a_queue_that_was_idle_does_not_catch_up():
     table = a_table(cpus=0.5)
     for number in range(200):
         table.ask(a_batch(b"a%d" % number, "a"))
-    running = table.open_due()
+    running = table.admit_due()
     for step in range(100):
         table.advance(float(step))
         table.done(running.pop(0), 1)
-        running += table.open_due()
+        running += table.admit_due()
     for number in range(100):
         table.ask(a_batch(b"b%d" % number, "b"))
     ended = []
@@ -93,7 +93,7 @@ def test_a_queue_that_was_idle_does_not_catch_up():
         table.advance(float(step))
         ended.append(running.pop(0))
         table.done(ended[-1], 1)
-        running += table.open_due()
+        running += table.admit_due()
     of_b = sum(ticket.startswith(b"b") for ticket in ended)
     assert 18 <= of_b <= 22
 
@@ -102,15 +102,15 @@ def test_a_queue_stays_within_what_it_may_use():
     table = a_table(cpus=8, a=Share(capability={"CPU": 3}))
     for number in range(5):
         table.ask(a_batch(b"%d" % number, size=2))
-    assert table.open_due() == [b"0"]
+    assert table.admit_due() == [b"0"]
     table.done(b"0", 1)
-    assert table.open_due() == [b"1"]
+    assert table.admit_due() == [b"1"]
 
 
 def test_what_no_node_has_is_left_to_the_engine():
     table = a_table()
     table.ask(a_batch(b"1", needs={"TPU": 1.0}))
-    assert table.open_due() == [b"1"]
+    assert table.admit_due() == [b"1"]
 
 
 def test_an_owner_that_is_gone_takes_its_tasks_along():
@@ -118,10 +118,10 @@ def test_an_owner_that_is_gone_takes_its_tasks_along():
     table.ask(a_batch(b"1", size=3))
     table.ask(a_batch(b"2"))
     table.ask(a_batch(b"3", owner=b"other"))
-    assert table.open_due() == [b"1"]
+    assert table.admit_due() == [b"1"]
     table.owner_gone(b"me")
     assert table.used("a") == {"CPU": 0.0}
-    assert table.open_due() == [b"3"]
+    assert table.admit_due() == [b"3"]
 
 
 def test_what_ran_before_the_table_was_there_counts():
@@ -130,9 +130,9 @@ def test_what_ran_before_the_table_was_there_counts():
     table.restore(a_batch(b"1", size=2))
     assert table.used("a") == {"CPU": 2.0}
     table.ask(a_batch(b"2"))
-    assert table.open_due() == []
+    assert table.admit_due() == []
     table.done(b"1", 1)
-    assert table.open_due() == [b"2"]
+    assert table.admit_due() == [b"2"]
 
 
 def test_a_batch_of_none_is_forgotten():
@@ -174,7 +174,7 @@ def test_the_books_balance(events, cpus):
         elif what == "gone":
             table.owner_gone(first)
             left = {ticket: one for ticket, one in left.items() if one[3] != first}
-        for ticket in table.open_due():
+        for ticket in table.admit_due():
             left[ticket][2] = True
         for queue in QUEUES:
             held = sum(one[1] for one in left.values() if one[2] and one[0] == queue)

@@ -1,4 +1,4 @@
-"""The scheduler's thread: the control store's machines between programs, Runners and Ray."""
+"""The thread of the scheduler actor: the control plane between programs, node agents and Ray."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from phalanx.engines.embedded.head.process import storage_name
-from phalanx.engines.ray.scheduler.control import RayControl
+from phalanx.engines.processes.loop import Loop
+from phalanx.engines.ray.scheduler.admission import TaskAdmission
+from phalanx.engines.ray.scheduler.control import CLIENTS, RayControl
 from phalanx.engines.ray.scheduler.fleet import Fleet
 from phalanx.engines.ray.scheduler.kv_shard import KvShard
-from phalanx.engines.ray.scheduler.loop import Loop
+from phalanx.engines.ray.scheduler.node_agents import NodeAgents
 from phalanx.engines.ray.scheduler.options import SchedulerOptions
 from phalanx.engines.ray.scheduler.questions import OnReply, Questions
 from phalanx.engines.ray.scheduler.ray_calls import InternalKv
@@ -27,7 +29,6 @@ from phalanx.engines.ray.scheduler.reservation import (
     Row,
     Whole,
 )
-from phalanx.engines.ray.scheduler.runners import Runners
 from phalanx.engines.ray.scheduler.stages import Stages
 from phalanx.engines.ray.scheduler.view import Naming
 from phalanx.head.nodes import HealthLimits
@@ -39,64 +40,65 @@ from phalanx.protocol.requests.request import NOTHING
 from phalanx.protocol.wire_errors import WireError, to_wire
 from phalanx.storage.errors import StaleEpochError, StorageError, StorageUnreachableError
 from phalanx.storage.journal import Journal
+from phalanx.storage.naming import storage_name
 from phalanx.storage.opening import open_storage
 from phalanx.storage.storage import Storage
 
 READY_WITHIN_S = 30.0
-"""Questions wait at most so long for the Runners of a cluster that was not known before."""
+"""So long, at most, requests wait for the agents of a cluster that was not known before."""
 SWEEP_EVERY_S = 30.0
 MOST_UNDER_WAY = 2_000
-"""With so many gangs on the way to their places nothing more is decided: Ray reserves more slowly
-than they are, and nodes do not wait for ever."""
+"""With so many gangs on the way to their places no cycle runs: Ray reserves more slowly than cycles
+decide, and nodes do not keep what they have set aside for ever."""
 NEVER = float("inf")
 JOB_BYTES = 4
 """The ids of processes end with those of Ray's jobs."""
 KV_NAMESPACE = b"phalanx-scheduler"
 RESERVATIONS = "reservations"
 
-TakenIn = Callable[[tuple[int, bool]], None]
+OnTakenIn = Callable[[bool], None]
 
 
-class Brain:
+class SchedulerThread:
     """Everything here runs in the loop's thread, but for the methods that say so."""
 
     def __init__(self, options: SchedulerOptions) -> None:
         self._options = options
         self._naming = Naming(options.gpu_resource)
-        self._loop = Loop("phalanx-scheduler", self._tick, self._round)
+        self._loop = Loop(self._tick, self._round)
         self._groups = RayGroups(options.reserve_s)
         self._fleet = Fleet(self._look, self._groups)
         self._reservations = Reservations(self)
         self._stages = Stages()
         self._journal: Journal
         self._control: RayControl
-        self._runners: Runners
+        self._agents: NodeAgents
         self._questions: Questions
         self._epoch = 0
         self._ready_at = self._sweep_at = NEVER
         self._defect: WireError | None = None
-        """Why there is no control store, as its options cannot be met."""
+        """Why there is no control plane: its options cannot be met."""
 
     # ---- from other threads ------------------------------------------------------------------
 
     def start(self) -> None:
-        """Open the state_store and go on from there. From any thread."""
-        self._loop.start(self._begin)
+        """Open the store and go on from what it holds. From any thread."""
+        self._loop.start_thread("phalanx-scheduler", self._begin)
 
     def call(self, action: Callable[[], None]) -> None:
-        """Do something in the loop's thread. From any thread."""
+        """Have something done in the loop's thread. From any thread."""
         self._loop.call(action)
 
     def ask(self, origin: bytes, kind: int, body: bytes, replied: OnReply) -> None:
         """Answer a request, now or later. From any thread."""
         self._loop.call(lambda: self._ask(origin, kind, body, replied))
 
-    def told(self, prefix: bytes, body: bytes, runner: Any, taken_in: TakenIn) -> None:
-        """A Runner says something. From any thread."""
-        self._loop.call(lambda: self._told(prefix, body, runner, taken_in))
+    def from_node(self, prefix: bytes, body: bytes, agent: Any, taken_in: OnTakenIn) -> None:
+        """Take in messages of a node agent; whether its node has joined. From any thread."""
+        self._loop.call(lambda: self._from_node(prefix, body, agent, taken_in))
 
     def _look(self, rows: list[dict[str, Any]], free: dict[str, Amounts], ended: set[str]) -> None:
-        self._loop.call(lambda: self._runners.viewed(rows, free))
+        self._loop.call(lambda: self._agents.viewed(rows, free))
         self._loop.call(lambda: self._jobs_ended(ended))
 
     # ---- beginning ---------------------------------------------------------------------------
@@ -105,7 +107,7 @@ class Brain:
         try:
             self._open()
         except (StorageUnreachableError, StaleEpochError) as error:
-            self._give_up(error)  # it may be better the next time
+            self._give_up(error)  # the next start may succeed
         except Exception as error:
             traceback.print_exc()
             text = f"The scheduler on Ray cannot start: {error}"
@@ -128,17 +130,28 @@ class Brain:
             reconnect_s=silence_s,
             restored_s=options.ttl_s,
         )
-        # What is restored tells nobody: until Runners join, there is nobody to tell.
+        # What is restored is sent to nobody: no agent has joined yet.
         stored = read_state(storage)
         self._journal = Journal(storage)
         state_store = StateStore(self._journal, storage_name(options.store))
         self._control = RayControl(self, state_store, stored, limits, options.placement)
         self._control.address = "ray"
-        self._runners = Runners(
-            self._control, options, self._naming, self._fleet.start_runner, self._loop.call
+        self._agents = NodeAgents(
+            self._control.nodes,
+            self._control,
+            options,
+            self._naming,
+            self._fleet.start_agent,
+            self._loop.call,
         )
         self._questions = Questions(
-            self._control, self._reservations, self._groups, self._stages, options.reserve_s
+            partial(self._control.answer, CLIENTS),
+            lambda: self._control.batch,
+            TaskAdmission(self._control),
+            self._reservations,
+            self._groups,
+            self._stages,
+            options.reserve_s,
         )
         self._loop.read_from(self._journal.fileno(), self._deliver)
         self._adopt(rows)
@@ -146,7 +159,7 @@ class Brain:
             self._questions.begin()
 
     def _adopt(self, rows: list[Row]) -> None:
-        """Match what was reserved with what gangs have; the rest goes back."""
+        """Match what Ray has reserved with what gangs hold; the rest goes back."""
         there = self._groups.adopt()
         held: dict[Key, dict[tuple[bytes, int], int]] = {}
         for row in rows:
@@ -169,8 +182,8 @@ class Brain:
             self._groups.withdraw(key, lambda: None)
 
     def _give_up(self, error: Exception) -> None:
-        """Nothing may be decided that is not written: Ray starts the scheduler anew, or another
-        one is in charge."""
+        """End the process, as nothing may be decided that is not written. Ray starts the scheduler
+        anew, unless another one is in charge."""
         print(f"phalanx: the scheduler ends: {error}", file=sys.stderr, flush=True)
         os._exit(1)
 
@@ -196,7 +209,7 @@ class Brain:
             self._control.state_store.flush()
         except StorageError as error:
             self._give_up(error)
-        self._runners.flush(self._epoch)
+        self._agents.flush(self._epoch)
 
     def _deliver(self) -> None:
         try:
@@ -205,13 +218,13 @@ class Brain:
             self._give_up(error)
 
     def _sweep(self) -> None:
-        """What went wrong before leaves nothing behind."""
+        """Remove what earlier failures have left behind."""
         batch = self._control.gangs_if_used
         self._reservations.forget_all_but(batch.registry.gangs if batch is not None else ())
         self._fleet.sweep(self._reservations.keys)
 
     def _jobs_ended(self, ended: set[str]) -> None:
-        """What these drivers' jobs own goes."""
+        """End what these drivers' jobs own."""
         batch = self._control.gangs_if_used
         gangs = list(batch.registry.gangs.values()) if batch is not None else []
         owners = {gang.creator for gang in gangs if gang.creator}
@@ -220,7 +233,7 @@ class Brain:
             if owner[-JOB_BYTES:].hex() in ended:
                 self._control.process_ended(owner, True, time.monotonic())
 
-    # ---- programs and Runners ----------------------------------------------------------------
+    # ---- programs and node agents ------------------------------------------------------------
 
     def _ask(self, origin: bytes, kind: int, body: bytes, replied: OnReply) -> None:
         if self._defect is not None:
@@ -228,9 +241,9 @@ class Brain:
         else:
             self._questions.ask(origin, kind, body, replied)
 
-    def _told(self, prefix: bytes, body: bytes, runner: Any, taken_in: TakenIn) -> None:
-        if self._defect is not None or not self._runners.may_speak(prefix, runner):
-            taken_in((self._epoch, False))
+    def _from_node(self, prefix: bytes, body: bytes, agent: Any, taken_in: OnTakenIn) -> None:
+        if self._defect is not None or not self._agents.may_send(prefix, agent):
+            taken_in(False)
             return
         for message in decode_body(body):
             try:
@@ -239,22 +252,22 @@ class Brain:
                 traceback.print_exc()  # a defect of ours: the node is not to die of it
         is_joined = self._control.is_connected(prefix)
         if is_joined:
-            self._runners.heard(prefix)
-        taken_in((self._epoch, is_joined))
-        if is_joined and self._questions.are_waiting and self._runners.are_all_here:
+            self._agents.heard(prefix)
+        taken_in(is_joined)
+        if is_joined and self._questions.are_waiting and self._agents.are_all_here:
             self._questions.begin()
 
-    # ---- the control store's gate ------------------------------------------------------------
+    # ---- between the control plane and everybody else ----------------------------------------
 
     def send(self, prefix: bytes, message: Any) -> None:
-        """See Gate and ReservationEffects."""
+        """See ControlEffects and ReservationEffects."""
         self._reservations.outgoing(prefix, message)
-        self._runners.post(prefix, message)
+        self._agents.post(prefix, message)
 
     def incoming(self, prefix: bytes, message: Any, take_in: Callable[[Any], None]) -> None:
-        """See Gate."""
+        """See ControlEffects."""
         if isinstance(message, NodeReport):
-            message = self._runners.reported(prefix, message)
+            message = self._agents.reported(prefix, message)
         passed = self._reservations.incoming(prefix, message)
         if passed is not None:
             take_in(passed)
@@ -263,11 +276,11 @@ class Brain:
             self._reservations.joined(prefix, held)
 
     def replied(self, reply: ForwardedReply) -> None:
-        """See Gate."""
+        """See ControlEffects."""
         self._questions.replied(reply)
 
     def node_dead(self, prefix: bytes) -> None:
-        """See Gate."""
+        """See ControlEffects."""
         self._reservations.node_dead(prefix)
 
     # ---- effects of reservations -------------------------------------------------------------
@@ -283,7 +296,7 @@ class Brain:
     def reserve(self, key: Key, bundles: list[tuple[bytes, Amounts]]) -> None:
         """See ReservationEffects."""
         named = [
-            (self._runners.ray_node(prefix), self._naming.rays(each)) for prefix, each in bundles
+            (self._agents.ray_node(prefix), self._naming.rays(each)) for prefix, each in bundles
         ]
 
         def done(is_there: bool) -> None:

@@ -1,8 +1,8 @@
-"""A process's side of the gates: equal tasks that come together share one.
+"""A process's side of admission: equal tasks that come together are admitted as one batch.
 
-Each task takes its gate's answer as a hidden argument, so Ray holds it back in this process, and
-its reference, its cancelling and its errors are Ray's own. A thread tells the scheduler how many
-tasks a batch has, and how many of them have ended.
+Each task takes the answer about its batch as a hidden argument. So Ray holds it back in this
+process until then, and its reference, its cancelling and its errors are Ray's own. A thread reports
+to the scheduler how many tasks a batch has, and how many of them have ended.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Any
 import ray
 
 from phalanx.engines.ray.scheduler.client import SchedulerClient, read_reply
-from phalanx.protocol.requests.ray import GetBatchSize, PassGate, ReportBatches, RunningBatch
+from phalanx.protocol.requests.ray import AdmitBatch, GetBatchSize, ReportBatches, RunningBatch
 
 GROWS_S = 0.002
 """So long a batch waits for more tasks."""
-LOOK_S = 0.005
-TELL_S = 1.0
+LOOK_EVERY_S = 0.005
+REPORT_EVERY_S = 1.0
 """At least so often the scheduler hears that this process lives."""
 SIZES_KEPT_S = 1.0
 SHORT_S, LONG_S = 0.05, 0.2
@@ -33,26 +33,27 @@ _Kind = tuple[str, int, tuple[tuple[str, float], ...]]
 
 
 class _Batch:
-    def __init__(self, kind: _Kind, ticket: bytes, gate: Any, most: int) -> None:
+    def __init__(self, kind: _Kind, ticket: bytes, answer: Any, most: int) -> None:
         self.kind = kind
         self.ticket = ticket
-        self.gate = gate
+        self.answer = answer
+        """A reference to the answer of the scheduler, which is there when the batch is admitted."""
         self.most = most
         self.since = time.monotonic()
         self.size = 0
         self.is_closed = False
         self.is_sized = False
-        self.is_open = False
-        self.opened = 0.0
+        self.is_admitted = False
+        self.admitted_at = 0.0
         self.unseen = 0
         """Tasks without a result, or that could not be started: nobody sees their end, so they
-        count until they may begin."""
+        count until the batch is admitted."""
         self.refs: list[Any] = []
         """Of the tasks that have not ended, as far as is known."""
 
 
-class Gatekeeper:
-    """Forms batches, and tells of them. `submit` may be called from any thread."""
+class BatchedAdmission:
+    """Forms batches and reports on them. `submit` may be called from any thread."""
 
     def __init__(self, scheduler: SchedulerClient, origin: bytes) -> None:
         self._scheduler = scheduler
@@ -64,10 +65,10 @@ class Gatekeeper:
         self._times: dict[_Kind, int] = {}
         self._wakes = threading.Event()
         self._is_stopping = False
-        threading.Thread(target=self._run, name="phalanx-gates", daemon=True).start()
+        threading.Thread(target=self._run, name="phalanx-admission", daemon=True).start()
 
     def stop(self) -> None:
-        """Tell nothing more."""
+        """Report nothing more."""
         self._is_stopping = True
         self._wakes.set()
 
@@ -78,7 +79,8 @@ class Gatekeeper:
         needs: Mapping[str, float],
         start: Callable[[Any], Any],
     ) -> Any:
-        """Start a task behind a gate of its queue; what `start(gate)` returns."""
+        """Have a task of a queue started when it is admitted; what `start(answer)` returns, where
+        `answer` is a reference which is there then."""
         kind = (queue, priority, tuple(sorted(needs.items())))
         with self._lock:
             batch = self._growing.get(kind)
@@ -91,9 +93,9 @@ class Gatekeeper:
                 batch.is_closed = True
                 del self._growing[kind]
             try:
-                result = start(batch.gate)
+                result = start(batch.answer)
             except BaseException:
-                batch.unseen += 1  # the gate counts it, perhaps knows of it already
+                batch.unseen += 1  # the scheduler counts it, and perhaps knows of it already
                 raise
             seen = _first(result)
             if seen is None:
@@ -104,14 +106,14 @@ class Gatekeeper:
         return result
 
     def _open(self, kind: _Kind) -> _Batch:
-        """A new batch. Where no other of its kind waits, it is of a single task, and the gate
-        knows that at once: who calls one by one does not wait for company."""
+        """A new batch. Where no other of its kind waits, it is of a single task, and the scheduler
+        knows that at once: tasks that come one by one do not wait for others."""
         queue, priority, needs = kind
-        is_alone = not any(_is_shut(one) for one in reversed(self._batches) if one.kind == kind)
+        is_alone = not any(_waits(one) for one in reversed(self._batches) if one.kind == kind)
         ticket = os.urandom(12)
-        request = PassGate(ticket, queue, priority, dict(needs), 1 if is_alone else 0)
-        gate = self._scheduler.send(request, self._origin)
-        batch = _Batch(kind, ticket, gate, 1 if is_alone else self._size(kind))
+        request = AdmitBatch(ticket, queue, priority, dict(needs), 1 if is_alone else 0)
+        answer = self._scheduler.send(request, self._origin)
+        batch = _Batch(kind, ticket, answer, 1 if is_alone else self._size(kind))
         batch.is_sized = is_alone
         return batch
 
@@ -126,7 +128,7 @@ class Gatekeeper:
 
     def _ended(self, batch: _Batch) -> None:
         """A whole batch has ended: how long that took says how large the next ones are."""
-        took = time.monotonic() - batch.opened
+        took = time.monotonic() - batch.admitted_at
         times = self._times.get(batch.kind, 1)
         if took < SHORT_S and batch.size >= batch.most:
             self._times[batch.kind] = min(times * 2, MOST_TIMES)
@@ -134,15 +136,15 @@ class Gatekeeper:
             self._times[batch.kind] = max(times // 2, 1)
 
     def _run(self) -> None:
-        told_at = 0.0
+        reported_at = 0.0
         while not self._is_stopping:
-            self._wakes.wait(None if not self._batches else LOOK_S)
+            self._wakes.wait(None if not self._batches else LOOK_EVERY_S)
             self._wakes.clear()
             try:
                 sized, done = self._news()
                 now = time.monotonic()
-                if now > told_at + TELL_S:
-                    told_at = now
+                if now > reported_at + REPORT_EVERY_S:
+                    reported_at = now
                     sized, running = self._all()  # the scheduler may be another one by now
                     self._report(ReportBatches(sized, done, running))
                 elif sized or done:
@@ -150,7 +152,7 @@ class Gatekeeper:
             except Exception:
                 if not ray.is_initialized():
                     return  # the program has left Ray: its tasks have ended with that
-                time.sleep(LOOK_S)
+                time.sleep(LOOK_EVERY_S)
 
     def _news(self) -> tuple[dict[bytes, int], dict[bytes, int]]:
         """(sizes of batches that grow no more, how many tasks of each have ended since)."""
@@ -181,11 +183,11 @@ class Gatekeeper:
         """(sizes of what waits, what runs) as a scheduler that knows nothing needs them."""
         with self._lock:
             batches = [batch for batch in self._batches if batch.is_sized]
-        sized = {batch.ticket: batch.size for batch in batches if not batch.is_open}
+        sized = {batch.ticket: batch.size for batch in batches if not batch.is_admitted}
         running = [
             RunningBatch(b.ticket, b.kind[0], b.kind[1], dict(b.kind[2]), len(b.refs) + b.unseen)
             for b in batches
-            if b.is_open
+            if b.is_admitted
         ]
         return sized, running
 
@@ -193,22 +195,22 @@ class Gatekeeper:
         self._scheduler.ask(request, origin=self._origin)
 
 
-def _is_shut(batch: _Batch) -> bool:
-    if not batch.is_open and ray.wait([batch.gate], timeout=0, fetch_local=False)[0]:
-        batch.is_open, batch.opened = True, time.monotonic()
-    return not batch.is_open
+def _waits(batch: _Batch) -> bool:
+    if not batch.is_admitted and ray.wait([batch.answer], timeout=0, fetch_local=False)[0]:
+        batch.is_admitted, batch.admitted_at = True, time.monotonic()
+    return not batch.is_admitted
 
 
 def _take_ended(batch: _Batch) -> int:
     """How many tasks have ended since this was last asked."""
-    is_shut = _is_shut(batch)
+    waits = _waits(batch)
     ended = []
     if batch.refs:
         ended, batch.refs = ray.wait(
             batch.refs, num_returns=len(batch.refs), timeout=0, fetch_local=False
         )
     count = len(ended)
-    if not is_shut:
+    if not waits:
         count, batch.unseen = count + batch.unseen, 0
     return count
 
@@ -220,27 +222,24 @@ def _first(result: Any) -> Any:
     return result.completed() if isinstance(result, ray.ObjectRefGenerator) else result
 
 
-def behind_gate(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` with what its gate says as its first argument; an error said there is raised.
+def when_admitted(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` with the scheduler's answer as its first argument. An error that was answered is
+    raised in its place.
 
     Not by functools.wraps: Ray reads the signature of what it wraps.
     """
     if inspect.isgeneratorfunction(function):
 
-        def run(gate: Any, *args: Any, **kwargs: Any) -> Any:
-            _pass(gate)
+        def run(answer: bytes, *args: Any, **kwargs: Any) -> Any:
+            read_reply(AdmitBatch, answer)
             yield from function(*args, **kwargs)
 
     else:
 
-        def run(gate: Any, *args: Any, **kwargs: Any) -> Any:
-            _pass(gate)
+        def run(answer: bytes, *args: Any, **kwargs: Any) -> Any:
+            read_reply(AdmitBatch, answer)
             return function(*args, **kwargs)
 
     run.__name__, run.__qualname__ = function.__name__, function.__qualname__
     run.__module__, run.__doc__ = function.__module__, function.__doc__
     return run
-
-
-def _pass(reply: bytes) -> None:
-    read_reply(PassGate, reply)
