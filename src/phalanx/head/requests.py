@@ -24,6 +24,7 @@ from phalanx.protocol.cluster_messages import SetTotals, ViewRow
 from phalanx.protocol.requests.actors import (
     ActorSpec,
     AnnounceActor,
+    ExplainActor,
     GetActor,
     GetActorHandle,
     KillActor,
@@ -102,6 +103,7 @@ class ControlRequests:
             WatchActor.handled_by(self._watch_actor),
             KillActor.handled_by(self._kill_actor),
             ListActors.handled_by(self._list_actors),
+            ExplainActor.handled_by(lambda _, request: actors.explain(request.actor)),
             ListNamedActors.handled_by(self._list_named_actors),
             CreateGroup.handled_by(self._create_group),
             WatchGroup.handled_by(self._watch_group),
