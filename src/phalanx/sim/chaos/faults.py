@@ -33,6 +33,7 @@ class Faults:
             "head": self._head,
             "worker": self._worker,
             "drain": self._drain,
+            "erase": self._erase,
             "driver": self._driver,
         }
         if self._kinds:
