@@ -37,7 +37,7 @@ from phalanx.protocol.node_messages import (
     Unblocked,
 )
 from phalanx.worker.assigned import AssignedWork, Connection, Key
-from phalanx.worker.context import LeaseInfo, TaskContext
+from phalanx.worker.context import LeaseInfo, TaskContext, lease_info
 from phalanx.worker.references import TaskReferences
 
 
@@ -180,14 +180,7 @@ class WorkerCore:
                     message.name, message.pickle, message.max_calls
                 )
             case Lease():
-                self._leases[connection] = LeaseInfo(
-                    message.job,
-                    message.resources,
-                    message.devices,
-                    message.placement_group,
-                    message.capture,
-                    message.gang,
-                )
+                self._leases[connection] = lease_info(message)
             case Unlease():
                 self._leases.pop(connection, None)
             case Recall():
