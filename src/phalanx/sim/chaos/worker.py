@@ -124,6 +124,10 @@ class SimWorker(SimProcess):
 
     # ---- LocalWork ---------------------------------------------------------------------------
 
+    def connection_lost(self, connection: Connection) -> None:
+        """See LocalWork."""
+        self.core.connection_lost(connection)
+
     def peer_lost(self, process: bytes) -> None:
         """See LocalWork."""
         self.core.peer_lost(process, is_gone=self.owner.peers.is_here(process))
@@ -186,6 +190,7 @@ class SimWorker(SimProcess):
         assert isinstance(task, Task)
         lease = self.core.lease_of(connection)
         context = TaskContext(connection.peer, task.number, task.name, task.attempt, lease, False)
+        self.core.running_for = connection
         self.core.running = context
         began = self.host.clock()
         started = partial(self.promises.task_started, self, connection.peer, task, lease)
