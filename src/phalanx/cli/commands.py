@@ -62,7 +62,7 @@ def bench(
     json: Json = False,
 ) -> None:
     """Measure every row of Ray's microbenchmark, and how fast placement and batch decide."""
-    from phalanx.bench import run
+    from phalanx.bench.command import run
 
     code = run(peer, json=json, markdown=markdown, rows=rows, quick=quick, group=group)
     raise typer.Exit(code)
