@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -106,7 +107,8 @@ def explain(
     def complain(text: str) -> None:
         typer.echo(text, err=True)
 
-    if name is not None or Path(file).exists() or file.endswith((".json", ".yaml", ".yml")):
+    # os.path: Path.exists raises for what can be no file's name.
+    if name is not None or os.path.exists(file) or file.endswith((".json", ".yaml", ".yml")):
         code = explain_file(file, name, as_json=json, write=typer.echo, complain=complain)
         raise typer.Exit(code)
     answer = ask(address, ExplainActor(file) if actor else Explain(file))

@@ -48,7 +48,6 @@ class Faults:
             "drain": self._drain,
             "erase": self._erase,
             "driver": self._driver,
-            "erase": self._erase,
         }
         if self._kinds:
             self._plan_next()
