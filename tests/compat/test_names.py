@@ -6,6 +6,7 @@ import importlib
 import os
 import sys
 import types
+from typing import Any
 
 import cloudpickle
 import pytest
@@ -85,7 +86,7 @@ def test_every_name_that_is_listed_is_there(installed, theirs):
 def test_every_form_of_import_gives_the_same(installed, statement):
     from phalanx.util.queue import Queue
 
-    names = {}
+    names: dict[str, Any] = {}
     exec(statement, names)
     assert names["found"] is Queue
 
@@ -155,7 +156,7 @@ def test_modules_are_pickled_by_their_name(installed, name):
 
 
 def test_star_import_gives_the_public_names(installed):
-    names = {}
+    names: dict[str, Any] = {}
     exec("from ray import *", names)
     assert names["get"] is phalanx.get
 
