@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.head.making import make_control
 
 import phalanx
 import phalanx.protocol.requests as room
@@ -79,7 +80,7 @@ def entries(path):
 
 
 def test_the_control_store_answers_what_is_asked_of_it():
-    head = ControlPlane(lambda prefix, message: None, is_alone=True)
+    head = make_control(lambda prefix, message: None, lambda: 0.0, is_alone=True)
     answered = [*head.requests.handlers.types, *head.batch.handlers.types]
     asked = [one for one in TYPES if module_of(one) not in ("node", "ray")]
     assert sorted(answered, key=lambda one: one.kind) == asked
@@ -99,7 +100,7 @@ def test_the_scheduler_on_ray_answers_what_is_asked_of_it():
 
 def test_handlers_take_and_give_what_their_requests_say():
     """mypy holds this where handlers are functions; here it is held for what runs."""
-    head = ControlPlane(lambda prefix, message: None, is_alone=True)
+    head = make_control(lambda prefix, message: None, lambda: 0.0, is_alone=True)
     for request_type, handler in head.requests.handlers.types.items():
         names = vars(importlib.import_module(handler.__module__))
         hints = typing.get_type_hints(handler, names | {"ControlPlane": ControlPlane})
