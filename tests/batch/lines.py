@@ -106,11 +106,10 @@ def _amounts(words: str) -> dict[str, float]:
     out = {}
     for w in words.split(","):
         if "=" in w:
-            name, value = w.split("=")
+            name, _, value = w.partition("=")
             out[name] = float(value)
         elif w:
-            name, value = _amount(w)
-            out[name] = value
+            name, out[name] = _amount(w)
     return out
 
 
@@ -148,7 +147,7 @@ def _node(words: list[str]) -> dict[str, Any]:
 
 def _net(words: list[str]) -> dict[str, Any]:
     name, tier, members = words
-    key = "nodes" if tier == "1" else "children"
+    key = "nodes" if int(tier) <= 1 else "children"
     return {"name": name, "tier": int(tier), key: members.split(",")}
 
 

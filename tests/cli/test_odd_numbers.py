@@ -39,7 +39,7 @@ def nobody_answers(monkeypatch):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_line_is_understood_or_refused_with_a_sentence(command):
+def test_a_command_line_is_understood_or_refused_with_a_sentence(command) -> None:
     for odd in ODD:
         words = [word.replace("@", odd) for word in command.split()]
         done = CliRunner().invoke(commands.app, words)
@@ -58,12 +58,12 @@ def test_a_command_line_is_understood_or_refused_with_a_sentence(command):
         "--time-limit=nan", "--time-limit=1e300", "--queue=a/b", "--name=..",
     ],
 )  # fmt: skip
-def test_what_no_node_could_hold_is_refused_at_the_call(option):
+def test_what_no_node_could_hold_is_refused_at_the_call(option) -> None:
     done = CliRunner().invoke(commands.app, ["run", option, "-d", "--", "true"])
     assert (done.exit_code, type(done.exception)) == (2, SystemExit), done.exception
 
 
-def test_what_is_right_is_sent():
+def test_what_is_right_is_sent() -> None:
     done = CliRunner().invoke(
         commands.app, ["run", "--gpus", "0.5", "--cpus", "1.5", "-n", "j", "-d", "--", "true"]
     )

@@ -73,7 +73,7 @@ def job(text: str) -> JobSpec:
     return spec
 
 
-def test_defaults():
+def test_defaults() -> None:
     spec = job(HEAD + "spec: {tasks: [{name: a, replicas: 2}, {replicas: 3, minAvailable: 1}]}")
     assert (spec.queue, spec.namespace, spec.max_retry) == ("default", "default", 3)
     assert spec.min_available == 3
@@ -85,7 +85,7 @@ def test_defaults():
     assert spec.min_success is None
 
 
-def test_everything_that_is_written_is_read():
+def test_everything_that_is_written_is_read() -> None:
     spec = job(FULL)
     boss, hands = spec.groups
     assert spec.plugins == (("pytorch", ("--master=boss",)), ("env", ()), ("svc", ()))
@@ -105,7 +105,7 @@ def test_everything_that_is_written_is_read():
     assert spec.min_available == 3
 
 
-def test_what_has_no_meaning_is_named_with_its_place():
+def test_what_has_no_meaning_is_named_with_its_place() -> None:
     text = (
         HEAD
         + """\
@@ -173,13 +173,13 @@ kind: ConfigMap
         (HEAD + "spec: {tasks: [{template: {spec: {containers: [{command: x}]}}}]}", "wrong_type"),
     ],
 )
-def test_what_is_no_manifest(text, code):
+def test_what_is_no_manifest(text, code) -> None:
     with pytest.raises(ManifestError) as refusal:
         read_checked(text)
     assert code in [f.code for f in refusal.value.findings]
 
 
-def test_all_faults_are_told_at_once():
+def test_all_faults_are_told_at_once() -> None:
     text = HEAD + "spec:\n  minAvailable: 9\n  queue: 3\n  tasks:\n  - name: A\n  - replicas: -1\n"
     _, report = read_manifests(text)
     assert [(f.path, f.line) for f in report.errors] == [
@@ -191,7 +191,7 @@ def test_all_faults_are_told_at_once():
     assert {f.object for f in report.errors} == {"Job/j"}
 
 
-def test_a_list_of_objects():
+def test_a_list_of_objects() -> None:
     one = "{kind: Queue, metadata: {name: %s}, spec: {}}"
     manifests, report = read_manifests(f"kind: List\nitems: [{one % 'a'}, {one % 'b'}]")
     assert report.ok
@@ -275,19 +275,19 @@ spec:
 
 
 @pytest.mark.parametrize("text", [FULL, OTHERS])
-def test_what_is_written_reads_the_same(text):
+def test_what_is_written_reads_the_same(text) -> None:
     manifests, _ = read_checked(text)
     assert bare(again(manifests)) == bare(manifests)
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda p: p.name)
-def test_the_examples_are_right_and_come_back_the_same(file):
+def test_the_examples_are_right_and_come_back_the_same(file) -> None:
     manifests, warnings = read_checked(file.read_text(), file.name)
     assert warnings == []
     assert bare(again(manifests)) == bare(manifests)
 
 
-def test_records_pass_through_msgpack():
+def test_records_pass_through_msgpack() -> None:
     """What lives in the control store comes back as it was."""
     for text in (FULL, OTHERS):
         for manifest in read_checked(text)[0]:
@@ -314,12 +314,12 @@ def test_records_pass_through_msgpack():
         (0.1, 0.1),
     ],
 )
-def test_amounts(written, amount):
+def test_amounts(written, amount) -> None:
     assert quantity(written) == amount
 
 
 @pytest.mark.parametrize("written", ["", "x", "1x", "1 Gi", "Gi", "nan", "inf", "1e999", True, []])
-def test_what_is_no_amount(written):
+def test_what_is_no_amount(written) -> None:
     with pytest.raises(ValueError, match="amount"):
         quantity(written)
 
@@ -343,7 +343,7 @@ TREES = hs.recursive(
     kind=hs.sampled_from(["Job", "Queue", "PodGroup", "JobFlow", "CronJob", "HyperNode", "Pod"]),
     spec=hs.dictionaries(KEYS, TREES, max_size=8),
 )
-def test_whatever_is_written_is_read_or_refused_but_never_breaks(kind, spec):
+def test_whatever_is_written_is_read_or_refused_but_never_breaks(kind, spec) -> None:
     text = msgspec.json.encode({"kind": kind, "metadata": {"name": "x"}, "spec": spec})
     manifests, report = read_manifests(text)
     if report.ok and manifests[0].spec is not None:
@@ -397,7 +397,7 @@ def leaves(node, path=()):
 
 
 @pytest.mark.parametrize("document", [FULL, *OTHERS.split("---\n")])
-def test_an_odd_value_in_any_field_is_read_or_refused_but_never_breaks(document):
+def test_an_odd_value_in_any_field_is_read_or_refused_but_never_breaks(document) -> None:
     whole = yaml.safe_load(document)
     for number, path in enumerate(leaves(whole)):
         for odd in [ODD[(number * 5 + i) % len(ODD)] for i in range(5)]:
@@ -431,13 +431,13 @@ def needs(*amounts: str) -> str:
         ["memory: 1E"],
     ],
 )
-def test_amounts_that_no_member_can_hold_are_refused(amounts):
+def test_amounts_that_no_member_can_hold_are_refused(amounts) -> None:
     with pytest.raises(ManifestError) as refusal:
         read_checked(needs(*amounts))
     assert [f.code for f in refusal.value.findings] == ["amount_not_held"]
 
 
-def test_shares_that_fit_on_one_device_are_taken():
+def test_shares_that_fit_on_one_device_are_taken() -> None:
     assert job(needs("gpu: 0.5", "gpu: 500m")).groups[0].template.needs == {"GPU": 1.0}
 
 
@@ -452,7 +452,7 @@ def test_shares_that_fit_on_one_device_are_taken():
     ],
 )
 @pytest.mark.parametrize("kind", ["Job", "JobTemplate", "CronJob"])
-def test_a_job_that_would_run_nothing_is_not_submitted(kind, task):
+def test_a_job_that_would_run_nothing_is_not_submitted(kind, task) -> None:
     spec = f"spec: {{tasks: [{task}]}}"
     if kind == "CronJob":
         spec = f"spec: {{schedule: '* * * * *', jobTemplate: {{{spec}}}}}"
@@ -463,7 +463,7 @@ def test_a_job_that_would_run_nothing_is_not_submitted(kind, task):
     assert (finding.code, finding.line) == ("no_command", 4)
 
 
-def test_an_unknown_field_is_named_with_its_nearest_neighbour():
+def test_an_unknown_field_is_named_with_its_nearest_neighbour() -> None:
     _, report = read_manifests(needs("cpu: 1").replace("command", "comand"))
     (unknown,) = [f for f in report.warnings if f.code == "unknown_field"]
     assert "no field 'comand' here" in unknown.reason

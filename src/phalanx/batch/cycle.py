@@ -144,9 +144,9 @@ def phase_of(session: Session, job: Job) -> str:
         leaving = sum(status[t] == j.RELEASING and node_of[t] >= 0 for t in job.tasks)
     scheduled = c[j.RUNNING] + c[j.BOUND] + done + leaving
     is_only_leaving = leaving and scheduled >= job.min_available and not _has_work_to_place(job)
-    if 0 < c[j.RUNNING] < job.min_available and not (is_only_leaving or job.is_ready()):
-        if not session.job_ready(job):
-            return "Unknown"
+    is_short = 0 < c[j.RUNNING] < job.min_available and not job.is_ready()
+    if is_short and not is_only_leaving and not session.job_ready(job):
+        return "Unknown"
     if scheduled >= job.min_available:
         return "Completed" if scheduled == done else "Running"
     return "Inqueue" if job.phase == "Inqueue" else "Pending"

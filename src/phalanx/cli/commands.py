@@ -63,7 +63,7 @@ def bench(
     json: Json = False,
 ) -> None:
     """Measure every row of Ray's microbenchmark, and how fast placement and batch decide."""
-    from phalanx.bench import run
+    from phalanx.bench.command import run
 
     code = run(peer, json=json, markdown=markdown, rows=rows, quick=quick, group=group)
     raise typer.Exit(code)
@@ -93,11 +93,15 @@ def explain(
     name: Annotated[
         str | None, typer.Argument(help="A task or podgroup of the file (default: all).")
     ] = None,
+    actor: Annotated[
+        bool, typer.Option("--actor", help="It is an actor, by its name or its id.")
+    ] = False,
     address: jobs.Address = None,
     json: Json = False,
 ) -> None:
-    """Say why a job, task or podgroup waits, and what would have to change."""
+    """Say why a job, task, podgroup or actor waits, and what would have to change."""
     from phalanx.batch.inquiry import explain_file
+    from phalanx.protocol.requests.actors import ExplainActor
     from phalanx.protocol.requests.gangs import Explain
 
     def complain(text: str) -> None:
@@ -107,7 +111,7 @@ def explain(
     if name is not None or os.path.exists(file) or file.endswith((".json", ".yaml", ".yml")):
         code = explain_file(file, name, as_json=json, write=typer.echo, complain=complain)
         raise typer.Exit(code)
-    answer = ask(address, Explain(file))
+    answer = ask(address, ExplainActor(file) if actor else Explain(file))
     if json:
         typer.echo(json_module.dumps(msgspec.to_builtins(answer), indent=1))
     else:

@@ -7,17 +7,15 @@ above; where there are none, nodes with one value of the label `rack` are a doma
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from phalanx.batch.hypernodes import HyperNodes
+from phalanx.batch.jobs import is_bound
 from phalanx.batch.specs import HyperNodeSpec
 from phalanx.head.nodes import NodeRecord
+from phalanx.head.state_store import StateStore
 from phalanx.manifests.hypernodes import HyperNode, resolve
 from phalanx.model.jobs.topology import NetworkTopology
 from phalanx.model.rows.cluster import HyperNodeInfo
-
-if TYPE_CHECKING:
-    from phalanx.head.state_store import StateStore
 
 RACK = "rack"
 """The label of nodes that names their rack, and the tier of racks."""
@@ -93,10 +91,8 @@ class Domains:
         Raises ValueError for the name of a tier that there is not.
         """
         everything = [[record.totals for record in records]]
-        if topology is None or topology.mode != "hard":
+        if topology is None or topology.mode != "hard" or not is_bound(topology):
             return everything
-        if not (topology.highest_tier or topology.highest_tier_name):
-            return everything  # tier 0 is no bound, as in Volcano
         specs = self.specs(records)
         tree = HyperNodes(specs, {record.node_id: i for i, record in enumerate(records)})
         bound = tree.bound(topology)
