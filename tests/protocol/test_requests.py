@@ -11,11 +11,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.head.making import make_control
 
 import phalanx
 import phalanx.protocol.requests as room
 from phalanx.errors import ProtocolError
-from phalanx.head.control_plane import ControlPlane
 from phalanx.protocol.requests.cluster import DrainNode, NewDriverJob
 from phalanx.protocol.requests.request import (
     LATER,
@@ -41,6 +41,7 @@ FOR_VISITORS = {
     *("ListGangs", "Explain", "TakeSnapshot"),
     *("CreateQueue", "UpdateQueue", "OpenQueue", "CloseQueue", "DeleteQueue", "ListQueues"),
     *("ApplyManifests", "CommandJob", "ResizeJob", "DeleteJob", "ListJobs", "GetJob"),
+    "ExplainActor",
     *("ListFlows", "ListCrons", "ListHyperNodes", "ReadJobLog"),
 }
 """What a command line may ask. The node and the head listen to nobody of another user."""
@@ -79,7 +80,7 @@ def entries(path):
 
 
 def test_the_control_store_answers_what_is_asked_of_it() -> None:
-    head = ControlPlane(lambda prefix, message: None, is_alone=True)
+    head = make_control(lambda prefix, message: None, lambda: 0.0, is_alone=True)
     answered = [*head.requests.handlers.types, *head.batch.handlers.types]
     asked = [one for one in TYPES if module_of(one) not in ("node", "ray")]
     assert sorted(answered, key=lambda one: one.kind) == asked
@@ -100,10 +101,10 @@ def test_the_scheduler_on_ray_answers_what_is_asked_of_it() -> None:
 def test_handlers_take_and_give_what_their_requests_say() -> None:
     """mypy holds this where handlers are functions; here it is held for what runs."""
     generic: Any = Asker
-    head = ControlPlane(lambda prefix, message: None, is_alone=True)
+    head = make_control(lambda prefix, message: None, lambda: 0.0, is_alone=True)
     for request_type, handler in head.requests.handlers.types.items():
         names = vars(importlib.import_module(handler.__module__))
-        hints = typing.get_type_hints(handler, names | {"ControlPlane": ControlPlane})
+        hints = typing.get_type_hints(handler, names)
         assert hints["request"] is request_type
         assert hints["asker"] == generic[reply_type(request_type)]
 
