@@ -10,6 +10,7 @@ from phalanx.cli import commands, jobs, queues
 from phalanx.model.jobs.spec import JobSpec
 
 ODD = [
+    "", "1" + "0" * 30, "1" + "0" * 5000, "x" * 300,
     "nan",
     "inf",
     "-inf",
@@ -35,10 +36,15 @@ ODD = [
     "=1",
     "memory=1e30",
     "٣",
-] + ["", "1" + "0" * 30, "1" + "0" * 5000, "x" * 300]
+]  # fmt: skip
+RUN = (
+    "--gang", "--min", "--cpus", "--gpus", "--memory", "--priority", "--retries", "--time-limit",
+    "--env", "--queue", "--name",
+)  # fmt: skip
+QUEUE = ("--weight", "--priority", "--parent", "--capability", "--deserved", "--guarantee")
 COMMANDS = [
-    *[f"run {option} @ -d -- true" for option in ["--gang", "--min", "--cpus", "--gpus", "--memory", "--priority", "--retries", "--time-limit", "--env", "--queue", "--name"]],
-    *[f"queue {verb} q {option} @" for verb in ("create", "update") for option in ["--weight", "--priority", "--parent", "--capability", "--deserved", "--guarantee"]],
+    *[f"run {option} @ -d -- true" for option in RUN],
+    *[f"queue {verb} q {option} @" for verb in ("create", "update") for option in QUEUE],
     "resize j @", "resize j a=@", "resize j 1 --min @", "explain @", "jobs --queue @", "logs @",
 ]  # fmt: skip
 
@@ -55,7 +61,7 @@ def nobody_answers(monkeypatch):
 
     monkeypatch.setattr("phalanx.cli.reach._daemons", lambda address: [(None, None)])
     monkeypatch.setattr("phalanx.engines.embedded.visitor.ask_daemon", answer)
-    assert jobs.ask is queues.ask
+    assert vars(jobs)["ask"] is vars(queues)["ask"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -87,6 +93,7 @@ def test_what_is_right_is_sent():
     done = CliRunner().invoke(
         commands.app, ["run", "--gpus", "0.5", "--cpus", "1.5", "-n", "j", "-d", "--", "true"]
     )
+    assert isinstance(done.exception, Asked)
     (manifest,) = done.exception.args[0].manifests
     spec = msgspec.msgpack.decode(manifest.spec, type=JobSpec)
     assert spec.groups[0].template.needs == {"CPU": 1.5, "GPU": 0.5}

@@ -13,6 +13,7 @@ import pytest
 
 import phalanx
 from phalanx.compat import ray as compat
+from phalanx.compat.names import SAME_MODULE, SOME_NAMES
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def test_the_public_names_are_ours(installed, name):
     assert getattr(ray, name) is getattr(phalanx, name)
 
 
-@pytest.mark.parametrize(("theirs", "ours"), sorted(compat.SAME_MODULE.items()))
+@pytest.mark.parametrize(("theirs", "ours"), sorted(SAME_MODULE.items()))
 def test_a_module_is_the_same_under_both_names(installed, theirs, ours):
     spec_before = importlib.import_module(ours).__spec__
     assert importlib.import_module(theirs) is sys.modules[ours]
@@ -64,10 +65,10 @@ def test_a_module_is_the_same_under_both_names(installed, theirs, ours):
     assert sys.modules[ours].__name__ == ours
 
 
-@pytest.mark.parametrize("theirs", sorted(compat.SOME_NAMES))
+@pytest.mark.parametrize("theirs", sorted(SOME_NAMES))
 def test_every_name_that_is_listed_is_there(installed, theirs):
     module = importlib.import_module(theirs)
-    for ours, names in compat.SOME_NAMES[theirs].items():
+    for ours, names in SOME_NAMES[theirs].items():
         for name in names:
             if name != "*":
                 assert getattr(module, name) is getattr(importlib.import_module(ours), name)
