@@ -9,6 +9,8 @@ fullest nodes that are left. What is printed last is why a task, an actor and a 
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import phalanx
@@ -69,16 +71,21 @@ def _gpus() -> list[int]:
 
 
 def main() -> None:
-    """Start the cluster, go through the rules one by one, and print what came of each."""
-    cluster = Cluster(placement=PLACEMENT)
-    try:
-        names = {
-            cluster.add_node(num_cpus=4, **options).node_id: name for name, options in NODES.items()
-        }
-        cluster.connect()
-        cluster.wait_for_nodes()
+    """Go through the rules one by one, and print what came of each."""
+    with twelve_nodes() as names:
         for title, found in show(names).items():
             print(f"{title}: {found}")
+
+
+@contextlib.contextmanager
+def twelve_nodes() -> Iterator[dict[str, str]]:
+    """The cluster, with this process as its driver: the names of the nodes by their ids."""
+    cluster = Cluster(placement=PLACEMENT)
+    try:
+        ids = [cluster.add_node(num_cpus=4, **options).node_id for options in NODES.values()]
+        cluster.connect()
+        cluster.wait_for_nodes()
+        yield dict(zip(ids, NODES, strict=True))
     finally:
         cluster.shutdown()
 
@@ -98,7 +105,6 @@ def show(names: dict[str, str]) -> dict[str, Any]:
 
     found["a task without GPUs"] = task()
     found["a task for the lab 'vision'"] = task(num_gpus=1, label_selector={"lab": "vision"})
-    found["a task for a K80"] = task(num_gpus=1, accelerator_type="K80")
 
     three, first, gpus = hold(num_gpus=3, accelerator_type="K80")
     found["an actor with three K80"] = (first, gpus)
@@ -106,14 +112,14 @@ def show(names: dict[str, str]) -> dict[str, Any]:
     found["an actor with four K80"] = (second, gpus)
     two, third, gpus = hold(num_gpus=2, accelerator_type="K80")
     found["an actor with two K80"] = (third, gpus)
-    found["tasks for one K80 go to the fullest two"] = sorted(
-        {task(num_gpus=1, accelerator_type="K80")[0] for _ in range(6)}
-    )
-
-    pair, rack_of, gpus = hold(num_gpus=2, accelerator_type="V100")
-    found["an actor with two V100, wired by NVLink"] = (rack_of, gpus)
-    _, near, gpus = hold(num_gpus=8, accelerator_type="V100")
+    pair, west_or_east, gpus = hold(num_gpus=2, accelerator_type="V100")
+    found["an actor with two V100, wired by NVLink"] = (west_or_east, gpus)
+    eight, near, gpus = hold(num_gpus=8, accelerator_type="V100")
     found["an actor with eight V100 goes to the same rack"] = (near, gpus)
+
+    found["a task for one K80, to one of the two fullest"] = task(
+        num_gpus=1, accelerator_type="K80"
+    )
 
     for worker in (three, four, two):
         phalanx.kill(worker)
@@ -122,6 +128,7 @@ def show(names: dict[str, str]) -> dict[str, Any]:
     found["a gang of three with three K80 each"] = [(names[n], gpus) for n, gpus, _ in members]
     found["its ports"] = members[0][2]
 
+    # `pair` and `eight` are still there: two machines with eight free V100 are left, of four.
     found["why a task waits"] = phalanx.explain(
         where.options(num_gpus=9, accelerator_type="V100").remote()
     )
@@ -130,6 +137,8 @@ def show(names: dict[str, str]) -> dict[str, Any]:
     )
     late = Worker.options(num_gpus=8, accelerator_type="V100").gang(4, ports=1).remote()
     found["why a gang waits"] = phalanx.explain(late)
+    for worker in (pair, eight):
+        phalanx.kill(worker)
     return found
 
 

@@ -12,8 +12,8 @@ import cloudpickle
 import pytest
 
 import phalanx
+from phalanx.compat import names
 from phalanx.compat import ray as compat
-from phalanx.compat.names import SAME_MODULE, SOME_NAMES
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_the_public_names_are_ours(installed, name):
     assert getattr(ray, name) is getattr(phalanx, name)
 
 
-@pytest.mark.parametrize(("theirs", "ours"), sorted(SAME_MODULE.items()))
+@pytest.mark.parametrize(("theirs", "ours"), sorted(names.SAME_MODULE.items()))
 def test_a_module_is_the_same_under_both_names(installed, theirs, ours):
     spec_before = importlib.import_module(ours).__spec__
     assert importlib.import_module(theirs) is sys.modules[ours]
@@ -65,11 +65,11 @@ def test_a_module_is_the_same_under_both_names(installed, theirs, ours):
     assert sys.modules[ours].__name__ == ours
 
 
-@pytest.mark.parametrize("theirs", sorted(SOME_NAMES))
+@pytest.mark.parametrize("theirs", sorted(names.SOME_NAMES))
 def test_every_name_that_is_listed_is_there(installed, theirs):
     module = importlib.import_module(theirs)
-    for ours, names in SOME_NAMES[theirs].items():
-        for name in names:
+    for ours, listed in names.SOME_NAMES[theirs].items():
+        for name in listed:
             if name != "*":
                 assert getattr(module, name) is getattr(importlib.import_module(ours), name)
 

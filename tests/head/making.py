@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from phalanx.head.control_plane import NOTHING_STORED, ControlPlane
 from phalanx.head.jobs.probing import NoAnswers
-from phalanx.head.outbox import Outbox, Send
-from phalanx.head.state_store import Journal, StateStore, StoredState
+from phalanx.head.outbox import Outbox
+from phalanx.head.state_store import StateStore, StoredState
 
 
 class TestClock:
@@ -21,16 +21,16 @@ class TestClock:
         self.now = self.wall = now
 
 
-def raise_defect(error: Exception) -> None:
+def raise_defect(error: Exception) -> NoReturn:
     raise error
 
 
 def make_control(
-    send: Send,
+    send: Callable[[bytes, Any], None],
     now: Callable[[], float],
     *,
     rng: random.Random | None = None,
-    journal: Journal | None = None,
+    journal: Any = None,
     stored: StoredState = NOTHING_STORED,
     **options: Any,
 ) -> ControlPlane:
