@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from phalanx.bench import report, run
+from phalanx.bench import report
+from phalanx.bench.command import run
 from phalanx.bench.row import Row
 from phalanx.bench.rows import MICROBENCHMARK, ROWS
 from phalanx.bench.runner import (

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from phalanx.node.demands import Demand
+from phalanx.node.lease import Demand
 from phalanx.node.options import SpillOptions
 from phalanx.node.spilling import MOST_BLIND, Spilling
 from phalanx.policies.placement import read_placement

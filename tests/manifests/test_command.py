@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 from phalanx.cli import commands
 
 GOOD = "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: j}\n"
-GOOD += "spec: {queue: q, tasks: [{name: t, replicas: 2}]}\n"
+GOOD += "spec: {queue: q, tasks: [{name: t, replicas: 2, template: {spec: {containers: "
+GOOD += "[{command: [x]}]}}}]}\n"
 BAD = GOOD.replace("replicas: 2", "replicas: -2")
 QUEUES = "- {name: q, state: Open}\n- {name: shut, state: Closed}\n"
 

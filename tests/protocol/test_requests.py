@@ -15,7 +15,6 @@ from tests.head.making import make_control
 import phalanx
 import phalanx.protocol.requests as room
 from phalanx.errors import ProtocolError
-from phalanx.head.control_plane import ControlPlane
 from phalanx.protocol.requests.cluster import DrainNode, NewDriverJob
 from phalanx.protocol.requests.request import (
     LATER,
@@ -103,7 +102,7 @@ def test_handlers_take_and_give_what_their_requests_say():
     head = make_control(lambda prefix, message: None, lambda: 0.0, is_alone=True)
     for request_type, handler in head.requests.handlers.types.items():
         names = vars(importlib.import_module(handler.__module__))
-        hints = typing.get_type_hints(handler, names | {"ControlPlane": ControlPlane})
+        hints = typing.get_type_hints(handler, names)
         assert hints["request"] is request_type
         assert hints["asker"] == Asker[reply_type(request_type)]
 
