@@ -32,6 +32,9 @@ PUBLIC = (
 )
 """Packages and modules that programs import, beside the names of `phalanx` itself."""
 
+IN_RAYS_NAMES = "phalanx.compat.ray_modules"
+"""Its modules stand in for Ray's private ones: names with an underscore are those of Ray, too."""
+
 RETURNED = (
     "api.gangs.Gang",
     "api.session.RuntimeHandle",
@@ -173,6 +176,8 @@ class Walk:
         for found in self._program.all():
             if found.qualified.removeprefix(f"{PACKAGE}.") in RETURNED:
                 self._publish_methods(found)
+            elif found.module.startswith(IN_RAYS_NAMES):
+                self._reach(found)
         for name, module in self._program.modules.items():
             if any(name == one or name.startswith(f"{one}.") for one in PUBLIC):
                 self._publish(name)
