@@ -6,18 +6,25 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from phalanx.cli import commands, jobs, queues
+from phalanx.cli import commands
 from phalanx.model.jobs.spec import JobSpec
 
 ODD = (
-    ["nan", "inf", "-inf", "1e400", "1.5", "-1", "0", "0x10", "1e5", "1_0", "18446744073709551616", "1e-9", "0.00001", "abc", ",", "=", "a=b", "CPU=nan", "CPU=1e999", "GPU=1.5", "CPU=-1", "CPU", "=1", "memory=1e30", "٣"]
-    + ["", "1" + "0" * 30, "1" + "0" * 5000, "x" * 300]
-)
+    "nan", "inf", "-inf", "1e400", "1.5", "-1", "0", "0x10", "1e5", "1_0", "18446744073709551616",
+    "1e-9", "0.00001", "abc", ",", "=", "a=b", "CPU=nan", "CPU=1e999", "GPU=1.5", "CPU=-1", "CPU",
+    "=1", "memory=1e30", "٣", "", "1" + "0" * 30, "1" + "0" * 5000, "x" * 300,
+)  # fmt: skip
+OF_RUN = (
+    "--gang", "--min", "--cpus", "--gpus", "--memory", "--priority", "--retries", "--time-limit",
+    "--env", "--queue", "--name",
+)  # fmt: skip
+OF_QUEUES = ("--weight", "--priority", "--parent", "--capability", "--deserved", "--guarantee")
 COMMANDS = [
-    *[f"run {option} @ -d -- true" for option in ["--gang", "--min", "--cpus", "--gpus", "--memory", "--priority", "--retries", "--time-limit", "--env", "--queue", "--name"]],
-    *[f"queue {verb} q {option} @" for verb in ("create", "update") for option in ["--weight", "--priority", "--parent", "--capability", "--deserved", "--guarantee"]],
-    "resize j @", "resize j a=@", "resize j 1 --min @", "explain @", "jobs --queue @", "logs @",
-]  # fmt: skip
+    *[f"run {option} @ -d -- true" for option in OF_RUN],
+    *[f"queue {verb} q {option} @" for verb in ("create", "update") for option in OF_QUEUES],
+    *("resize j @", "resize j a=@", "resize j 1 --min @"),
+    *("explain @", "jobs --queue @", "logs @"),
+]
 
 
 class Asked(Exception):
@@ -32,7 +39,6 @@ def nobody_answers(monkeypatch):
 
     monkeypatch.setattr("phalanx.cli.reach._daemons", lambda address: [(None, None)])
     monkeypatch.setattr("phalanx.engines.embedded.visitor.ask_daemon", answer)
-    assert jobs.ask is queues.ask
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -61,7 +67,9 @@ def test_what_no_node_could_hold_is_refused_at_the_call(option):
 
 
 def test_what_is_right_is_sent():
-    done = CliRunner().invoke(commands.app, ["run", "--gpus", "0.5", "--cpus", "1.5", "-n", "j", "-d", "--", "true"])
+    words = "run --gpus 0.5 --cpus 1.5 -n j -d -- true"
+    done = CliRunner().invoke(commands.app, words.split())
+    assert isinstance(done.exception, Asked)
     (manifest,) = done.exception.args[0].manifests
     spec = msgspec.msgpack.decode(manifest.spec, type=JobSpec)
     assert spec.groups[0].template.needs == {"CPU": 1.5, "GPU": 0.5}

@@ -73,7 +73,7 @@ def job(text: str) -> JobSpec:
     return spec
 
 
-def test_defaults():
+def test_defaults() -> None:
     spec = job(HEAD + "spec: {tasks: [{name: a, replicas: 2}, {replicas: 3, minAvailable: 1}]}")
     assert (spec.queue, spec.namespace, spec.max_retry) == ("default", "default", 3)
     assert spec.min_available == 3
@@ -85,7 +85,7 @@ def test_defaults():
     assert spec.min_success is None
 
 
-def test_everything_that_is_written_is_read():
+def test_everything_that_is_written_is_read() -> None:
     spec = job(FULL)
     boss, hands = spec.groups
     assert spec.plugins == (("pytorch", ("--master=boss",)), ("env", ()), ("svc", ()))
@@ -105,7 +105,7 @@ def test_everything_that_is_written_is_read():
     assert spec.min_available == 3
 
 
-def test_what_has_no_meaning_is_named_with_its_place():
+def test_what_has_no_meaning_is_named_with_its_place() -> None:
     text = (
         HEAD
         + """\
@@ -173,13 +173,13 @@ kind: ConfigMap
         (HEAD + "spec: {tasks: [{template: {spec: {containers: [{command: x}]}}}]}", "wrong_type"),
     ],
 )
-def test_what_is_no_manifest(text, code):
+def test_what_is_no_manifest(text, code) -> None:
     with pytest.raises(ManifestError) as refusal:
         read_checked(text)
     assert code in [f.code for f in refusal.value.findings]
 
 
-def test_all_faults_are_told_at_once():
+def test_all_faults_are_told_at_once() -> None:
     text = HEAD + "spec:\n  minAvailable: 9\n  queue: 3\n  tasks:\n  - name: A\n  - replicas: -1\n"
     _, report = read_manifests(text)
     assert [(f.path, f.line) for f in report.errors] == [
@@ -191,7 +191,7 @@ def test_all_faults_are_told_at_once():
     assert {f.object for f in report.errors} == {"Job/j"}
 
 
-def test_a_list_of_objects():
+def test_a_list_of_objects() -> None:
     one = "{kind: Queue, metadata: {name: %s}, spec: {}}"
     manifests, report = read_manifests(f"kind: List\nitems: [{one % 'a'}, {one % 'b'}]")
     assert report.ok
@@ -275,19 +275,19 @@ spec:
 
 
 @pytest.mark.parametrize("text", [FULL, OTHERS])
-def test_what_is_written_reads_the_same(text):
+def test_what_is_written_reads_the_same(text) -> None:
     manifests, _ = read_checked(text)
     assert bare(again(manifests)) == bare(manifests)
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda p: p.name)
-def test_the_examples_are_right_and_come_back_the_same(file):
+def test_the_examples_are_right_and_come_back_the_same(file) -> None:
     manifests, warnings = read_checked(file.read_text(), file.name)
     assert warnings == []
     assert bare(again(manifests)) == bare(manifests)
 
 
-def test_records_pass_through_msgpack():
+def test_records_pass_through_msgpack() -> None:
     """What lives in the control store comes back as it was."""
     for text in (FULL, OTHERS):
         for manifest in read_checked(text)[0]:
@@ -314,12 +314,12 @@ def test_records_pass_through_msgpack():
         (0.1, 0.1),
     ],
 )
-def test_amounts(written, amount):
+def test_amounts(written, amount) -> None:
     assert quantity(written) == amount
 
 
 @pytest.mark.parametrize("written", ["", "x", "1x", "1 Gi", "Gi", "nan", "inf", "1e999", True, []])
-def test_what_is_no_amount(written):
+def test_what_is_no_amount(written) -> None:
     with pytest.raises(ValueError, match="amount"):
         quantity(written)
 
@@ -343,14 +343,19 @@ TREES = hs.recursive(
     kind=hs.sampled_from(["Job", "Queue", "PodGroup", "JobFlow", "CronJob", "HyperNode", "Pod"]),
     spec=hs.dictionaries(KEYS, TREES, max_size=8),
 )
-def test_whatever_is_written_is_read_or_refused_but_never_breaks(kind, spec):
+def test_whatever_is_written_is_read_or_refused_but_never_breaks(kind, spec) -> None:
     text = msgspec.json.encode({"kind": kind, "metadata": {"name": "x"}, "spec": spec})
     manifests, report = read_manifests(text)
     if report.ok and manifests[0].spec is not None:
         assert bare(again(manifests)) == bare(manifests)
 
 
-ODD = [".inf", "-.inf", ".nan", "1e400", "1.5", "-1", "0", "0b_", "0x_", "_", "1__0", "1_0", "true", "null", '""', '"\\0"', "[]", "{}", "[[]]", "{a:1}", "2026-01-01", "1:30", "=", "<<", "!!int(x)", "9223372036854775808", "18446744073709551616", "-9223372036854775809", "2147483648", '"1e999"', "0777", "٣", "99999999999999999999h"]
+ODD = [
+    ".inf", "-.inf", ".nan", "1e400", "1.5", "-1", "0", "0b_", "0x_", "_", "1__0", "1_0", "true",
+    "null", '""', '"\\0"', "[]", "{}", "[[]]", "{a:1}", "2026-01-01", "1:30", "=", "<<", "!!int(x)",
+    "9223372036854775808", "18446744073709551616", "-9223372036854775809", "2147483648",
+    '"1e999"', "0777", "٣", "99999999999999999999h",
+]  # fmt: skip
 ODD += ["1" + "0" * 30, "1" + "0" * 5000, "0x" + "f" * 5000, "!!bool x", "!!float x", "!!set {a}"]
 
 

@@ -173,15 +173,19 @@ def _of_itself(q: QueueSpec) -> list[Fault]:
             )
             path = ("spec", "guarantee", "resource", name)
             faults.append(Fault(path, "guarantee_above_deserved", reason))
-    for field, amounts in ((("deserved",), deserved), (("guarantee", "resource"), guarantee)):
+    bounded: list[tuple[tuple[str, ...], Mapping[str, float]]] = [
+        (("deserved",), deserved),
+        (("guarantee", "resource"), guarantee),
+    ]
+    for below, amounts in bounded:
         for name, amount in amounts.items():
             if amount > cap.get(name, amount):
-                what = field[0]
+                what = below[0]
                 reason = (
                     f"{what} of {name} is {amount:g}, capability is {cap[name]:g}: "
                     "guarantee <= deserved <= capability"
                 )
-                faults.append(Fault(("spec", *field, name), f"{what}_above_capability", reason))
+                faults.append(Fault(("spec", *below, name), f"{what}_above_capability", reason))
     return faults
 
 

@@ -81,7 +81,10 @@ class ActorMaker:
             options.get("max_task_retries") or 0,
             options.get("max_pending_calls") or -1,
             is_threaded if out_of_order is None else out_of_order,
-            {name: dumps_definition(wrap) for name, wrap in definition.decorators.items()},
+            {
+                method: dumps_definition(wrap, f"The decorator of {name}.{method}")
+                for method, wrap in definition.decorators.items()
+            },
         )
         creation = Creation(
             key, data, name, payload, [], concurrency, groups, is_async, shape.out_of_order
