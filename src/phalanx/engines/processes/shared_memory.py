@@ -19,8 +19,8 @@ from typing import Any
 
 import msgspec
 
+from phalanx.engines.processes.copying import copy
 from phalanx.errors import LocalNodeDiedError, ObjectLostError, ObjectStoreFullError, OutOfDiskError
-from phalanx.objects.copying import copy
 from phalanx.objects.file_hold import FileHold
 from phalanx.objects.names import is_name, prefix_of_name
 from phalanx.protocol.messages import SHARED, Value
