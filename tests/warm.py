@@ -35,8 +35,8 @@ PRELOADED = (
     "phalanx.cli.commands",
     "phalanx.engines.embedded.gateway.process",
     "phalanx.engines.embedded.head.process",
-    "phalanx.engines.embedded.node.shell",
-    "phalanx.engines.embedded.worker.zygote",
+    "phalanx.engines.embedded.node.process",
+    "phalanx.engines.embedded.worker.fork_server",
     "phalanx.head.gangs.gang_scheduler",
     "phalanx.storage.opening",
     "runpy",
@@ -49,8 +49,11 @@ _REQUEST_BYTES = 1 << 18
 
 
 def _settings(env: Mapping[str, str]) -> dict[str, str]:
-    """What the environment sets of the interpreter itself."""
-    return {name: value for name, value in env.items() if name.startswith("PYTHON")}
+    """What the environment sets of the interpreter itself, and is not so here anyway."""
+    found = {name: value for name, value in env.items() if name.startswith("PYTHON")}
+    if set(found.get("PYTHONPATH", "").split(os.pathsep)) <= {"", *sys.path}:
+        found.pop("PYTHONPATH", None)
+    return found
 
 
 _SETTINGS = _settings(os.environ)
@@ -65,6 +68,11 @@ class WarmPopen(subprocess.Popen[Any]):
 
     _parent: socket.socket | None = None
 
+    @staticmethod
+    def serves(arguments: list[str], env: Mapping[str, str]) -> bool:
+        """Whether the parent can fork an interpreter with these arguments and this environment."""
+        return arguments[:1] in (["-m"], ["-c"]) and _settings(env) == _SETTINGS
+
     def _execute_child(self, args: Any, *rest: Any) -> None:
         # The order of these arguments is the same from Python 3.9 on.
         names = (
@@ -74,8 +82,7 @@ class WarmPopen(subprocess.Popen[Any]):
         )
         given = dict(zip(names, rest, strict=False))
         env = dict(os.environ if given["env"] is None else given["env"])
-        is_ours = list(args[:1]) == [sys.executable] and args[1:2] and args[1] in ("-m", "-c")
-        if not is_ours or _settings(env) != _SETTINGS:
+        if list(args[:1]) != [sys.executable] or not self.serves(list(args[1:]), env):
             super()._execute_child(args, *rest)  # type: ignore[misc]
             return
         standard = {0: given["p2cread"], 1: given["c2pwrite"], 2: given["errwrite"]}
@@ -236,8 +243,8 @@ def _serve(listening: socket.socket, alive: int) -> dict[str, Any] | None:
                     one.detach()
                 _arrange(fds, request["fds"])
                 return request
-            for one in fds:
-                os.close(one)
+            for received in fds:
+                os.close(received)
             with contextlib.suppress(OSError):
                 asker.send(_STATUS.pack(pid))
             ended = os.pidfd_open(pid)

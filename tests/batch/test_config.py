@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from phalanx.batch.config import CHART_YAML, DEFAULT_YAML, Settings, parse_volcano
+from phalanx.batch.config import CHART_YAML, DEFAULT_YAML, parse_volcano
 from phalanx.batch.registry import known_plugins
 from phalanx.errors import BatchFileError
 
@@ -43,20 +43,11 @@ BAD = [
 
 
 @pytest.mark.parametrize(("text", "line", "reason"), BAD)
-def test_a_broken_file_leaves_the_old_in_force(text: str, line: int, reason: str) -> None:
-    settings = Settings(KNOWN)
-    before = settings.current
-    wrong = settings.reload(text, "scheduler.yaml")
-    assert isinstance(wrong, BatchFileError)
-    assert str(wrong).startswith(f"scheduler.yaml:{line}:")
-    assert reason in str(wrong)
-    assert settings.current is before
-
-
-def test_a_right_file_comes_into_force() -> None:
-    settings = Settings(KNOWN)
-    assert settings.reload(CHART_YAML) is None
-    assert "binpack" in settings.current.plugin_names()
+def test_a_broken_file_is_refused_with_its_line(text: str, line: int, reason: str) -> None:
+    with pytest.raises(BatchFileError) as refused:
+        parse_volcano(text, KNOWN, "scheduler.yaml")
+    assert str(refused.value).startswith(f"scheduler.yaml:{line}:")
+    assert reason in str(refused.value)
 
 
 def test_arguments_of_actions() -> None:

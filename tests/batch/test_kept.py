@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 from tests.effort import examples
 
 from phalanx.batch import jobs as j
@@ -17,10 +18,11 @@ from phalanx.batch import kept as module
 from phalanx.batch.cluster import Cluster
 from phalanx.batch.config import parse_volcano
 from phalanx.batch.cycle import run_cycle
-from phalanx.batch.kept import KeptCluster
+from phalanx.batch.kept import KeptCluster, NotPatchableError, Standing
 from phalanx.batch.registry import known_plugins
 from phalanx.batch.specs import (
     HyperNodeSpec,
+    NetworkTopology,
     NodeSpec,
     PodGroupSpec,
     QueueSpec,
@@ -53,11 +55,14 @@ SHAPES = [
 ]
 
 
+def machine(name: str, cpu: float = 4.0, **fields: Any) -> NodeSpec:
+    return NodeSpec(name=name, capacity=(("cpu", cpu), ("memory", 4e9), ("pods", 9.0)), **fields)
+
+
 def start(nodes: int, *, hypernodes: tuple[HyperNodeSpec, ...] = ()) -> Snapshot:
-    capacity = (("cpu", 4.0), ("memory", 4e9), ("pods", 9.0))
     return Snapshot(
         config=CONFIG,
-        nodes=tuple(NodeSpec(name=f"n{i}", capacity=capacity) for i in range(nodes)),
+        nodes=tuple(machine(f"n{i}") for i in range(nodes)),
         hypernodes=hypernodes,
         queues=(QueueSpec(name="a"), QueueSpec(name="b", weight=3)),
     )
@@ -75,48 +80,243 @@ def gang(i: int, size: int, least: int, shape: int, priority: int, queue: str) -
     return group, tasks
 
 
-BOOKS = ("idle", "future", "used", "releasing", "promised")
-SCORED = ("asked", "weighed", "seats")
-"""Columns from which evicted tasks are gone at once; who reads a snapshot counts them."""
+def admit(kept: KeptCluster, group: PodGroupSpec, tasks: list[TaskSpec]) -> None:
+    kept.put_group(group)
+    kept.add_rows(tasks)
+    kept.stand(group.uid, [Standing(task.uid, j.PENDING) for task in tasks])
 
 
-def snapshot_now(kept: KeptCluster, *, whole: bool = False) -> Snapshot:
-    """What is kept, as a snapshot; podgroups that are over are left out unless `whole`."""
-    live = [job for job in kept.jobs if whole or not module._is_over(job)]
-    keep = {-1, *(job.index for job in live)}
-    return msgspec.structs.replace(
-        kept.snapshot,
-        podgroups=(
-            *(msgspec.structs.replace(job.spec, phase=job.phase) for job in live),
-            *kept.strays,
-        ),
-        tasks=tuple(task for task, job in zip(kept.tasks, kept.job_of, strict=True) if job in keep),
-    )
+def carry_out(kept: KeptCluster, now: float) -> list[str]:
+    """A cycle whose plan is carried out whole; who was bound."""
+    plan = run_cycle(Snapshot(config=CONFIG), cluster=kept)
+    kept.take_back(plan)
+    for uid, node in plan.binds.items():
+        kept.stand(uid.rpartition("-")[0], [Standing(uid, j.RUNNING, node, now)])
+    for uid in plan.evicted:
+        kept.stand(uid.rpartition("-")[0], [Standing(uid, j.PENDING)])
+    return list(plan.binds)
 
 
-def assert_same(kept: KeptCluster, columns: tuple[str, ...] = (*BOOKS, *SCORED)) -> None:
+def end(kept: KeptCluster, uids: list[str]) -> None:
+    """These tasks are over, and with them their podgroups."""
+    for uid in uids:
+        kept.stand(uid.rpartition("-")[0], [Standing(uid, j.SUCCEEDED)])
+    for group in dict.fromkeys(uid.rpartition("-")[0] for uid in uids):
+        kept.drop_group(group)
+    kept.drop_rows(uids)
+
+
+BOOKS = ("idle", "future", "used", "releasing", "promised", "asked", "weighed", "seats", "capacity")
+
+
+def assert_same(kept: KeptCluster, read: Cluster) -> None:
     """Column by column; names give the places, since what came later stands later."""
-    read = Cluster(snapshot_now(kept, whole=True))
-    for name in columns:
-        assert np.array_equal(getattr(kept, name), getattr(read, name)), name
-    for column in ("status", "node_of"):
-        mine = dict(zip(kept.task_uid, getattr(kept, column), strict=True))
-        assert mine == dict(zip(read.task_uid, getattr(read, column), strict=True)), column
-    assert np.array_equal(kept.held_in_queue, read.held_in_queue)
-    for job in kept.jobs:
-        twin = read.jobs[read.job_index[job.uid]]
+    assert kept.node_names == read.node_names
+    assert kept.nodes == read.nodes
+    assert kept.labels == read.labels
+    for name in BOOKS:
+        mine, theirs = getattr(kept, name), getattr(read, name)
+        if mine.ndim == 2 and name != "weighed":
+            columns = [kept.dims.index[one] for one in read.dims.names]
+            mine = mine[:, columns]
+        assert np.array_equal(mine, theirs), name
+    live = [t for t, status in enumerate(kept.status) if status != j.SUCCEEDED]
+    for name in ("status", "node_of", "started"):
+        mine = {kept.task_uid[t]: getattr(kept, name)[t] for t in live}
+        assert mine == dict(zip(read.task_uid, getattr(read, name), strict=True)), name
+    nominated = {kept.task_uid[t]: node for t, node in kept.nominated.items() if t in live}
+    assert nominated == {read.task_uid[t]: node for t, node in read.nominated.items()}
+    assert kept.queues == read.queues
+    assert kept.queue_index == read.queue_index
+    columns = [kept.dims.index[one] for one in read.dims.names]
+    assert np.array_equal(kept.held_in_queue[:, columns], read.held_in_queue)
+    assert [job.index for job in kept.jobs] == list(range(len(kept.jobs)))
+    assert sorted(kept.job_index) == sorted(read.job_index)
+    for twin in read.jobs:
+        job = kept.jobs[kept.job_index[twin.uid]]
+        assert job.queue == twin.queue
         assert job.counts == twin.counts
+        assert job.min_available == twin.min_available
+        assert job.role_min == twin.role_min
+        assert job.priority == twin.priority
         assert (job.eq_class and job.eq_class.shape) == (twin.eq_class and twin.eq_class.shape)
-        assert list(job.held) == list(twin.held)
-        assert list(job.total_request) == list(twin.total_request)
+        assert list(job.held[columns]) == list(twin.held)
+        assert list(job.total_request[columns]) == list(twin.total_request)
         assert job.role_counts == twin.role_counts
         assert job.phase == twin.phase
+        assert msgspec.structs.replace(job.spec, phase=job.phase) == twin.spec
         assert [kept.task_uid[t] for t in job.tasks] == [read.task_uid[t] for t in twin.tasks]
+        assert {kept.job_of[t] for t in job.tasks} <= {job.index}
         assert set(job.subjobs) == set(twin.subjobs)
+        for uid, sub in job.subjobs.items():
+            assert (sub.min_available, sub.counts) == (sub.job.min_available, job.counts)
+            assert uid == twin.default_subjob.uid  # type: ignore[union-attr]
 
 
 SMALL = st.integers(0, 2)
-STEP = st.tuples(st.integers(0, 4), st.integers(1, 4), SMALL, SMALL, st.sampled_from("ab"))
+
+
+class Kept(RuleBasedStateMachine):
+    """What happens is told to kept columns, and noted beside; then both are compared."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.groups: dict[str, PodGroupSpec] = {}
+        self.tasks: dict[str, TaskSpec] = {}
+        """Those that take part, as they stand."""
+        self.nodes = {f"n{i}": machine(f"n{i}") for i in range(2)}
+        self.queues = {q.name: q for q in start(0).queues}
+        self.kept = KeptCluster(self.truth())
+        self.made = 0
+
+    def truth(self) -> Snapshot:
+        return Snapshot(
+            config=CONFIG,
+            nodes=tuple(self.nodes.values()),
+            queues=tuple(self.queues.values()),
+            podgroups=tuple(self.groups.values()),
+            tasks=tuple(self.tasks.values()),
+        )
+
+    def stand(self, uids: list[str], status: int, node: str = "") -> None:
+        """Tasks of one podgroup stand so: told to the columns, and noted."""
+        if not uids:
+            return
+        group = uids[0].rpartition("-")[0]
+        self.kept.stand(group, [Standing(uid, status, node) for uid in uids])
+        for uid in uids:
+            self.tasks[uid] = msgspec.structs.replace(
+                self.tasks[uid],
+                node=node,
+                phase=j.STATUS_NAMES[status],
+                nominated_node=self.tasks[uid].nominated_node if status == j.PENDING else "",
+            )
+
+    def of(self, group: str) -> list[str]:
+        return [uid for uid in self.tasks if uid.rpartition("-")[0] == group]
+
+    def pick(self, data: st.DataObject, uids: list[str]) -> list[str]:
+        return [uid for uid in uids if data.draw(st.booleans())]
+
+    @rule(size=st.integers(1, 4), least=SMALL, shape=SMALL, priority=SMALL, data=st.data())
+    def admitted(self, size: int, least: int, shape: int, priority: int, data: Any) -> None:
+        queue = data.draw(st.sampled_from(sorted(self.queues)))
+        group, tasks = gang(self.made, size, min(least, size), shape, priority, queue)
+        self.made += 1
+        self.groups[group.uid] = group
+        self.tasks |= {task.uid: task for task in tasks}
+        admit(self.kept, group, tasks)
+
+    @rule(data=st.data())
+    def decided(self, data: Any) -> None:
+        """A cycle, of whose plan some is carried out and some is not."""
+        plan = run_cycle(Snapshot(config=CONFIG), cluster=self.kept)
+        again = run_cycle(self.truth())
+        assert plan.binds == again.binds
+        assert plan.evicted == again.evicted
+        assert plan.pipelined == again.pipelined
+        self.kept.take_back(plan)
+        for uid, node in plan.nominations.items():
+            self.tasks[uid] = msgspec.structs.replace(self.tasks[uid], nominated_node=node)
+        for uid, phase in plan.phases.items():
+            said = "Inqueue" if phase == "Unknown" else phase
+            self.groups[uid] = msgspec.structs.replace(self.groups[uid], phase=said)
+        for uid, node in plan.binds.items():
+            if data.draw(st.integers(0, 3)):
+                self.stand([uid], j.RUNNING, node)
+            else:
+                self.stand([uid], j.PENDING)
+        for uid in plan.evicted:
+            how = data.draw(st.sampled_from([j.RUNNING, j.RELEASING, j.PENDING]))
+            node = self.tasks[uid].node
+            self.stand([uid], how, "" if how == j.PENDING else node)
+
+    @rule(data=st.data())
+    def moved(self, data: Any) -> None:
+        """Some tasks are lost, leave, or wait again."""
+        for group in sorted(self.groups):
+            for uid in self.pick(data, self.of(group)):
+                node = self.tasks[uid].node
+                if node:
+                    how = data.draw(st.sampled_from([j.PENDING, j.RELEASING]))
+                    self.stand([uid], how, node if how == j.RELEASING else "")
+
+    @rule(data=st.data())
+    def ended(self, data: Any) -> None:
+        """Some tasks take no part any more; without any, their podgroup is gone."""
+        for group in sorted(self.groups):
+            uids = self.pick(data, self.of(group))
+            self.kept.stand(group, [Standing(uid, j.SUCCEEDED) for uid in uids])
+            self.kept.drop_rows(uids)
+            for uid in uids:
+                del self.tasks[uid]
+            if not self.of(group):
+                self.kept.drop_group(group)
+                del self.groups[group]
+
+    @rule(data=st.data())
+    def rests(self, data: Any) -> None:
+        """A podgroup takes no part for a while, and does again."""
+        for group in sorted(self.groups):
+            uids = self.of(group)
+            if data.draw(st.booleans()) and not any(self.tasks[uid].node for uid in uids):
+                self.kept.stand(group, [Standing(uid, j.SUCCEEDED) for uid in uids])
+                self.kept.drop_group(group)
+                self.groups[group] = msgspec.structs.replace(self.groups[group], phase="Pending")
+                self.kept.put_group(self.groups[group])
+                self.kept.stand(group, [Standing(uid, j.PENDING) for uid in uids])
+
+    @rule(data=st.data(), least=SMALL, role=st.booleans(), priority=SMALL)
+    def amended(self, data: Any, least: int, role: bool, priority: int) -> None:
+        for group in self.pick(data, sorted(self.groups)):
+            said = msgspec.structs.replace(
+                self.groups[group],
+                min_member=least,
+                min_task_member=(("b", 1),) if role else (),
+                priority=priority,
+            )
+            self.groups[group] = said
+            self.kept.put_group(msgspec.structs.replace(said, phase="Pending"))
+
+    @rule(cpu=st.sampled_from([2.0, 4.0]), shut=st.booleans(), name=st.integers(0, 4))
+    def node_there(self, cpu: float, shut: bool, name: int) -> None:
+        """A node is new, or has other totals, labels or readiness."""
+        node = machine(f"n{name}", cpu, unschedulable=shut, labels=(("big", str(cpu)),))
+        self.nodes[node.name] = node
+        self.kept.set_nodes(self.nodes.values())
+
+    @rule(data=st.data())
+    def node_gone(self, data: Any) -> None:
+        name = data.draw(st.sampled_from(sorted(self.nodes)))
+        if len(self.nodes) == 1:
+            return
+        for uid, task in list(self.tasks.items()):
+            if task.node == name:
+                self.stand([uid], j.PENDING)
+            if task.nominated_node == name:
+                self.tasks[uid] = msgspec.structs.replace(self.tasks[uid], nominated_node="")
+        del self.nodes[name]
+        self.kept.set_nodes(self.nodes.values())
+
+    @rule(name=st.sampled_from("abcd"), weight=st.integers(1, 5))
+    def queue_there(self, name: str, weight: int) -> None:
+        self.queues[name] = QueueSpec(name=name, weight=weight)
+        self.kept.set_queues(self.queues.values())
+
+    @rule(name=st.sampled_from("abcd"))
+    def queue_gone(self, name: str) -> None:
+        used = {group.queue for group in self.groups.values()}
+        if name in self.queues and name not in used and len(self.queues) > 1:
+            del self.queues[name]
+            self.kept.set_queues(self.queues.values())
+
+    @invariant()
+    def as_read(self) -> None:
+        assert_same(self.kept, Cluster(self.truth()))
+        read = self.kept.snapshot_now()
+        assert sorted(read.tasks, key=lambda task: task.uid) == [
+            self.tasks[uid] for uid in sorted(self.tasks)
+        ]
 
 
 @pytest.fixture(scope="module", params=[0, 64], ids=["forgets at once", "seldom forgets"])
@@ -127,52 +327,16 @@ def spare(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("spare")
-@settings(max_examples=examples(60))
-@given(st.integers(1, 4), st.lists(st.lists(STEP, max_size=3), min_size=1, max_size=6), st.data())
-def test_stays_as_read(nodes: int, steps: list[Any], data: st.DataObject) -> None:
-    kept = KeptCluster(start(nodes))
-    made = 0
-    for now, step in enumerate(steps):
-        running = [u for u, s in zip(kept.task_uid, kept.status, strict=True) if s == j.RUNNING]
-        through = [u for u in running if data.draw(st.booleans())]
-        kept.end(through)
-        for size, least, shape, priority, queue in step:
-            size = max(size, 1)
-            group, tasks = gang(made, size, min(least, size), shape, priority, queue)
-            kept.admit([group], tasks)
-            made += 1
-        left = [u for u in running if u not in through]
-        kept.withdraw([u for u in left if data.draw(st.integers(0, 5)) == 0])
-        assert_same(kept)
-        snapshot = Snapshot(config=CONFIG, now=float(now))
-        read = snapshot_now(kept)
-        plan = run_cycle(snapshot, cluster=kept)
-        again = run_cycle(read)
-        assert plan.binds == again.binds
-        assert plan.evicted == again.evicted
-        assert plan.pipelined == again.pipelined
-        kept.settle(plan, float(now))
-        assert_same(kept)
-
-
-@settings(max_examples=examples(40))
-@given(st.lists(STEP, min_size=1, max_size=8), st.data())
-def test_evicted_tasks_leave_until_they_are_released(steps: list[Any], data: st.DataObject) -> None:
-    kept = KeptCluster(start(2))
-    leaving: list[str] = []
-    for made, (size, least, shape, priority, queue) in enumerate(steps):
-        size = max(size, 1)
-        group, tasks = gang(made, size, min(least, size), shape, priority, queue)
-        kept.admit([group], tasks)
-        plan = run_cycle(Snapshot(config=CONFIG), cluster=kept, explains=False)
-        assert not plan.rejections
-        kept.settle(plan, float(made), at_once=False)
-        leaving += plan.evicted
-        assert_same(kept, BOOKS)
-        left = [uid for uid in leaving if data.draw(st.booleans())]
-        kept.released(left)
-        leaving = [uid for uid in leaving if uid not in left]
-        assert_same(kept, BOOKS if leaving else (*BOOKS, *SCORED))
+def test_stays_as_read() -> None:
+    run_state_machine_as_test(
+        Kept,
+        settings=settings(
+            max_examples=examples(60),
+            stateful_step_count=20,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
 
 
 def test_what_others_take_is_not_free_until_they_take_less() -> None:
@@ -183,66 +347,83 @@ def test_what_others_take_is_not_free_until_they_take_less() -> None:
     kept.occupy("n0", (("cpu", 1.0),))
     assert kept.idle[0, at] == 3000
     group, tasks = gang(0, 4, 1, 0, 0, "a")
-    kept.admit([group], tasks)
-    plan = run_cycle(Snapshot(config=CONFIG), cluster=kept)
-    assert len(plan.binds) == 3
-    kept.settle(plan, 0.0)
-    kept.end(plan.binds)
+    admit(kept, group, tasks)
+    bound = carry_out(kept, 0.0)
+    assert len(bound) == 3
+    end(kept, [task.uid for task in tasks])
     kept.occupy("n0", ())
-    assert_same(kept)
+    assert_same(kept, Cluster(kept.snapshot_now()))
 
 
-def test_what_others_take_outlasts_reading_it_anew() -> None:
+def test_what_others_take_outlasts_forgetting_and_other_nodes() -> None:
     kept = KeptCluster(start(8))
     kept.occupy("n0", (("cpu", 4.0),))
     for i in range(150):
-        group, tasks = gang(i, 2, 2, 0, 0, "a")
-        kept.admit([group], tasks)
-        plan = run_cycle(Snapshot(config=CONFIG), cluster=kept)
-        kept.settle(plan, 0.0)
-        kept.end(plan.binds)
-        assert "n0" not in plan.binds.values()
-    assert len(kept.jobs) < 150
+        admit(kept, *gang(i, 2, 2, 0, 0, "a"))
+        bound = carry_out(kept, 0.0)
+        end(kept, bound)
+        assert bound
+        kept.set_nodes([machine(f"n{at}") for at in range(8 - i % 2)])
+    assert len(kept.status) < 150
+    at = kept.dims.index["cpu"]
+    assert list(kept.idle[:, at]) == [0, *[4000] * 6]
 
 
 def test_quotas_of_a_known_queue_change() -> None:
     kept = KeptCluster(start(1))
-    kept.set_queue(QueueSpec(name="a", weight=7, capability=(("cpu", 1.0),)))
+    kept.set_queues([QueueSpec(name="a", weight=7, capability=(("cpu", 1.0),)), kept.queues[1]])
     assert [q.weight for q in kept.queues] == [7, 3]
-    assert {q.name: q.weight for q in snapshot_now(kept).queues} == {"a": 7, "b": 3}
-    with pytest.raises(ValueError, match="gpu, which nothing here has"):
-        kept.set_queue(QueueSpec(name="a", deserved=(("gpu", 1.0),)))
+    assert {q.name: q.weight for q in kept.snapshot_now().queues} == {"a": 7, "b": 3}
+    with pytest.raises(NotPatchableError, match="gpu, which nothing here has"):
+        kept.set_queues([QueueSpec(name="a", deserved=(("gpu", 1.0),)), kept.queues[1]])
 
 
 def test_forgets_what_is_over() -> None:
     kept = KeptCluster(start(8))
     for i in range(200):
         group, tasks = gang(i, 2, 2, 0, 0, "a")
-        kept.admit([group], tasks)
-        plan = run_cycle(Snapshot(config=CONFIG), cluster=kept)
-        kept.settle(plan, 0.0)
-        assert set(plan.binds) == {t.uid for t in tasks}
-        kept.end(plan.binds)
-    assert len(kept.jobs) < 150
-    assert_same(kept)
+        admit(kept, group, tasks)
+        assert set(carry_out(kept, 0.0)) == {t.uid for t in tasks}
+        end(kept, [t.uid for t in tasks])
+    assert len(kept.status) < 150
+    assert kept.jobs == []
+    assert_same(kept, Cluster(kept.snapshot_now()))
 
 
-def test_amended_podgroups_tell_it() -> None:
+def test_amended_podgroups_say_it() -> None:
     kept = KeptCluster(start(1))
-    kept.admit(*[[x] if i == 0 else x for i, x in enumerate(gang(0, 1, 1, 0, 0, "a"))])
-    kept.amend("default/g000", run_time_s=7.0, turn=3)
+    group, tasks = gang(0, 1, 1, 0, 0, "a")
+    admit(kept, group, tasks)
+    kept.put_group(msgspec.structs.replace(group, run_time_s=7.0, turn=3))
     assert kept.jobs[0].spec.run_time_s == 7.0
-    assert snapshot_now(kept).podgroups[0].turn == 3
+    assert kept.snapshot_now().podgroups[0].turn == 3
 
 
 def test_refuses_what_it_cannot_keep() -> None:
     domain = HyperNodeSpec(name="rack", tier=1, nodes=("n0",))
-    with pytest.raises(ValueError, match="network domains"):
+    with pytest.raises(NotPatchableError, match="network domains"):
         KeptCluster(start(1, hypernodes=(domain,)))
     kept = KeptCluster(start(1))
-    with pytest.raises(ValueError, match="queue 'nobody'"):
-        kept.admit([PodGroupSpec(name="g", queue="nobody")], [])
-    kept.admit([PodGroupSpec(name="g", queue="a")], [])
+    with pytest.raises(NotPatchableError, match="queue 'nobody'"):
+        kept.put_group(PodGroupSpec(name="g", queue="nobody"))
+    with pytest.raises(NotPatchableError, match="topology"):
+        kept.put_group(PodGroupSpec(name="g", queue="a", topology=NetworkTopology()))
+    kept.put_group(PodGroupSpec(name="g", queue="a"))
     odd = TaskSpec(name="t", podgroup="g", shape=Shape(request=(("gpu", 1.0),)))
-    with pytest.raises(ValueError, match=r"default/t asks for gpu"):
-        kept.admit([], [odd])
+    with pytest.raises(NotPatchableError, match=r"default/t asks for gpu"):
+        kept.add_rows([odd])
+    admit(kept, *gang(0, 1, 1, 0, 0, "a"))
+    carry_out(kept, 0.0)
+    with pytest.raises(NotPatchableError, match="node that is gone"):
+        kept.set_nodes([])
+    with pytest.raises(NotPatchableError, match="queue that is gone"):
+        kept.set_queues([QueueSpec(name="b")])
+    with pytest.raises(NotPatchableError, match="nothing has a resource any more"):
+        KeptCluster(start(1)).set_nodes([NodeSpec(name="n0", capacity=(("cpu", 1.0),))])
+
+
+def test_podgroups_come_where_no_node_is() -> None:
+    kept = KeptCluster(msgspec.structs.replace(start(1), nodes=()))
+    admit(kept, *gang(0, 2, 1, 0, 0, "a"))
+    assert carry_out(kept, 0.0) == []
+    assert_same(kept, Cluster(kept.snapshot_now()))

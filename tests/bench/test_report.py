@@ -142,6 +142,7 @@ def test_a_side_answers_with_one_line_among_others():
 def test_a_side_that_dies_is_an_outcome():
     side = program("import sys; sys.exit('out of luck')")
     outcome = measure(side, row(), "quick")
+    assert outcome.error is not None
     assert "code 1" in outcome.error
     assert "out of luck" in outcome.error
 

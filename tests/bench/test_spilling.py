@@ -9,7 +9,7 @@ import pytest
 from phalanx.bench import spilling
 
 
-def figures(name="hybrid", threshold=0, load=0.9, tasks=400):
+def figures(name="default", threshold=0, load=0.9, tasks=400):
     ticks = itertools.count()
     return spilling._World(lambda: next(ticks), 12, name, threshold).run(tasks, load)
 

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.tools import find_tool
+from tests.system_programs import find_tool
 
 HERE = Path(__file__).parent
 

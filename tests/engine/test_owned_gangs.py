@@ -73,7 +73,7 @@ def test_results_of_members_that_ended_with_their_gang_come_too_late(seed):
     assert len(world.runs) == 3
     assert sorted(world.reports) == [0, 1, 2]
     assert not owner.tasks.machine.pending
-    assert not owner.tasks.machine.leased()
+    assert not owner.tasks.machine.by_lease
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -85,7 +85,7 @@ class Script:
             self.machine.enqueue(task, self.machine.class_of(self.key))
 
     def worker(self, lease):
-        return self.machine.by_lease(int(lease))
+        return self.machine.by_lease.get(int(lease))
 
     def on_grant(self, lease):
         worker = self.machine.granted(1, int(lease), b"w" + lease.encode(), self.now)

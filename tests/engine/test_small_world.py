@@ -17,7 +17,7 @@ def check_rest(world):
     assert world.resources.available() == world.resources.total()
     for owner in world.owners:
         assert not owner.tasks.machine.pending
-        assert not owner.tasks.machine.leased()
+        assert not owner.tasks.machine.by_lease
 
 
 @pytest.mark.parametrize("seed", range(30))

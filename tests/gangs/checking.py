@@ -44,8 +44,8 @@ def faults(rows: Iterable[Row]) -> Iterator[str]:
                 for port in [port for port, of in ports.items() if of == gang]:
                     del ports[port]
         elif row["event"] == "MembersPlaced":
-            if row["held"] < row["least"]:
-                yield f"{gang} begins with {row['held']} of the {row['least']} that it needs"
+            if row["held"] < row["min_members"]:
+                yield f"{gang} begins with {row['held']} of the {row['min_members']} that it needs"
             for port in row["ports"]:
                 if ports.setdefault(port, gang) != gang:
                     yield f"port {port} of {ports[port]} is given to {gang}"

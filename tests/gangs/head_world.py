@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.asking import ask
+from tests.head.making import make_control
 
-from phalanx.head.control_plane import ControlPlane
 from phalanx.protocol.cluster_messages import (
     BundlesGone,
     CommitBundles,
@@ -35,11 +35,8 @@ class World:
         self.orders = []
         """Everything that the node was told and does not do by itself."""
         self.box = []
-        self.shell = ControlPlane(
-            lambda prefix, message: self.box.append(message),
-            is_alone=True,
-            clock=lambda: self.now,
-            wall=lambda: self.now,
+        self.shell = make_control(
+            lambda prefix, message: self.box.append(message), lambda: self.now, is_alone=True
         )
         row = ViewRow("n0", PREFIX, "", 0, "ALIVE", self.total, dict(self.total), labels={})
         self.shell.join_alone(row)

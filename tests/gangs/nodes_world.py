@@ -4,11 +4,12 @@ from."""
 from __future__ import annotations
 
 from tests.asking import ask
+from tests.head.making import make_control
 
 from phalanx.api.jobs import job_manifest
-from phalanx.head.control_plane import ControlPlane
-from phalanx.head.gangs.gang import WORDS
-from phalanx.head.state_store import StateStore
+from phalanx.head.control_plane import NOTHING_STORED
+from phalanx.head.gangs.member_states import SHOWN
+from phalanx.head.state_store import read_state
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.protocol.cluster_messages import (
     BundlesGone,
@@ -35,6 +36,9 @@ class SlowJournal:
         self.storage = storage
         self.records = []
 
+    def flush(self):
+        """What was recorded waits until the test has it written."""
+
     def record(self, changes, durable=None):
         self.records.append((dict(changes), durable))
 
@@ -52,15 +56,15 @@ class World:
     def __init__(self):
         self.now = 100.0
         self.told = []
-        self.start(None)
+        self.start()
 
-    def start(self, state_store):
-        self.shell = ControlPlane(
+    def start(self, journal=None, stored=NOTHING_STORED):
+        self.shell = make_control(
             lambda prefix, message: self.told.append((prefix, message)),
-            state_store,
+            lambda: self.now,
+            journal=journal,
+            stored=stored,
             is_alone=True,
-            clock=lambda: self.now,
-            wall=lambda: self.now,
         )
 
     def add(self, name, cpus=1.0):
@@ -87,6 +91,11 @@ class World:
 
     def of_job(self):
         return self.shell.batch.jobs.gang_of("default/job")
+
+    def evict(self, members, gang=None):
+        """The scheduler takes places away."""
+        batch = self.shell.batch
+        batch.applier.evict(gang or batch.registry.gangs[GROUP], members, "preempt")
 
     def cycles(self, count=1):
         for _ in range(count):
@@ -119,7 +128,7 @@ class World:
 
     def states(self, gang=None):
         gang = gang or self.shell.batch.registry.gangs[GROUP]
-        return [WORDS[state] for state in gang.states]
+        return [SHOWN[member.state] for member in gang.members]
 
 
 class StoredWorld(World):
@@ -129,13 +138,10 @@ class StoredWorld(World):
         self.disk = MemoryDisk()
         super().__init__()
 
-    def start(self, state_store):
+    def start(self):
         storage = Storage([MemoryShard(self.disk)])
-        super().start(StateStore(storage, open_journal=self.open_journal))
-
-    def open_journal(self, storage):
         self.journal = SlowJournal(storage)
-        return self.journal
+        super().start(self.journal, read_state(storage))
 
     def write(self):
         self.journal.write()
@@ -143,5 +149,5 @@ class StoredWorld(World):
     def restart(self):
         """The head dies, with all that it had not written, and the next one begins."""
         self.told.clear()
-        self.start(None)
+        self.start()
         self.write()

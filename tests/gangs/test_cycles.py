@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tests.asking import ask
+from tests.head.making import make_control
 
-from phalanx.head.control_plane import ControlPlane
+from phalanx.batch.plugins.priority import Priority
 from phalanx.protocol.cluster_messages import (
     Committed,
     NodeReport,
@@ -23,11 +24,12 @@ class World:
     def __init__(self):
         self.now = 100.0
         self.sent = []
-        self.shell = ControlPlane(
+        self.defects = []
+        self.shell = make_control(
             lambda prefix, message: self.sent.append(message),
+            lambda: self.now,
             is_alone=True,
-            clock=lambda: self.now,
-            wall=lambda: self.now,
+            report_defect=self.defects.append,
         )
         free = {"CPU": 4.0}
         row = ViewRow("n0", PREFIX, "", 0, "ALIVE", total=free, available=free, labels={})
@@ -74,19 +76,18 @@ def test_actors_that_wait_for_a_gang_are_looked_at_once_it_has_its_places(monkey
     assert len(looks) == before + 1
 
 
-def test_a_cycle_that_fails_is_tried_again(monkeypatch, capsys):
+def test_a_cycle_that_fails_is_reported_and_tried_again(monkeypatch):
     world = World()
     world.gang(1)
-    columns = world.shell.batch.registry.cache
-    decide = columns.decide
+    run = Priority.open
 
-    def fails(*args, **kwargs):
-        monkeypatch.setattr(columns, "decide", decide)
+    def fails(*args):
+        monkeypatch.setattr(Priority, "open", run)
         raise RuntimeError("a defect")
 
-    monkeypatch.setattr(columns, "decide", fails)
+    monkeypatch.setattr(Priority, "open", fails)
     assert world.round() == []
-    assert "a defect" in capsys.readouterr().err
+    assert str(world.defects) == "[RuntimeError('a defect')]"
     assert len(world.round()) == 1
 
 

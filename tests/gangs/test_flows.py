@@ -9,7 +9,8 @@ import pytest
 from tests.polling import eventually
 
 import phalanx
-from phalanx.engines.embedded.head import probing
+from phalanx.engines.probing import ThreadProber
+from phalanx.head.jobs.probing import Probing, Watch
 from phalanx.model.jobs.spec import Probe
 
 from .conftest import none_left
@@ -66,12 +67,13 @@ def test_a_step_begins_once_a_port_of_what_it_depends_on_answers(machine, room, 
 
 
 def test_probes_that_nobody_waits_for_are_forgotten(port):
-    watch = probing.Watch("flow", "step", 0)
+    watch = Watch("flow", "step", 0)
     wanted, passed = [["127.0.0.1"], None], []
-    looks = probing.Probing(lambda watch, probe: wanted.pop(0), passed.append)
+    prober = ThreadProber()
+    looks = Probing(prober, lambda watch, probe: wanted.pop(0), passed.append)
     looks.add(watch, Probe(kind="tcpSocket", port=port))
     looks.tick(0.0)
-    eventually(lambda: not looks._asking.is_alive())  # nobody listens there
+    eventually(lambda: prober.answers() is not None)  # nobody listens there
     looks.tick(1.0)
     looks.tick(2.0)
     assert (passed, wanted) == ([], [])

@@ -8,7 +8,7 @@ from phalanx.model.jobs.spec import Policy, Process, TaskGroup, Template
 from phalanx.model.lifecycle import REMOVED
 from phalanx.protocol.cluster_messages import CommitBundles, MemberNews, NodeReport
 
-from .nodes_world import GROUP, World
+from .nodes_world import World
 
 
 @pytest.fixture
@@ -47,8 +47,7 @@ def test_a_member_that_was_to_leave_its_lost_node_waits_again():
     more = NodeReport(available={"CPU": 1.0}, total={"CPU": 2.0})
     world.hear("n1", more)
     world.cycles()
-    batch = world.shell.batch
-    batch.applier._evict(batch.registry.gangs[GROUP], [0])
+    world.evict([0])
     assert world.states() == ["leaving", "starting"]
     world.kill("n1")
     world.add("n2", cpus=2.0)
@@ -124,7 +123,7 @@ def test_a_gang_is_over_when_the_last_member_gives_back_after_the_others_were_lo
     world.cycles()
     world.answer()
     gang = world.of_job()
-    first, second = world.shell.batch.registry.nodes_of(gang)
+    first, second = [member.node for member in gang.members]
     for index, node in enumerate((first, second)):
         world.hear(node, MemberNews(gang.group, index, 1, log="x"))
     world.hear(first, MemberNews(gang.group, 0, 1, 0, "", "x"))

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from phalanx.batch.specs import QueueSpec
 from phalanx.head.gangs.admission_window import WINDOW, AdmissionWindow
-from phalanx.head.gangs.gang import DONE, HELD, WAITING, Gang
+from phalanx.head.gangs.gang import Gang, Member
 from phalanx.head.gangs.gang_size import most_members, why_none
+from phalanx.head.gangs.member_states import DONE, HELD, WAITING
 from phalanx.head.gangs.podgroups import PodGroups
 from phalanx.head.jobs.environment import member_setup
-from phalanx.head.jobs.places import Gang as PlacedGang
-from phalanx.head.jobs.places import MemberPlace
+from phalanx.head.jobs.places import MemberPlace, PlacedGang
 from phalanx.head.queues.shares import by_weight
 from phalanx.model.jobs.spec import JobSpec, TaskGroup
 
@@ -118,70 +118,78 @@ def test_ranks_stay_when_those_come_that_waited_for_others():
 
 def gang(number, *, state=WAITING, queue="default", size=2):
     return Gang(
-        group=number.to_bytes(4, "big"), name=f"g{number}", queue=queue, priority=0, least=size,
-        needs=[CPU] * size, creator=b"", created=float(number), states=[state] * size,
+        group=number.to_bytes(4, "big"), name=f"g{number}", queue=queue, priority=0,
+        min_members=size, creator=b"", created=float(number),
+        members=[Member(need=CPU, state=state) for _ in range(size)],
     )  # fmt: skip
 
 
+def put(gang, state, members=(0, 1)):
+    for index in members:
+        gang.members[index].state = state
+
+
 def test_of_equal_gangs_only_the_first_are_looked_at():
-    line = AdmissionWindow()
+    window = AdmissionWindow()
     gangs = [gang(i) for i in range(WINDOW + 5)]
     for one in gangs:
-        line.add(one)
-    assert list(line.next()) == gangs[:WINDOW]
-    assert list(line.next()) == []
-    gangs[0].set([0, 1], HELD)
-    line.remove(gangs[WINDOW])
-    assert list(line.next()) == [gangs[WINDOW + 1]]
+        window.add(one)
+    assert list(window.next(gangs)) == gangs[:WINDOW]
+    assert list(window.next(gangs)) == []
+    put(gangs[0], HELD)
+    window.remove(gangs[WINDOW])
+    assert list(window.next(gangs[1:])) == [gangs[WINDOW + 1]]
     other = gang(100, size=3)
     elsewhere = gang(101, queue="lab")
-    line.add(other)
-    line.add(elsewhere)
-    assert list(line.next()) == [other, elsewhere]
-    assert line.queues() == {"default", "lab"}
-    line.remove(elsewhere)
-    assert line.queues() == {"default"}
+    window.add(other)
+    window.add(elsewhere)
+    assert list(window.next(gangs[1:])) == [other, elsewhere]
 
 
 def test_more_are_looked_at_while_all_find_room():
-    line = AdmissionWindow()
-    line.most = 3 * WINDOW
-    for number in range(10 * WINDOW):
-        line.add(gang(number))
+    window = AdmissionWindow()
+    window.most = 3 * WINDOW
+    gangs = [gang(number) for number in range(10 * WINDOW)]
+    for one in gangs:
+        window.add(one)
     shown = []
+
+    def show():
+        return list(window.next([one for one in gangs if one.waits]))
+
     for _ in range(4):
-        shown.append(list(line.next()))
+        shown.append(show())
         for one in shown[-1]:
-            one.set([0, 1], HELD)
+            put(one, HELD)
     assert [len(these) for these in shown] == [WINDOW, 2 * WINDOW, 3 * WINDOW, 3 * WINDOW]
-    shown[-1][0].set([0, 1], WAITING)
-    assert len(list(line.next())) == WINDOW - 1, "one of them found none"
+    put(shown[-1][0], WAITING)
+    assert len(show()) == WINDOW - 1, "one of them found none"
 
 
 def test_gangs_that_hold_places_are_always_looked_at():
-    line = AdmissionWindow()
+    window = AdmissionWindow()
     for number in range(WINDOW):
-        line.add(gang(number))
+        window.add(gang(number))
     holding = gang(500, state=HELD)
-    line.add(holding)
-    assert line.sees(holding)
+    window.add(holding)
+    assert window.sees(holding)
 
 
 def test_a_gang_waits_runs_and_is_over():
     one = gang(1)
     assert (one.waits, one.phase, one.is_over) == (True, "pending", False)
-    one.set([0, 1], HELD)
+    put(one, HELD)
     assert (one.waits, one.phase) == (False, "running")
-    one.set([0], DONE)
+    put(one, DONE, [0])
     assert PodGroups().podgroup(one).min_member == 1
-    one.set([1], DONE)
+    put(one, DONE, [1])
     assert (one.is_over, one.phase) == (True, "completed")
 
 
 def placed(gang, index, device, *, ports=(1,), held=1, least=1):
     return {
         "event": "MembersPlaced", "gang": gang, "places": [(index, "n", {"GPU": [device]})],
-        "ports": list(ports), "held": held, "least": least,
+        "ports": list(ports), "held": held, "min_members": least,
     }  # fmt: skip
 
 
@@ -212,13 +220,15 @@ def test_what_is_read_in_while_idle_is_all_that_the_first_job_needs():
 import sys
 from phalanx.api.job import Job
 from phalanx.api.jobs import job_manifest
+from phalanx.engines.embedded.head.warming import Warming
 from phalanx.protocol.requests.jobs import ApplyManifests
 sys.path.insert(0, sys.argv[1])
 from tests.asking import ask
 from tests.gangs.test_cycles import World
 world = World()
 job = job_manifest(Job("true", working_dir="/").spec())
-while world.shell.warming.step():
+warming = Warming()
+while warming.step():
     pass
 before = set(sys.modules)
 ask(world.shell, ApplyManifests([job]))

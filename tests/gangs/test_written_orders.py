@@ -113,7 +113,7 @@ def test_a_job_hears_of_a_member_that_was_lost_while_another_was_on_its_way():
     while world.states(gang) != ["running"] * 2:
         if not world.answer():
             world.write()
-    nodes = world.shell.batch.registry.nodes_of(gang)
+    nodes = [member.node for member in gang.members]
     for index, node in enumerate(nodes):
         world.hear(node, MemberNews(gang.group, index, 1, log="x"))
     world.add("n3")
@@ -163,7 +163,7 @@ def evicted(world):
     """A member that was told to leave; then the head restarted."""
     started(world)
     gang = world.of_job()
-    world.shell.batch.applier._evict(gang, [0])
+    world.evict([0], gang)
     world.write()
     assert kinds(world) == [GiveBackBundles]
     world.restart()
@@ -222,7 +222,7 @@ def test_a_gang_of_tasks_that_was_leaving_waits_for_its_nodes():
     for _ in range(2):
         world.answer()
         world.write()
-    world.shell.batch.applier._evict(world.shell.batch.registry.gangs[GROUP], [0])
+    world.evict([0])
     world.write()
     [(_, asked)] = world.told
     world.restart()

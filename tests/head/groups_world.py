@@ -112,9 +112,6 @@ class World:
     def when_written(self, action):
         action()
 
-    def may_begin(self, group):
-        return True
-
     def commit(self, node, group, attempt):
         self.send("node", node, "commit", (group, attempt))
 
@@ -132,9 +129,6 @@ class World:
     def freed(self, group):
         self.was_freed.append(group)
 
-    def refused(self, group):
-        self.told.append((group.name, "refused"))
-
     def send(self, to, node, name, arguments):
         self.counts[name] += 1
         if self.at_once:
@@ -149,8 +143,10 @@ class World:
             return
         if to == "head":
             if self.directory.is_alive(name):
-                now = () if what == "returned" else (self.now,)
-                getattr(self.groups, what)(name, *arguments, *now)
+                if what == "returned":
+                    self.groups.returned(name, *arguments)
+                else:
+                    getattr(self.groups.attempts, what)(name, *arguments, self.now)
             return
         group, attempt = arguments[:2]
         if what == "prepare":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from tests.head.groups_world import World, amounts
 
-from phalanx.head.groups.give_backs import Ending
 from phalanx.head.groups.record import GroupRow
 from phalanx.head.groups.table import KEEP_REMOVED
 from phalanx.model.lifecycle import CREATED, PENDING, PREPARED, REMOVED, RESCHEDULING
@@ -107,11 +106,11 @@ def test_a_refusal_gives_the_others_back_and_backs_off():
     world.create("g", *[{"CPU": 3}] * 2)
     world.run()
     group = world.groups.get(b"g")
-    assert group.attempt is None
+    assert not group.is_under_way
     assert world.held(committed=False) == {}
     assert group.backoff_s == pytest.approx(0.1)
     world.groups.resources_changed(world.now + 0.05)
-    assert group.attempt is None, "a refusal is not shortened by news of others"
+    assert not group.is_under_way, "a refusal is not shortened by news of others"
     world.pass_time(0.1)
     world.run()
     assert world.state("g") == CREATED
@@ -405,47 +404,17 @@ def test_an_answer_to_an_attempt_that_is_over_changes_nothing(ok):
     world = three_nodes()
     world.create("g", {"CPU": 3}, {"CPU": 3})
     group = world.groups.get(b"g")
-    world.groups.prepared("a", b"g", 1, False, 0.0)
+    world.groups.attempts.prepared("a", b"g", 1, False, 0.0)
     world.pass_time(0.2)
-    assert group.attempt.number == 2
+    attempt = world.groups.attempts.get(b"g")
+    assert (attempt.number, group.attempt_number) == (2, 2)
     for node in "abc":
-        world.groups.prepared(node, b"g", 1, ok, 0.2)
-        world.groups.committed(node, b"g", 2, ok, 0.2)
-    assert group.attempt.awaiting == set(group.attempt.bundles)
+        world.groups.attempts.prepared(node, b"g", 1, ok, 0.2)
+        world.groups.attempts.committed(node, b"g", 2, ok, 0.2)
+    assert attempt.awaiting == set(attempt.bundles)
     world.run()
     assert world.state("g") == CREATED
-    world.groups.committed("a", b"g", 2, ok, 0.2)
+    world.groups.attempts.committed("a", b"g", 2, ok, 0.2)
     world.groups.returned("a", b"g", 1)
     assert world.state("g") == CREATED
     world.check_settled()
-
-
-def test_a_bundle_that_is_back_on_its_node_is_not_given_back_with_others():
-    world = three_nodes()
-    world.create("g", ONE, ONE, is_pinned=True)
-    world.groups.place(b"g", {0: "a", 1: "a"}, world.now)
-    world.run()
-    world.groups.release(b"g", [1], world.now)
-    world.on_the_way.clear()  # the node does not hear of it yet
-    world.groups.place(b"g", {1: "a"}, world.now)
-    world.run()
-    world.groups.release(b"g", [0], world.now)
-    world.heal()
-    assert world.groups.get(b"g").nodes == ["", "a"]
-    held = world.nodes["a"].bundles.inventory().held
-    assert [(index, is_committed) for _, index, _, is_committed in held] == [(1, True)]
-    assert b"g" not in world.groups.give_backs
-
-
-def test_a_bundle_that_is_to_leave_keeps_its_grace_when_its_node_comes_again():
-    world = three_nodes()
-    world.create("g", ONE, is_pinned=True)
-    world.groups.place(b"g", {0: "a"}, world.now)
-    world.run()
-    grace = Ending(warn=True, grace_s=30.0)
-    world.groups.release(b"g", [0], world.now, grace)
-    world.on_the_way.clear()
-    world.join(world.nodes["a"])
-    world.heal(3)
-    assert set(world.endings) == {grace}
-    assert world.nodes["a"].bundles.inventory().held == []

@@ -164,7 +164,7 @@ class GroupsMachine(RuleBasedStateMachine):
         self.world.heal()
         self.world.check_settled()
         waiting = [g for g in self.groups() if g.state != CREATED]
-        assert all(g.attempt is None for g in waiting)
+        assert all(not g.is_under_way for g in waiting)
         # The oldest of the others make room, until each has been placed or can never be.
         while waiting:
             for group in self.groups():

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-from tests.head.groups_world import World
+from tests.head.making import make_control
 
 from phalanx.head.actors.table import ActorRecord
-from phalanx.head.control_plane import ControlPlane
-from phalanx.model.lifecycle import ALIVE, CREATED
+from phalanx.model.lifecycle import ALIVE
 from phalanx.owner.actors.client import ActorClient
 from phalanx.owner.actors.clients import ASK_AGAIN_S, ActorClients
 from phalanx.policies.bundles.room import Room
@@ -23,63 +21,6 @@ from phalanx.protocol.cluster_messages import (
 from phalanx.resources.sets import ResourceSet
 
 amounts = ResourceSet.from_mapping
-
-
-def test_an_answer_to_one_release_is_none_to_the_next():
-    world = World()
-    world.add("n1", CPU=2)
-    world.create("g", {"CPU": 1}, {"CPU": 1}, is_pinned=True)
-    world.groups.place(b"g", {0: "n1", 1: "n1"}, world.now)
-    world.run()
-    world.groups.release(b"g", [0], world.now)
-    (first,) = world.on_the_way
-    world.groups.release(b"g", [1], world.now)
-    world.on_the_way = [first]  # the second is lost
-    world.run()
-    assert world.held(committed=True) == {(b"g", 1): ["n1"]}
-    assert world.was_freed == []
-    world.heal(3)
-    assert world.held(committed=False) == {}
-    assert world.was_freed == [b"g"]
-
-
-def pinned_world():
-    """A pinned group that has its first bundle on n1, and is asking n2 for the second."""
-    world = World()
-    world.add("n1", CPU=1)
-    world.add("n2", CPU=1)
-    world.create("g", {"CPU": 1}, {"CPU": 1}, is_pinned=True)
-    assert world.groups.place(b"g", {0: "n1"}, world.now)
-    world.run()
-    assert world.groups.place(b"g", {1: "n2"}, world.now)
-    return world
-
-
-def test_bundles_on_their_way_are_given_up_when_those_they_were_to_join_are_lost():
-    world = pinned_world()
-    world.kill("n1")
-    assert world.told[-2:] == [("g", "refused"), ("g", CREATED)]
-    assert world.where("g") == " "
-    world.heal(3)
-    assert world.held(committed=False) == {}
-    assert world.groups.place(b"g", {1: "n2"}, world.now)
-    world.run()
-    assert world.held(committed=True) == {(b"g", 1): ["n2"]}
-
-
-@pytest.mark.parametrize("restarts", [False, True])
-def test_a_pinned_group_that_was_refused_more_tells_what_it_loses(restarts):
-    world = pinned_world()
-    if restarts:
-        world.restart_head()
-    else:
-        world.nodes["n2"].bundles.prepare(b"other", 1, {0: amounts({"CPU": 1})}, world.now)
-        world.run()
-        assert ("g", "refused") in world.told
-    assert world.state("g") == CREATED
-    world.told.clear()
-    world.kill("n1")
-    assert world.told == [("g", CREATED)]
 
 
 def test_what_others_overdrew_leaves_the_rest_of_a_node():
@@ -119,7 +60,7 @@ def test_who_waits_for_an_actor_asks_again():
 def test_the_end_of_an_actors_former_process_leaves_it_in_the_line():
     """It waits on a node that is full; once another has room, it goes there."""
     sent, now = [], 10.0
-    head = ControlPlane(lambda to, message: sent.append((to, message)), clock=lambda: now)
+    head = make_control(lambda to, message: sent.append((to, message)), lambda: now)
     for name in (b"node-a", b"node-b"):
         row = ViewRow(name.hex(), name, "h", 1, "ALIVE", {"CPU": 1.0}, {"CPU": 0.0}, labels={})
         head.on_message(name, Join(row, "", 0, {}, BundleInventory([], {})))

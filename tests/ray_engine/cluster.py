@@ -16,7 +16,7 @@ from tests.polling import eventually
 from phalanx.api.job import Job
 from phalanx.api.jobs import SETTLED, job_manifest, manifest_objects
 from phalanx.engines.ray.scheduler.client import SchedulerClient
-from phalanx.engines.ray.scheduler.options import NAMESPACE, SchedulerOptions
+from phalanx.engines.ray.scheduler.options import NAMESPACE, NODE_AGENT, SCHEDULER, SchedulerOptions
 from phalanx.model.rows.work import JobDescription
 from phalanx.protocol.requests.cluster import GetStatus
 from phalanx.protocol.requests.gangs import ListGangs
@@ -26,7 +26,8 @@ from phalanx.protocol.requests.request import Request
 R = TypeVar("R")
 
 PATIENCE_S = 60.0
-TTL_S = 5.0
+TTL_S = 10.0
+"""Long enough that no lease runs out where each process has a tenth of a processor."""
 STORE_BYTES = 80 << 20
 NODE = {"num_cpus": 2, "num_gpus": 4, "object_store_memory": STORE_BYTES}
 
@@ -80,7 +81,7 @@ class Phalanx:
         return int(ray.get(actor.pid.remote(), timeout=PATIENCE_S))
 
     def add_node(self) -> str:
-        """One more raylet, once its Runner has joined; its id."""
+        """One more raylet, once its agent has joined; its id."""
         node = self.cluster.add_node(**NODE)
         self.nodes.append(node)
         eventually(lambda: ray_node(node.node_id) in self.alive())
@@ -114,6 +115,8 @@ def session() -> Iterator[Phalanx]:
                 "num_cpus": 1,
                 "num_gpus": 0,
                 "include_dashboard": False,
+                # Ray leaves a socket open where it finds the usual port taken, as by another Ray.
+                "dashboard_port": 0,
                 "object_store_memory": STORE_BYTES,
             },
         )
@@ -148,7 +151,7 @@ def kill_hard(pid: int) -> None:
 
 def scheduler() -> Any:
     """The scheduler's actor."""
-    return ray.get_actor("phalanx-scheduler", namespace=NAMESPACE)
+    return ray.get_actor(SCHEDULER, namespace=NAMESPACE)
 
 
 def ray_node(node_id: str) -> str:
@@ -156,6 +159,6 @@ def ray_node(node_id: str) -> str:
     return node_id[12:]
 
 
-def runner(node_id: str) -> Any:
-    """A node's Runner."""
-    return ray.get_actor(f"phalanx-runner-{node_id}", namespace=NAMESPACE)
+def node_agent(node_id: str) -> Any:
+    """The agent of a node."""
+    return ray.get_actor(f"{NODE_AGENT}{node_id}", namespace=NAMESPACE)

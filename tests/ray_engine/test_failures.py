@@ -12,7 +12,7 @@ from tests.polling import eventually
 
 from phalanx.api.job import Job
 
-from .cluster import Phalanx, kill_hard, ray_node, runner, scheduler
+from .cluster import Phalanx, kill_hard, node_agent, ray_node, scheduler
 
 CPU = 0.25
 
@@ -45,7 +45,7 @@ def test_a_killed_scheduler_comes_back_and_jobs_go_on(phx: Phalanx, tmp_path: Pa
     assert group["placement_group_id"] not in {row["placement_group_id"] for row in phx.groups()}
 
 
-def test_a_killed_runner_takes_its_members_along_and_the_gang_starts_again(
+def test_a_killed_node_agent_takes_its_members_along_and_the_gang_starts_again(
     phx: Phalanx, tmp_path: Path
 ) -> None:
     again = tmp_path / "again"
@@ -56,7 +56,7 @@ def test_a_killed_runner_takes_its_members_along_and_the_gang_starts_again(
     again.touch()
     place = ray_node(before["members"][0]["node"])
     (node,) = [node for node in phx.nodes if ray_node(node.node_id) == place]
-    kill_hard(phx.pid(runner(node.node_id)))
+    kill_hard(phx.pid(node_agent(node.node_id)))
     assert phx.until("retried")["state"] == "Completed"
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
 

@@ -1,4 +1,4 @@
-"""Raylets, Runners and the scheduler are killed at random under a mix of jobs.
+"""Raylets, node agents and the scheduler are killed at random under a mix of jobs.
 
 What the jobs' members recorded tells whether promises were kept: each holds locks that tell of a
 member that runs twice and of a device that two hold, and goes no further than to its beginning
@@ -24,7 +24,7 @@ from phalanx.api.jobs import SETTLED
 from phalanx.protocol.requests.jobs import ListJobs
 
 from . import member
-from .cluster import NODE, Phalanx, kill_hard, runner, scheduler
+from .cluster import NODE, Phalanx, kill_hard, node_agent, scheduler
 
 CPU = 0.25
 JOBS = 10
@@ -69,7 +69,7 @@ class Faults:
 
     def run(self, steps: int) -> None:
         """One fault after another, each while something runs; every kind comes up."""
-        kinds: list[Callable[[], None]] = [self.scheduler, self.runner, self.node]
+        kinds: list[Callable[[], None]] = [self.scheduler, self.agent, self.node]
         drawn = kinds + self.rng.choices(kinds, k=steps - len(kinds))
         self.rng.shuffle(drawn)
         for fault in drawn:
@@ -86,9 +86,9 @@ class Faults:
         """SIGKILL to the scheduler's process."""
         self._kill(scheduler)
 
-    def runner(self) -> None:
-        """SIGKILL to the process of a node's Runner."""
-        self._kill(partial(runner, self.rng.choice(self.phx.nodes).node_id))
+    def agent(self) -> None:
+        """SIGKILL to the process of a node's agent."""
+        self._kill(partial(node_agent, self.rng.choice(self.phx.nodes).node_id))
 
     def node(self) -> None:
         """SIGKILL to a raylet; or, where one is missing, another one is started."""

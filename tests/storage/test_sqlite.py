@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
-from tests.tools import find_tool
+from tests.system_programs import find_tool
 
 from phalanx.storage.errors import (
     StorageCorruptError,
@@ -250,8 +250,6 @@ def _check_acknowledged(path: Path, acknowledged: int) -> None:
 
 _ON_A_SMALL_DISK = """
 import sys, os
-from tests.tools import find_tool
-
 from phalanx.storage.errors import StorageFullError
 from phalanx.storage.opening import open_storage
 storage = open_storage(sys.argv[1])

@@ -1,4 +1,4 @@
-"""Why a gang or a job waits, in sentences."""
+"""Why something waits, in sentences."""
 
 from __future__ import annotations
 
@@ -8,24 +8,29 @@ from phalanx.api.gangs import Gang
 from phalanx.api.jobs import JobHandle
 from phalanx.api.session import engine_or_start
 from phalanx.errors import JobNotFoundError
+from phalanx.model.rows.explanation import Explanation
+from phalanx.objects.handle import ActorHandle
 from phalanx.objects.reference import ObjectRef
 from phalanx.protocol.requests.gangs import Explain
+from phalanx.protocol.requests.request import Request
 
 
-def explain(what: Gang[Any] | JobHandle | ObjectRef[Any] | str) -> str:
-    """Why a gang or job waits, what would change that, and its position in its queue.
+def explain(what: Gang[Any] | JobHandle | ActorHandle[Any] | ObjectRef[Any] | str) -> str:
+    """Why something waits, and what would change that; of a gang or job also its position in its
+    queue.
 
-    `what`: a gang, one of its references, a job's handle, or the name of either. Raises
-    JobNotFoundError when nothing of that name waits or runs.
+    `what`: a gang, a job's handle, the name of either, an actor, or a reference to the result of a
+    task, alone or in a gang. Raises JobNotFoundError when nothing of that name waits or runs, and
+    for a task that has ended.
     """
     engine = engine_or_start()
-    if isinstance(what, Gang):
-        name = what.group.hex()
-    elif isinstance(what, engine.ref_type):
-        group = engine.gang_of(what)
-        if group is None:
-            raise JobNotFoundError("the reference is none of a gang that waits or runs")
-        name = group.hex()
+    request: Request[Explanation] | None
+    if isinstance(what, (ActorHandle, engine.ref_type)):
+        request = engine.why_pending(what)
+        if request is None:
+            raise JobNotFoundError("it is no actor and no task of this process that waits or runs")
+    elif isinstance(what, Gang):
+        request = Explain(what.group.hex())
     else:
-        name = what.uid if isinstance(what, JobHandle) else str(what)
-    return str(engine.ask(Explain(name)))
+        request = Explain(what.uid if isinstance(what, JobHandle) else str(what))
+    return str(engine.ask(request))

@@ -68,7 +68,7 @@ class Cluster:
         if "deviceshare" in snapshot.config.plugin_names():
             names = {n for n in names if not n.startswith(SHARED_DEVICES)}
         self.dims = Dimensions(names)
-        self._nodes(snapshot)
+        self._nodes(snapshot.nodes)
         self.queues: list[QueueSpec] = sorted(snapshot.queues, key=lambda q: q.name)
         self.queue_index = {q.name: i for i, q in enumerate(self.queues)}
         self._jobs(snapshot)
@@ -85,9 +85,9 @@ class Cluster:
         """What the placer knows of classes and nodes, as far as it outlasts a cycle."""
         self._described: dict[str, Any] = {}
 
-    def _nodes(self, snapshot: Snapshot) -> None:
+    def _nodes(self, specs: Sequence[NodeSpec]) -> None:
         dims = self.dims
-        self.nodes = sorted(snapshot.nodes, key=lambda n: n.name)
+        self.nodes = sorted(specs, key=lambda n: n.name)
         self.node_names = [n.name for n in self.nodes]
         self.node_index = {n: i for i, n in enumerate(self.node_names)}
         self.labels = [dict(n.labels) for n in self.nodes]
@@ -163,6 +163,13 @@ class Cluster:
                 self.eq_classes.append(eq_class)
             by_id[key] = eq_class
         self.eq_class: list[EquivalenceClass] = [by_id[id(t.shape)] for t in self.tasks]
+        self.started: list[float | None] = [t.started for t in self.tasks]
+        self.nominated: dict[int, int] = {
+            t: self.node_index[task.nominated_node]
+            for t, task in enumerate(self.tasks)
+            if task.nominated_node in self.node_index
+        }
+        """The node that evictions of an earlier cycle set aside for a task, where that is known."""
         node_index = {**self.node_index, "": -1}
         self.node_of: list[int] = [node_index[t.node] for t in self.tasks]
         known = _PHASE_STATUS
@@ -350,7 +357,7 @@ class Cluster:
         self, eq_class: EquivalenceClass, tasks: Sequence[int], nodes: Sequence[int], status: int
     ) -> None:
         """Put pending tasks of one class on nodes: ALLOCATED takes idle, PIPELINED future room."""
-        self._move(eq_class, tasks, nodes, status, 1)
+        self._move(eq_class, nodes, status, 1)
         there = self._on_node
         for t, node in zip(tasks, nodes, strict=True):
             self.node_of[t] = node
@@ -362,7 +369,7 @@ class Cluster:
         self, eq_class: EquivalenceClass, tasks: Sequence[int], nodes: Sequence[int]
     ) -> None:
         """Undo `place`."""
-        self._move(eq_class, tasks, nodes, self.status[tasks[0]], -1)
+        self._move(eq_class, nodes, self.status[tasks[0]], -1)
         for t, node in zip(tasks, nodes, strict=True):
             if self._on_node is not None:
                 del self._on_node[node][t]
@@ -374,13 +381,9 @@ class Cluster:
         self._set_statuses(self.eq_class[tasks[0]], tasks, j.BINDING)
 
     def _move(
-        self,
-        eq_class: EquivalenceClass,
-        tasks: Sequence[int],
-        nodes: Sequence[int],
-        status: int,
-        sign: int,
+        self, eq_class: EquivalenceClass, nodes: Sequence[int], status: int, sign: int
     ) -> None:
+        """Enter a task of the class into the books of each of these nodes, or take it out."""
         if len(nodes) == 1:
             at: int | Counts = nodes[0]
             load: Counts = eq_class.request * sign

@@ -1,7 +1,6 @@
 """Which actions run, which plugins speak in which tier, and which of their hooks are on.
 
-The file is Volcano's scheduler configuration. `Settings` keeps the last good one, so that a broken
-new file changes nothing.
+The file is Volcano's scheduler configuration.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import msgspec
 
 from phalanx.batch.accepted import FLAG, WHOLE, Accepted, check_arguments
 from phalanx.batch.documents import Document, Place
-from phalanx.errors import BatchFileError
 
 _EVICTING: Accepted = {"chargeRetries": FLAG}
 _OF_GANGS: Accepted = {"maxDomains": WHOLE, "allowWholeBundle": FLAG, **_EVICTING}
@@ -137,22 +135,6 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 
     def arguments_of(self, action: str) -> Mapping[str, Any]:
         return self.action_arguments.get(action, {})
-
-
-class Settings:
-    """The configuration in force. `reload` swaps it only for one that is right."""
-
-    def __init__(self, known_plugins: Known, text: str = DEFAULT_YAML) -> None:
-        self._known = known_plugins
-        self.current = parse_volcano(text, self._known)
-
-    def reload(self, text: str, file: str = "") -> BatchFileError | None:
-        """Take the new text into force, or return what is wrong with it and keep the old."""
-        try:
-            self.current = parse_volcano(text, self._known, file)
-        except BatchFileError as e:
-            return e
-        return None
 
 
 def parse_volcano(text: str, known_plugins: Known, file: str = "") -> Configuration:

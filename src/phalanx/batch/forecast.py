@@ -41,7 +41,7 @@ def known_ends(session: Session) -> list[tuple[float, int]]:
         if status != j.RUNNING or cluster.job_of[t] < 0:
             continue
         spec = session.job(t).spec
-        started = cluster.tasks[t].started
+        started = cluster.started[t]
         started = spec.started if started is None else started
         if spec.run_time_s is not None and started is not None:
             out.append((max(started + spec.run_time_s, session.now), t))

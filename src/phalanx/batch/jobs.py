@@ -114,14 +114,10 @@ class Job(Counted):
 
     def __init__(self, spec: PodGroupSpec, index: int, queue: int, zero: Counts) -> None:
         super().__init__(spec.min_member)
-        self.spec = spec
         self.uid = spec.uid
         self.index = index
         self.queue = queue
-        self.priority = spec.priority
         self.phase = spec.phase
-        self.role_min = dict(spec.min_task_member)
-        self.role_min_total = sum(self.role_min.values())
         self.role_counts: dict[str, list[int]] = {}
         self.min_resources: Amount | None = None
         self.topology = spec.topology
@@ -136,6 +132,16 @@ class Job(Counted):
         """What its tasks hold at the start of the cycle."""
         self.total_request = zero.copy()
         self.failed_roles: dict[str, set[str]] = {}
+        self.amend(spec)
+
+    def amend(self, spec: PodGroupSpec) -> None:
+        """Its podgroup says this of itself, now or again: all but its queue, its topology and how
+        it is cut into subgroups may be other than before."""
+        self.spec = spec
+        self.min_available = spec.min_member
+        self.priority = spec.priority
+        self.role_min = dict(spec.min_task_member)
+        self.role_min_total = sum(self.role_min.values())
         annotations = dict(spec.annotations)
         self.preemptable = annotations.get("volcano.sh/preemptable") == "true"
         self.revocable = annotations.get("volcano.sh/revocable-zone", "")

@@ -1,46 +1,69 @@
 """A cluster that outlives its cycle: work comes, runs and ends without reading the rest again.
 
-A cycle's columns cost a pass over every node and task to make. Whoever decides over and over (the
-simulator, a head that runs for months) keeps them instead, and tells what happened in between:
+A cycle's columns cost a pass over every node and task to make. Whoever decides over and over (a
+head that runs for months, the simulator) keeps them instead, and patches what has changed:
 
-    admit    work that was submitted            settle   what the last cycle decided is done
-    end      tasks that are through             amend    what a podgroup tells changed
-    withdraw tasks that were taken off       released evicted tasks are off their nodes
+    put_group, drop_group   a podgroup is new or says something else of itself, or is gone
+    add_rows, drop_rows     tasks are known, or are forgotten
+    stand                   tasks wait, run, leave their nodes, or take no part
+    set_nodes, set_queues   there are these nodes, these queues
 
 After each of these the columns are what reading a snapshot of the same state would give, but for
-the places of things in the lists: what comes later stands later, whatever its name.
+the places of things in the lists: what comes later stands later, whatever its name. After a cycle
+`take_back` undoes what its plan only promised; `stand` then says what became of the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Final, NamedTuple
 
 import msgspec
+import numpy as np
 
 from phalanx.batch import jobs as j
-from phalanx.batch.amounts import is_counted
+from phalanx.batch.amounts import Counts, is_counted
 from phalanx.batch.cluster import Cluster
 from phalanx.batch.equivalence_class import EquivalenceClass
+from phalanx.batch.hypernodes import HyperNodes
 from phalanx.batch.jobs import Job, SubJob
 from phalanx.batch.plan import Plan
-from phalanx.batch.specs import PodGroupSpec, QueueSpec, Snapshot, TaskSpec
+from phalanx.batch.specs import Amounts, NodeSpec, PodGroupSpec, QueueSpec, Snapshot, TaskSpec
 
 _SPARE = 64
-"""So many podgroups that are over may always stay, so that small clusters seldom look for them."""
+"""So many rows of tasks that are forgotten may always stay, so that small clusters seldom look."""
+
+OUT: Final = j.SUCCEEDED
+"""The state of a task that takes no part: it is in no job's counts."""
+_MARKS = (j.ALLOCATED, j.BINDING)
+"""States that a plan gives, and that last until `stand`."""
+
+
+class NotPatchableError(ValueError):
+    """The columns cannot follow this change: everything has to be read again."""
+
+
+class Standing(NamedTuple):
+    """How a task stands: PENDING, RUNNING, RELEASING or OUT, on which node, running since when."""
+
+    task: str
+    status: int
+    node: str = ""
+    started: float | None = None
 
 
 class KeptCluster(Cluster):
     """Starts as the cluster of a snapshot without network domains, topologies or subgroups.
 
-    Raises ValueError for a snapshot with any of those: they are settled once for a whole cycle.
+    Raises NotPatchableError for a snapshot with any of those: they are settled once for a whole
+    cycle.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
         bound = [g.uid for g in snapshot.podgroups if g.topology is not None or g.subgroups]
         if snapshot.hypernodes or bound:
-            raise ValueError(
+            raise NotPatchableError(
                 "a kept cluster has no network domains, topologies or subgroups; "
                 f"this one has {', '.join(bound) or 'network domains'}"
             )
@@ -48,200 +71,335 @@ class KeptCluster(Cluster):
         self._specs: list[TaskSpec] = list(self.tasks)
         self.tasks = self._specs
         self._by_shape = {eq_class.shape: eq_class for eq_class in self.eq_classes}
-        self._task_at = {uid: t for t, uid in enumerate(self.task_uid)}
-        self._ended = 0
-        """Podgroups all of whose tasks are through."""
+        self._row_of = {uid: t for t, uid in enumerate(self.task_uid)}
+        self._stood = list(self.status)
+        """How each task stands, whatever the last plan did with it."""
+        self._gone = 0
+        """Rows of tasks that are forgotten."""
 
-    # -- what happens between cycles ------------------------------------------------------------
+    # -- podgroups ------------------------------------------------------------------------------
 
-    def admit(self, groups: Iterable[PodGroupSpec], tasks: Iterable[TaskSpec]) -> None:
-        """Take in podgroups and pending tasks of podgroups that are known by then.
+    def put_group(self, spec: PodGroupSpec) -> None:
+        """A podgroup is new, or says something else of itself than before; it stays in its queue.
 
-        Raises ValueError for a queue that does not exist, and for a resource that no node, queue
-        or earlier task names.
+        Raises NotPatchableError for a queue that there is not, and for a podgroup with a topology
+        or subgroups.
         """
-        for group in groups:
-            queue = self.queue_index.get(group.queue)
-            if queue is None:
-                raise ValueError(
-                    f"podgroup {group.uid} is for queue {group.queue!r}: there is none"
-                )
-            job = Job(group, len(self.jobs), queue, self.capacity[0] * 0)
-            if group.min_resources is not None:
-                job.min_resources = self.dims.amount(group.min_resources)
-            self.jobs.append(job)
-            self.job_index[job.uid] = job.index
-        for task in tasks:
-            self._admit(task)
+        if spec.topology is not None or spec.subgroups:
+            raise NotPatchableError(f"podgroup {spec.uid} has a topology or subgroups")
+        index = self.job_index.get(spec.uid)
+        if index is not None:
+            job = self.jobs[index]
+            if job.spec != spec:
+                self._amend(job, spec)
+            return
+        queue = self.queue_index.get(spec.queue)
+        if queue is None:
+            raise NotPatchableError(
+                f"podgroup {spec.uid} is for queue {spec.queue!r}: there is none"
+            )
+        job = Job(spec, len(self.jobs), queue, np.zeros(len(self.dims), dtype=np.int64))
+        self._limit(job, spec)
+        self.jobs.append(job)
+        self.job_index[job.uid] = job.index
 
-    def _admit(self, task: TaskSpec) -> None:
-        eq_class = self._eq_class_for(task)
-        job = self.jobs[self.job_index[f"{task.shape.namespace}/{task.podgroup}"]]
-        t = len(self.status)
-        uid = task.uid
-        self._specs.append(task)
-        self.task_uid.append(uid)
-        self._task_at[uid] = t
-        self.eq_class.append(eq_class)
-        self.node_of.append(-1)
-        self.status.append(j.PENDING)
-        self.job_of.append(job.index)
-        if job.eq_class is not eq_class:
-            job.eq_class = None if job.tasks else eq_class
-        if not job.tasks:
-            sub = SubJob(job, job.uid, job.uid, job.min_available, None)
-            sub.counts, sub.tasks = job.counts, job.tasks
-            job.subjobs[job.uid] = sub
-        job.tasks.append(t)
-        job.total_request += eq_class.request
-        self._count_sub(job, t, j.PENDING, 1)
-        if job.role_min:
-            self._count_role(job, t, j.PENDING, 1)
+    def _amend(self, job: Job, spec: PodGroupSpec) -> None:
+        counted_roles = bool(job.role_min)
+        job.amend(spec)
+        self._limit(job, spec)
+        if job.role_min and not counted_roles:
+            for t in job.tasks:
+                self._count_role(job, t, self.status[t], 1)
+        elif not job.role_min:
+            job.role_counts = {}
+        if job.default_subjob is not None:
+            job.default_subjob.min_available = job.min_available
+
+    def _limit(self, job: Job, spec: PodGroupSpec) -> None:
+        job.min_resources = None
+        if spec.min_resources is not None:
+            self._check_names(spec.min_resources, f"podgroup {spec.uid} names")
+            job.min_resources = self.dims.amount(spec.min_resources)
+
+    def drop_group(self, uid: str) -> None:
+        """A podgroup of which no task takes part any more leaves the columns."""
+        index = self.job_index.pop(uid, None)
+        if index is None:
+            return
+        job, last = self.jobs[index], self.jobs.pop()
+        assert not job.tasks, f"tasks of {uid} still take part"
+        if last is not job:
+            self.jobs[index] = last
+            last.index = self.job_index[last.uid] = index
+            for t in last.tasks:
+                self.job_of[t] = index
+
+    # -- tasks ----------------------------------------------------------------------------------
+
+    def knows(self, uid: str) -> bool:
+        """Whether a task has a row."""
+        return uid in self._row_of
+
+    def add_rows(self, specs: Iterable[TaskSpec]) -> None:
+        """Tasks are known from now on; they take no part until `stand` says so.
+
+        Raises NotPatchableError for a resource that no node, queue or earlier task names.
+        """
+        for spec in specs:
+            eq_class = self._eq_class_for(spec)
+            uid = spec.uid
+            self._row_of[uid] = len(self.status)
+            self._specs.append(spec)
+            self.task_uid.append(uid)
+            self.eq_class.append(eq_class)
+            self.node_of.append(-1)
+            self.status.append(OUT)
+            self._stood.append(OUT)
+            self.started.append(None)
+            self.job_of.append(-1)
+
+    def drop_rows(self, uids: Iterable[str]) -> None:
+        """Tasks that take no part are forgotten."""
+        for uid in uids:
+            t = self._row_of.pop(uid, None)
+            if t is not None:
+                assert self._stood[t] == OUT, f"task {uid} still takes part"
+                self._gone += 1
+        if self._gone > _SPARE + len(self.status) // 4:
+            self._compact()
 
     def _eq_class_for(self, task: TaskSpec) -> EquivalenceClass:
         eq_class = self._by_shape.get(task.shape)
         if eq_class is None:
-            for name, _ in task.shape.request:
-                if is_counted(name) and name not in self.dims.index:
-                    raise ValueError(f"task {task.uid} asks for {name}, which nothing here has")
+            self._check_names(task.shape.request, f"task {task.uid} asks for")
             eq_class = EquivalenceClass(len(self.eq_classes), task.shape, self.dims)
             self.eq_classes.append(eq_class)
             self._by_shape[task.shape] = eq_class
         return eq_class
 
-    def end(self, uids: Iterable[str]) -> None:
-        """These running tasks are through; the last one ends its podgroup."""
-        for job, eq_class, tasks in self._alike([self._task_at[uid] for uid in uids]):
-            self._move(eq_class, tasks, [self.node_of[t] for t in tasks], j.RUNNING, -1)
-            self._set_statuses(eq_class, tasks, j.SUCCEEDED)
-            for t in tasks:
-                self._specs[t] = msgspec.structs.replace(self._specs[t], phase="Succeeded")
-            self._hold_more(job, eq_class.request * -len(tasks))
-            if _is_over(job):
-                job.phase = "Completed"
-                self._ended += 1
+    def _check_names(self, amounts: Amounts, who: str) -> None:
+        for name, _ in amounts:
+            if is_counted(name) and name not in self.dims.index:
+                raise NotPatchableError(f"{who} {name}, which nothing here has")
+
+    def stand(self, group: str, standings: Iterable[Standing]) -> None:
+        """These tasks of a podgroup stand so from now on, whatever the last plan did with them."""
+        job = self.jobs[self.job_index[group]]
+        alike = groupby(standings, key=self._likeness)
+        for (eq_class, old, status), listed in alike:
+            same = list(listed)
+            rows = [self._row_of[one.task] for one in same]
+            nodes = [self.node_index[one.node] if one.node else -1 for one in same]
+            self._restand(job, self.eq_classes[eq_class], rows, old, status, nodes)
+            for t, one in zip(rows, same, strict=True):
+                self.started[t] = one.started
+                if status != j.PENDING:
+                    self.nominated.pop(t, None)
         self._on_node = None
 
-    def _alike(self, tasks: Iterable[int]) -> Iterator[tuple[Job, EquivalenceClass, list[int]]]:
-        """The tasks again, those of one job and class together as far as they follow each other."""
-        for (job, _), group in groupby(tasks, lambda t: (self.job_of[t], self.eq_class[t].index)):
-            listed = list(group)
-            yield self.jobs[job], self.eq_class[listed[0]], listed
+    def _likeness(self, standing: Standing) -> tuple[int, int, int]:
+        t = self._row_of[standing.task]
+        return self.eq_class[t].index, self.status[t], standing.status
 
-    def withdraw(self, uids: Iterable[str]) -> None:
-        """Take running tasks off their nodes; they wait again."""
-        for uid in uids:
-            t = self._task_at[uid]
-            self._free(t)
-            self._let_go(t)
-
-    def amend(self, uid: str, **told: Any) -> None:
-        """Change what a podgroup tells of itself: `run_time_s`, `started`, `ran_s`, `turn`,
-        `promised`, `ports`, `tried`."""
-        job = self.jobs[self.job_index[uid]]
-        job.spec = msgspec.structs.replace(job.spec, **told)
-
-    def set_queue(self, spec: QueueSpec) -> None:
-        """A queue that is known has other quotas, or another state.
-
-        Raises ValueError for a resource that nothing here names.
-        """
-        for quota in (spec.capability, spec.deserved, spec.guarantee):
-            for name, _ in quota:
-                if is_counted(name) and name not in self.dims.index:
-                    raise ValueError(f"queue {spec.name} names {name}, which nothing here has")
-        self.queues[self.queue_index[spec.name]] = spec
-        others = (q for q in self.snapshot.queues if q.name != spec.name)
-        self.snapshot = msgspec.structs.replace(self.snapshot, queues=(*others, spec))
-
-    def released(self, uids: Iterable[str]) -> None:
-        """Tasks that a plan evicted, and that were leaving since, are off their nodes and wait."""
-        for uid in uids:
-            t = self._task_at[uid]
-            self.unevict(t, j.RUNNING)
-            self._free(t)
-
-    def settle(self, plan: Plan, now: float, *, at_once: bool = True) -> None:
-        """The plan that was made on these columns is carried out: bound tasks run since `now`,
-        evicted ones are off their nodes and wait, promises are withdrawn. Unless `at_once`,
-        evicted tasks are leaving until `released` tells that they have left."""
-        for job, eq_class, tasks in self._alike([self._task_at[uid] for uid in plan.binds]):
-            self._set_statuses(eq_class, tasks, j.RUNNING)
-            self._hold_more(job, eq_class.request * len(tasks))
-            for t in tasks:
-                self._specs[t] = msgspec.structs.replace(
-                    self._specs[t],
-                    node=self.node_names[self.node_of[t]],
-                    phase="Running",
-                    started=now,
-                    nominated_node="",
-                )
-        for eviction in plan.evictions:
-            t = self._task_at[eviction.task]
-            self._let_go(t)
-            if at_once:
+    def _restand(
+        self,
+        job: Job,
+        eq_class: EquivalenceClass,
+        rows: list[int],
+        old: int,
+        status: int,
+        nodes: list[int],
+    ) -> None:
+        """Move tasks of one job and class that are in one state; `nodes`: -1 for none."""
+        before = [self.node_of[t] for t in rows]
+        if old in _MARKS and (status != j.RUNNING or before != nodes):
+            self.unplace(eq_class, rows, before)
+            old, before = j.PENDING, [-1] * len(rows)
+        if old == j.RELEASING and self._stood[rows[0]] != j.RELEASING:
+            for t in rows:
                 self.unevict(t, j.RUNNING)
-                self._free(t)
+            old = j.RUNNING
+        if old != status or before != nodes:
+            self._rebook(eq_class, before, old, -1)
+            if old == OUT:
+                self._take_part(job, eq_class, rows)
+            for t, node in zip(rows, nodes, strict=True):
+                self.node_of[t] = node
+            if status == OUT:
+                self._set_statuses(eq_class, rows, j.PENDING)
+                self._drop_out(job, eq_class, rows)
             else:
-                self._specs[t] = msgspec.structs.replace(self._specs[t], phase="Releasing")
+                self._set_statuses(eq_class, rows, status)
+            if old not in _MARKS:
+                self._rebook(eq_class, nodes, status, 1)
+        stood = sum(self._stood[t] == j.RUNNING for t in rows)
+        stand = len(rows) if status == j.RUNNING else 0
+        if stand != stood:
+            self._hold_more(job, eq_class.request * (stand - stood))
+        for t in rows:
+            self._stood[t] = status
+
+    def _rebook(
+        self, eq_class: EquivalenceClass, nodes: Sequence[int], status: int, sign: int
+    ) -> None:
+        """Enter tasks that stand so into the books of their nodes, or take them out."""
+        if status not in (j.RUNNING, j.RELEASING):
+            return
+        self._move(eq_class, nodes, j.RUNNING, sign)
+        if status == j.RELEASING:
+            load = eq_class.request * sign
+            for node in nodes:
+                self.releasing[node] += load
+                self.future[node] += load
+
+    def _take_part(self, job: Job, eq_class: EquivalenceClass, rows: list[int]) -> None:
+        """Tasks take part in their job, as pending ones."""
+        if not job.tasks:
+            job.eq_class = eq_class
+            sub = SubJob(job, job.uid, job.uid, job.min_available, None)
+            sub.counts, sub.tasks = job.counts, job.tasks
+            job.subjobs[job.uid] = sub
+        elif job.eq_class is not eq_class:
+            job.eq_class = None
+        job.tasks += rows
+        if len(job.tasks) > len(rows):
+            job.tasks.sort()  # as reading them gives them: by name
+        job.total_request += eq_class.request * len(rows)
+        for t in rows:
+            self.job_of[t] = job.index
+            self.status[t] = j.PENDING
+            self._count(job, t, 1)
+
+    def _drop_out(self, job: Job, eq_class: EquivalenceClass, rows: list[int]) -> None:
+        """Pending tasks take no part in their job any more."""
+        for t in rows:
+            self._count(job, t, -1)
+            self.job_of[t] = -1
+            self.status[t] = OUT
+        gone = set(rows)
+        job.tasks[:] = [t for t in job.tasks if t not in gone]
+        job.total_request -= eq_class.request * len(rows)
+        if not job.tasks:
+            job.subjobs.clear()
+        first = self.eq_class[job.tasks[0]] if job.tasks else None
+        alike = all(self.eq_class[t] is first for t in job.tasks)
+        job.eq_class = first if alike else None
+
+    def _count(self, job: Job, t: int, n: int) -> None:
+        self._count_sub(job, t, j.PENDING, n)
+        if job.role_min:
+            self._count_role(job, t, j.PENDING, n)
+
+    # -- after a cycle --------------------------------------------------------------------------
+
+    def take_back(self, plan: Plan) -> None:
+        """The plan was made on these columns: what it promised is withdrawn, and podgroups are in
+        their new phases. Tasks that it bound or evicted stay marked so until `stand` says what
+        became of them."""
         for uid in plan.pipelined:
-            t = self._task_at[uid]
+            t = self._row_of[uid]
             self.unplace(self.eq_class[t], [t], [self.node_of[t]])
         for uid, node in plan.nominations.items():
-            t = self._task_at[uid]
-            self._specs[t] = msgspec.structs.replace(self._specs[t], nominated_node=node)
+            self.nominated[self._row_of[uid]] = self.node_index[node]
         phases = plan.phases
         for job in self.jobs:
             phase = phases[job.uid]
             job.phase = "Inqueue" if phase == "Unknown" else phase
             if job.failed_roles:
                 job.failed_roles.clear()
-            if job.counts[j.ALLOCATED]:
-                self._take_back(job)
+            if job.counts[j.ALLOCATED]:  # it did not get ready, so nothing was bound
+                for t in [t for t in job.tasks if self.status[t] == j.ALLOCATED]:
+                    self.unplace(self.eq_class[t], [t], [self.node_of[t]])
         self._on_node = None
-        if self._ended > _SPARE + len(self.jobs) // 4:
-            self._forget()
 
-    def _let_go(self, t: int) -> None:
-        """The task's job holds that much less."""
-        if self.job_of[t] >= 0:
-            self._hold_more(self.jobs[self.job_of[t]], -self.eq_class[t].request)
+    # -- nodes and queues -----------------------------------------------------------------------
 
-    def _free(self, t: int) -> None:
-        self.unplace(self.eq_class[t], [t], [self.node_of[t]])
-        self._specs[t] = msgspec.structs.replace(
-            self._specs[t], node="", phase="Pending", started=None
-        )
+    def set_nodes(self, specs: Iterable[NodeSpec]) -> None:
+        """There are these nodes.
 
-    def _take_back(self, job: Job) -> None:
-        """Places of a job that did not get ready, so that nothing was bound to them."""
-        for t in job.tasks:
-            if self.status[t] == j.ALLOCATED:
-                self.unplace(self.eq_class[t], [t], [self.node_of[t]])
+        Raises NotPatchableError for a resource that nothing here names, and when a task stands on a
+        node that is gone.
+        """
+        nodes = sorted(specs, key=lambda node: node.name)
+        if nodes == self.nodes:
+            return
+        for node in nodes:
+            self._check_names(node.capacity, f"node {node.name} has")
+        known = self.node_index
+        was = [known.get(node.name, -1) for node in nodes]
+        index_of = {old: new for new, old in enumerate(was) if old >= 0}
+        index_of[-1] = -1
+        if any(node not in index_of for node in self.node_of):
+            raise NotPatchableError("tasks stand on a node that is gone")
+        named = {name for node in nodes for name, _ in node.capacity}
+        if any(name not in named for node in self.nodes for name, _ in node.capacity):
+            raise NotPatchableError("nothing has a resource any more that a node had")
+        self.node_of = [index_of[node] for node in self.node_of]
+        self.nominated = {t: index_of[n] for t, n in self.nominated.items() if n in index_of}
+        loads = {
+            name: _rows(getattr(self, name), was)
+            for name in ("used", "releasing", "promised", "asked", "weighed", "seats")
+        }
+        self._nodes(nodes)
+        for name, load in loads.items():
+            setattr(self, name, load)
+        self.idle = self.capacity - self.used
+        self.future = self.idle + self.releasing - self.promised
+        self._others = {name: x for name, x in self._others.items() if name in self.node_index}
+        self.version += 1
+        self.changed_at = np.full(len(nodes), self.version, dtype=np.int64)
+        self.answers = {}
+        self._described = {}
+        self.hypernodes = HyperNodes((), self.node_index)
 
-    def _forget(self) -> None:
-        """Podgroups that are over leave the columns, and so do classes of which no task is left."""
-        over = [_is_over(job) for job in self.jobs]
-        self.jobs = [job for job in self.jobs if not over[job.index]]
-        renumbered = {job.index: index for index, job in enumerate(self.jobs)}
-        renumbered[-1] = -1
-        stays = [t for t, index in enumerate(self.job_of) if index < 0 or not over[index]]
-        moved = [-1] * len(self.job_of)
-        for place, t in enumerate(stays):
-            moved[t] = place
+    def set_queues(self, specs: Iterable[QueueSpec]) -> None:
+        """There are these queues.
+
+        Raises NotPatchableError for a resource that nothing here names, and when a podgroup is in a
+        queue that is gone.
+        """
+        queues = sorted(specs, key=lambda queue: queue.name)
+        if queues == self.queues:
+            return
+        for queue in queues:
+            for quota in (queue.capability, queue.deserved, queue.guarantee):
+                self._check_names(quota, f"queue {queue.name} names")
+        names = [queue.name for queue in queues]
+        if names != list(self.queue_index):
+            self._reorder(names)
+        self.queues = queues
+
+    def _reorder(self, names: list[str]) -> None:
+        """Queues of these names stand in this order from now on."""
+        if self.strays:
+            raise NotPatchableError("a podgroup waits for its queue to be there")
+        now = {name: index for index, name in enumerate(names)}
+        if any(job.spec.queue not in now for job in self.jobs):
+            raise NotPatchableError("a podgroup is in a queue that is gone")
+        was = [self.queue_index.get(name, -1) for name in names]
+        self.queue_index = now
+        self.held_in_queue = _rows(self.held_in_queue, was)
+        for job in self.jobs:
+            job.queue = now[job.spec.queue]
+
+    # -- rows -----------------------------------------------------------------------------------
+
+    def _compact(self) -> None:
+        """Forgotten tasks leave the columns, and so do classes of which none is left."""
+        stays = sorted(self._row_of.values())
+        moved = dict(zip(stays, range(len(stays)), strict=True))
         self._specs = [self._specs[t] for t in stays]
         self.tasks = self._specs
         self.task_uid = [self.task_uid[t] for t in stays]
-        self._task_at = {uid: t for t, uid in enumerate(self.task_uid)}
-        self.eq_class = [self.eq_class[t] for t in stays]
-        self.node_of = [self.node_of[t] for t in stays]
-        self.status = [self.status[t] for t in stays]
-        self.job_of = [renumbered[self.job_of[t]] for t in stays]
-        for index, job in enumerate(self.jobs):
-            job.index = index
+        self._row_of = {uid: t for t, uid in enumerate(self.task_uid)}
+        for name in ("eq_class", "node_of", "status", "_stood", "started", "job_of"):
+            column = getattr(self, name)
+            setattr(self, name, [column[t] for t in stays])
+        self.nominated = {moved[t]: node for t, node in self.nominated.items() if t in moved}
+        for job in self.jobs:
             job.tasks[:] = [moved[t] for t in job.tasks]
-        self.job_index = {job.uid: job.index for job in self.jobs}
-        self._ended = 0
+        self._on_node = None
+        self._gone = 0
         self._forget_eq_classes()
 
     def _forget_eq_classes(self) -> None:
@@ -256,6 +414,36 @@ class KeptCluster(Cluster):
                 self.answers[(index, -1)] = known
         self._by_shape = {eq_class.shape: eq_class for eq_class in self.eq_classes}
 
+    # -- all of it ------------------------------------------------------------------------------
 
-def _is_over(job: Job) -> bool:
-    return 0 < len(job.tasks) == job.counts[j.SUCCEEDED]
+    def snapshot_now(self) -> Snapshot:
+        """How everything stands, as a snapshot; what others take (`occupy`) is not in it."""
+        return msgspec.structs.replace(
+            self.snapshot,
+            nodes=tuple(self.nodes),
+            queues=tuple(self.queues),
+            podgroups=(
+                *(msgspec.structs.replace(job.spec, phase=job.phase) for job in self.jobs),
+                *self.strays,
+            ),
+            tasks=tuple(self._task_now(t) for t, status in enumerate(self._stood) if status != OUT),
+        )
+
+    def _task_now(self, t: int) -> TaskSpec:
+        node, nominated = self.node_of[t], self.nominated.get(t, -1)
+        return msgspec.structs.replace(
+            self._specs[t],
+            node=self.node_names[node] if node >= 0 else "",
+            phase=j.STATUS_NAMES[self._stood[t]],
+            started=self.started[t],
+            nominated_node=self.node_names[nominated] if nominated >= 0 else "",
+        )
+
+
+def _rows(books: Counts, was: list[int]) -> Counts:
+    """These rows of some books; zeros for -1."""
+    out = np.zeros((len(was), *books.shape[1:]), dtype=np.int64)
+    index = np.array(was, dtype=np.int64)
+    there = index >= 0
+    out[there] = books[index[there]]
+    return out

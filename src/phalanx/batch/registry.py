@@ -17,7 +17,7 @@ GROUP = "phalanx.batch.plugins"
 
 BUILT_IN: dict[str, str] = {
     "priority": "priority:Priority",
-    "gang": "gang:Gang",
+    "gang": "gang:GangPlugin",
     "conformance": "conformance:Conformance",
     "overcommit": "overcommit:Overcommit",
     "drf": "drf:DominantShare",

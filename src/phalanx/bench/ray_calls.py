@@ -1,7 +1,7 @@
 """What Phalanx costs a program on Ray: its calls beside Ray's own, in turns, in one run.
 
 `run(clock)`: rows for a task that returns nothing, submitted many at once and one by one, as Ray
-has it, through Phalanx without a queue, and behind the gate of a queue. Medians of all rounds.
+has it, through Phalanx without a queue, and as a task of a queue. Medians of all rounds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CPUS = 2
 ROUNDS = 9
 AT_ONCE, ONE_BY_ONE = 1_000, 200
 STORE_BYTES = 80 << 20
-PLAIN, THROUGH, GATED = "Ray's own", "Phalanx, no queue", "Phalanx, of a queue"
+PLAIN, THROUGH, OF_QUEUE = "Ray's own", "Phalanx, no queue", "Phalanx, of a queue"
 
 
 def run(
@@ -92,7 +92,7 @@ def _tasks() -> Iterator[tuple[dict[str, Any], Any]]:
         phalanx.init("ray:local")
         phalanx.create_queue("team")
         ours = phalanx.remote(nothing)
-        ways = {PLAIN: ray.remote(nothing), THROUGH: ours, GATED: ours.options(queue="team")}
+        ways = {PLAIN: ray.remote(nothing), THROUGH: ours, OF_QUEUE: ours.options(queue="team")}
         yield ways, phalanx.get
     finally:
         phalanx.shutdown()

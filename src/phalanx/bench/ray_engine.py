@@ -225,7 +225,7 @@ def _recovery(clock: Clock, client: Any, count: int) -> list[Row]:
             "ms": 1000 * answers_s,
             "cpu s": used,
         },
-        {"what": "... to all nodes' Runners back", "ms": 1000 * whole_s},
+        {"what": "... to all node agents back", "ms": 1000 * whole_s},
     ]
 
 

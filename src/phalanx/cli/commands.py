@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -92,20 +93,25 @@ def explain(
     name: Annotated[
         str | None, typer.Argument(help="A task or podgroup of the file (default: all).")
     ] = None,
+    actor: Annotated[
+        bool, typer.Option("--actor", help="It is an actor, by its name or its id.")
+    ] = False,
     address: jobs.Address = None,
     json: Json = False,
 ) -> None:
-    """Say why a job, task or podgroup waits, and what would have to change."""
+    """Say why a job, task, podgroup or actor waits, and what would have to change."""
     from phalanx.batch.inquiry import explain_file
+    from phalanx.protocol.requests.actors import ExplainActor
     from phalanx.protocol.requests.gangs import Explain
 
     def complain(text: str) -> None:
         typer.echo(text, err=True)
 
-    if name is not None or Path(file).exists() or file.endswith((".json", ".yaml", ".yml")):
+    # os.path: Path.exists raises for what can be no file's name.
+    if name is not None or os.path.exists(file) or file.endswith((".json", ".yaml", ".yml")):
         code = explain_file(file, name, as_json=json, write=typer.echo, complain=complain)
         raise typer.Exit(code)
-    answer = ask(address, Explain(file))
+    answer = ask(address, ExplainActor(file) if actor else Explain(file))
     if json:
         typer.echo(json_module.dumps(msgspec.to_builtins(answer), indent=1))
     else:

@@ -15,6 +15,7 @@ from phalanx.cli.cluster_view import SHORT
 from phalanx.cli.reach import FAILED, NOT_ALLOWED, RAY, USAGE, fail
 from phalanx.cli.start_on_ray import start_on_ray, stop_on_ray
 from phalanx.cli.table import amount, size
+from phalanx.storage.naming import storage_name
 
 if TYPE_CHECKING:
     from phalanx.engines.embedded.daemons import Daemon
@@ -209,7 +210,7 @@ def _start_head(
                 delete(default_store())  # else the next head would go on with nothing
         raise
     where = started.told.address
-    typer.echo(f"Head at {where}; its store is {_store_name(addresses)}.")
+    typer.echo(f"Head at {where}; its store is {storage_name(addresses)}.")
     if is_again:
         typer.echo("The store is that of a head which ended without `phalanx stop`: it goes on.")
     here = [one for _, one in local_daemons(where) if one.kind == "node"]
@@ -305,12 +306,6 @@ def _in_full(store: str) -> str:
     if store == "memory" or "://" in store:
         return store
     return os.path.abspath(store.removeprefix("sqlite:"))
-
-
-def _store_name(addresses: tuple[str, ...]) -> str:
-    from phalanx.engines.embedded.head.process import storage_name
-
-    return storage_name(addresses)
 
 
 @contextlib.contextmanager

@@ -43,7 +43,7 @@ def stop_on_ray(address: str) -> None:
 
     count = stop_scheduler(address)
     typer.echo(
-        f"Ended the scheduler and the Runners of {count - 1} nodes."
+        f"Ended the scheduler and the agents of {count - 1} nodes."
         if count
         else "No scheduler of Phalanx runs there."
     )

@@ -9,6 +9,7 @@ import msgspec
 
 if TYPE_CHECKING:
     from phalanx.engines.definitions import ActorDefinition, FunctionDefinition
+    from phalanx.model.rows.explanation import Explanation
     from phalanx.policies.placement import Placement
     from phalanx.protocol.node_messages import LogLine
     from phalanx.protocol.requests.request import Request
@@ -250,8 +251,9 @@ class Engine(Protocol):
         """Actors that live in the places of the gang `group`; handles by member."""
         ...
 
-    def gang_of(self, ref: Any) -> bytes | None:
-        """The gang that a reference's task is a member of; None once it has ended."""
+    def why_pending(self, what: Any) -> Request[Explanation] | None:
+        """What is to be asked about why a reference's task, or an actor, waits; None where nobody
+        knows, or the task has ended."""
         ...
 
     # ---- the cluster -------------------------------------------------------------------------
@@ -286,6 +288,11 @@ class Engine(Protocol):
 
     def timeline(self) -> list[dict[str, Any]]:
         """Finished tasks as trace events, times in microseconds since the epoch."""
+        ...
+
+    def tasks(self) -> list[dict[str, Any]]:
+        """This process's tasks and calls, by the names of Ray's state API: those under way, and
+        those that have ended of late."""
         ...
 
     def cluster_events(self) -> list[dict[str, Any]]:

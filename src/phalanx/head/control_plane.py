@@ -1,32 +1,31 @@
-"""The control store's shell: runs the machines of nodes, actors and placement groups.
+"""The control store: composes the machines of nodes, actors, placement groups, gangs and drivers.
 
 It lives in the head's process, or in the only node's where there is one machine. It speaks with
-nodes by messages alone, `send(prefix, message)`, and never unpickles.
+nodes by messages alone, and never unpickles.
 """
 
 from __future__ import annotations
 
-import random
-import secrets
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from phalanx.engines.embedded.head.warming import Warming
 from phalanx.errors import StaleNodeError
 from phalanx.head.actors.control import ActorControl
 from phalanx.head.actors.placement import ActorPlacing
-from phalanx.head.actors.table import ActorTable
+from phalanx.head.actors.table import ActorRecord
+from phalanx.head.clock import Clock
 from phalanx.head.drivers import Drivers
 from phalanx.head.event_gathering import EventGathering
+from phalanx.head.gangs.not_in_use import GangEvents, GangsNotInUse
 from phalanx.head.groups.control import GroupControl
-from phalanx.head.groups.table import GroupTable
 from phalanx.head.nodes import HealthLimits, NodeDirectory, NodeRecord
+from phalanx.head.outbox import Outbox
 from phalanx.head.requests import ControlRequests
-from phalanx.head.state_store import StateStore
-from phalanx.model.ids import PREFIX_BYTES, node_process_id
+from phalanx.head.state_store import StateStore, StoredState
+from phalanx.model.ids import node_process_id
+from phalanx.model.lifecycle import DEAD
 from phalanx.observe import cluster_events
 from phalanx.policies.placement import Placement
 from phalanx.protocol.cluster_messages import (
@@ -56,7 +55,7 @@ from phalanx.protocol.cluster_messages import (
     View,
     ViewRow,
 )
-from phalanx.protocol.frames import decode_body, encode_body
+from phalanx.protocol.frames import decode_body
 from phalanx.protocol.node_messages import (
     ActorFailed,
     ActorLeaving,
@@ -71,11 +70,11 @@ from phalanx.resources.ports import RandomSource
 
 if TYPE_CHECKING:
     from phalanx.head.gangs.gang_scheduler import GangScheduler
+    from phalanx.head.jobs.probing import Prober
 
-_ALONE = HealthLimits(period_s=1e9, misses=1)
+_NEVER_SILENT = HealthLimits(period_s=1e9, misses=1)
 """A node in the same process never dies alone."""
-
-Send = Callable[[bytes, Any], None]
+NOTHING_STORED = StoredState()
 
 
 class Visitor(Protocol):
@@ -91,42 +90,63 @@ class ControlPlane:
 
     def __init__(
         self,
-        send: Send,
-        state_store: StateStore | None = None,
+        outbox: Outbox,
+        state_store: StateStore,
+        clock: Clock,
+        rng: RandomSource,
+        prober: Prober,
+        *,
+        stored: StoredState = NOTHING_STORED,
         limits: HealthLimits | None = None,
         placement: Placement | None = None,
         is_alone: bool = False,
-        clock: Callable[[], float] = time.monotonic,
-        wall: Callable[[], float] = time.time,
-        rng: RandomSource | None = None,
+        report_defect: Callable[[Exception], None],
     ) -> None:
-        """`state_store` keeps what must outlive the process; None: nothing must. `wall` is the time
-        of day, in seconds since the epoch. `placement`: the policy by which work finds its nodes.
-        `rng`: None for one that nobody foresees."""
-        self.send_raw = send
+        """`state_store` keeps what must outlive the process, `stored` is what an earlier head kept
+        there. `placement`: the policy by which work finds its nodes. `is_alone`: its only node is
+        in the same process. `report_defect` is called with errors in a scheduling cycle, which must
+        not end the head."""
+        self.outbox = outbox
+        self.state_store = state_store
         self.clock = clock
-        self.wall = wall
-        self.state_store = state_store or StateStore(None)
+        self._rng = rng
+        self._prober = prober
+        self._report_defect = report_defect
         self.is_alone = is_alone
         self.address = ""
         """HOST:PORT where nodes find this control store."""
-        self.nodes = NodeDirectory(self, _ALONE if is_alone else limits)
-        self.jobs = Drivers(self)
-        self.groups = GroupControl(self)
-        self.group_table = GroupTable(self.nodes.cluster, self.groups)
-        self.rng: RandomSource = rng or random.Random(secrets.randbits(64))
+        self.nodes = NodeDirectory(self, _NEVER_SILENT if is_alone else limits)
+        self.jobs = Drivers(outbox, state_store, clock, self)
+        self.groups = GroupControl(outbox, state_store, self.nodes.cluster, self._look_again_soon)
+        self.group_table = self.groups.table
         self.placement = placement or Placement()
-        placing = ActorPlacing(self.nodes.cluster, self.group_table, self.rng, self.placement)
-        self.actors = ActorControl(self, placing)
-        self.actor_table = ActorTable(self.actors)
-        self.events = EventGathering(self)
+        placing = ActorPlacing(self.nodes.cluster, self.group_table, rng, self.placement)
+        self.actors = ActorControl(
+            outbox,
+            state_store,
+            clock,
+            self.nodes,
+            self.groups,
+            self.jobs,
+            placing,
+            self._bundle_left,
+        )
+        self.actor_table = self.actors.table
+        self.events = EventGathering(outbox, clock)
+        self.gangs: GangEvents = GangsNotInUse()
         self.gangs_if_used: GangScheduler | None = None
-        self.requests = ControlRequests(self)
-        self.warming = Warming()
-        """For who knows when there is nothing else to do."""
-        self._connected: dict[bytes, None] = {}
+        self.requests = ControlRequests(
+            outbox,
+            clock,
+            self.nodes,
+            self.jobs,
+            self.actors,
+            self.groups,
+            self.events,
+            lambda: (self.address, state_store.address),
+        )
         self._must_place = self._must_look_again = False
-        self.state_store.restore(self, self.clock())
+        self._restore(stored, clock.now())
 
     @property
     def batch(self) -> GangScheduler:
@@ -134,57 +154,55 @@ class ControlPlane:
         if self.gangs_if_used is None:
             from phalanx.head.gangs.gang_scheduler import GangScheduler
 
-            self.gangs_if_used = GangScheduler(self)
+            self.gangs = self.gangs_if_used = GangScheduler(
+                self.outbox,
+                self.state_store,
+                self.clock,
+                self._rng,
+                self._prober,
+                self.nodes,
+                self.groups,
+                self.placement,
+                record=self.events.record_gang,
+                report_defect=self._report_defect,
+            )
         return self.gangs_if_used
+
+    def _restore(self, stored: StoredState, now: float) -> None:
+        """Know again what an earlier head knew; each part looks at those before it."""
+        self.nodes.restore(stored.nodes, now)
+        self.jobs.restore(stored.driver_count, stored.drivers)
+        self.group_table.restore(stored.groups, now)
+        self.actor_table.restore(stored.actors, now)
+        if any(stored.of_gangs.values()):
+            self.batch.restore(stored.of_gangs)
 
     # ---- sending -----------------------------------------------------------------------------
 
-    def send(self, prefix: bytes, message: Any) -> None:
-        """To a node; it is lost when the node is not connected, and said anew when it joins."""
-        if prefix in self._connected:
-            self.send_raw(prefix, message)
-
     def reply(self, prefix: bytes, reply: ForwardedReply) -> None:
         """To a node, once all that the reply speaks of is written."""
-        self.state_store.when_written(lambda: self.send(prefix, reply))
+        self.outbox.reply(prefix, reply)
 
     def send_node(self, node_id: str, message: Any) -> None:
         """To a node by its id."""
-        record = self.nodes.get(node_id)
-        if record is not None:
-            self.send(record.prefix, message)
-
-    def order(self, node_id: str, message: Any) -> None:
-        """To a node by its id, once all that the order rests on is written: what nodes have begun
-        or ended, the next head knows."""
-        self.state_store.when_written(lambda: self.send_node(node_id, message))
-
-    def post(self, process: bytes, message: Any) -> None:
-        """To a process, through its node."""
-        self.send(process[:PREFIX_BYTES], Via(process, encode_body([message])))
+        self.outbox.send_node(node_id, message)
 
     def is_connected(self, prefix: bytes) -> bool:
         """Whether a node is there now."""
-        return prefix in self._connected
-
-    def broadcast(self, message: Any, but: bytes = b"") -> None:
-        """To every node."""
-        for prefix in list(self._connected):
-            if prefix != but:
-                self.send_raw(prefix, message)
+        return self.outbox.is_connected(prefix)
 
     # ---- events ------------------------------------------------------------------------------
 
     def join_alone(self, row: ViewRow) -> None:
         """The only node, in this process, is there."""
-        self._connected[row.prefix] = None
-        self.nodes.join(self.clock(), _record(row, "", 0))
+        self.outbox.connect(row.node_id, row.prefix)
+        self.nodes.join(self.clock.now(), _record(row, "", 0))
 
     def on_lost(self, prefix: bytes) -> None:
         """A node's connection has ended. It may come back."""
-        self._connected.pop(prefix, None)
+        self.outbox.disconnect(prefix)
         self.events.node_gone(prefix)
-        self.nodes.disconnected(self._node_id(prefix), self.clock())
+        self.nodes.disconnected(self._node_id(prefix), self.clock.now())
 
     def on_tick(self, now: float) -> None:
         """Time has passed."""
@@ -192,8 +210,7 @@ class ControlPlane:
         self.events.tick(now)
         self.actor_table.tick(now)
         self.group_table.tick(now)
-        if self.gangs_if_used is not None:
-            self.gangs_if_used.tick()
+        self.gangs.tick(now)
         must_place, self._must_place = self._must_place, False
         if must_place:
             self.group_table.resources_changed(now)
@@ -203,21 +220,17 @@ class ControlPlane:
 
     def on_round(self, now: float) -> float:
         """All messages that had come are handled. When to call again, if nothing comes."""
-        batch = self.gangs_if_used
-        if batch is None:
-            return float("inf")
-        batch.cycles.round(now)
-        return batch.cycles.wake_at
+        return self.gangs.round(now)
 
     def on_message(self, prefix: bytes, message: Any) -> None:  # noqa: PLR0912
         """A node says something."""
-        now = self.clock()
+        now = self.clock.now()
         match message:
             case Join():
                 self._join(prefix, message, now)
             case NodeReport():
                 self._report(prefix, message, now)
-            case _ if prefix not in self._connected:
+            case _ if not self.outbox.is_connected(prefix):
                 return  # it was given up: what it said before it knew that is void, as it is
             case Leave():
                 self.nodes.leave(self._node_id(prefix), message.reason)
@@ -226,7 +239,9 @@ class ControlPlane:
             case Told():
                 for inner in decode_body(message.body):
                     self.on_message(prefix, inner)
-                self.state_store.when_written(lambda: self.send(prefix, Acked(message.token)))
+                self.state_store.when_written(
+                    lambda: self.outbox.send(prefix, Acked(message.token))
+                )
             case Via():
                 for inner in decode_body(message.body):
                     self._from_process(message.process, inner)
@@ -244,24 +259,24 @@ class ControlPlane:
                 self.jobs.environments[message.key] = message
             case Prepared():
                 node = self._node_id(prefix)
-                if self.gangs_if_used is not None:
-                    self.gangs_if_used.applier.prepared(message)
-                self.group_table.prepared(node, message.group, message.attempt, message.ok, now)
+                attempts = self.group_table.attempts
+                attempts.prepared(node, message.group, message.attempt, message.ok, now)
+                self.gangs.prepared(node, message, now)
             case Committed():
                 node = self._node_id(prefix)
-                self.group_table.committed(node, message.group, message.attempt, message.ok, now)
+                attempts = self.group_table.attempts
+                attempts.committed(node, message.group, message.attempt, message.ok, now)
+                self.gangs.committed(node, message, now)
             case EventsTold():
                 self.events.told(prefix, message)
-            case MemberNews() if self.gangs_if_used is not None:
-                self.gangs_if_used.member_news(self._node_id(prefix), message)
-            case LogRead() if self.gangs_if_used is not None:
-                self.gangs_if_used.logs.answered(message)
+            case MemberNews():
+                self.gangs.member_news(self._node_id(prefix), message)
+            case LogRead():
+                self.gangs.log_read(message)
             case BundlesGone():
                 node = self._node_id(prefix)
-                back = self.group_table.give_backs.awaited(node, message.group, message.attempt)
-                if self.gangs_if_used is not None:
-                    self.gangs_if_used.applier.given_back(message.group, back)
                 self.group_table.returned(node, message.group, message.attempt)
+                self.gangs.returned(node, message, now)
 
     def answer(self, prefix: bytes, ask: ForwardedAsk) -> None:
         """Reply to a request that came by way of a node."""
@@ -305,10 +320,6 @@ class ControlPlane:
         record = self.nodes.of_prefix(prefix)
         return "" if record is None else record.node_id
 
-    def gather_events(self, asker: Asker[list[dict[str, Any]]]) -> None:
-        """Answer with what all nodes recorded."""
-        self.events.gather(asker, self._connected)
-
     # ---- nodes -------------------------------------------------------------------------------
 
     def _join(self, prefix: bytes, message: Join, now: float) -> None:
@@ -319,26 +330,26 @@ class ControlPlane:
             report = NodeReport(available=row.available, devices=row.devices)
             record = self.nodes.join(now, _record(row, message.hostname, message.epoch), report)
         except (StaleNodeError, ValueError) as error:
-            self.send_raw(prefix, Expelled(str(error), isinstance(error, StaleNodeError)))
+            is_stale = isinstance(error, StaleNodeError)
+            self.outbox.send_to_stranger(prefix, Expelled(str(error), is_stale))
             return
-        self._connected[prefix] = None
+        self.outbox.connect(record.node_id, prefix)
         self.events.record(
             cluster_events.NodeJoined(
-                at=time.time(),
+                at=self.clock.wall(),
                 node=prefix.hex(),
                 hostname=record.hostname,
                 epoch=record.epoch,
             )
         )
-        self.send_raw(prefix, Joined(record.epoch, self.placement))
+        self.outbox.send(prefix, Joined(record.epoch, self.placement))
         _, rows = self.nodes.changes_since(0)
-        self.send_raw(prefix, View(rows, is_whole=True))
+        self.outbox.send(prefix, View(rows, is_whole=True))
         self.jobs.node_joined(prefix)
         self.actors.node_joined(record, message.actors)
-        bundles = message.bundles
-        self.group_table.inventory(record.node_id, bundles.held, bundles.ended, now)
-        if self.gangs_if_used is not None:
-            self.gangs_if_used.node_joined(record)
+        others = self.gangs.inventory(record.node_id, message.bundles, now)
+        self.group_table.inventory(record.node_id, others, message.bundles.ended, now)
+        self.gangs.node_joined(record)
 
     def _report(self, prefix: bytes, message: NodeReport, now: float) -> None:
         record = self.nodes.of_prefix(prefix)
@@ -350,54 +361,58 @@ class ControlPlane:
         try:
             changed = self.nodes.report(now, record.node_id, message)
         except StaleNodeError as error:
-            self.send_raw(prefix, Expelled(str(error), is_stale=True))
+            self.outbox.send_to_stranger(prefix, Expelled(str(error), is_stale=True))
             return
         if message.total is not None:
             self.node_changed(record)
-        if changed:
-            self._must_place = True
-            if self.gangs_if_used is not None:
-                self.gangs_if_used.cycles.resources_changed()
+        self._must_place |= changed
+        self.gangs.node_reported(record.node_id, changed)
 
-    def group_created(self) -> None:
-        """Actors may wait for its bundles: what nodes reported came before they were confirmed."""
+    def _look_again_soon(self) -> None:
+        """Actors may wait for bundles that are created: what nodes reported came before they were
+        confirmed."""
         self._must_look_again = True
+
+    def _bundle_left(self, group: bytes, index: int) -> None:
+        self.gangs.bundle_left(group, index)
 
     def node_changed(self, record: NodeRecord) -> None:
         """A node joined, drains, or has other totals (effect of the directory)."""
         self.state_store.put_node(record)
         if not self.is_alone:
-            self.broadcast(View([self.nodes.row(record.node_id)]))
+            self.outbox.broadcast(View([self.nodes.row(record.node_id)]))
         self._must_place = True
-        if self.gangs_if_used is not None:
-            self.gangs_if_used.cycles.nodes_changed()
+        self.gangs.node_changed(record)
 
     def node_dead(self, record: NodeRecord, reason: str) -> None:
         """A node is given up: all that ran there is lost (effect of the directory)."""
-        now = self.clock()
+        now = self.clock.now()
         self.state_store.put_node(record)
         died = NodeDied(record.prefix, record.node_id, reason)
-        self.broadcast(died, but=record.prefix)
-        self.send(record.prefix, Expelled(reason, is_stale=True))
-        self._connected.pop(record.prefix, None)
+        self.outbox.broadcast(died, but=record.prefix)
+        self.outbox.send(record.prefix, Expelled(reason, is_stale=True))
+        self.outbox.disconnect(record.prefix)
         self.events.node_gone(record.prefix)
         self.events.record(
-            cluster_events.NodeDied(at=time.time(), node=record.prefix.hex(), reason=reason)
+            cluster_events.NodeDied(at=self.clock.wall(), node=record.prefix.hex(), reason=reason)
         )
         self.actors.node_died(record, reason)
         self.jobs.node_died(record.prefix)
-        if self.gangs_if_used is not None:
-            self.gangs_if_used.applier.node_gone(record.node_id)
         self.group_table.node_gone(record.node_id, now)
-        if self.gangs_if_used is not None:
-            self.gangs_if_used.cycles.nodes_changed()
+        self.gangs.node_dead(record, now)
 
     def process_ended(self, process: bytes, is_driver: bool, now: float) -> None:
         """A driver or worker is gone: what it owned goes."""
         self.actor_table.process_gone(process)
         self.group_table.creator_gone(process, now)
+        self.gangs.creator_gone(process, now)
         if is_driver:
             self.jobs.driver_gone(process)
+
+    def detached_actors(self, job: bytes) -> list[ActorRecord]:
+        """The living actors of a job that outlive its driver (effect of drivers)."""
+        actors = self.actor_table.all()
+        return [a for a in actors if a.job == job and a.detached and a.state != DEAD]
 
 
 def _record(row: ViewRow, hostname: str, epoch: int) -> NodeRecord:

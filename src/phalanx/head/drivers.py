@@ -2,100 +2,111 @@
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from phalanx.head.actors.table import ActorRecord
+from phalanx.head.clock import Clock
+from phalanx.head.outbox import Outbox
+from phalanx.head.state_store import StateStore
 from phalanx.model.ids import PREFIX_BYTES
-from phalanx.model.lifecycle import DEAD
 from phalanx.model.rows.cluster import DriverInfo
 from phalanx.protocol.cluster_messages import EnvironmentKnown, JobEnded, JobKnown
 
-if TYPE_CHECKING:
-    from phalanx.head.control_plane import ControlPlane
+
+class DriverEffects(Protocol):
+    """What drivers' ends ask for."""
+
+    def process_ended(self, process: bytes, is_driver: bool, now: float) -> None:
+        """A process is gone with its node: what it owned goes."""
+        ...
+
+    def detached_actors(self, job: bytes) -> list[ActorRecord]:
+        """The living actors of a job that outlive its driver."""
+        ...
 
 
 class Drivers:
     """Jobs by their 4 bytes."""
 
-    def __init__(self, shell: ControlPlane) -> None:
-        self._shell = shell
+    def __init__(
+        self, outbox: Outbox, state_store: StateStore, clock: Clock, effects: DriverEffects
+    ) -> None:
+        self._outbox = outbox
+        self._state_store = state_store
+        self._clock = clock
+        self._effects = effects
         self.count = 0
         self._known: dict[bytes, JobKnown] = {}
         self._started: dict[bytes, float] = {}
         self._ended: dict[bytes, float] = {}
         self.environments: dict[bytes, EnvironmentKnown] = {}
-        self._told: dict[bytes, set[bytes]] = {}
+        self._introduced: dict[bytes, set[bytes]] = {}
 
     def new(self) -> bytes:
         """The next job's number."""
         self.count += 1
         job = self.count.to_bytes(4, "big")
-        self._started[job] = time.time()
-        self._shell.state_store.put_job_count(self.count)
+        self._started[job] = self._clock.wall()
+        self._state_store.put_job_count(self.count)
         return job
 
     def known(self, job: JobKnown) -> None:
         """What a job's workers need."""
         self._known[job.job] = job
-        self._shell.state_store.put_job(job)
+        self._state_store.put_job(job)
 
     def restore(self, count: int, jobs: list[JobKnown]) -> None:
         """Know again what the head knew before it restarted."""
         self.count = count
         self._known = {job.job: job for job in jobs}
 
-    def tell(self, prefix: bytes, job: bytes, environment: bytes) -> None:
+    def introduce(self, prefix: bytes, job: bytes, environment: bytes) -> None:
         """A node is about to work for a job: it must know it."""
-        told = self._told.setdefault(prefix, set())
-        if job in self._known and job not in told:
-            told.add(job)
-            self._shell.send(prefix, self._known[job])
-        if environment in self.environments and environment not in told:
-            told.add(environment)
-            self._shell.send(prefix, self.environments[environment])
+        known = self._introduced.setdefault(prefix, set())
+        if job in self._known and job not in known:
+            known.add(job)
+            self._outbox.send(prefix, self._known[job])
+        if environment in self.environments and environment not in known:
+            known.add(environment)
+            self._outbox.send(prefix, self.environments[environment])
 
     def node_joined(self, prefix: bytes) -> None:
         """It may have forgotten everything."""
-        self._told.pop(prefix, None)
+        self._introduced.pop(prefix, None)
 
     def node_died(self, prefix: bytes) -> None:
         """The node's drivers are gone with it."""
-        self._told.pop(prefix, None)
+        self._introduced.pop(prefix, None)
         for job in list(self._known.values()):
             if job.driver[:PREFIX_BYTES] == prefix and job.job not in self._ended:
-                self._shell.process_ended(job.driver, True, self._shell.clock())
+                self._effects.process_ended(job.driver, True, self._clock.now())
 
     def driver_gone(self, driver: bytes) -> None:
         """The driver ended: so does its job, but for detached actors."""
         job = driver[12:]
         if job in self._ended:
             return
-        self._ended[job] = time.time()
-        self._end(job, driver, self._detached(job))
+        self._ended[job] = self._clock.wall()
+        self._end(job, driver, self._effects.detached_actors(job))
 
     def actor_gone(self, job: bytes) -> None:
         """A detached actor is dead: the last one of an ended job takes what is left of it."""
         known = self._known.get(job)
-        if job in self._ended and known is not None and not self._detached(job):
+        if job in self._ended and known is not None and not self._effects.detached_actors(job):
             self._end(job, known.driver, [])
-
-    def _detached(self, job: bytes) -> list[ActorRecord]:
-        actors = self._shell.actor_table.all()
-        return [a for a in actors if a.job == job and a.detached and a.state != DEAD]
 
     def _end(self, job: bytes, driver: bytes, stay: list[ActorRecord]) -> None:
         files = [name for actor in stay for name in actor.files]
-        self._shell.broadcast(JobEnded(job, [actor.actor for actor in stay], driver, files))
+        self._outbox.broadcast(JobEnded(job, [actor.actor for actor in stay], driver, files))
         if not stay:
             self._known.pop(job, None)
-            self._shell.state_store.drop_job(job)
+            self._state_store.drop_job(job)
 
     def warn(self, job: bytes, message: Any) -> None:
         """Tell a job's driver."""
         known = self._known.get(job)
         if known is not None:
-            self._shell.post(known.driver, message)
+            self._outbox.post(known.driver, message)
 
     def rows(self) -> list[DriverInfo]:
         """For people: the jobs that run."""

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from phalanx.head.clock import Clock
+from phalanx.head.outbox import Outbox
 from phalanx.observe.cluster_events import Event, EventRing
 from phalanx.protocol.cluster_messages import EventsTold, TellEvents
 from phalanx.protocol.requests.request import Asker
-
-if TYPE_CHECKING:
-    from phalanx.head.control_plane import ControlPlane
 
 _PATIENCE_S = 5.0
 """A node that has not answered by then is left out."""
@@ -29,8 +27,9 @@ class _Round:
 class EventGathering:
     """What the control store recorded itself, and rounds of asking that are under way."""
 
-    def __init__(self, shell: ControlPlane) -> None:
-        self._shell = shell
+    def __init__(self, outbox: Outbox, clock: Clock) -> None:
+        self._outbox = outbox
+        self._clock = clock
         self._own = EventRing()
         self._of_gangs = EventRing()  # of their own: there are many, and they crowd out no others
         self._numbers = itertools.count(1)
@@ -44,13 +43,13 @@ class EventGathering:
         """Something happened to members of a gang."""
         self._of_gangs.record(event)
 
-    def gather(self, asker: Asker[list[dict[str, Any]]], nodes: Iterable[bytes]) -> None:
-        """Ask these nodes, and answer once all have said what they know."""
+    def gather(self, asker: Asker[list[dict[str, Any]]]) -> None:
+        """Ask all nodes, and reply once all have said what they know."""
         number = next(self._numbers)
-        until = self._shell.clock() + _PATIENCE_S
+        until = self._clock.now() + _PATIENCE_S
         rows = self._of_gangs.rows() + self._own.rows()
-        self._rounds[number] = _Round(asker, set(nodes), rows, until)
-        self._shell.broadcast(TellEvents(number))
+        self._rounds[number] = _Round(asker, set(self._outbox.connected), rows, until)
+        self._outbox.broadcast(TellEvents(number))
         self._look(number)
 
     def told(self, prefix: bytes, message: EventsTold) -> None:

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import msgspec
 
+from phalanx.head.actors.control import ActorControl
 from phalanx.head.actors.table import ActorRecord
+from phalanx.head.clock import Clock
+from phalanx.head.drivers import Drivers
+from phalanx.head.event_gathering import EventGathering
+from phalanx.head.groups.control import GroupControl
 from phalanx.head.groups.record import Group
+from phalanx.head.nodes import NodeDirectory
+from phalanx.head.outbox import Outbox
 from phalanx.model.lifecycle import ALIVE, DRAINING
+from phalanx.model.rows.actors import ActorInfo
 from phalanx.model.rows.cluster import NodeInfo, StatusInfo
+from phalanx.model.rows.explanation import Explanation
 from phalanx.protocol.cluster_messages import SetTotals, ViewRow
 from phalanx.protocol.requests.actors import (
     ActorSpec,
     AnnounceActor,
+    ExplainActor,
     GetActor,
     GetActorHandle,
     KillActor,
     KnownActor,
+    ListActors,
     ListNamedActors,
     RegisterActor,
     WatchActor,
@@ -48,9 +59,6 @@ from phalanx.protocol.requests.groups import (
 from phalanx.protocol.requests.request import LATER, Asker, Later, RequestHandlers
 from phalanx.resources.sets import ResourceSet
 
-if TYPE_CHECKING:
-    from phalanx.head.control_plane import ControlPlane
-
 Row = dict[str, Any]
 Amounts = dict[str, float]
 
@@ -58,8 +66,26 @@ Amounts = dict[str, float]
 class ControlRequests:
     """Their handlers."""
 
-    def __init__(self, shell: ControlPlane) -> None:
-        self._shell = shell
+    def __init__(
+        self,
+        outbox: Outbox,
+        clock: Clock,
+        nodes: NodeDirectory,
+        drivers: Drivers,
+        actors: ActorControl,
+        groups: GroupControl,
+        events: EventGathering,
+        addresses: Callable[[], tuple[str, str]],
+    ) -> None:
+        """`addresses` gives those of the head and of its store, empty where there is none."""
+        self._outbox = outbox
+        self._clock = clock
+        self._nodes = nodes
+        self._drivers = drivers
+        self._actors = actors
+        self._groups = groups
+        self._events = events
+        self._addresses = addresses
         self.handlers = RequestHandlers(
             "the control store",
             NewDriverJob.handled_by(self._new_driver_job),
@@ -77,6 +103,8 @@ class ControlRequests:
             GetActorHandle.handled_by(self._get_actor_handle),
             WatchActor.handled_by(self._watch_actor),
             KillActor.handled_by(self._kill_actor),
+            ListActors.handled_by(self._list_actors),
+            ExplainActor.handled_by(self._explain_actor),
             ListNamedActors.handled_by(self._list_named_actors),
             CreateGroup.handled_by(self._create_group),
             WatchGroup.handled_by(self._watch_group),
@@ -89,13 +117,13 @@ class ControlRequests:
     # ---- the cluster -------------------------------------------------------------------------
 
     def _new_driver_job(self, asker: Asker[bytes], request: NewDriverJob) -> bytes:
-        return self._shell.jobs.new()
+        return self._drivers.new()
 
     def _get_view_changes(self, asker: Asker[ViewChanges], request: GetViewChanges) -> ViewChanges:
-        return ViewChanges(*self._shell.nodes.changes_since(request.since))
+        return ViewChanges(*self._nodes.changes_since(request.since))
 
     def _list_nodes(self, asker: Asker[list[NodeInfo]], request: ListNodes) -> list[NodeInfo]:
-        return self._shell.nodes.rows()
+        return self._nodes.rows()
 
     def _get_cluster_resources(
         self, asker: Asker[Amounts], request: GetClusterResources
@@ -110,34 +138,35 @@ class ControlRequests:
         return {name: amount for name, amount in summed.items() if amount > 0}
 
     def _rows_of(self, *states: str) -> list[ViewRow]:
-        nodes = self._shell.nodes
+        nodes = self._nodes
         return [nodes.row(record.node_id) for record in nodes.all() if record.state in states]
 
     def _drain_node(self, asker: Asker[bool], request: DrainNode) -> bool:
-        return self._shell.nodes.drain(request.node_id, request.reason)
+        return self._nodes.drain(request.node_id, request.reason)
 
     def _change_totals(self, asker: Asker[None], request: ChangeTotals) -> None:
-        wanted = self._shell.nodes.totals(request.node_id, request.totals)
-        self._shell.send_node(request.node_id, SetTotals(wanted))
+        wanted = self._nodes.totals(request.node_id, request.totals)
+        self._outbox.send_node(request.node_id, SetTotals(wanted))
 
     def _list_cluster_events(self, asker: Asker[list[Row]], request: ListClusterEvents) -> Later:
-        self._shell.gather_events(asker)
+        self._events.gather(asker)
         return LATER
 
     def _get_status(self, asker: Asker[StatusInfo], request: GetStatus) -> StatusInfo:
+        address, store = self._addresses()
         return StatusInfo(
-            address=self._shell.address,
-            store=self._shell.state_store.address,
-            nodes=self._shell.nodes.rows(),
-            actors=dict(Counter(actor.state for actor in self._shell.actor_table.all())),
-            groups=self._shell.group_table.table(),
-            jobs=self._shell.jobs.rows(),
+            address=address,
+            store=store,
+            nodes=self._nodes.rows(),
+            actors=dict(Counter(actor.state for actor in self._actors.table.all())),
+            groups=self._groups.table.table(),
+            jobs=self._drivers.rows(),
         )
 
     # ---- actors ------------------------------------------------------------------------------
 
     def _register_actor(self, asker: Asker[KnownActor], request: RegisterActor) -> KnownActor:
-        actors, spec = self._shell.actor_table, request.spec
+        actors, spec = self._actors.table, request.spec
         existing = actors.named(spec.namespace, spec.name)
         is_again = existing is not None and existing.actor == spec.actor
         if existing is not None and request.get_if_exists and not is_again:
@@ -148,10 +177,10 @@ class ControlRequests:
         return KnownActor(record.actor, record.handle, existed=False)
 
     def _announce_actor(self, asker: Asker[None], request: AnnounceActor) -> None:
-        self._shell.actor_table.announce(_record(asker.process, request.spec))
+        self._actors.table.announce(_record(asker.process, request.spec))
 
     def _get_actor(self, asker: Asker[KnownActor], request: GetActor) -> KnownActor:
-        record = self._shell.actor_table.named(request.namespace, request.name)
+        record = self._actors.table.named(request.namespace, request.name)
         if record is None:
             raise ValueError(
                 f"Failed to look up actor with name '{request.name}'. This could be because it was "
@@ -161,30 +190,36 @@ class ControlRequests:
         return KnownActor(record.actor, record.handle)
 
     def _get_actor_handle(self, asker: Asker[KnownActor], request: GetActorHandle) -> KnownActor:
-        record = self._shell.actor_table.get(request.actor)
+        record = self._actors.table.get(request.actor)
         if record is None:
             raise ValueError("the actor is not known")
         return KnownActor(record.actor, record.handle)
 
     def _watch_actor(self, asker: Asker[None], request: WatchActor) -> None:
-        self._shell.actor_table.watch(request.actor, asker.process, self._shell.clock())
+        self._actors.table.watch(request.actor, asker.process, self._clock.now())
 
     def _kill_actor(self, asker: Asker[None], request: KillActor) -> Later:
-        record = self._shell.actor_table.get(request.actor)
+        record = self._actors.table.get(request.actor)
         worker = record.worker if record is not None else b""
-        self._shell.actor_table.kill(request.actor, request.no_restart)
-        self._shell.actors.when_gone(worker, lambda: asker.reply(None))
+        self._actors.table.kill(request.actor, request.no_restart)
+        self._actors.when_gone(worker, lambda: asker.reply(None))
         return LATER
+
+    def _list_actors(self, asker: Asker[list[ActorInfo]], request: ListActors) -> list[ActorInfo]:
+        return [_actor_row(record) for record in self._actors.table.all()]
 
     def _list_named_actors(
         self, asker: Asker[list[tuple[str, str]]], request: ListNamedActors
     ) -> list[tuple[str, str]]:
-        return self._shell.actor_table.names(request.namespace)
+        return self._actors.table.names(request.namespace)
+
+    def _explain_actor(self, asker: Asker[Explanation], request: ExplainActor) -> Explanation:
+        return self._actors.explain(request.actor)
 
     # ---- placement groups --------------------------------------------------------------------
 
     def _create_group(self, asker: Asker[None], request: CreateGroup) -> None:
-        table = self._shell.group_table
+        table = self._groups.table
         if table.get(request.group) is not None:
             return  # asked again after the head came back
         table.create(
@@ -198,29 +233,29 @@ class ControlRequests:
                 selectors=request.selectors,
                 soft_target=request.soft_target,
             ),
-            self._shell.clock(),
+            self._clock.now(),
         )
 
     def _watch_group(self, asker: Asker[bool], request: WatchGroup) -> bool:
-        found = self._shell.group_table.get(request.group)
+        found = self._groups.table.get(request.group)
         if found is not None:
-            self._shell.groups.watch(found, asker.node)
+            self._groups.watch(found, asker.node)
         return found is not None
 
     def _wait_group(self, asker: Asker[bool], request: WaitGroup) -> bool | Later:
-        return self._shell.groups.wait(self._shell.group_table.get(request.group), asker)
+        return self._groups.wait(self._groups.table.get(request.group), asker)
 
     def _remove_group(self, asker: Asker[None], request: RemoveGroup) -> Later:
-        self._shell.groups.when_freed(request.group, asker)
-        if self._shell.group_table.remove(request.group, self._shell.clock()) is None:
-            self._shell.groups.freed(request.group)
+        self._groups.when_freed(request.group, asker)
+        if self._groups.table.remove(request.group, self._clock.now()) is None:
+            self._groups.freed(request.group)
         return LATER
 
     def _list_groups(self, asker: Asker[list[Row]], request: ListGroups) -> list[Row]:
-        return self._shell.group_table.table()
+        return self._groups.table.table()
 
     def _get_named_group(self, asker: Asker[NamedGroup], request: GetNamedGroup) -> NamedGroup:
-        group = self._shell.group_table.named(request.name)
+        group = self._groups.table.named(request.name)
         if group is None:
             raise ValueError(f"Failed to look up placement group with name: {request.name}")
         return NamedGroup(group.group, [bundle.to_mapping() for bundle in group.bundles])
@@ -236,3 +271,21 @@ def _sum(amounts: Iterable[Amounts]) -> Amounts:
         for name, amount in of_node.items():
             summed[name] = round(summed.get(name, 0) + amount, 4)
     return summed
+
+
+def _actor_row(record: ActorRecord) -> ActorInfo:
+    return ActorInfo(
+        actor_id=record.actor.hex(),
+        class_name=record.class_name,
+        state=record.state,
+        job_id=record.job.hex(),
+        name=record.name,
+        ray_namespace=record.namespace,
+        node_id=record.node,
+        pid=record.pid,
+        is_detached=record.detached,
+        num_restarts=record.restarts,
+        required_resources=record.hold,
+        placement_group_id=record.strategy.get("group"),
+        death_cause=record.reason,
+    )

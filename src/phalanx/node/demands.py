@@ -23,6 +23,10 @@ class Demands:
         """Everything that waits."""
         return list(self._waiting.values())
 
+    def of(self, owner: bytes, scheduling_class: int) -> Demand | None:
+        """What an owner's class waits for; None when it is met."""
+        return self._waiting.get((owner, scheduling_class, b""))
+
     def __bool__(self) -> bool:
         return bool(self._waiting)
 

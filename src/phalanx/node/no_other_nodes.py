@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from phalanx.node.lease import Demand
+from phalanx.policies.outcome import Outcome
 from phalanx.policies.placement import Placement
 from phalanx.protocol.cluster_messages import ViewRow
 
@@ -58,6 +59,10 @@ class Spills(OtherNodesView, Protocol):
         """Set anew what is asked of whom."""
         ...
 
+    def why(self, demand: Demand, now: float) -> Outcome | None:
+        """What the strategy of a waiting demand says now; None where there is no other node."""
+        ...
+
     def granted(self, node_id: str, owner: bytes, scheduling_class: int) -> None:
         """A node lends a worker for a demand."""
         ...
@@ -103,6 +108,10 @@ class NoOtherNodes:
 
     def plan(self, demands: Iterable[Demand], now: float, is_blind: bool = False) -> None:
         """See Spills."""
+
+    def why(self, demand: Demand, now: float) -> Outcome | None:
+        """See Spills."""
+        return None
 
     def granted(self, node_id: str, owner: bytes, scheduling_class: int) -> None:
         """See Spills."""

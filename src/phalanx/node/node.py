@@ -35,6 +35,7 @@ from phalanx.node.peers import DRIVER, NODE, Peer, Peers
 from phalanx.node.planning import ClusterView, Planner, PlanRequests
 from phalanx.node.reports import NodeStatus, Reports
 from phalanx.node.requests import NodeRequests
+from phalanx.node.waiting_tasks import WaitingTasks
 from phalanx.node.worker_processes import WorkerProcesses
 from phalanx.node.workers import WorkerPool
 from phalanx.protocol.cluster_messages import (
@@ -123,7 +124,7 @@ class Node(Generic[M_co]):
         self.leases = LeaseMachine(
             setup.resources,
             self.workers,
-            WorkerPool(soft_limit, new_process),
+            WorkerPool(soft_limit, new_process, setup.max_workers),
             setup.node_id,
             setup.labels,
             places,
@@ -248,6 +249,7 @@ class Node(Generic[M_co]):
             self.drivers,
             self.store,
             self.events,
+            WaitingTasks(self.leases.waiting, self.spilling, self.resources, clock),
             effects.drain_output,
         )
         self.requests = NodeRequests(

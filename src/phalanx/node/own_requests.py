@@ -8,10 +8,12 @@ from phalanx.errors import ObjectLostError
 from phalanx.node.drivers import Drivers
 from phalanx.node.events import NodeEvents
 from phalanx.node.object_store import ObjectStore
+from phalanx.node.waiting_tasks import WaitingTasks
 from phalanx.observe.task_journal import Run
 from phalanx.protocol.requests.node import (
     DefineEnvironment,
     DrainOutput,
+    ExplainTask,
     GetNodeId,
     GetNodeLabels,
     GetStoreCounts,
@@ -33,6 +35,7 @@ class OwnRequests:
         drivers: Drivers,
         store: ObjectStore,
         events: NodeEvents,
+        waiting_tasks: WaitingTasks,
         drain_output: Callable[[Callable[[], None]], None],
     ) -> None:
         """`drain_output` calls back once all that workers have printed so far is passed on."""
@@ -53,6 +56,7 @@ class OwnRequests:
             ListRuns.handled_by(self._list_runs),
             GetStoreCounts.handled_by(self._get_store_counts),
             PullObject.handled_by(self._pull_object),
+            ExplainTask.handled_by(waiting_tasks.explain),
         )
 
     def _get_node_id(self, asker: Asker[str], request: GetNodeId) -> str:

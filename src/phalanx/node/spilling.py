@@ -17,7 +17,7 @@ from phalanx.node.lease import Demand, DemandKey
 from phalanx.node.options import SpillOptions
 from phalanx.policies.entry import pick_node, placement_strategy
 from phalanx.policies.node_table import NodeState
-from phalanx.policies.outcome import Placed
+from phalanx.policies.outcome import Outcome, Placed
 from phalanx.policies.placement import Placement
 from phalanx.policies.request_class import Request
 from phalanx.policies.selector.tried import TriedPlaces
@@ -134,6 +134,45 @@ class Spilling:
         )
         return isinstance(outcome, Placed)
 
+    def why(self, demand: Demand, now: float) -> Outcome:
+        """What the strategy of a waiting demand says now, of nodes with room for one of it."""
+        terms = terms_of(demand.strategy, demand.place, self._default)
+        asking = self._asking(demand, avoid_local=False)
+        return pick_node(
+            self.view,
+            terms.request,
+            self._for_selector(asking, demand.key, {}, demand.count, now),
+            self._rng,
+            strategy=terms.affinity or self._default,
+            fallbacks=terms.fallbacks,
+        )
+
+    def _asking(self, demand: Demand, avoid_local: bool) -> Asking:
+        near: str | None = demand.strategy.get("near")
+        size: int = demand.strategy.get("bytes", 0)
+        return Asking(
+            local=self._me,
+            preferred=near or self._me,
+            require_available=True,
+            avoid_local=avoid_local,
+            argument_bytes=size,
+            held_bytes={near: size} if near else {},
+        )
+
+    def _for_selector(
+        self, asking: Asking, key: DemandKey, chosen: Mapping[str, int], waiting: int, now: float
+    ) -> Asking:
+        """The terms with what the selector alone looks at, where it is the cluster's policy.
+        `chosen`: the nodes that this plan has chosen for the demand so far."""
+        if self._tried is None:
+            return asking
+        return replace(
+            asking,
+            waiting=waiting,
+            tried=self._tried.of(key, now),
+            beside=self._places_of(key[0]) | chosen.keys(),
+        )
+
     # ---- planning ----------------------------------------------------------------------------
 
     def plan(self, demands: Iterable[Demand], now: float, is_blind: bool = False) -> None:
@@ -232,25 +271,10 @@ class Spilling:
         strategy: Strategy = terms.affinity or self._default
         if terms.affinity is None and demand.strategy.get("name") == "SPREAD":
             strategy = self._spread.setdefault(key, Spread())
-        near: str | None = demand.strategy.get("near")
-        size: int = demand.strategy.get("bytes", 0)
-        asking = Asking(
-            local=self._me,
-            preferred=near or self._me,
-            require_available=True,
-            avoid_local=not must_plan,
-            argument_bytes=size,
-            held_bytes={near: size} if near else {},
-        )
+        asking = self._asking(demand, avoid_local=not must_plan)
         targets: dict[str, int] = {}
         for left in range(min(count, MOST_PICKS), 0, -1):
-            if self._tried is not None:
-                asking = replace(
-                    asking,
-                    waiting=left,
-                    tried=self._tried.of(key, now),
-                    beside=self._places_of(key[0]) | targets.keys(),
-                )
+            asking = self._for_selector(asking, key, targets, left, now)
             outcome = pick_node(
                 self.view,
                 terms.request,

@@ -13,7 +13,7 @@ class MembersPlaced(Event, frozen=True, kw_only=True):
     """Members of a gang have their places, all of them at once.
 
     `places`: (member, node, its exact devices by kind). `held`: how many members hold a place now;
-    the gang needs `least` of them beside those that have ended.
+    the gang needs `min_members` of them beside those that have ended.
     """
 
     gang: str
@@ -22,7 +22,7 @@ class MembersPlaced(Event, frozen=True, kw_only=True):
     places: list[tuple[int, str, dict[str, list[int]]]]
     ports: list[int]
     held: int
-    least: int
+    min_members: int
 
 
 class MembersEvicted(Event, frozen=True, kw_only=True):

@@ -10,11 +10,10 @@ Reason = Literal["infeasible", "unavailable"]
 """`infeasible`: no node could ever; `unavailable`: some node could, none can now."""
 
 Filter = Literal[
-    "draining", "excluded", "labels", "gpu type", "cpu only", "ports", "tried", "rack", "total",
-    "free",
+    "draining", "excluded", "labels", "gpu type", "cpu only", "tried", "rack", "total", "free",
 ]  # fmt: skip
 """Why a node is no answer. Of the selector alone: GPUs of another type; GPUs, and the work needs
-none; ports in use; asked in vain before; another rack."""
+none; asked in vain before; another rack."""
 
 _WORDS: Mapping[Filter, str] = {
     "draining": "draining or dead",
@@ -22,7 +21,6 @@ _WORDS: Mapping[Filter, str] = {
     "labels": "with other labels",
     "gpu type": "without GPUs of the type asked for",
     "cpu only": "with GPUs, kept for work that asks for some",
-    "ports": "without the ports that it needs",
     "tried": "asked a moment ago in vain",
     "rack": "in other racks than the rest of its job",
 }

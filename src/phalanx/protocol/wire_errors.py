@@ -35,6 +35,7 @@ ERROR_CLASSES: dict[str, type[Exception]] = {
     "object_store_full": errors.ObjectStoreFullError,
     "out_of_disk": errors.OutOfDiskError,
     "out_of_memory": errors.OutOfMemoryError,
+    "too_large": errors.MessageTooLargeError,
     "node_died": errors.NodeDiedError,
     "object_not_available": errors.ObjectNotAvailableError,
     "object_lost": errors.ObjectLostError,
@@ -87,11 +88,6 @@ _CODES = {made: code for code, made in ERROR_CLASSES.items()}
 def code_of(kind: type[Exception]) -> str:
     """The code of a class of the table. Raises KeyError for another."""
     return _CODES[kind]
-
-
-def class_of(code: str) -> type[Exception]:
-    """The class that a code stands for; PhalanxError for an unknown one."""
-    return ERROR_CLASSES.get(code, errors.PhalanxError)
 
 
 def to_wire(error: BaseException) -> WireError:

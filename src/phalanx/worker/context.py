@@ -23,6 +23,7 @@ class TaskContext:
         "is_actor",
         "is_cancelled",
         "lease",
+        "leaves",
         "name",
         "number",
         "owner",
@@ -40,6 +41,8 @@ class TaskContext:
         self.lease = lease
         self.is_actor = is_actor
         self.is_cancelled = False
+        self.leaves = False
+        """Whether it asked for the end of its actor."""
         self.adopted: list[tuple[bytes, int]] | None = None
         """References that came with the arguments: kept by the caller while this runs."""
         self.consumed = 0

@@ -238,13 +238,14 @@ class WorkerCore:
             return
         running = self.running
         is_running = running is not None and (running.owner, running.number) == key
-        if recursive:
-            self._effects.cancel_children(key)
+        # The work itself before its children: it is to see its own end, not theirs.
         if running is not None and is_running:
             running.is_cancelled = True
             self._effects.interrupt(running)
         elif self.actor is not None:
             self.actor.cancel(key)
+        if recursive:
+            self._effects.cancel_children(key)
 
     # ---- tasks run ---------------------------------------------------------------------------
 

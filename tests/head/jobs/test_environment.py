@@ -16,14 +16,14 @@ from phalanx.head.jobs.environment import (
     process_argv,
     process_environment,
 )
-from phalanx.head.jobs.places import Gang, MemberPlace
+from phalanx.head.jobs.places import MemberPlace, PlacedGang
 from phalanx.head.jobs.podgroup import podgroup_of
 from phalanx.manifests.reading import read_manifests
 from phalanx.manifests.shapes import shape_of
 from phalanx.model.jobs.spec import JobSpec, Process
 
 
-def gang(text: str, where: str, ports=(29500,), own=()) -> Gang:
+def gang(text: str, where: str, ports=(29500,), own=()) -> PlacedGang:
     """A gang of that spec; `where` is `a-0@n1 a-1@n2[5+6]`: devices 5 and 6."""
     places = {}
     for part in where.split():
@@ -36,7 +36,7 @@ def gang(text: str, where: str, ports=(29500,), own=()) -> Gang:
             devices=tuple(int(d) for d in devices.split("+") if d),
             ports=own,
         )
-    return Gang(job=job_spec(text), places=places, ports=ports)
+    return PlacedGang(job=job_spec(text), places=places, ports=ports)
 
 
 TWO = "tasks: [{name: a, replicas: 2}]"

@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from phalanx.batch.jobs import Job
-from phalanx.head.gangs.plan_applier import PlanApplier
-from phalanx.head.groups.table import GroupTable
+from phalanx.head.gangs import gang_scheduler, plan_applier
+from phalanx.head.gangs.member_lifecycle import Freed
+from phalanx.head.gangs.reservations import GangReservations
+from phalanx.head.gangs.scheduler_cache import SchedulerCache
+from phalanx.head.groups.attempts import Attempts
 from phalanx.node.bundle_table import BundleTable
 from phalanx.owner.tasks.leases import TaskMachine
 from phalanx.resources.instances import Allocation
@@ -44,15 +47,15 @@ def no_look_at_room(monkeypatch):
 
 def no_wait_for_all(monkeypatch):
     """A group begins when the first of its nodes has said yes: the plan is applied unchecked."""
-    prepared = GroupTable.prepared
+    prepared = Attempts.prepared
 
-    def hasty(self, node_id, group_id, number, ok, now):
-        group = self._groups.get(group_id)
-        if ok and group is not None and group.attempt is not None:
-            group.attempt.awaiting &= {node_id}
-        prepared(self, node_id, group_id, number, ok, now)
+    def hasty(self, node_id, group, number, ok, now):
+        attempt = self.get(group)
+        if ok and attempt is not None and not attempt.is_committing:
+            attempt.awaiting &= {node_id}
+        prepared(self, node_id, group, number, ok, now)
 
-    monkeypatch.setattr(GroupTable, "prepared", hasty)
+    monkeypatch.setattr(Attempts, "prepared", hasty)
 
 
 def one_more_try(monkeypatch):
@@ -70,14 +73,40 @@ def one_more_try(monkeypatch):
 def no_gang_minimum(monkeypatch):
     """The scheduler forgets the minimum of a gang, and places whom it has room for; and nobody
     looks again before it is done."""
-    made = Job.__init__
+    amend = Job.amend
 
-    def forgetful(self, *told):
-        made(self, *told)
+    def forgetful(self, spec):
+        amend(self, spec)
         self.min_available = min(self.min_available, 1)
 
-    monkeypatch.setattr(Job, "__init__", forgetful)
-    monkeypatch.setattr(PlanApplier, "_is_enough", lambda self, gang, more, gone=(): True)
+    monkeypatch.setattr(Job, "amend", forgetful)
+    for module in (plan_applier, gang_scheduler):
+        monkeypatch.setattr(module, "has_minimum", lambda gang, specs, more=0: True)
+
+
+def freed_twice(monkeypatch):
+    """Every answer of a node is taken for the end of what members give back, the second one too."""
+
+    def careless(self, node_id, group, number):
+        gang = self._registry.gangs.get(group)
+        indexes = self.give_backs.awaited(node_id, group, number)
+        self.give_backs.done(node_id, group, number)
+        if gang is not None and not gang.is_removed:
+            for _ in range(2):
+                self.handle(gang, indexes, Freed())
+
+    monkeypatch.setattr(GangReservations, "returned", careless)
+
+
+def one_event_missed(monkeypatch):
+    """The scheduler's cache does not hear when nodes have freed what members gave back."""
+    moved = SchedulerCache.members_moved
+
+    def deaf(self, gang, move):
+        if not isinstance(move.event, Freed):
+            moved(self, gang, move)
+
+    monkeypatch.setattr(SchedulerCache, "members_moved", deaf)
 
 
 @pytest.mark.parametrize(
@@ -87,6 +116,8 @@ def no_gang_minimum(monkeypatch):
         (no_wait_for_all, "never set its bundles aside", SEEDS),
         (one_more_try, "times and was started", SEEDS),
         (no_gang_minimum, "members at once and begins with", SEEDS),
+        (freed_twice, "(Freed) cannot happen to it. Its story:", SEEDS),
+        (one_event_missed, "the scheduler's cache is not what it should be", range(1, 31)),
     ],
 )
 def test_a_planted_fault_is_found(monkeypatch, plant, sentence, seeds):

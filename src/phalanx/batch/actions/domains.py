@@ -120,7 +120,7 @@ class DomainAllocation:
         statement = Statement(session)
         members = set(cluster.hypernodes.members.get(pinned, ()))
         for t in tasks.rest():
-            node = cluster.node_index.get(cluster.tasks[t].nominated_node, -1)
+            node = cluster.nominated.get(t, -1)
             ask = session.placer.ask(t, pinned)
             good = node in members and session.allocatable(t)
             if not good or not session.placer.answers(ask).open[node]:

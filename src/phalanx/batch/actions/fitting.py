@@ -241,8 +241,7 @@ class _Filling:
     def _nominated(self, t: int, mask: Flags) -> int | None:
         """A node that an earlier cycle's preemption set aside for the task, if it still fits."""
         cluster = self._session.cluster
-        name = cluster.tasks[t].nominated_node
-        node = cluster.node_index.get(name, -1) if name else -1
+        node = cluster.nominated.get(t, -1)
         if node < 0 or not mask[node]:
             return None
         ask = self._session.placer.ask(t, self._at)

@@ -109,9 +109,10 @@ class Trial:
         )
 
     def _harm(self, victims: list[int]) -> tuple[int, int, int, float]:
-        tasks = self._session.cluster.tasks
+        cluster = self._session.cluster
+        tasks = cluster.tasks
         priorities = [tasks[v].priority for v in victims]
         most = max(priorities)
-        starts = [tasks[v].started or 0.0 for v in victims if tasks[v].priority == most]
+        starts = [cluster.started[v] or 0.0 for v in victims if tasks[v].priority == most]
         total = sum(p + _LOWEST for p in priorities)
         return priorities[0], total, len(victims), -min(starts)

@@ -26,13 +26,14 @@ class Cooldown:
         del arguments
 
     def open(self, session: Session) -> None:
-        tasks = session.cluster.tasks
+        cluster = session.cluster
 
         def warm(t: int) -> bool:
-            spec = tasks[t]
+            spec = cluster.tasks[t]
             labels, annotations = dict(spec.shape.labels), dict(spec.shape.annotations)
             wait = seconds(labels.get(KEY, annotations.get(KEY)))
-            started = spec.started if spec.started is not None else spec.created
+            started = cluster.started[t]
+            started = spec.created if started is None else started
             return wait is not None and started is not None and session.now < started + wait
 
         def spare(_: Any, candidates: Sequence[int]) -> list[int]:

@@ -18,7 +18,7 @@ from phalanx.batch.plan import Rejection
 from phalanx.batch.session import Session
 
 
-class Gang:
+class GangPlugin:
     """No arguments."""
 
     name = "gang"

@@ -41,7 +41,7 @@ class MinRuntime:
             return seconds(said.get(kind)) or 0.0
 
         def ripe(t: int, kinds: Sequence[str]) -> bool:
-            started = cluster.tasks[t].started
+            started = cluster.started[t]
             least = max(wait(t, kind) for kind in kinds)
             return started is None or session.now >= started + least
 

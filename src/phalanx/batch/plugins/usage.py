@@ -140,7 +140,7 @@ class Load:
         self._guessed = np.zeros_like(self._capacity)
         self._guess_of: dict[int, Vector] = {}
         for t, status in enumerate(cluster.status):
-            started = cluster.tasks[t].started
+            started = cluster.started[t]
             young = status == j.RUNNING and (started is None or now - started < UNSEEN_S)
             if young or status in (j.ALLOCATED, j.BINDING, j.BOUND):
                 self._enter(t, cluster.eq_class[t], cluster.node_of[t])

@@ -18,16 +18,18 @@ from ray.util import list_named_actors
 from phalanx.engines.definitions import ActorDefinition, FunctionDefinition
 from phalanx.engines.interface import Call, PendingReply
 from phalanx.engines.ray import gang_member, groups
+from phalanx.engines.ray.admission import BatchedAdmission
 from phalanx.engines.ray.context import RayContext
 from phalanx.engines.ray.functions import NativeDefinitions
 from phalanx.engines.ray.gang_actor import GangActor, dismiss, first_handle
 from phalanx.engines.ray.gang_hub import GangHub
-from phalanx.engines.ray.gatekeeper import Gatekeeper
 from phalanx.engines.ray.scheduler.client import SchedulerClient
 from phalanx.engines.ray.strategies import native_group
 from phalanx.errors import PhalanxError
 from phalanx.model.jobs.spec import DEFAULT_QUEUE
 from phalanx.model.options import DEFAULT_RETRIES, required_resources
+from phalanx.model.rows.explanation import Explanation
+from phalanx.protocol.requests.gangs import Explain
 from phalanx.protocol.requests.groups import WaitGroup
 from phalanx.protocol.requests.ray import LeaveScheduler
 from phalanx.protocol.requests.request import Request
@@ -62,7 +64,7 @@ class RayEngine:
         self._ends_ray = ends_ray
         self._definitions = NativeDefinitions()
         self._scheduler: SchedulerClient | None = None
-        self._gatekeeper: Gatekeeper | None = None
+        self._admission: BatchedAdmission | None = None
         self._hub: Any = None
         self._gang_of: dict[Any, bytes] = {}
         self.origin = os.urandom(16)
@@ -86,11 +88,11 @@ class RayEngine:
             return
         if self._hub is not None:
             ray.kill(self._hub)
-        if self._hub is not None or self._gatekeeper is not None:
+        if self._hub is not None or self._admission is not None:
             with contextlib.suppress(PhalanxError):  # else it goes when nothing more is heard
                 self.scheduler.ask(LeaveScheduler(), origin=self.origin, timeout_s=LEAVE_S)
-        if self._gatekeeper is not None:
-            self._gatekeeper.stop()
+        if self._admission is not None:
+            self._admission.stop()
         if self._ends_ray:
             ray.shutdown()
 
@@ -129,23 +131,23 @@ class RayEngine:
         chosen = options.get("priority")
         priority = self.priority if chosen is None else chosen
         if priority or queue not in ("", DEFAULT_QUEUE):
-            return self._gated(definition, options, queue or DEFAULT_QUEUE, priority)
+            return self._of_queue(definition, options, queue or DEFAULT_QUEUE, priority)
         remote = self._definitions.function(definition, options).remote
         return lambda args, kwargs: remote(*args, **kwargs)
 
-    def _gated(
+    def _of_queue(
         self, definition: FunctionDefinition, options: Mapping[str, Any], queue: str, priority: int
     ) -> Call:
         """A function whose tasks wait for their queue's turn."""
-        if self._gatekeeper is None:
-            self._gatekeeper = Gatekeeper(self.scheduler, self.origin)
-        gatekeeper = self._gatekeeper
-        remote = self._definitions.gated(definition, options).remote
+        if self._admission is None:
+            self._admission = BatchedAdmission(self.scheduler, self.origin)
+        admission = self._admission
+        remote = self._definitions.admitted(definition, options).remote
         needs = required_resources(options, default_cpus=1)
 
         def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            return gatekeeper.submit(
-                queue, priority, needs, lambda gate: remote(gate, *args, **kwargs)
+            return admission.submit(
+                queue, priority, needs, lambda answer: remote(answer, *args, **kwargs)
             )
 
         return call
@@ -244,9 +246,10 @@ class RayEngine:
             self._hub = hub.remote(self.origin)
         return self._hub
 
-    def gang_of(self, ref: Any) -> bytes | None:
-        """See Engine."""
-        return self._gang_of.get(ref.task_id())
+    def why_pending(self, what: Any) -> Request[Explanation] | None:
+        """See Engine. Actors, and tasks that are in no gang, are placed by Ray."""
+        group = self._gang_of.get(what.task_id()) if isinstance(what, ray.ObjectRef) else None
+        return None if group is None else Explain(group.hex())
 
     # ---- the cluster -------------------------------------------------------------------------
 
@@ -310,6 +313,12 @@ class RayEngine:
     def timeline(self) -> list[dict[str, Any]]:
         """See Engine."""
         return list(ray.timeline())
+
+    def tasks(self) -> list[dict[str, Any]]:
+        """See Engine."""
+        from ray.util.state import list_tasks
+
+        return [dict(row) for row in list_tasks()]
 
     def cluster_events(self) -> list[dict[str, Any]]:
         """See Engine: Ray keeps its own."""

@@ -10,8 +10,8 @@ from weakref import WeakKeyDictionary
 import ray
 
 from phalanx.engines.definitions import ActorDefinition, FunctionDefinition
+from phalanx.engines.ray.admission import when_admitted
 from phalanx.engines.ray.gang_member import class_in_gang, in_gang
-from phalanx.engines.ray.gatekeeper import behind_gate
 from phalanx.engines.ray.strategies import native_options
 from phalanx.engines.ray.time_limit import limited
 
@@ -27,8 +27,8 @@ class NativeDefinitions:
         """Ray's remote function with these options."""
         return self._function(definition, options, False)
 
-    def gated(self, definition: FunctionDefinition, options: Mapping[str, Any]) -> Any:
-        """The same, which takes what its gate says as its first argument."""
+    def admitted(self, definition: FunctionDefinition, options: Mapping[str, Any]) -> Any:
+        """The same for tasks of a queue: the answer about admission is their first argument."""
         return self._function(definition, options, True)
 
     def member(
@@ -56,25 +56,25 @@ class NativeDefinitions:
         return _actor_class(definition, groups, class_in_gang(definition.cls)), chosen
 
     def _function(
-        self, definition: FunctionDefinition, options: Mapping[str, Any], is_gated: bool
+        self, definition: FunctionDefinition, options: Mapping[str, Any], is_admitted: bool
     ) -> Any:
         timeout_s = options.get("timeout_s")
         chosen = native_options(options)
         max_calls = chosen.pop("max_calls", None)  # Ray reads it when the function is made remote
         known = self._functions.setdefault(definition, {})
-        native = known.get((is_gated, timeout_s, max_calls))
+        native = known.get((is_admitted, timeout_s, max_calls))
         if native is None:
             function = definition.function
             if timeout_s is not None:
                 function = limited(function, timeout_s)
-            if is_gated:
-                function = behind_gate(function)
+            if is_admitted:
+                function = when_admitted(function)
             native = (
                 ray.remote(function)
                 if max_calls is None
                 else ray.remote(max_calls=max_calls)(function)
             )
-            known[is_gated, timeout_s, max_calls] = native
+            known[is_admitted, timeout_s, max_calls] = native
         return native.options(**chosen) if chosen else native
 
     def actor_class(self, definition: ActorDefinition, options: Mapping[str, Any]) -> Any:

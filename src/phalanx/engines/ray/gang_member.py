@@ -1,4 +1,4 @@
-"""Inside a member of a gang: what it is told, and how it is ended."""
+"""Inside a member of a gang: what it knows of the gang, and how it is ended."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import ray
 
-from phalanx.engines.ray.scheduler.options import NAMESPACE, RUNNER
+from phalanx.engines.ray.scheduler.options import NAMESPACE, NODE_AGENT
 from phalanx.model.jobs.gang_view import GangView
 
 view: GangView | None = None
@@ -19,12 +19,12 @@ view: GangView | None = None
 def in_gang(function: Callable[..., Any]) -> Callable[..., Any]:
     """`function` as a member runs it: with the gang's environment, and its own devices alone."""
 
-    def run(told: bytes, group: bytes, index: int, *args: Any, **kwargs: Any) -> Any:
-        runner = enter(told, group, index)
+    def run(encoded: bytes, group: bytes, index: int, *args: Any, **kwargs: Any) -> Any:
+        agent = enter(encoded, group, index)
         try:
             return function(*args, **kwargs)
         finally:
-            runner.left.remote(os.getpid())
+            agent.left.remote(os.getpid())
 
     run.__name__, run.__qualname__ = function.__name__, function.__qualname__
     run.__module__, run.__doc__ = function.__module__, function.__doc__
@@ -32,11 +32,11 @@ def in_gang(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def class_in_gang(cls: type) -> type:
-    """`cls` as a gang makes it: its constructor is told of the gang first."""
+    """`cls` as a gang makes it: its process becomes a member before its constructor runs."""
 
     class Member(cls):  # type: ignore[misc]
-        def __init__(self, told: bytes, group: bytes, index: int, *args: Any, **kwargs: Any):
-            enter(told, group, index)
+        def __init__(self, encoded: bytes, group: bytes, index: int, *args: Any, **kwargs: Any):
+            enter(encoded, group, index)
             super().__init__(*args, **kwargs)
 
     Member.__name__, Member.__qualname__ = cls.__name__, cls.__qualname__
@@ -44,14 +44,14 @@ def class_in_gang(cls: type) -> type:
     return Member
 
 
-def enter(told: bytes, group: bytes, index: int) -> Any:
-    """Be a member from now on. The node's Runner warns and ends this process when its place is
-    taken away: its handle."""
+def enter(encoded: bytes, group: bytes, index: int) -> Any:
+    """Be a member of the gang whose GangView this is, in msgpack. The node's agent, whose handle is
+    returned, warns and ends this process when its place is taken away."""
     global view
-    view = msgspec.msgpack.decode(told, type=GangView)
+    view = msgspec.msgpack.decode(encoded, type=GangView)
     os.environ.update(view.env)
     os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, view.devices))
-    name = RUNNER + ray.get_runtime_context().get_node_id()
-    runner: Any = ray.get_actor(name, namespace=NAMESPACE)
-    ray.get(runner.adopt.remote(group, index, os.getpid()))
-    return runner
+    name = NODE_AGENT + ray.get_runtime_context().get_node_id()
+    agent: Any = ray.get_actor(name, namespace=NAMESPACE)
+    ray.get(agent.adopt.remote(group, index, os.getpid()))
+    return agent

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
+from phalanx.errors import JobNotFoundError
 from phalanx.head.actors.placement import ActorPlacing, Choice
-from phalanx.head.actors.table import ActorRecord
-from phalanx.head.nodes import NodeRecord
+from phalanx.head.actors.table import ActorRecord, ActorTable
+from phalanx.head.clock import Clock
+from phalanx.head.drivers import Drivers
+from phalanx.head.groups.control import GroupControl
+from phalanx.head.nodes import NodeDirectory, NodeRecord
+from phalanx.head.outbox import Outbox
+from phalanx.head.state_store import StateStore
 from phalanx.model.ids import PREFIX_BYTES
-from phalanx.model.lifecycle import DEAD
+from phalanx.model.lifecycle import ALIVE, DEAD, DEPENDENCIES_UNREADY
+from phalanx.model.rows.explanation import Explanation
+from phalanx.policies.explaining import explain_outcome, explain_waiting, plain_reason
+from phalanx.policies.outcome import Outcome
 from phalanx.protocol.cluster_messages import (
     ActorLost,
     ActorPlaced,
@@ -20,16 +28,32 @@ from phalanx.protocol.cluster_messages import (
 )
 from phalanx.protocol.node_messages import ActorReady, ActorUpdate, Refused
 
-if TYPE_CHECKING:
-    from phalanx.head.control_plane import ControlPlane
-
 
 class ActorControl:
     """Does what `ActorTable` asks for, and turns nodes' news into its events."""
 
-    def __init__(self, shell: ControlPlane, placing: ActorPlacing) -> None:
-        self._shell = shell
+    def __init__(
+        self,
+        outbox: Outbox,
+        state_store: StateStore,
+        clock: Clock,
+        nodes: NodeDirectory,
+        groups: GroupControl,
+        drivers: Drivers,
+        placing: ActorPlacing,
+        bundle_left: Callable[[bytes, int], None],
+    ) -> None:
+        """`bundle_left` is called with (group, index) when an actor that lived in a bundle is dead
+        for good."""
+        self._outbox = outbox
+        self._state_store = state_store
+        self._clock = clock
+        self._nodes = nodes
+        self._groups = groups
+        self._drivers = drivers
         self._placing = placing
+        self._bundle_left = bundle_left
+        self.table = ActorTable(self)
         self._pids: dict[bytes, int] = {}
         self._exit_waiters: dict[bytes, list[Callable[[], None]]] = {}
         self._must_look = False
@@ -38,35 +62,56 @@ class ActorControl:
 
     def place_actor(self, record: ActorRecord) -> None:
         """See ActorEffects."""
-        owner = self._shell.nodes.of_prefix(record.owner[:PREFIX_BYTES])
-        is_there = owner is not None and self._shell.nodes.is_alive(owner.node_id)
-        home = owner.node_id if owner and is_there else ""
-        choice = self._placing.place(record, home, self._shell.clock())
+        choice = self._placing.place(record, self._home(record), self._clock.now())
         self._follow(record, choice)
+
+    def _home(self, record: ActorRecord) -> str:
+        """The node of its owner; empty when that is gone."""
+        owner = self._nodes.of_prefix(record.owner[:PREFIX_BYTES])
+        return owner.node_id if owner is not None and self._nodes.is_alive(owner.node_id) else ""
+
+    def explain(self, name: str) -> Explanation:
+        """Why an actor waits, by its id in hex or its name. Raises JobNotFoundError."""
+        for record in self.table.all():
+            if record.state != DEAD and name in (record.actor.hex(), record.name):
+                break
+        else:
+            raise JobNotFoundError(f"no living actor is called {name!r}")
+        name = record.name or record.class_name
+        why: Outcome | str = "an argument of its constructor is not there yet"
+        if record.state == ALIVE:
+            return Explanation(
+                snapshot="", name=name, kind="actor", waits=False, reasons=[], node=record.node
+            )
+        if record.state != DEPENDENCIES_UNREADY:
+            why = self._placing.why(record, self._home(record), self._clock.now())
+        if isinstance(why, str):
+            return explain_waiting("actor", name, plain_reason(why))
+        return explain_outcome("actor", name, why)
 
     def _follow(self, record: ActorRecord, choice: Choice) -> None:
         """Ask the chosen node for a worker, or tell why there is none."""
         if record.node and record.node != choice.node:
-            self._shell.order(record.node, WithdrawActor(record.actor))
-        self._shell.actor_table.sent(record.actor, choice.node)
-        self._shell.state_store.put_actor(record)
+            self._outbox.order(record.node, WithdrawActor(record.actor))
+        self.table.sent(record.actor, choice.node)
+        self._state_store.put_actor(record)
         if choice.code:
-            self._shell.actor_table.refused(record.actor, choice.reason, choice.code)
+            self.table.refused(record.actor, choice.reason, choice.code)
         elif choice.node:
             self._send(record)
         elif choice.reason:
             self._warn(record, choice.reason)
 
     def _send(self, record: ActorRecord) -> None:
-        node = self._shell.nodes.get(record.node)
+        node = self._nodes.get(record.node)
         if node is None:
             return
-        self._shell.jobs.tell(node.prefix, record.job, record.environment)
+        self._drivers.introduce(node.prefix, record.job, record.environment)
         if record.strategy.get("group"):
-            group = self._shell.group_table.get(bytes.fromhex(record.strategy["group"]))
+            group = self._groups.table.get(bytes.fromhex(record.strategy["group"]))
             if group is not None:
-                self._shell.groups.watch(group, node.prefix)
-        self._shell.order(
+                self._groups.watch(group, node.prefix)
+        self._outbox.order(
             node.node_id,
             PlaceActor(
                 record.actor,
@@ -85,25 +130,25 @@ class ActorControl:
 
     def _warn(self, record: ActorRecord, reason: str) -> None:
         text = f"Actor {record.class_name} cannot be placed now: {reason}."
-        self._shell.jobs.warn(record.job, Refused(0, text, False, ""))
+        self._drivers.warn(record.job, Refused(0, text, False, ""))
 
     def withdraw_actor(self, record: ActorRecord) -> None:
         """See ActorEffects."""
         if record.node:
-            self._shell.order(record.node, WithdrawActor(record.actor))
+            self._outbox.order(record.node, WithdrawActor(record.actor))
 
     def end_worker(self, record: ActorRecord, reason: str, force: bool) -> None:
         """See ActorEffects."""
         prefix = record.worker[:PREFIX_BYTES]
-        self._shell.send(prefix, EndActor(record.worker, reason, force))
+        self._outbox.send(prefix, EndActor(record.worker, reason, force))
 
     def publish(self, record: ActorRecord, watchers: list[bytes]) -> None:
         """See ActorEffects."""
-        self._shell.state_store.put_actor(record)
+        self._state_store.put_actor(record)
         if record.state == DEAD:
             self._placing.gone(record.actor)
         if record.state == DEAD and record.detached:
-            self._shell.jobs.actor_gone(record.job)
+            self._drivers.actor_gone(record.job)
         update = ActorUpdate(
             record.actor,
             record.state,
@@ -114,41 +159,37 @@ class ActorControl:
             record.code,
         )
         for watcher in watchers:
-            self._shell.post(watcher, update)
-        batch = self._shell.gangs_if_used
-        if record.state == DEAD and batch is not None and record.strategy.get("group"):
-            batch.actor_ended(bytes.fromhex(record.strategy["group"]), record.strategy["bundle"])
+            self._outbox.post(watcher, update)
+        if record.state == DEAD and record.strategy.get("group"):
+            self._bundle_left(bytes.fromhex(record.strategy["group"]), record.strategy["bundle"])
 
     # ---- what nodes say ----------------------------------------------------------------------
 
     def placed(self, prefix: bytes, message: ActorPlaced) -> None:
         """A worker makes the actor."""
-        table = self._shell.actor_table
-        record = table.get(message.actor)
-        node = self._shell.nodes.of_prefix(prefix)
+        record = self.table.get(message.actor)
+        node = self._nodes.of_prefix(prefix)
         is_wanted = (
             record is not None
             and node is not None
             and record.incarnation == message.incarnation
-            and table.placed(message.actor, message.worker, node.node_id)
+            and self.table.placed(message.actor, message.worker, node.node_id)
         )
         if is_wanted:
             self._pids[message.worker] = message.pid
             self._placing.placed(message.actor)
-            self._shell.state_store.put_actor(record)  # type: ignore[arg-type]
+            self._state_store.put_actor(record)  # type: ignore[arg-type]
         else:
-            self._shell.send(prefix, EndActor(message.worker, "the actor is not wanted", True))
+            self._outbox.send(prefix, EndActor(message.worker, "the actor is not wanted", True))
 
     def ready(self, worker: bytes, message: ActorReady) -> None:
         """Its constructor returned."""
-        self._shell.actor_table.ready(message.actor, worker, self._pids.get(worker, 0))
+        self.table.ready(message.actor, worker, self._pids.get(worker, 0))
 
     def lost(self, message: ActorLost) -> None:
         """Its worker ended."""
         self._pids.pop(message.worker, None)
-        self._shell.actor_table.worker_died(
-            message.actor, message.worker, message.reason, message.preempted
-        )
+        self.table.worker_died(message.actor, message.worker, message.reason, message.preempted)
         for action in self._exit_waiters.pop(message.worker, ()):
             action()
 
@@ -161,11 +202,11 @@ class ActorControl:
 
     def refused(self, prefix: bytes, message: ActorRefused) -> None:
         """A node cannot have it, for now or for ever."""
-        record = self._shell.actor_table.get(message.actor)
+        record = self.table.get(message.actor)
         if record is None or record.state == DEAD:
             return
         if message.code:
-            self._shell.actor_table.refused(message.actor, message.reason, message.code)
+            self.table.refused(message.actor, message.reason, message.code)
         else:
             self._warn(record, message.reason)
 
@@ -173,7 +214,7 @@ class ActorControl:
 
     def node_died(self, record: NodeRecord, reason: str) -> None:
         """A node is given up, and its actors with it."""
-        self._shell.actor_table.node_gone(record.node_id, reason)
+        self.table.node_gone(record.node_id, reason)
         gone = [w for w in self._pids if w[:PREFIX_BYTES] == record.prefix]
         for worker in gone:
             del self._pids[worker]
@@ -182,22 +223,22 @@ class ActorControl:
 
     def node_joined(self, record: NodeRecord, here: Mapping[bytes, bytes]) -> None:
         """A node says which actors it has: worker by actor, empty where one waits for it."""
-        strangers = self._shell.actor_table.confirm(record.node_id, here)
+        strangers = self.table.confirm(record.node_id, here)
         for actor in strangers:
             if here[actor]:
-                told = "the actor is not wanted there any more"
-                self._shell.send(record.prefix, EndActor(here[actor], told, True))
+                reason = "the actor is not wanted there any more"
+                self._outbox.send(record.prefix, EndActor(here[actor], reason, True))
             else:
-                self._shell.send(record.prefix, WithdrawActor(actor))
+                self._outbox.send(record.prefix, WithdrawActor(actor))
         for worker in here.values():
             if worker:
                 self._pids.setdefault(worker, 0)
 
     def is_overdue(self) -> bool:
         """Whether an actor waits on a node that showed room for it and does not take it."""
-        return self._placing.is_overdue(self._shell.clock())
+        return self._placing.is_overdue(self._clock.now())
 
     def look_again(self) -> None:
         """Resources came free: who waits may do better elsewhere."""
-        for record, choice in self._placing.better(self._shell.clock()):
+        for record, choice in self._placing.better(self._clock.now()):
             self._follow(record, choice)

@@ -18,7 +18,7 @@ from phalanx.policies.affinity import NodeAffinity
 from phalanx.policies.bundles.slots import PlacedBundle, pick_bundle
 from phalanx.policies.entry import pick_node, placement_strategy
 from phalanx.policies.labels import LabelSelector
-from phalanx.policies.outcome import Placed, Rejection
+from phalanx.policies.outcome import Outcome, Placed, Rejection
 from phalanx.policies.placement import Placement
 from phalanx.policies.request_class import Request
 from phalanx.policies.selector.tried import TriedPlaces
@@ -53,6 +53,8 @@ class _Waiting:
     record: ActorRecord
     owner_node: str
     node: str
+    has_room: bool
+    """Whether the node showed room for it when it was sent there."""
 
 
 class ActorPlacing:
@@ -84,7 +86,12 @@ class ActorPlacing:
         self.gone(record.actor)
         choice = self._pick(record, owner_node, now, require_available=False)
         if not choice.code:
-            waiting = _Waiting(record=record, owner_node=owner_node, node=choice.node)
+            waiting = _Waiting(
+                record=record,
+                owner_node=owner_node,
+                node=choice.node,
+                has_room=choice.is_available,
+            )
             self._keep(waiting, choice, now)
         return choice
 
@@ -100,6 +107,17 @@ class ActorPlacing:
         self._inside.pop(actor, None)
         self._homes.pop(actor, None)
 
+    def why(self, record: ActorRecord, owner_node: str, now: float) -> Outcome | str:
+        """What the actor's strategy says now of nodes with room; in words where it has no say."""
+        place = ResourceSet.from_mapping(record.place)
+        if record.strategy.get("group") is not None:
+            return self._in_group(record, place).reason or "it waits for room in its bundle"
+        try:
+            tiers, chosen = selectors_of(record.strategy), self._strategy(record.strategy)
+        except ValueError as error:
+            return str(error)
+        return self._outcome(place, tiers, chosen, self._asking(record, owner_node, now))
+
     def is_overdue(self, now: float) -> bool:
         """Whether a node has kept an actor waiting although it showed room for it."""
         return self._tried is not None and self._tried.is_overdue(now)
@@ -112,6 +130,8 @@ class ActorPlacing:
         """
         moves = []
         for actor, waiting in list(self._waiting.items()):
+            if self._starts(actor, waiting, now):
+                continue
             inside = self._inside.pop(actor, None)  # it is not in its own way
             choice = self._pick(
                 waiting.record, waiting.owner_node, now, require_available=bool(waiting.node)
@@ -120,13 +140,21 @@ class ActorPlacing:
             if choice.code:
                 self.gone(actor)
             elif choice.node and choice.node != waiting.node and is_better:
-                self._keep(replace(waiting, node=choice.node), choice, now)
+                has_room = choice.is_available
+                self._keep(replace(waiting, node=choice.node, has_room=has_room), choice, now)
             else:
                 if inside is not None:
                     self._inside[actor] = inside
                 continue
             moves.append((waiting.record, choice))
         return moves
+
+    def _starts(self, actor: bytes, waiting: _Waiting, now: float) -> bool:
+        """Whether its node showed room for it so lately that its worker may be starting there: the
+        selector, which would count it as in its own way, chooses no other node meanwhile."""
+        if self._tried is None or not waiting.has_room:
+            return False
+        return waiting.node not in self._tried.of(actor, now)
 
     def _keep(self, waiting: _Waiting, choice: Choice, now: float) -> None:
         record = waiting.record
@@ -159,32 +187,44 @@ class ActorPlacing:
             return Choice(reason=str(error), code=code_of(ActorUnschedulableError))
         if require_available and not self._has_room(place, tiers):
             return Choice()
-        asking = Asking(
-            local=owner_node or None,
-            preferred=owner_node or None,
-            require_available=require_available,
-        )
-        if self._tried is not None:
-            asking = replace(
-                asking,
-                tried=self._tried.of(record.actor, now),
-                beside=frozenset(node for job, node in self._homes.values() if job == record.job),
-            )
-        outcome = pick_node(
-            self._cluster.view,
-            Request(resources=place, selector=tiers[0]),
-            asking,
-            self._rng,
-            strategy=chosen,
-            fallbacks=tiers[1:],
-            creates_actor=True,
-        )
+        asking = self._asking(record, owner_node, now)
+        asking = replace(asking, require_available=require_available)
+        outcome = self._outcome(place, tiers, chosen, asking)
         if isinstance(outcome, Rejection):
             return self._no(record.strategy, outcome, place, tiers)
         is_bound = isinstance(chosen, NodeAffinity) or not self._waits_anywhere
         if not outcome.is_available and not is_bound:
             outcome = self._least_waiting(place, tiers, asking) or outcome
         return Choice(node=outcome.node, is_available=outcome.is_available)
+
+    def _asking(self, record: ActorRecord, owner_node: str, now: float) -> Asking:
+        asking = Asking(
+            local=owner_node or None, preferred=owner_node or None, require_available=True
+        )
+        if self._tried is None:
+            return asking
+        return replace(
+            asking,
+            tried=self._tried.of(record.actor, now),
+            beside=frozenset(node for job, node in self._homes.values() if job == record.job),
+        )
+
+    def _outcome(
+        self,
+        place: ResourceSet,
+        tiers: Sequence[LabelSelector],
+        strategy: Strategy,
+        asking: Asking,
+    ) -> Outcome:
+        return pick_node(
+            self._cluster.view,
+            Request(resources=place, selector=tiers[0]),
+            asking,
+            self._rng,
+            strategy=strategy,
+            fallbacks=tiers[1:],
+            creates_actor=True,
+        )
 
     def _has_room(self, place: ResourceSet, tiers: Sequence[LabelSelector]) -> bool:
         """Whether any node has, before it is worked out which and why not the others."""

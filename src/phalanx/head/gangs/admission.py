@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from phalanx.errors import GangInfeasibleError
-from phalanx.head.gangs.gang import WAITING, Gang
+from phalanx.head.gangs.gang import Gang, Member
 from phalanx.head.gangs.gang_size import most_members, why_none
 from phalanx.model.jobs.topology import NetworkTopology
 
@@ -20,7 +20,7 @@ def admitted(
     name: str,
     queue: str,
     needs: list[dict[str, float]],
-    least: int,
+    min_members: int,
     priority: int = 0,
     topology: NetworkTopology | None = None,
     ports: int = 1,
@@ -32,20 +32,19 @@ def admitted(
     in which it may be placed whole. Raises GangInfeasibleError for one that none of these can
     ever hold.
     """
-    check_size(f"gang {name}", queue, needs[:least], limits, domains)
+    check_size(f"gang {name}", queue, needs[:min_members], limits, domains)
     return Gang(
         group=group,
         name=f"{name}-{group[:6].hex()}",
         queue=queue,
         priority=priority,
-        least=least,
-        needs=needs,
+        min_members=min_members,
+        members=[Member(need=need) for need in needs],
         creator=creator,
         created=created,
         topology=topology,
         port_count=max(ports, 1),
         grace_s=grace_s,
-        states=[WAITING] * len(needs),
     )
 
 

@@ -8,12 +8,12 @@ and a cycle costs no more when ten thousand wait.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 
-from phalanx.head.gangs.gang import HOLDING, Gang
+from phalanx.head.gangs.gang import Gang
 
 WINDOW = 32
 """So many equal gangs are looked at together."""
@@ -28,25 +28,22 @@ class AdmissionWindow:
         self.most = WINDOW
         """So many are looked at together when all before them found room; a shell whose thread has
         nothing else to do sets more, as what a cycle costs whatever it decides is shared then."""
-        self._windows: dict[bytes, int] = {}
+        self._sizes: dict[bytes, int] = {}
         """How many of a kind were looked at together last."""
         self.seen: dict[bytes, Gang] = {}
         self._behind: dict[bytes, deque[Gang]] = {}
         self._gone: set[bytes] = set()
         """Gangs that ended while they were behind."""
-        self._by_queue: Counter[str] = Counter()
 
     def add(self, gang: Gang) -> None:
         """A gang has come; one that holds places already is seen at once."""
-        self._by_queue[gang.queue] += 1
-        if gang.among(*HOLDING):
+        if gang.holds:
             self.seen[gang.group] = gang
             return
         self._behind.setdefault(_kind(gang), deque()).append(gang)
 
     def remove(self, gang: Gang) -> None:
         """It is over."""
-        self._by_queue[gang.queue] -= 1
         if self.seen.pop(gang.group, None) is None:
             self._gone.add(gang.group)
 
@@ -54,25 +51,21 @@ class AdmissionWindow:
         """Whether cycles look at it."""
         return gang.group in self.seen
 
-    def queues(self) -> frozenset[str]:
-        """The queues that have any."""
-        return frozenset(name for name, count in self._by_queue.items() if count)
-
     @property
     def is_holding_back(self) -> bool:
         """Whether some are not shown yet."""
         return bool(self._behind)
 
-    def next(self) -> Iterator[Gang]:
-        """Those that are to be seen from now on."""
+    def next(self, waiting: Iterable[Gang]) -> Iterator[Gang]:
+        """Those that are to be seen from now on; `waiting`: all that wait for places."""
         if not self._behind:
             return
-        shown = Counter(_kind(gang) for gang in self.seen.values() if gang.waits)
+        shown = Counter(_kind(gang) for gang in waiting if gang.group in self.seen)
         for kind, behind in list(self._behind.items()):
-            last = self._windows.get(kind, 0)
-            window = WINDOW if shown[kind] or not last else min(2 * last, self.most)
-            self._windows[kind] = window
-            while behind and shown[kind] < window:
+            last = self._sizes.get(kind, 0)
+            size = WINDOW if shown[kind] or not last else min(2 * last, self.most)
+            self._sizes[kind] = size
+            while behind and shown[kind] < size:
                 gang = behind.popleft()
                 if gang.group in self._gone:
                     self._gone.discard(gang.group)
@@ -81,17 +74,17 @@ class AdmissionWindow:
                 self.seen[gang.group] = gang
                 yield gang
             if not behind:
-                del self._behind[kind], self._windows[kind]
+                del self._behind[kind], self._sizes[kind]
 
 
 def _kind(gang: Gang) -> bytes:
-    """What equal gangs have in common."""
+    """What equal gangs have in common: worked out here, unless who made the gang knows better."""
     if not gang.kind:
-        first = gang.needs[0]
-        alike = all(need == first for need in gang.needs)
-        needs = [first] if alike else gang.needs
-        asked: tuple[Any, ...] = (len(gang.needs), gang.least, needs, gang.selector, gang.topology)
-        if gang.job:
-            asked = (gang.kind_of_job, gang.members)
+        first = gang.members[0].need
+        alike = all(member.need == first for member in gang.members)
+        needs = [first] if alike else [member.need for member in gang.members]
+        asked: tuple[Any, ...] = (
+            len(gang.members), gang.min_members, needs, gang.selector, gang.topology,
+        )  # fmt: skip
         gang.kind = _encode((gang.queue, gang.priority, asked))
     return gang.kind

@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Iterable
 
 import msgspec
 
 from phalanx.batch.cycle import run_cycle
 from phalanx.batch.explain import sentence
 from phalanx.batch.inquiry import explain_snapshot
+from phalanx.batch.specs import Snapshot
 from phalanx.batch.writing import as_data
 from phalanx.errors import JobNotFoundError
-from phalanx.head.gangs.cycles import Cycles
-from phalanx.head.gangs.gang import WAITING, Gang
+from phalanx.head.gangs.gang import Gang
+from phalanx.head.gangs.gang_registry import GangRegistry
+from phalanx.head.gangs.member_states import WAITING
 from phalanx.model.rows.explanation import Explanation
+
+Picture = Callable[[Iterable[Gang]], Snapshot]
+"""Everything that a cycle could look at, with these gangs, and with what others take of nodes."""
 
 
 class Explanations:
     """Answers `explain` and `snapshot`."""
 
-    def __init__(self, cycles: Cycles) -> None:
-        self._cycles = cycles
+    def __init__(
+        self, registry: GangRegistry, picture: Picture, show_next: Callable[[], None]
+    ) -> None:
+        """`show_next` has those gangs seen whose turn it is."""
+        self._registry = registry
+        self._picture = picture
+        self._show_next = show_next
 
     def explain(self, name: str) -> Explanation:
         """Why a gang or job waits: reasons, what would change them, and its position in its queue.
@@ -30,23 +41,25 @@ class Explanations:
         gang = self.find(name)
         if gang is None:
             raise JobNotFoundError(f"nothing called {name!r} waits or runs")
-        found = explain_snapshot(self._cycles.picture(gang), gang.uid)[0]
+        seen = self._seen()
+        gangs = seen if gang in seen else [*seen, gang]
+        found = explain_snapshot(self._picture(gangs), gang.uid)[0]
         position = self._position(gang) if gang.waits else msgspec.UNSET
         return msgspec.structs.replace(found, waits=gang.waits, position=position)
 
     def reasons(self) -> dict[str, tuple[str, int]]:
         """(why it waits, position in its queue) of all that wait, by name, in few words."""
-        gangs = [gang for gang in self._cycles.registry.gangs.values() if gang.waits]
+        gangs = list(self._registry.waiting.values())
         if not gangs:
             return {}
-        plan = run_cycle(self._cycles.picture())  # after which it is known who is looked at
+        plan = run_cycle(self._picture(self._seen()))
         counts: dict[str, int] = {}
         found = {}
-        for gang in sorted(gangs, key=_in_line):
+        for gang in sorted(gangs, key=_order):
             position = counts[gang.queue] = counts.get(gang.queue, 0) + 1
             waiting = [gang.task(i) for i in gang.among(WAITING)]
             rejections = plan.rejections.get(waiting[0], ()) or plan.rejections.get(gang.uid, ())
-            if self._cycles.registry.window.sees(gang):
+            if self._registry.window.sees(gang):
                 reason = sentence(rejections[-1]) if rejections else ""
             else:
                 reason = "others that ask for the same are ahead of it"
@@ -55,29 +68,30 @@ class Explanations:
 
     def find(self, name: str) -> Gang | None:
         """The gang of a job or gang of this name, or of this group in hex."""
-        registry = self._cycles.registry
         with contextlib.suppress(ValueError):
-            found = registry.gangs.get(bytes.fromhex(name))
+            found = self._registry.gangs.get(bytes.fromhex(name))
             if found is not None:
                 return found
         namespace, _, own = name.rpartition("/")
-        known = ((g.namespace, g.name, g) for g in registry.gangs.values())
+        known = ((g.namespace, g.name, g) for g in self._registry.gangs.values())
         wanted = (namespace or "default", own)
         return next((gang for space, word, gang in known if (space, word) == wanted), None)
 
     def _position(self, gang: Gang) -> int:
         """1 for the first that waits in its queue: by priority, then by age."""
-        mine = _in_line(gang)
-        others = self._cycles.registry.gangs.values()
-        return 1 + sum(
-            other.waits and other.queue == gang.queue and _in_line(other) < mine for other in others
-        )
+        mine = _order(gang)
+        others = self._registry.of_queue(gang.queue).values()
+        return 1 + sum(other.waits and _order(other) < mine for other in others)
+
+    def _seen(self) -> list[Gang]:
+        self._show_next()
+        return list(self._registry.window.seen.values())
 
     def snapshot(self) -> bytes:
         """Everything that a cycle could look at, as a snapshot file in JSON."""
-        return msgspec.json.encode(as_data(self._cycles.picture(whole=True)))
+        return msgspec.json.encode(as_data(self._picture(self._registry.gangs.values())))
 
 
-def _in_line(gang: Gang) -> tuple[int, float, str]:
+def _order(gang: Gang) -> tuple[int, float, str]:
     """Gangs of one queue wait in this order."""
     return (-gang.priority, gang.created, gang.uid)

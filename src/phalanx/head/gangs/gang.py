@@ -1,4 +1,4 @@
-"""What the control store knows of each gang, and of each of its members."""
+"""What the control store knows of each gang, and of each of its members: one record, as stored."""
 
 from __future__ import annotations
 
@@ -7,68 +7,81 @@ from collections.abc import Iterable
 import msgspec
 
 from phalanx.batch.specs import Labels
+from phalanx.head.gangs.member_states import ENDED, HELD, PLACELESS, WAITING
 from phalanx.model.jobs.topology import NetworkTopology
 
-WAITING, PLACING, HELD, LEAVING, ENDING, DONE, ABSENT = range(7)
-"""A member's states: it waits for a place, its node is being asked, it has its bundle, it gives
-the bundle back and waits again, or gives it back for good, or is over; or nobody wants it (yet)."""
-WORDS = ("pending", "starting", "running", "leaving", "ending", "ended", "absent")
-HOLDING = (PLACING, HELD, LEAVING, ENDING)
 ROLE = "worker"
 NAMESPACE = "default"
 
 
-class Gang(msgspec.Struct, kw_only=True, eq=False):
-    """One gang of tasks or actors: a pinned placement group with a bundle a member.
+class Member(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True):
+    """One member. `member_lifecycle` alone changes its state and its node.
 
-    `needs` are in the names and units of leases. `created` is in seconds since the epoch.
+    `need` is in the names and units of leases.
+    """
+
+    need: dict[str, float]
+    state: str = WAITING
+    node: str = ""
+    """Where its bundle is asked for, kept, or being freed; empty while it has no place."""
+    number: int = 0
+    """Of the attempt that placed it; or of the request that frees its bundle."""
+    last_node: str = ""
+    """The last node that kept its bundle: members that ended still count as ranks there."""
+    started: float | None = None
+    """Since when its node keeps its bundle, in seconds since the epoch."""
+    devices: dict[str, list[int]] = {}
+    """The devices that were set aside for it last, by resource."""
+    of_group: str = ""
+    """Of a job: the group that it is of, its index in that group, and the attempt that was started
+    last."""
+    index: int = 0
+    attempt: int = 0
+
+
+class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True):
+    """A gang of tasks or actors, or of a job's commands.
+
+    To programs and nodes it is a placement group with a bundle for each member. `created` is in
+    seconds since the epoch.
     """
 
     group: bytes
     name: str
     queue: str
     priority: int
-    least: int
-    """So many members must run for any to run."""
-    needs: list[dict[str, float]]
+    min_members: int
+    """So many members must run for any to run. Of a job: 0, as its record says how many."""
+    members: list[Member]
     creator: bytes
     created: float
+    namespace: str = NAMESPACE
     selector: Labels = ()
     topology: NetworkTopology | None = None
     port_count: int = 1
     grace_s: float = 0.0
-    states: list[int] = []
-    put_on: dict[int, str] = {}
-    """The node that each member was given last: a bundle that is given back is there until it is
-    free, and its group knows nothing of it any more."""
-    namespace: str = NAMESPACE
     job: str = ""
     """The job whose commands its members are; else they are tasks or actors."""
-    members: list[tuple[str, int]] = []
-    """Of a job: the group and the index in it of each member."""
-    attempts: list[int] = []
-    """Of a job: which attempt of each member was started last."""
-    was_on: dict[int, str] = {}
-    """The last node of each member that ever had one: those that ended still count as ranks."""
+    kind: bytes = b""
+    """What gangs have in common that scheduling cannot tell apart (see `admission_window`)."""
+    number: int = 0
+    """Of the last attempt to place members, or of the last request to free bundles."""
+    is_prepared: bool = False
+    """Nodes have set aside what members on their way ask for, and are told to keep it."""
+    is_removed: bool = False
+    """All its members have ended; it is forgotten when nothing of it is taken any more."""
     ports: list[int] = []
-    devices: dict[int, dict[str, list[int]]] = {}
     started: float | None = None
-    """When its minimum last began to run."""
+    """When members last began to run."""
     is_stranded: bool = False
     """Some members run, fewer than it needs, and the others find no room."""
     is_promised: bool = False
     """Evictions made room for it that it does not have yet."""
     preempted: int = 0
     """How often members were evicted."""
-    kind_of_job: bytes = b""
-    """What its job asks for, as far as scheduling reads it."""
-    kind: bytes = b""
-    """What it has in common with equal ones (`line`)."""
-    retry_at: float = 0.0
-    """A node refused it: it is left out until then, by the monotonic clock."""
+    rests_until: float = 0.0
+    """A node refused it: cycles pass it over until then, on the head's clock."""
     backoff_s: float = 0.0
-    evict_late: list[int] = []
-    """Members to be taken off as soon as their placing is settled."""
 
     @property
     def uid(self) -> str:
@@ -77,33 +90,44 @@ class Gang(msgspec.Struct, kw_only=True, eq=False):
 
     def task(self, index: int) -> str:
         """The name of a member's task in scheduling."""
-        if self.members:
-            group, number = self.members[index]
-            return f"{self.uid}-{group}-{number}"
-        return f"{self.uid}-{index}"
+        member = self.members[index]
+        if self.job:
+            return f"{self.namespace}/{self.name}-{member.of_group}-{member.index}"
+        return f"{self.namespace}/{self.name}-{index}"
 
-    def tasks(self, indexes: Iterable[int]) -> list[str]:
-        """The names of members' tasks."""
-        return [self.task(index) for index in indexes]
-
-    def among(self, *states: int) -> list[int]:
+    def among(self, *states: str) -> list[int]:
         """The members in any of these states."""
-        return [index for index, state in enumerate(self.states) if state in states]
+        return self.within(states)
 
-    def set(self, indexes: Iterable[int], state: int) -> None:
-        """Move members to another state."""
-        for index in indexes:
-            self.states[index] = state
+    def within(self, states: Iterable[str]) -> list[int]:
+        """The members in any of these states."""
+        return [index for index, member in enumerate(self.members) if member.state in states]
+
+    def count(self, *states: str) -> int:
+        """How many members are in any of these states."""
+        return sum(member.state in states for member in self.members)
+
+    def index_of(self, of_group: str, index: int) -> int | None:
+        """Of a job: the member with this index in this group."""
+        for at, member in enumerate(self.members):
+            if member.index == index and member.of_group == of_group:
+                return at
+        return None
 
     @property
     def waits(self) -> bool:
         """Whether any member wants a place."""
-        return WAITING in self.states
+        return any(member.state == WAITING for member in self.members)
+
+    @property
+    def holds(self) -> bool:
+        """Whether any member takes, or may take, something of a node."""
+        return any(member.state not in PLACELESS for member in self.members)
 
     @property
     def is_over(self) -> bool:
-        """Whether nobody is left."""
-        return all(state in (DONE, ABSENT) for state in self.states)
+        """Whether nobody waits for a place or has one."""
+        return all(m.state in PLACELESS and m.state != WAITING for m in self.members)
 
     @property
     def phase(self) -> str:
@@ -112,5 +136,10 @@ class Gang(msgspec.Struct, kw_only=True, eq=False):
             return "completed"
         if self.is_stranded:
             return "unknown"
-        here = sum(state in (HELD, ENDING, DONE) for state in self.states)
-        return "running" if here >= max(self.least, 1) else "pending"
+        here = sum(m.state == HELD or m.state in ENDED for m in self.members)
+        return "running" if here >= max(self.min_members, 1) else "pending"
+
+
+def ended_count(gang: Gang) -> int:
+    """How many members have ended, whatever they still hold."""
+    return sum(member.state in ENDED for member in gang.members)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
-from phalanx.head.gangs.gang import HELD, Gang
+from phalanx.head.gangs.gang import Gang
+from phalanx.head.gangs.member_lifecycle import Arrived, Freed, Lost, Move
+from phalanx.head.gangs.member_states import ENDING, HAVING, HELD, LEAVING
 from phalanx.observe.cluster_events import Event
 from phalanx.observe.gang_events import MembersEvicted, MembersFreed, MembersPlaced
 
@@ -13,34 +15,34 @@ NODE_DIGITS = 12
 
 
 class Recorder:
-    """Records through `record`, with the time of day of `wall`."""
+    """Records through `record`, with the time of day of `wall`; `minimum_of` a gang now, beside
+    members that have ended. Follows the life cycle of members."""
 
-    def __init__(self, record: Callable[[Event], None], wall: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        record: Callable[[Event], None],
+        wall: Callable[[], float],
+        minimum_of: Callable[[Gang], int],
+    ) -> None:
         self._record = record
         self._wall = wall
+        self._minimum_of = minimum_of
 
-    def placed(self, gang: Gang, least: int, nodes: Mapping[int, str]) -> None:
-        """These members have these nodes; the gang needs `least` that hold one."""
-        self._record(
-            MembersPlaced(
-                at=self._wall(),
-                node="",
-                gang=gang.uid,
-                queue=gang.queue,
-                priority=gang.priority,
-                places=[
-                    (index, node[:NODE_DIGITS], gang.devices.get(index, {}))
-                    for index, node in nodes.items()
-                ],
-                ports=gang.ports,
-                held=len(gang.among(HELD)),
-                least=least,
-            )
-        )
+    def members_moved(self, gang: Gang, move: Move) -> None:
+        """See Follower."""
+        before = dict(zip(move.indexes, move.before, strict=True))
+        if isinstance(move.event, Arrived):
+            self._placed(gang, [i for i in before if gang.members[i].state == HELD])
+        elif isinstance(move.event, Lost):
+            self._freed(gang, [i for i, state in before.items() if state in HAVING], "lost")
+        elif isinstance(move.event, Freed):
+            lost = "lost" if move.event.is_lost else ""
+            for state, why in ((LEAVING, "evicted"), (ENDING, "ended")):
+                self._freed(gang, [i for i in before if before[i] == state], lost or why)
 
     def evicted(self, gang: Gang, members: Iterable[int], action: str) -> None:
         """These members are to go."""
-        told = MembersEvicted(
+        event = MembersEvicted(
             at=self._wall(),
             node="",
             gang=gang.uid,
@@ -48,10 +50,27 @@ class Recorder:
             members=list(members),
             action=action,
         )
-        self._record(told)
+        self._record(event)
 
-    def freed(self, gang: Gang, members: list[int], why: str) -> None:
-        """These hold nothing any more; nothing is told of nobody."""
+    def _placed(self, gang: Gang, members: list[int]) -> None:
+        if members:
+            placed = MembersPlaced(
+                at=self._wall(),
+                node="",
+                gang=gang.uid,
+                queue=gang.queue,
+                priority=gang.priority,
+                places=[
+                    (index, gang.members[index].node[:NODE_DIGITS], gang.members[index].devices)
+                    for index in members
+                ],
+                ports=gang.ports,
+                held=gang.count(HELD),
+                min_members=self._minimum_of(gang),
+            )
+            self._record(placed)
+
+    def _freed(self, gang: Gang, members: list[int], why: str) -> None:
         if members:
             freed = MembersFreed(
                 at=self._wall(),

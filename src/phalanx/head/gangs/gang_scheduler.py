@@ -1,29 +1,66 @@
-"""Queues and gangs at the control store: what people ask for, and who does it.
+"""Queues and gangs at the control store: composes the parts, and hears what people ask for.
 
-A gang is a pinned placement group with a bundle a member: `cycles` decides where its members go,
-`placing` has it done.
+A gang is to nodes a placement group with a bundle a member: `cycles` decides where its members go,
+`plan_applier` and `reservations` have it done.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterable, Mapping
 
+import msgspec
+
+from phalanx.batch.cluster import Cluster
 from phalanx.batch.plan import Plan
+from phalanx.batch.specs import Shape, Snapshot, TaskSpec
+from phalanx.head.clock import Clock
 from phalanx.head.gangs.admission import admitted
-from phalanx.head.gangs.cycles import Cycles
+from phalanx.head.gangs.cluster_view import ClusterView
+from phalanx.head.gangs.cycles import NEVER, Cycles, Pace, configuration
 from phalanx.head.gangs.explaining import Explanations
-from phalanx.head.gangs.gang import WORDS, Gang
+from phalanx.head.gangs.gang import Gang
+from phalanx.head.gangs.gang_bundles import BundleOrders
+from phalanx.head.gangs.gang_events import Recorder
+from phalanx.head.gangs.gang_registry import GangRegistry
+from phalanx.head.gangs.member_lifecycle import MemberLifecycle
+from phalanx.head.gangs.member_states import SHOWN
+from phalanx.head.gangs.minimums import has_minimum
 from phalanx.head.gangs.network_domains import Domains
+from phalanx.head.gangs.not_in_use import Held
+from phalanx.head.gangs.offered_ports import OfferedPorts
+from phalanx.head.gangs.outside_work import OutsideWork
 from phalanx.head.gangs.plan_applier import PlanApplier
-from phalanx.head.jobs.control import Jobs
+from phalanx.head.gangs.refusals import Refusals
+from phalanx.head.gangs.rendezvous import Rendezvous
+from phalanx.head.gangs.reservations import GangReservations
+from phalanx.head.gangs.room_claims import RoomClaims
+from phalanx.head.gangs.scheduler_cache import SchedulerCache
+from phalanx.head.groups.control import GroupControl
+from phalanx.head.jobs.control import JobRow, Jobs
 from phalanx.head.jobs.families import Priorities
 from phalanx.head.jobs.logs import Logs
+from phalanx.head.jobs.probing import Prober
 from phalanx.head.jobs.requests import JobRequests
+from phalanx.head.nodes import NodeDirectory, NodeRecord
+from phalanx.head.outbox import Outbox
 from phalanx.head.queues.control import Queues
-from phalanx.model.lifecycle import REMOVED
+from phalanx.head.queues.table import QueueRecord
+from phalanx.head.state_store import StateStore
+from phalanx.manifests.hypernodes import HyperNode
+from phalanx.model.jobs.families import CronRecord, FlowRecord
+from phalanx.model.jobs.spec import JobSpec, PriorityClass
 from phalanx.model.rows.work import GangInfo
-from phalanx.protocol.cluster_messages import MemberNews, QueueWeights
+from phalanx.observe.cluster_events import Event
+from phalanx.policies.placement import Placement
+from phalanx.protocol.cluster_messages import (
+    BundleInventory,
+    BundlesGone,
+    Committed,
+    LogRead,
+    MemberNews,
+    Prepared,
+    QueueWeights,
+)
 from phalanx.protocol.requests.gangs import CreateGang, EndMembers, Explain, ListGangs, TakeSnapshot
 from phalanx.protocol.requests.jobs import ReadJobLog
 from phalanx.protocol.requests.queues import (
@@ -37,30 +74,81 @@ from phalanx.protocol.requests.queues import (
     UpdateQueue,
 )
 from phalanx.protocol.requests.request import Asker, RequestHandlers
+from phalanx.resources.ports import RandomSource
 
-if TYPE_CHECKING:
-    from phalanx.head.control_plane import ControlPlane
-    from phalanx.head.nodes import NodeRecord
+REPORTS_PAUSE_S = 0.02
+"""When only nodes' reports have changed, cycles are this far apart."""
+OTHERS = "others"
+"""The namespace under which a picture shows what is taken by work outside of gangs."""
 
 
 class GangScheduler:
-    """All queues and gangs of the cluster."""
+    """All queues, gangs and jobs of the cluster. See GangEvents for what it hears."""
 
-    def __init__(self, shell: ControlPlane) -> None:
-        self._shell = shell
-        self._told_weights: dict[str, float] = {}
-        self.queues = Queues(shell.state_store, self._queues_changed, self._counts, shell.wall)
-        self.domains = Domains(shell.state_store, self._domains_changed)
-        self.cycles = Cycles(shell, self.queues, self.domains, self._apply, self._stranded)
-        self.registry = self.cycles.registry
-        self.applier = PlanApplier(shell, self.registry, self.cycles.soon, self)
-        self.priorities = Priorities(shell.state_store)
-        self.jobs = Jobs(shell, self.registry, self.applier, self.cycles.soon, self.priorities.of)
-        self.logs = Logs(shell, self.jobs)
-        self.explanations = Explanations(self.cycles)
-        self.job_requests = JobRequests(
-            shell, self.queues, self.jobs, self.priorities, self.domains, self.explanations
+    def __init__(
+        self,
+        outbox: Outbox,
+        state_store: StateStore,
+        clock: Clock,
+        rng: RandomSource,
+        prober: Prober,
+        nodes: NodeDirectory,
+        groups: GroupControl,
+        placement: Placement,
+        *,
+        record: Callable[[Event], None],
+        report_defect: Callable[[Exception], None],
+    ) -> None:
+        self._outbox = outbox
+        self._clock = clock
+        self._nodes = nodes
+        self.report_defect = report_defect
+        self._weights: dict[str, float] = {}
+        """What each queue weighs, as nodes were told last."""
+        self.registry = registry = GangRegistry(state_store.keep, self._busy_changed)
+        self.queues = Queues(state_store, self._queues_changed, registry.counts, clock.wall)
+        self.domains = Domains(state_store, self._request_cycle)
+        self._outside_work = OutsideWork(nodes)
+        self._view = view = ClusterView(
+            nodes, self.queues, self.domains, registry, self._outside_work
         )
+        config = configuration(placement)
+        seen, member_of = registry.window.seen, registry.member_of
+        self.cache = SchedulerCache(config, view, seen, member_of)
+        self.cycles = Cycles(clock, registry, self.cache, view, self, Pace())
+        self._recorder = Recorder(record, clock.wall, lambda gang: view.podgroup(gang).min_member)
+        lifecycle = MemberLifecycle(
+            registry, self.cache, self._outside_work, self._recorder, self.cycles
+        )
+        self._ports = OfferedPorts(nodes)
+        first_port = placement.selector.min_dynamic_port
+        self._rendezvous = Rendezvous(rng, self.address_of, self._ports, first_port)
+        self._refusals = Refusals(clock, self.cache.gang_amended)
+        self._orders = BundleOrders(
+            outbox, state_store, nodes.cluster, groups, self._rendezvous, self._remove
+        )
+        self.reservations = GangReservations(
+            registry, lifecycle, self._orders, self, clock, lambda gang: has_minimum(gang, view)
+        )
+        self.applier = PlanApplier(registry, self.reservations, view, self, self.cache.gang_amended)
+        self._claims = RoomClaims(
+            outbox, clock, nodes, self._outside_work, registry.member_of, self._truth
+        )
+        self.priorities = Priorities(state_store)
+        self.jobs = Jobs(
+            outbox, state_store, clock, rng, registry, self.reservations, self, self.address_of,
+            self.priorities.of,
+        )  # fmt: skip
+        view.record_of = self.jobs.table.get
+        self._skips_tried = placement.policy == "selector" and placement.selector.skip_tried
+        if self._skips_tried:
+            view.tried = self._refusals.of
+        self.logs = Logs(outbox, nodes, self.jobs)
+        self.explanations = Explanations(registry, self._picture, self.cycles.show_next)
+        self.job_requests = JobRequests(
+            state_store, clock, nodes, prober, self.queues, self.jobs, self.priorities,
+            self.domains, self.explanations,
+        )  # fmt: skip
         queues = self.queues
         self.handlers = RequestHandlers(
             "the control store",
@@ -95,31 +183,26 @@ class GangScheduler:
             gang = admitted(
                 group=request.group,
                 creator=asker.process,
-                created=self._shell.wall(),
+                created=self._clock.wall(),
                 limits=self.queues.capability(queue.name),
-                domains=self.domains.within(topology, self._shell.nodes.living()),
+                domains=self.domains.within(topology, self._nodes.living()),
                 name=request.name,
                 queue=request.queue,
                 needs=request.needs,
-                least=request.min_members,
+                min_members=request.min_members,
                 priority=request.priority,
                 topology=topology,
                 ports=request.ports,
                 grace_s=request.grace_s,
             )
-            self.applier.add(gang)
+            self.reservations.add(gang)
+            self._request_cycle()
         return gang.name
 
     def _end_members(self, asker: Asker[None], request: EndMembers) -> None:
         gang = self.registry.gangs.get(request.group)
         if gang is not None:
-            self.applier.end(gang, request.indexes)
-
-    def actor_ended(self, group: bytes, index: int) -> None:
-        """An actor that lived in a bundle of a group is dead for good."""
-        gang = self.registry.gangs.get(group)
-        if gang is not None and index >= 0:
-            self.applier.end(gang, [index])
+            self.reservations.end(gang, request.indexes)
 
     def rows(self) -> list[GangInfo]:
         """Gangs, for people."""
@@ -130,18 +213,126 @@ class GangScheduler:
                 queue=gang.queue,
                 priority=gang.priority,
                 phase=gang.phase,
-                members=[WORDS[state] for state in gang.states],
-                min_members=gang.least,
+                members=[SHOWN[member.state] for member in gang.members],
+                min_members=gang.min_members,
                 created=gang.created,
                 started=gang.started,
                 preempted=gang.preempted,
                 ports=gang.ports,
-                nodes=self.registry.nodes_of(gang),
+                nodes=[member.node for member in gang.members],
             )
             for gang in self.registry.gangs.values()
         ]
 
     # ---- what became of members --------------------------------------------------------------
+
+    def member_views(self, gang: Gang, members: list[int]) -> dict[int, bytes]:
+        """What these members, which have their places, are told of their gang as it is now."""
+        return self._rendezvous.views(gang, members)
+
+    def address_of(self, node_id: str) -> str:
+        """Where a node is reached."""
+        record = self._nodes.get(node_id)
+        return (record.host if record is not None else "") or "127.0.0.1"
+
+    # ---- what nodes and processes do ---------------------------------------------------------
+
+    def node_changed(self, record: NodeRecord) -> None:
+        """See GangEvents."""
+        self._nodes_changed(record)
+
+    def inventory(self, node_id: str, there: BundleInventory, now: float) -> list[Held]:
+        """See GangEvents."""
+        return self.reservations.inventory(node_id, there, now)
+
+    def node_joined(self, record: NodeRecord) -> None:
+        """See GangEvents."""
+        weights = self.queues.weights()
+        if weights:
+            self._outbox.send(record.prefix, QueueWeights(weights))
+        self.jobs.node_joined(record.node_id)
+
+    def node_reported(self, node_id: str, is_news: bool) -> None:
+        """See GangEvents."""
+        self._outside_work.node_changed(node_id)
+        if is_news:
+            self._request_cycle(REPORTS_PAUSE_S)
+
+    def node_dead(self, record: NodeRecord, now: float) -> None:
+        """See GangEvents."""
+        self.reservations.node_gone(record.node_id, now)
+        self._nodes_changed(record)
+
+    def _nodes_changed(self, record: NodeRecord) -> None:
+        self._ports.nodes_changed()
+        self._outside_work.node_changed(record.node_id)
+        self.cache.nodes_changed()
+        self.cache.queues_changed()  # what they deserve is a part of what all nodes have
+        self._request_cycle()
+
+    def prepared(self, node_id: str, message: Prepared, now: float) -> None:
+        """See GangEvents."""
+        gang = self.registry.gangs.get(message.group)
+        if gang is None:
+            return
+        attempt = self.reservations.attempts.get(message.group)
+        asked: Collection[int] = ()
+        if attempt is not None and attempt.number == message.attempt:
+            asked = attempt.bundles.get(node_id, ())
+            for index, devices in message.devices.items():
+                gang.members[index].devices = devices
+        if message.busy:
+            self._rendezvous.are_busy(message.busy)
+            self._rendezvous.free_ports(gang)
+            gang.backoff_s = 0.0
+        elif asked and self._skips_tried and not message.ok:
+            self._refusals.refused(gang, node_id, asked)
+        group, number, ok = message.group, message.attempt, message.ok
+        self.reservations.attempts.prepared(node_id, group, number, ok, now)
+
+    def committed(self, node_id: str, message: Committed, now: float) -> None:
+        """See GangEvents."""
+        group, number, ok = message.group, message.attempt, message.ok
+        self.reservations.attempts.committed(node_id, group, number, ok, now)
+
+    def returned(self, node_id: str, message: BundlesGone, now: float) -> None:
+        """See GangEvents."""
+        self.reservations.returned(node_id, message.group, message.attempt)
+
+    def member_news(self, node_id: str, message: MemberNews) -> None:
+        """See GangEvents."""
+        self.jobs.member_news(node_id, message)
+
+    def log_read(self, message: LogRead) -> None:
+        """See GangEvents."""
+        self.logs.answered(message)
+
+    def creator_gone(self, process: bytes, now: float) -> None:
+        """See GangEvents."""
+        self.reservations.creator_gone(process)
+
+    def bundle_left(self, group: bytes, index: int) -> None:
+        """See GangEvents."""
+        gang = self.registry.gangs.get(group)
+        if gang is not None and index >= 0:
+            self.reservations.end(gang, [index])
+
+    def tick(self, now: float) -> None:
+        """See GangEvents."""
+        self.reservations.tick(now)
+        if self._refusals.expire():
+            self._request_cycle()
+        self.job_requests.tick()
+
+    def round(self, now: float) -> float:
+        """See GangEvents."""
+        self.cycles.round(now)
+        return self.cycles.wake_at
+
+    def _remove(self, gang: Gang) -> None:
+        self.reservations.remove(gang)
+
+    # ---- what became of members (Listener) ---------------------------------------------------
 
     def arrived(self, gang: Gang, members: list[int]) -> None:
         """See Listener: tasks and actors begin by themselves, commands are started."""
@@ -153,65 +344,128 @@ class GangScheduler:
         if gang.job:
             self.jobs.lost(gang, members)
 
+    def rests(self, gang: Gang) -> None:
+        """See Listener."""
+        self.cache.gang_rests(gang)
+        self._request_cycle(gang.backoff_s)
+
     def over(self, gang: Gang) -> None:
         """See Listener."""
+        self.cache.gang_changed(gang)
+        self._rendezvous.free_ports(gang)
+        self._refusals.forget(gang)
+        self._orders.over(gang)
+        self._view.forget(gang)
         if gang.job:
             self.jobs.over(gang)
         self.queues.left(gang.queue)
+        self._request_cycle()
 
-    def member_news(self, node_id: str, message: MemberNews) -> None:
-        """A node says what became of a member's commands."""
-        self.jobs.member_news(node_id, message)
+    # ---- what cycles lead to (CycleEffects, PlanEffects) -------------------------------------
 
-    def tick(self) -> None:
-        """Time has passed."""
-        self.job_requests.tick()
+    def apply(self, plan: Plan) -> None:
+        """See CycleEffects."""
+        self.applier.apply(plan)
 
-    # ---- state store -----------------------------------------------------------------------
+    def evicted(self, gang: Gang, members: list[int], action: str) -> None:
+        """See PlanEffects."""
+        self._recorder.evicted(gang, members, action)
 
-    def restore(self, gangs: Iterable[Gang]) -> None:
-        """Know again what the head knew before it restarted; groups are restored before."""
-        for gang in gangs:
-            self.applier.restore(gang)
-            if gang.job and gang.group in self.registry.gangs:
-                self.jobs.know_gang(gang)
-        self._forget_half_made()
-        self.jobs.restore()
+    def placing(self, gang: Gang, nodes: Collection[str]) -> bool:
+        """See PlanEffects."""
+        return self._rendezvous.choose_ports(gang, nodes)
 
-    def _forget_half_made(self) -> None:
-        """The group of a job's gang may have been written, and the gang not: it gets another."""
-        table = self._shell.group_table
-        for row in table.table():
-            group = table.get(bytes.fromhex(row["placement_group_id"]))
-            if group is None or not group.is_pinned or group.state == REMOVED:
-                continue
-            if not group.creator and group.group not in self.registry.gangs:
-                table.remove(group.group, self._shell.clock())
-
-    def _queues_changed(self, anew: bool) -> None:
-        self.cycles.queues_changed(anew)
-        weights = self.queues.weights()
-        if weights != self._told_weights:
-            self._told_weights = weights
-            self._shell.broadcast(QueueWeights(weights))
-
-    def _domains_changed(self) -> None:
-        self.cycles.nodes_changed()
-
-    def node_joined(self, record: NodeRecord) -> None:
-        """A node is there, for the first time or again."""
-        weights = self.queues.weights()
-        if weights:
-            self._shell.send(record.prefix, QueueWeights(weights))
-        self.jobs.node_joined(record.node_id)
-
-    def _counts(self, queue: str) -> tuple[dict[str, int], int]:
-        return self.registry.counts(queue)
-
-    def _stranded(self, gang: Gang) -> None:
+    def stranded(self, gang: Gang) -> None:
+        """See CycleEffects."""
         if gang.job and not gang.is_stranded:
             gang.is_stranded = True
             self.jobs.stranded(gang)
 
-    def _apply(self, plan: Plan) -> None:
-        self.applier.apply(plan)
+    def claim_room(self, now: float) -> float:
+        """See CycleEffects."""
+        return self._claims.look(now)
+
+    def claim_nothing(self) -> None:
+        """See CycleEffects."""
+        self._claims.drop()
+
+    def gang_changed(self, gang: Gang) -> None:
+        """See GangNews."""
+        self.cache.gang_changed(gang)
+        self._request_cycle()
+
+    def gang_amended(self, gang: Gang) -> None:
+        """See GangNews."""
+        self.cache.gang_amended(gang)
+
+    def _request_cycle(self, within_s: float = 0.0) -> None:
+        self.cycles.request_cycle(within_s)
+
+    def _busy_changed(self) -> None:
+        self.cache.queues_changed()  # they deserve a part of what those do that have work
+
+    def _queues_changed(self) -> None:
+        self.cache.queues_changed()
+        self._request_cycle()
+        weights = self.queues.weights()
+        if weights != self._weights:
+            self._weights = weights
+            self._outbox.broadcast(QueueWeights(weights))
+
+    # ---- pictures ----------------------------------------------------------------------------
+
+    def _truth(self) -> Snapshot:
+        return self.cache.truth(self._clock.now(), self._clock.wall())
+
+    def patched_cluster(self) -> Cluster:
+        """What the next cycle looks at."""
+        return self.cache.cluster(self._clock.now(), self._clock.wall())
+
+    def read_cluster(self) -> Cluster:
+        """The same, read again from where it is known."""
+        cluster = Cluster(self._truth())
+        for record in self._nodes.living():
+            cluster.occupy(record.node_id, self._outside_work.taken(record.node_id))
+        return cluster
+
+    def _picture(self, gangs: Iterable[Gang]) -> Snapshot:
+        """Everything that a cycle could look at, with these gangs, none of which rests, and with
+        what others take of nodes."""
+        found = self.cache.picture(gangs, NEVER, self._clock.wall())
+        taken = {r.node_id: self._outside_work.taken(r.node_id) for r in self._nodes.living()}
+        others = [
+            TaskSpec(
+                name=f"others-{node[:8]}",
+                podgroup="",
+                shape=Shape(request=amounts, namespace=OTHERS),
+                node=node,
+                phase="Running",
+                preemptable=False,
+            )
+            for node, amounts in taken.items()
+            if amounts
+        ]
+        return msgspec.structs.replace(found, tasks=(*found.tasks, *others))
+
+    # ---- a head that came back ---------------------------------------------------------------
+
+    def restore(self, stored: Mapping[str, list[bytes]]) -> None:
+        """Know again what an earlier head wrote (rows by table); nodes are restored before."""
+        decode = msgspec.msgpack.decode
+        self.queues.table.restore([decode(row, type=QueueRecord) for row in stored["queues"]])
+        self.jobs.load(decode(row, type=JobRow) for row in stored["batch_jobs"])
+        self.domains.load(decode(row, type=HyperNode) for row in stored["hypernodes"])
+        self.priorities.load(decode(row, type=PriorityClass) for row in stored["priorities"])
+        gangs = [decode(row, type=Gang) for row in stored["gangs"]]
+        for gang in sorted(gangs, key=lambda gang: gang.created):
+            self._rendezvous.keep_ports(gang)
+            self._outside_work.gang_known(gang)
+            self.jobs.know_gang(gang)
+            self.reservations.restore(gang, self._nodes.is_alive)
+        self.jobs.restore()
+        templates = [decode(row, type=JobSpec) for row in stored["templates"]]
+        flows = [decode(row, type=FlowRecord) for row in stored["flows"]]
+        in_order = sorted(flows, key=lambda flow: flow.submitted)
+        self.job_requests.flows.restore(templates, in_order)
+        self.job_requests.crons.restore([decode(row, type=CronRecord) for row in stored["crons"]])
+        self._request_cycle()

@@ -7,17 +7,14 @@ above; where there are none, nodes with one value of the label `rack` are a doma
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from phalanx.batch.hypernodes import HyperNodes
 from phalanx.batch.specs import HyperNodeSpec
 from phalanx.head.nodes import NodeRecord
+from phalanx.head.state_store import StateStore
 from phalanx.manifests.hypernodes import HyperNode, resolve
 from phalanx.model.jobs.topology import NetworkTopology
 from phalanx.model.rows.cluster import HyperNodeInfo
-
-if TYPE_CHECKING:
-    from phalanx.head.state_store import StateStore
 
 RACK = "rack"
 """The label of nodes that names their rack, and the tier of racks."""

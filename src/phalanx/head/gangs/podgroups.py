@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 
 import msgspec
 
 from phalanx.batch.specs import Amounts, Labels, PodGroupSpec, Shape, TaskSpec
-from phalanx.head.gangs.gang import (
-    ABSENT,
-    DONE,
-    HOLDING,
-    LEAVING,
-    NAMESPACE,
-    ROLE,
-    Gang,
-)
+from phalanx.head.gangs.gang import NAMESPACE, ROLE, Gang, ended_count
 from phalanx.head.jobs.podgroup import podgroup_of
 from phalanx.manifests.quantities import batch_amounts
 from phalanx.manifests.shapes import shape_of
+from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord
+from phalanx.resources.sets import ResourceSet
 
 RecordOf = Callable[[str], JobRecord | None]
 
@@ -31,58 +25,75 @@ class PodGroups:
     def __init__(self) -> None:
         self.record_of: RecordOf = lambda uid: None
         """A job by its name."""
+        self.tried: Callable[[Gang], Mapping[str, ResourceSet]] = lambda gang: {}
+        """What nodes refused a gang a moment ago."""
         self._plain: dict[tuple[Amounts, Labels], Shape] = {}
-        self._of_groups: dict[str, dict[tuple[str, int | None], Shape]] = {}
+        self._of_jobs: dict[str, dict[tuple[str, int | None], Shape]] = {}
         self._same: dict[Shape, Shape] = {}
 
     def podgroup(self, gang: Gang) -> PodGroupSpec:
-        """The gang; members that are over need no place any more."""
-        record = self.record_of(gang.job) if gang.job else None
+        """The gang; members that have ended need no place any more."""
+        record = self._record_of(gang)
         if record is not None:
             found = podgroup_of(record, gang.priority)
-            return msgspec.structs.replace(found, promised=gang.is_promised)
-        over = len(gang.among(DONE))
+            return msgspec.structs.replace(
+                found,
+                promised=gang.is_promised,
+                port_count=gang.port_count,
+                ports=tuple(gang.ports),
+                tried=self._tried(gang),
+            )
         return PodGroupSpec(
             name=gang.name,
             namespace=gang.namespace,
             queue=gang.queue,
-            min_member=max(gang.least - over, 0),
+            min_member=max(gang.min_members - ended_count(gang), 0),
             priority=gang.priority,
             topology=gang.topology,
             created=gang.created,
             started=gang.started,
             promised=gang.is_promised,
+            port_count=gang.port_count,
+            ports=tuple(gang.ports),
+            tried=self._tried(gang),
         )
 
-    def tasks(self, gang: Gang, nodes: list[str]) -> Iterator[TaskSpec]:
-        """Every member that wants, has or gives back a place; `nodes` by member."""
-        for index, state in enumerate(gang.states):
-            node = nodes[index] if state in HOLDING else ""
-            if state in (DONE, ABSENT) or (state in HOLDING and not node):
-                continue  # of the latter the node is gone, and they are not to get another one yet
-            phase = "Pending"
-            if node:
-                phase = "Releasing" if state == LEAVING else "Running"
-            yield TaskSpec(
-                name=gang.task(index).partition("/")[2],
-                podgroup=gang.name,
-                shape=self._shape(gang, index),
-                node=node,
-                phase=phase,
-                priority=gang.priority,
-                created=gang.created,
-                started=gang.started if node else None,
-            )
+    def _tried(self, gang: Gang) -> tuple[tuple[str, Amounts], ...]:
+        refused = sorted(self.tried(gang).items())
+        return tuple((node, batch_amounts(amounts.to_mapping())) for node, amounts in refused)
+
+    def task(self, gang: Gang, index: int) -> TaskSpec:
+        """A member, as it waits for its place."""
+        return TaskSpec(
+            name=gang.task(index).partition("/")[2],
+            podgroup=gang.name,
+            shape=self._shape(gang, index),
+            priority=gang.priority,
+            created=gang.created,
+        )
+
+    def is_live(self, gang: Gang, index: int) -> bool:
+        """Whether a member that has its place counts for the gang's minimum: one that is being
+        ended by its job does not, as it may have to start again."""
+        record = self._record_of(gang)
+        if record is None:
+            return True
+        member = gang.members[index]
+        known = record.member(member.of_group, member.index)
+        return known is not None and known.state in (st.PENDING, st.RUNNING)
 
     def forget(self, gang: Gang) -> None:
         """It is over."""
-        self._of_groups.pop(gang.job, None)
+        self._of_jobs.pop(gang.job, None)
+
+    def _record_of(self, gang: Gang) -> JobRecord | None:
+        return self.record_of(gang.job) if gang.job else None
 
     def _shape(self, gang: Gang, index: int) -> Shape:
-        record = self.record_of(gang.job) if gang.job else None
+        record = self._record_of(gang)
         if record is not None:
-            return self._of_job(record, *gang.members[index])
-        request = batch_amounts(gang.needs[index])
+            return self._of_job(record, gang.members[index].of_group, gang.members[index].index)
+        request = batch_amounts(gang.members[index].need)
         key = (request, gang.selector)
         shape = self._plain.get(key)
         if shape is None:
@@ -91,7 +102,7 @@ class PodGroups:
         return shape
 
     def _of_job(self, record: JobRecord, name: str, index: int) -> Shape:
-        known = self._of_groups.setdefault(record.uid, {})
+        known = self._of_jobs.setdefault(record.uid, {})
         group = record.spec.group(name)
         assert group is not None
         part = index // group.partition.size if group.partition else None

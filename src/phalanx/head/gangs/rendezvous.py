@@ -1,32 +1,23 @@
-"""Where a gang's members meet: ports that are free on all its nodes, devices, and who is told what.
+"""Where a gang's members meet: ports that are free on all its nodes, and what each is told of it.
 
-What a member finds in its environment is worked out by `control.jobs.environment`, as for jobs.
+What a member finds in its environment is worked out by `head.jobs.environment`, as for jobs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import msgspec
 
-from phalanx.head.gangs.gang import (
-    DONE,
-    ENDING,
-    HELD,
-    NAMESPACE,
-    PLACING,
-    ROLE,
-    Gang,
-)
+from phalanx.head.gangs.gang import NAMESPACE, ROLE, Gang
+from phalanx.head.gangs.member_states import ENDED, HELD, PLACING
+from phalanx.head.gangs.offered_ports import OfferedPorts
 from phalanx.head.jobs.environment import DEVICES, member_setup
-from phalanx.head.jobs.places import Gang as PlacedGang
-from phalanx.head.jobs.places import MemberPlace
+from phalanx.head.jobs.places import MemberPlace, PlacedGang
 from phalanx.model.jobs.gang_view import GangMember, GangView
 from phalanx.model.jobs.spec import JobSpec, TaskGroup, Template
-from phalanx.resources.ports import Ports, RandomSource, pick_ports
+from phalanx.resources.ports import RandomSource, settle_ports
 
-FIRST_PORT, LAST_PORT = 20_000, 32_000
-"""Below the ports that systems hand out to clients (from 32,768 on Linux)."""
 KEEP_BUSY = 1_000
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -35,23 +26,44 @@ _encode = msgspec.msgpack.Encoder().encode
 class Rendezvous:
     """Ports of all gangs, and the views of the members of each."""
 
-    def __init__(self, rng: RandomSource, address_of: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        rng: RandomSource,
+        address_of: Callable[[str], str],
+        offered: OfferedPorts,
+        first_port: int,
+    ) -> None:
+        """`first_port`: no port below it is chosen."""
         self._rng = rng
         self._address_of = address_of
+        self._offered = offered
+        self._first_port = first_port
         self._taken: set[int] = set()
         self._busy: dict[int, None] = {}
         """Ports that nodes said others use; the oldest are forgotten."""
 
-    def choose_ports(self, gang: Gang) -> None:
-        """Give the gang ports that no other gang has."""
-        self.free_ports(gang)
-        picked = pick_ports(
-            Ports(((FIRST_PORT, LAST_PORT),)), gang.port_count, FIRST_PORT, self._rng, self
+    def choose_ports(self, gang: Gang, nodes: Collection[str]) -> bool:
+        """Have the gang's ports be some that these nodes, where members will be, and those where
+        members are, have in common, and that no other gang has: those that it had before, if
+        they will do. False when there are too few, and it keeps what it has."""
+        held = {member.node for member in gang.members if member.state == HELD}
+        self._taken.difference_update(gang.ports)
+        picked = settle_ports(
+            [self._offered.everywhere()],
+            [self._offered.of(node) for node in dict.fromkeys((*nodes, *sorted(held)))],
+            gang.port_count,
+            self._first_port,
+            self._rng,
+            before=gang.ports,
+            used=self,
         )
         if picked is None:
             self._busy.clear()
-        gang.ports = picked or []
+        is_settled = picked is not None and (not held or picked == gang.ports)
+        if is_settled and picked is not None:
+            gang.ports = picked
         self._taken.update(gang.ports)
+        return is_settled
 
     def __contains__(self, port: object) -> bool:
         """Whether somebody has this port."""
@@ -73,53 +85,60 @@ class Rendezvous:
             if len(self._busy) > KEEP_BUSY:
                 del self._busy[next(iter(self._busy))]
 
-    def views(self, gang: Gang, nodes: list[str], wanted: Iterable[int]) -> dict[int, bytes]:
-        """What these members are told; `nodes` by member, of those that have or get a place."""
-        nodes = [node or gang.was_on.get(i, "") for i, node in enumerate(nodes)]
-        there = [i for i in gang.among(PLACING, HELD, ENDING, DONE) if nodes[i]]
+    def views(self, gang: Gang, wanted: Iterable[int]) -> dict[int, bytes]:
+        """What these members are told of their gang. Those that have ended keep their ranks."""
+        there = {
+            index: member.node or member.last_node
+            for index, member in enumerate(gang.members)
+            if member.state in (PLACING, HELD) or member.state in ENDED
+        }
         places = {
             (ROLE, index): MemberPlace(
-                node=nodes[index],
-                address=self._address_of(nodes[index]),
-                devices=tuple(gang.devices.get(index, {}).get("GPU", ())),
+                node=node,
+                address=self._address_of(node),
+                devices=tuple(gang.members[index].devices.get("GPU", ())),
             )
-            for index in there
+            for index, node in there.items()
+            if node
         }
         placed = PlacedGang(job=_as_job(gang), places=places, ports=tuple(gang.ports))
         ranks = placed.ranks
         members = [
             GangMember(
-                rank=ranks.rank[ROLE, i],
-                node=nodes[i],
-                address=places[ROLE, i].address,
-                local_rank=ranks.local[ROLE, i],
-                devices=list(places[ROLE, i].devices),
+                rank=ranks.rank[key],
+                node=place.node,
+                address=place.address,
+                local_rank=ranks.local[key],
+                devices=list(place.devices),
             )
-            for i in there
+            for key, place in places.items()
         ]
-        told = {}
+        views = {}
         for index in wanted:
+            place = places[ROLE, index]
             env = dict(member_setup(placed, ROLE, index).env)
             env.pop(DEVICES)  # shown by the worker, within what its node may see
-            told[index] = _encode(
+            views[index] = _encode(
                 GangView(
                     name=gang.name,
                     queue=gang.queue,
                     rank=ranks.rank[ROLE, index],
                     local_rank=ranks.local[ROLE, index],
-                    world_size=len(there),
-                    local_world_size=ranks.on_node[nodes[index]],
-                    address=places[ROLE, there[0]].address,
+                    world_size=len(places),
+                    local_world_size=ranks.on_node[place.node],
+                    address=next(iter(places.values())).address,
                     ports=gang.ports,
-                    devices=list(places[ROLE, index].devices),
+                    devices=list(place.devices),
                     members=members,
                     env=env,
                     grace_s=gang.grace_s,
                 )
             )
-        return told
+        return views
 
 
 def _as_job(gang: Gang) -> JobSpec:
-    group = TaskGroup(name=ROLE, replicas=len(gang.needs), template=Template(grace_s=gang.grace_s))
+    group = TaskGroup(
+        name=ROLE, replicas=len(gang.members), template=Template(grace_s=gang.grace_s)
+    )
     return JobSpec(name=gang.name, namespace=NAMESPACE, queue=gang.queue, groups=(group,))

@@ -14,8 +14,12 @@ import msgspec
 
 from phalanx.batch.cluster import Cluster
 from phalanx.batch.cycle import run_cycle
-from phalanx.batch.specs import Amounts, Snapshot
+from phalanx.batch.specs import Snapshot
+from phalanx.head.clock import Clock
 from phalanx.head.gangs.gang import Gang
+from phalanx.head.gangs.outside_work import OutsideWork
+from phalanx.head.nodes import NodeDirectory
+from phalanx.head.outbox import Outbox
 from phalanx.manifests.quantities import batch_amounts
 from phalanx.protocol.cluster_messages import ClaimRoom
 from phalanx.resources.sets import EMPTY, ResourceSet
@@ -23,84 +27,81 @@ from phalanx.resources.sets import EMPTY, ResourceSet
 LOOK_EVERY_S, PAUSE = 0.25, 10.0
 """Between two looks lies at least the first, and so many times what the last one took."""
 KEPT = 4.0
-"""A node keeps room for so many times the pause, unless it is told again."""
+"""A node keeps room for so many times the pause, unless it is asked again."""
+NEVER = float("inf")
 
-Send = Callable[[str, ClaimRoom], None]
 
-
-class Claims:
-    """What nodes are asked to keep. `send` to a node by its id."""
+class RoomClaims:
+    """What nodes are asked to keep."""
 
     def __init__(
         self,
-        send: Send,
+        outbox: Outbox,
+        clock: Clock,
+        nodes: NodeDirectory,
+        outside_work: OutsideWork,
         member_of: Mapping[str, tuple[Gang, int]],
-        clock: Callable[[], float],
+        truth: Callable[[], Snapshot],
     ) -> None:
-        self._send = send
-        self._member_of = member_of
+        """`truth`: everything that a cycle looks at now."""
+        self._outbox = outbox
         self._clock = clock
+        self._nodes = nodes
+        self._outside_work = outside_work
+        self._member_of = member_of
+        self._truth = truth
         self._next = 0.0
         self._pause_s = LOOK_EVERY_S
-        self._told: set[tuple[bytes, str]] = set()
+        self._claimed: set[tuple[bytes, str]] = set()
         """(gang, node) of all that nodes were asked to keep the last time."""
 
-    def look(
-        self,
-        truth: Callable[[], Snapshot],
-        taken: Mapping[str, Amounts],
-        yields: Mapping[str, Mapping[str, float]],
-    ) -> bool:
-        """Ask nodes to keep what gangs would get that wait. `taken`: what work outside of gangs
-        takes of each node; `yields`: what of that ordinary tasks hold. Whether to look again
-        within `LOOK_EVERY_S`."""
+    def look(self, now: float) -> float:
+        """Ask nodes to keep what gangs would get that wait. When to look again."""
+        yields = {r.node_id: self._nodes.yields(r.node_id) for r in self._nodes.living()}
         if not any(yields.values()):
-            self._tell({})
-            return False
-        begun = self._clock()
+            self.drop()
+            return NEVER
+        begun = self._clock.now()
         if begun >= self._next:
-            wanted = self._choose(truth(), taken, yields)
-            done = self._clock()
+            wanted = self._choose(yields)
+            done = self._clock.now()
             self._pause_s = max(LOOK_EVERY_S, PAUSE * (done - begun))
             self._next = done + self._pause_s
-            self._tell(wanted)
-        return bool(self._told)
+            self._claim(wanted)
+        return now + LOOK_EVERY_S if self._claimed else NEVER
 
     def drop(self) -> None:
         """Nobody waits any more."""
-        self._tell({})
+        if self._claimed:
+            self._claim({})
 
     def _choose(
-        self,
-        snapshot: Snapshot,
-        taken: Mapping[str, Amounts],
-        yields: Mapping[str, Mapping[str, float]],
+        self, yields: Mapping[str, Mapping[str, float]]
     ) -> dict[tuple[bytes, str], tuple[Gang, ResourceSet]]:
+        """Who would get what, if ordinary tasks gave way and no gang did."""
+        truth = self._truth()
+        config = msgspec.structs.replace(truth.config, actions=("allocate",))
+        snapshot = msgspec.structs.replace(truth, config=config)
         cluster = Cluster(snapshot)
-        for node, amounts in taken.items():
-            given = dict(batch_amounts(dict(yields.get(node, {}))))
-            left = ((name, amount - given.get(name, 0.0)) for name, amount in amounts)
+        for node, yielded in yields.items():
+            given = dict(batch_amounts(dict(yielded)))
+            taken = self._outside_work.taken(node)
+            left = ((name, amount - given.get(name, 0.0)) for name, amount in taken)
             cluster.occupy(node, tuple((name, amount) for name, amount in left if amount > 0))
         plan = run_cycle(snapshot, cluster=cluster, explains=False)
         wanted: dict[tuple[bytes, str], tuple[Gang, ResourceSet]] = {}
         for task, node in plan.binds.items():
             gang, index = self._member_of[task]
-            need = ResourceSet.from_mapping(gang.needs[index])
+            need = ResourceSet.from_mapping(gang.members[index].need)
             before = wanted.get((gang.group, node), (gang, EMPTY))[1]
             wanted[gang.group, node] = (gang, before + need)
         return wanted
 
-    def _tell(self, wanted: Mapping[tuple[bytes, str], tuple[Gang, ResourceSet]]) -> None:
-        for group, node in sorted(self._told - wanted.keys()):
-            self._send(node, ClaimRoom(group, {}))
+    def _claim(self, wanted: Mapping[tuple[bytes, str], tuple[Gang, ResourceSet]]) -> None:
+        for group, node in sorted(self._claimed - wanted.keys()):
+            self._outbox.send_node(node, ClaimRoom(group, {}))
         for (group, node), (gang, needs) in wanted.items():
             kept_s = KEPT * self._pause_s
             claim = ClaimRoom(group, needs.to_mapping(), gang.queue, gang.priority, kept_s)
-            self._send(node, claim)
-        self._told = set(wanted)
-
-
-def gentle(snapshot: Snapshot) -> Snapshot:
-    """The same, decided without taking anything from other gangs."""
-    config = msgspec.structs.replace(snapshot.config, actions=("allocate",))
-    return msgspec.structs.replace(snapshot, config=config)
+            self._outbox.send_node(node, claim)
+        self._claimed = set(wanted)

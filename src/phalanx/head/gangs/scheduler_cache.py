@@ -1,100 +1,293 @@
-"""The scheduler's view of the cluster: kept from cycle to cycle, read anew after great changes."""
+"""The scheduler's view of the cluster: kept from cycle to cycle, and patched by what happens.
+
+The cache hears events and decides by itself what it patches and what it reads again: everything is
+read again when gangs have network topologies, when a resource turns up or goes that no node named,
+and after a cycle that failed. What is patched equals what reading it again would give.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
 
 import msgspec
 
+from phalanx.batch import jobs as j
 from phalanx.batch.cluster import Cluster
 from phalanx.batch.config import Configuration
 from phalanx.batch.cycle import run_cycle
-from phalanx.batch.kept import KeptCluster
+from phalanx.batch.kept import OUT, KeptCluster, NotPatchableError, Standing
 from phalanx.batch.plan import Plan
-from phalanx.batch.specs import Amounts, PodGroupSpec, QueueSpec, Snapshot, TaskSpec
+from phalanx.batch.specs import (
+    Amounts,
+    HyperNodeSpec,
+    NodeSpec,
+    PodGroupSpec,
+    QueueSpec,
+    Snapshot,
+    TaskSpec,
+)
+from phalanx.head.gangs.gang import Gang
+from phalanx.head.gangs.member_lifecycle import Move
+from phalanx.head.gangs.member_states import GOING, HELD, PLACING, WAITING
 
 EVICTING = frozenset({"preempt", "reclaim", "gangpreempt", "gangreclaim", "shuffle", "consolidate"})
 """Actions that take places away: they cost most of a long cycle, and seldom find anything."""
 
 
-class SchedulerCache:
-    """Runs cycles. `truth` gives everything as a snapshot, whenever it has to be read anew."""
+class ClusterSource(Protocol):
+    """Everything that cycles look at, as it is now."""
 
-    def __init__(self, config: Configuration, truth: Callable[[], Snapshot]) -> None:
+    def nodes(self) -> Iterable[NodeSpec]:
+        """The nodes that are not dead."""
+        ...
+
+    def queues(self) -> Iterable[QueueSpec]:
+        """The queues, with what they deserve now."""
+        ...
+
+    def hypernodes(self) -> tuple[HyperNodeSpec, ...]:
+        """The network domains."""
+        ...
+
+    def taken_changes(self) -> Mapping[str, Amounts]:
+        """What work outside of gangs takes of each node of which that may be something else than
+        the last time."""
+        ...
+
+    def podgroup(self, gang: Gang) -> PodGroupSpec:
+        """A gang, as its members are now."""
+        ...
+
+    def task(self, gang: Gang, index: int) -> TaskSpec:
+        """A member, as it waits for its place."""
+        ...
+
+
+class SchedulerCache:
+    """Runs cycles over the gangs in `seen`. Follows the life cycle of members."""
+
+    def __init__(
+        self,
+        config: Configuration,
+        source: ClusterSource,
+        seen: Mapping[bytes, Gang],
+        member_of: Mapping[str, tuple[Gang, int]],
+        shells: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`shells` lends the outside to plugins that need it."""
         self._whole = Snapshot(config=config)
         gentle = tuple(name for name in config.actions if name not in EVICTING)
         self._gentle = Snapshot(config=msgspec.structs.replace(config, actions=gentle))
-        self._truth = truth
+        self._source = source
+        self._seen = seen
+        self._member_of = member_of
+        self._shells = shells
         self._kept: KeptCluster | None = None
+        self._gangs_changed: dict[bytes, tuple[Gang, set[int] | None]] = {}
+        """The members that may stand otherwise than in the columns; None for all of a gang's."""
+        self._resting: dict[bytes, Gang] = {}
+        self._taken: dict[str, Amounts] = {}
+        """What work outside of gangs takes of each node."""
+        self._have_nodes_changed = self._have_queues_changed = False
 
-    def forget(self) -> None:
-        """Read everything anew before the next cycle."""
-        self._kept = None
+    # ---- what happens ------------------------------------------------------------------------
 
-    def admit(self, group: PodGroupSpec, tasks: Iterable[TaskSpec]) -> None:
-        """A gang has come."""
-        if self._kept is None:
-            return
-        try:
-            if group.topology is None and not group.subgroups:
-                self._kept.admit([group], tasks)
-            else:
-                self._kept = None
-        except ValueError:  # of a resource that came after everything was read
-            self._kept = None
+    def gang_changed(self, gang: Gang) -> None:
+        """A gang is seen from now on, has more members, or is over."""
+        self._gangs_changed[gang.group] = (gang, None)
 
-    def amend(self, group: str, **told: Any) -> None:
-        """A gang tells something else of itself, as far as it is looked at."""
-        if self._kept is not None and group in self._kept.job_index:
-            self._kept.amend(group, **told)
+    def gang_amended(self, gang: Gang) -> None:
+        """A gang may say something else of itself than before."""
+        self._gangs_changed.setdefault(gang.group, (gang, set()))
 
-    def end(self, tasks: list[str]) -> None:
-        """Members that held their places are over."""
-        self._tell(KeptCluster.end, tasks)
+    def members_moved(self, gang: Gang, move: Move) -> None:
+        """See Follower."""
+        _, known = self._gangs_changed.get(gang.group, (gang, set()))
+        if known is not None:
+            known.update(move.indexes)
+            self._gangs_changed[gang.group] = (gang, known)
 
-    def withdraw(self, tasks: list[str]) -> None:
-        """Members have lost their places, or never got them."""
-        self._tell(KeptCluster.withdraw, tasks)
+    def gang_rests(self, gang: Gang) -> None:
+        """A gang takes no part until `rests_until`: what it holds it holds, and nobody else of it
+        waits."""
+        self._resting[gang.group] = gang
+        self.gang_changed(gang)
 
-    def released(self, tasks: list[str]) -> None:
-        """Evicted members have given their places back."""
-        self._tell(KeptCluster.released, tasks)
+    def nodes_changed(self) -> None:
+        """A node joined, drains, is dead, or has other totals or labels."""
+        self._have_nodes_changed = True
 
-    def _tell(self, what: Callable[[KeptCluster, Iterable[str]], None], tasks: list[str]) -> None:
-        if self._kept is None:
-            return
-        try:
-            what(self._kept, tasks)
-        except KeyError:  # their node was gone when everything was read
-            self._kept = None
+    def queues_changed(self) -> None:
+        """There are other queues, or they have other quotas or deserve something else."""
+        self._have_queues_changed = True
 
-    def set_queues(self, queues: Iterable[QueueSpec]) -> None:
-        """These queues have other quotas."""
-        if self._kept is None:
-            return
-        try:
-            for queue in queues:
-                self._kept.set_queue(queue)
-        except (ValueError, KeyError):
-            self._kept = None
+    # ---- cycles ------------------------------------------------------------------------------
 
-    def decide(self, now: float, others: Mapping[str, Amounts], *, evicts: bool) -> Plan:
-        """One cycle. `others`: what work outside of gangs takes of each node; unless it `evicts`,
-        nobody has to go, whatever the configuration says."""
-        chosen = self._whole if evicts else self._gentle
-        snapshot = msgspec.structs.replace(chosen, now=now)
-        cluster = self._kept or self._read()
-        for node, amounts in others.items():
-            cluster.occupy(node, amounts)
-        plan = run_cycle(snapshot, cluster=cluster, explains=False)
-        if isinstance(cluster, KeptCluster):
-            cluster.settle(plan, now, at_once=False)
+    def decide(self, now: float, wall: float, *, evicts: bool) -> Plan:
+        """One cycle. `now` is on the head's clock, `wall` in seconds since the epoch. Unless it
+        `evicts`, nobody has to go, whatever the configuration says."""
+        cluster = self.cluster(now, wall)
+        snapshot = msgspec.structs.replace(self._whole if evicts else self._gentle, now=wall)
+        kept, self._kept = self._kept, None  # a cycle that fails leaves columns that mean nothing
+        plan = run_cycle(snapshot, shells=self._shells, cluster=cluster, explains=False)
+        if cluster is kept:
+            kept.take_back(plan)
+            self._kept = kept
+            for task in (*plan.binds, *plan.evicted):
+                gang, index = self._member_of[task]
+                _, known = self._gangs_changed.setdefault(gang.group, (gang, set()))
+                if known is not None:
+                    known.add(index)
         return plan
 
-    def _read(self) -> Cluster:
-        truth = self._truth()
-        if any(group.topology is not None or group.subgroups for group in truth.podgroups):
-            return Cluster(truth)
-        self._kept = KeptCluster(truth)
+    def cluster(self, now: float, wall: float) -> Cluster:
+        """The columns as everything is now, patched or read again."""
+        self._wake(now)
+        taken = self._source.taken_changes()
+        self._taken |= taken
+        if self._kept is not None:
+            try:
+                self._patch(self._kept, now)
+                _occupy(self._kept, taken)
+            except NotPatchableError:
+                self._read(now, wall, self._kept)
+        if self._kept is None:
+            return self._read(now, wall, None)
         return self._kept
+
+    def _wake(self, now: float) -> None:
+        rested = [gang for gang in self._resting.values() if gang.rests_until <= now]
+        for gang in rested:
+            del self._resting[gang.group]
+            self.gang_changed(gang)
+
+    def _read(self, now: float, wall: float, before: KeptCluster | None) -> Cluster:
+        """Everything, anew. Podgroups go on in the phases that earlier cycles gave them."""
+        snapshot = self.truth(now, wall)
+        self._gangs_changed.clear()
+        self._have_nodes_changed = self._have_queues_changed = False
+        try:
+            self._kept = KeptCluster(snapshot)
+        except NotPatchableError:
+            self._kept = None
+        cluster = Cluster(snapshot) if self._kept is None else self._kept
+        if before is not None:
+            phases = {job.uid: job.phase for job in before.jobs}
+            for job in cluster.jobs:
+                job.phase = phases.get(job.uid, job.phase)
+        _occupy(cluster, self._taken)
+        return cluster
+
+    # ---- patching ----------------------------------------------------------------------------
+
+    def _patch(self, kept: KeptCluster, now: float) -> None:
+        """Have the columns follow. What is new is entered before who stands on it or in it, and
+        what is gone leaves after who did. Raises NotPatchableError."""
+        nodes = list(self._source.nodes()) if self._have_nodes_changed else None
+        queues = list(self._source.queues()) if self._have_queues_changed else None
+        if nodes is not None:
+            there = {node.name for node in nodes}
+            kept.set_nodes([*nodes, *(node for node in kept.nodes if node.name not in there)])
+        if queues is not None:
+            names = {queue.name for queue in queues}
+            kept.set_queues([*queues, *(q for q in kept.queues if q.name not in names)])
+        for gang, members in self._gangs_changed.values():
+            self._patch_gang(kept, gang, members, now)
+        self._gangs_changed.clear()
+        if nodes is not None:
+            kept.set_nodes(nodes)
+            self._taken = {name: x for name, x in self._taken.items() if name in kept.node_index}
+            _occupy(kept, self._taken)
+        if queues is not None:
+            kept.set_queues(queues)
+        self._have_nodes_changed = self._have_queues_changed = False
+
+    def _patch_gang(
+        self, kept: KeptCluster, gang: Gang, members: set[int] | None, now: float
+    ) -> None:
+        if gang.group not in self._seen:
+            self._forget_gang(kept, gang)
+            return
+        uid = gang.uid
+        indexes = range(len(gang.members)) if members is None else sorted(members)
+        names = [gang.task(index) for index in indexes]
+        if not all(kept.knows(name) for name in names):
+            self._forget_gang(kept, gang)
+            indexes = range(len(gang.members))
+            names = [gang.task(index) for index in indexes]
+            by_name = sorted(indexes, key=names.__getitem__)
+            kept.add_rows([self._source.task(gang, index) for index in by_name])
+        standings = [
+            standing(gang, index, name, now) for index, name in zip(indexes, names, strict=True)
+        ]
+        known = uid in kept.job_index
+        if known or any(one.status != OUT for one in standings):
+            kept.put_group(self._source.podgroup(gang))
+            kept.stand(uid, standings)
+            if not kept.jobs[kept.job_index[uid]].tasks:
+                kept.drop_group(uid)
+
+    def _forget_gang(self, kept: KeptCluster, gang: Gang) -> None:
+        names = [gang.task(index) for index in range(len(gang.members))]
+        known = [name for name in names if kept.knows(name)]
+        if gang.uid in kept.job_index:
+            kept.stand(gang.uid, [Standing(name, OUT) for name in known])
+            kept.drop_group(gang.uid)
+        kept.drop_rows(known)
+
+    # ---- reading -----------------------------------------------------------------------------
+
+    def truth(self, now: float, wall: float) -> Snapshot:
+        """Everything that a cycle looks at, read from where it is known."""
+        gangs = [gang for gang in self._seen.values() if not gang.is_over]
+        return self.picture(gangs, now, wall)
+
+    def picture(self, gangs: Iterable[Gang], now: float, wall: float) -> Snapshot:
+        """The same with these gangs."""
+        source = self._source
+        groups: list[PodGroupSpec] = []
+        tasks: list[TaskSpec] = []
+        for gang in gangs:
+            found = [
+                (index, one)
+                for index in range(len(gang.members))
+                if (one := standing(gang, index, "", now)).status != OUT
+            ]
+            if found:
+                groups.append(source.podgroup(gang))
+                tasks += [_standing_task(source.task(gang, index), one) for index, one in found]
+        bound = any(group.topology is not None or group.subgroups for group in groups)
+        return msgspec.structs.replace(
+            self._whole,
+            nodes=tuple(source.nodes()),
+            hypernodes=source.hypernodes() if bound else (),
+            queues=tuple(source.queues()),
+            podgroups=tuple(groups),
+            tasks=tuple(tasks),
+            now=wall,
+        )
+
+
+def standing(gang: Gang, index: int, name: str, now: float) -> Standing:
+    """How a member stands in the columns, under the name of its task."""
+    member = gang.members[index]
+    if member.state == WAITING:
+        return Standing(name, OUT if gang.rests_until > now else j.PENDING)
+    if member.state in (PLACING, HELD):
+        return Standing(name, j.RUNNING, member.node, member.started)
+    if member.state in GOING:
+        return Standing(name, j.RELEASING, member.node, member.started)
+    return Standing(name, OUT)
+
+
+def _standing_task(spec: TaskSpec, one: Standing) -> TaskSpec:
+    return msgspec.structs.replace(
+        spec, node=one.node, phase=j.STATUS_NAMES[one.status], started=one.started
+    )
+
+
+def _occupy(cluster: Cluster, taken: Mapping[str, Amounts]) -> None:
+    for node, amounts in taken.items():
+        if node in cluster.node_index:
+            cluster.occupy(node, amounts)

@@ -1,12 +1,14 @@
-"""What the table of placement groups asks for: said to nodes, written down, told to who waits."""
+"""What the table of placement groups asks for: sent to nodes, written down, answered."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
 
 from phalanx.head.groups.give_backs import Ending
-from phalanx.head.groups.record import Group
+from phalanx.head.groups.record import Group, KnownGroup
+from phalanx.head.groups.table import GroupTable
+from phalanx.head.outbox import Outbox
+from phalanx.head.state_store import StateStore
 from phalanx.model.lifecycle import CREATED, REMOVED
 from phalanx.protocol.cluster_messages import (
     CommitBundles,
@@ -16,111 +18,29 @@ from phalanx.protocol.cluster_messages import (
 )
 from phalanx.protocol.requests.request import LATER, Asker, Later
 from phalanx.resources.sets import ResourceSet
-
-if TYPE_CHECKING:
-    from phalanx.head.control_plane import ControlPlane
+from phalanx.scheduling.cluster_nodes import ClusterNodes
 
 
-class GroupControl:
-    """Does what `GroupTable` asks for."""
+class GroupWatchers:
+    """Who wants to know of groups: nodes that keep a copy, and processes that wait for one."""
 
-    def __init__(self, shell: ControlPlane) -> None:
-        self._shell = shell
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
         self._watchers: dict[bytes, dict[bytes, None]] = {}
         self._waiters: dict[bytes, list[Asker[bool]]] = {}
         self._freed_waiters: dict[bytes, list[Asker[None]]] = {}
 
-    # ---- effects -----------------------------------------------------------------------------
-
-    def prepare(
-        self, node_id: str, group: bytes, attempt: int, bundles: dict[int, ResourceSet]
-    ) -> None:
-        """See GroupEffects."""
-        amounts = {i: bundle.to_mapping() for i, bundle in bundles.items()}
-        batch = self._shell.gangs_if_used
-        ports = [] if batch is None else batch.applier.ports_on(group)
-        self._shell.send_node(node_id, PrepareBundles(group, attempt, amounts, ports))
-
-    def when_written(self, action: Callable[[], None]) -> None:
-        """See GroupEffects."""
-        self._shell.state_store.when_written(action)
-
-    def may_begin(self, group: Group) -> bool:
-        """See GroupEffects."""
-        batch = self._shell.gangs_if_used
-        return not group.is_pinned or batch is None or batch.applier.may_begin(group)
-
-    def commit(self, node_id: str, group: bytes, attempt: int) -> None:
-        """See GroupEffects."""
-        batch = self._shell.gangs_if_used
-        gangs = {} if batch is None else batch.applier.told(group, node_id)
-        self._shell.send_node(node_id, CommitBundles(group, attempt, gangs))
-
-    def give_back(
-        self, node_id: str, group: bytes, attempt: int, indexes: list[int], ending: Ending
-    ) -> None:
-        """See GroupEffects."""
-        message = GiveBackBundles(group, attempt, indexes, ending.warn, ending.grace_s)
-        self._shell.order(node_id, message)
-
-    def changed(self, group: Group) -> None:
-        """See GroupEffects."""
-        self._shell.state_store.put_group(group)
-        self._tell(group)
-        if group.state == CREATED:
-            self._shell.group_created()
-        batch = self._shell.gangs_if_used
-        if group.is_pinned and batch is not None:
-            batch.applier.group_changed(group)
-        has_begun = self._has_begun(group)
-        if has_begun or group.state == REMOVED:
-            for asker in self._waiters.pop(group.group, ()):
-                asker.reply(has_begun)
-
-    def _has_begun(self, group: Group) -> bool:
-        """Whether what waits for the group may run in it: not in a gang of which a node was lost
-        on the way, so that the others give their places back."""
-        batch = self._shell.gangs_if_used
-        if group.state != CREATED or not group.is_pinned or batch is None:
-            return group.state == CREATED
-        return batch.applier.is_whole(group.group)
-
-    def refused(self, group: Group) -> None:
-        """See GroupEffects."""
-        batch = self._shell.gangs_if_used
-        if batch is not None:
-            batch.applier.group_refused(group)
-
-    def _tell(self, group: Group) -> None:
-        watchers = self._watchers.get(group.group)
-        if watchers:
-            known = _known(group)
-            for prefix in watchers:
-                self._shell.send(prefix, known)
-        if group.state == REMOVED:
-            self._watchers.pop(group.group, None)
-
-    def freed(self, group: bytes) -> None:
-        """See GroupEffects."""
-        for asker in self._freed_waiters.pop(group, ()):
-            asker.reply(None)
-        batch = self._shell.gangs_if_used
-        if batch is not None:
-            batch.applier.group_freed(group)
-
-    # ---- who waits ---------------------------------------------------------------------------
-
-    def watch(self, group: Group, prefix: bytes) -> None:
+    def watch(self, group: KnownGroup, prefix: bytes) -> None:
         """A node wants to know all about a group, now and whenever it changes."""
         if group.state != REMOVED:
             self._watchers.setdefault(group.group, {})[prefix] = None
-        self._shell.send(prefix, _known(group))
+        self._outbox.send(prefix, _known(group))
 
-    def wait(self, group: Group | None, asker: Asker[bool]) -> bool | Later:
+    def wait(self, group: KnownGroup | None, asker: Asker[bool]) -> bool | Later:
         """Whether what waits for the group may run in it; the answer comes when that is known."""
         if group is None or group.state == REMOVED:
             return False
-        if self._has_begun(group):
+        if group.has_begun:
             return True
         self._waiters.setdefault(group.group, []).append(asker)
         return LATER
@@ -129,7 +49,74 @@ class GroupControl:
         """Answer once nothing of a group that is removed is taken any more."""
         self._freed_waiters.setdefault(group, []).append(asker)
 
+    def changed(self, group: KnownGroup) -> None:
+        """A group has other places, or another state."""
+        watchers = self._watchers.get(group.group)
+        if watchers:
+            known = _known(group)
+            for prefix in watchers:
+                self._outbox.send(prefix, known)
+        if group.state == REMOVED:
+            self._watchers.pop(group.group, None)
+        if group.group in self._waiters and (group.has_begun or group.state == REMOVED):
+            for asker in self._waiters.pop(group.group):
+                asker.reply(group.has_begun)
 
-def _known(group: Group) -> GroupKnown:
+    def freed(self, group: bytes) -> None:
+        """Nothing of a removed group is taken any more."""
+        for asker in self._freed_waiters.pop(group, ()):
+            asker.reply(None)
+
+
+class GroupControl(GroupWatchers):
+    """Does what `GroupTable` asks for."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        state_store: StateStore,
+        cluster: ClusterNodes,
+        created: Callable[[], None],
+    ) -> None:
+        """`created` is called when a group is: actors may have waited for its bundles."""
+        super().__init__(outbox)
+        self._state_store = state_store
+        self._created = created
+        self.table = GroupTable(cluster, self)
+
+    # ---- effects -----------------------------------------------------------------------------
+
+    def prepare(
+        self, node_id: str, group: bytes, number: int, bundles: Mapping[int, ResourceSet]
+    ) -> None:
+        """See AttemptMessages."""
+        amounts = {i: bundle.to_mapping() for i, bundle in bundles.items()}
+        self._outbox.send_node(node_id, PrepareBundles(group, number, amounts))
+
+    def commit(self, node_id: str, group: bytes, number: int) -> None:
+        """See AttemptMessages."""
+        self._outbox.send_node(node_id, CommitBundles(group, number))
+
+    def when_written(self, action: Callable[[], None]) -> None:
+        """See AttemptMessages."""
+        self._state_store.when_written(action)
+
+    def give_back(
+        self, node_id: str, group: bytes, attempt: int, indexes: list[int], ending: Ending
+    ) -> None:
+        """See GroupEffects."""
+        message = GiveBackBundles(group, attempt, indexes, ending.warn, ending.grace_s)
+        self._outbox.order(node_id, message)
+
+    def changed(self, group: KnownGroup) -> None:
+        """See GroupEffects."""
+        if isinstance(group, Group):
+            self._state_store.put_group(group)
+        super().changed(group)
+        if group.state == CREATED:
+            self._created()
+
+
+def _known(group: KnownGroup) -> GroupKnown:
     bundles = [bundle.to_mapping() for bundle in group.bundles]
     return GroupKnown(group.group, group.state, bundles, list(group.nodes), group.infeasible)

@@ -1,8 +1,8 @@
-"""Bundles that nodes were told to give back: repeated until they are, or until the node is gone."""
+"""Bundles that nodes are to give back: asked for until they are, or until the node is gone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -19,7 +19,7 @@ class Ending(msgspec.Struct, frozen=True):
 AT_ONCE = Ending()
 
 Send = Callable[[str, bytes, int, list[int], Ending], None]
-"""Tells (node, group, attempt, bundle indexes, how) to the node."""
+"""Sends (node, group, attempt, bundle indexes, how) to the node."""
 
 
 class _Asked(msgspec.Struct, kw_only=True):
@@ -52,13 +52,27 @@ class GiveBacks:
         ending: Ending = AT_ONCE,
     ) -> None:
         """Have the node end these bundles of attempts up to this one."""
+        self.ask_all({node: indexes}, group, attempt, now, ending)
+
+    def ask_all(
+        self,
+        bundles: Mapping[str, list[int]],
+        group: bytes,
+        attempt: int,
+        now: float,
+        ending: Ending = AT_ONCE,
+    ) -> None:
+        """The same of several nodes: the group is not free before all of them have answered."""
         asked = self._asked.setdefault(group, {})
-        before = asked.get((node, attempt))
-        if before is not None:
-            indexes = sorted({*indexes, *before.indexes})
-        until = now + RESEND_S
-        asked[node, attempt] = _Asked(indexes=indexes, resend_at=until, ending=ending)
-        self._send(node, group, attempt, list(indexes), ending)
+        for node, indexes in bundles.items():
+            before = asked.get((node, attempt))
+            listed = indexes if before is None else sorted({*indexes, *before.indexes})
+            until = now + RESEND_S
+            asked[node, attempt] = _Asked(indexes=listed, resend_at=until, ending=ending)
+        for node in bundles:
+            one = asked.get((node, attempt))
+            if one is not None:
+                self._send(node, group, attempt, list(one.indexes), one.ending)
 
     def is_asked(self, node: str, group: bytes, attempt: int, index: int) -> bool:
         """Whether the node has yet to end this bundle, which it has of that attempt."""

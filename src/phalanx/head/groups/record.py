@@ -1,11 +1,13 @@
-"""One placement group at the head: what it asks for, where its bundles are, how it is told."""
+"""One placement group at the head: what it asks for, where its bundles are, how it is shown."""
 
 from __future__ import annotations
 
-from typing import Any, cast
+from collections.abc import Collection, Sequence
+from typing import Any, Protocol, cast
 
 import msgspec
 
+from phalanx.head.groups.attempts import Attempt
 from phalanx.model.lifecycle import CREATED, PENDING, PREPARED, REMOVED, RESCHEDULING
 from phalanx.policies.bundles.request import BundleRequest, BundleStrategy
 from phalanx.policies.labels import parse_selector
@@ -32,20 +34,60 @@ class GroupRow(msgspec.Struct, kw_only=True):
     nodes: list[str]
     unconfirmed: list[int]
     attempt: int
-    is_pinned: bool = False
 
 
-class Attempt(msgspec.Struct, kw_only=True, eq=False):
-    """One try at reserving the bundles that have no node: asked of nodes, then confirmed."""
+class KnownGroup(Protocol):
+    """A placement group as others look at it: one of a program's, or the bundles of a gang."""
 
-    number: int
-    bundles: dict[str, dict[int, ResourceSet]]
-    """By node."""
-    domain: str | None
-    resend_at: float
-    asked: list[str] = []
-    awaiting: set[str] = set()
-    """Nodes whose answer is not there yet."""
+    @property
+    def group(self) -> bytes:
+        """Its id."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """Empty for most."""
+        ...
+
+    @property
+    def strategy(self) -> str:
+        """In Ray's words."""
+        ...
+
+    @property
+    def bundles(self) -> Sequence[ResourceSet]:
+        """What each bundle sets aside."""
+        ...
+
+    @property
+    def state(self) -> str:
+        """One of `model.lifecycle.GROUP`."""
+        ...
+
+    @property
+    def nodes(self) -> Sequence[str]:
+        """The node of each bundle; empty where it has none."""
+        ...
+
+    @property
+    def unconfirmed(self) -> Collection[int]:
+        """Bundles of which it is not known yet that their nodes keep them."""
+        ...
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether what waits for it may run in it."""
+        ...
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether nodes are being asked for its bundles."""
+        ...
+
+    @property
+    def infeasible(self) -> str:
+        """Why no cluster of this shape holds it."""
+        ...
 
 
 class Group(msgspec.Struct, kw_only=True, eq=False):
@@ -68,11 +110,10 @@ class Group(msgspec.Struct, kw_only=True, eq=False):
     """The node of each bundle; empty where it has none."""
     unconfirmed: list[int] = []
     """Bundles of which it is not known yet that their nodes keep them."""
-    is_pinned: bool = False
-    """Its bundles go where `GroupTable.place` says, and nowhere by themselves."""
     order: int = 0
     attempt_number: int = 0
-    attempt: Attempt | None = None
+    is_under_way: bool = False
+    """Whether an attempt at placing it is."""
     asked: BundleRequest | None = None
     """What is asked for the bundles without a node, worked out once."""
     infeasible: str = ""
@@ -86,6 +127,11 @@ class Group(msgspec.Struct, kw_only=True, eq=False):
     is_refused: bool = False
     """A node refused it, although it seemed to have room: more news do not shorten the wait."""
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether what waits for it may run in it."""
+        return self.state == CREATED
+
     def missing(self) -> list[int]:
         """The bundles that have no node."""
         return [index for index, node in enumerate(self.nodes) if not node]
@@ -94,48 +140,12 @@ class Group(msgspec.Struct, kw_only=True, eq=False):
         """The bundles that this node keeps."""
         return [index for index, node in enumerate(self.nodes) if node == node_id]
 
-    def keeps(self, index: int, node_id: str, number: int, is_committed: bool) -> bool:
-        """Whether the node is to hold this bundle, which it has of that attempt."""
-        if self.state == REMOVED or index >= len(self.bundles):
-            return False
-        attempt = self.attempt
-        if attempt is not None and attempt.number == number:
-            return index in attempt.bundles.get(node_id, ())
-        return self.nodes[index] == node_id and is_committed
-
-    def nodes_of(self, index: int) -> list[str]:
-        """The nodes that keep the bundle, or any for -1, as far as they have confirmed it."""
-        among = range(len(self.nodes)) if index < 0 else [index]
-        confirmed = [self.nodes[i] for i in among if i not in self.unconfirmed]
-        return [node for node in dict.fromkeys(confirmed) if node]
-
-    def refusal(self, index: int, request: ResourceSet) -> tuple[str, str] | None:
-        """(reason, code of an error or "" when it may wait) when nothing can run in this bundle, or
-        in any for -1."""
-        if index >= len(self.bundles):
-            count = len(self.bundles)
-            reason = f"its placement group has {count} bundles and no number {index}"
-            return (reason, code_of(ValueError))
-        chosen = self.bundles if index < 0 else [self.bundles[index]]
-        if not any(request.is_subset(bundle) for bundle in chosen):
-            reason = f"no bundle of the placement group holds {request.to_mapping()}"
-            return (reason, code_of(ValueError))
-        if self.infeasible:
-            return (f"its placement group waits: {self.infeasible}", "")
-        return None
-
     def back_off(self, now: float, is_refused: bool) -> None:
         """It was tried in vain: the next try comes later, each time by more."""
         longer_s = min(self.backoff_s * BACKOFF_FACTOR, LONGEST_BACKOFF_S)
         self.backoff_s = longer_s or FIRST_BACKOFF_S
         self.retry_at = now + self.backoff_s
         self.is_refused = is_refused
-
-    def grow(self, bundles: list[ResourceSet]) -> None:
-        """It is to have these bundles too."""
-        self.bundles = [*self.bundles, *bundles]
-        self.nodes = [*self.nodes, *[""] * len(bundles)]
-        self.asked = None
 
     def put(self, index: int, node_id: str) -> None:
         """Give the bundle a node, or take it away with an empty id."""
@@ -179,49 +189,65 @@ class Group(msgspec.Struct, kw_only=True, eq=False):
             nodes=list(self.nodes),
             unconfirmed=list(self.unconfirmed),
             attempt=self.attempt_number,
-            is_pinned=self.is_pinned,
         )
 
-    def facts(self) -> dict[str, Any]:
-        """A row for people."""
-        return {
-            "placement_group_id": self.group.hex(),
-            "name": self.name,
-            "bundles": {i: bundle.to_mapping() for i, bundle in enumerate(self.bundles)},
-            "bundles_to_node_id": dict(enumerate(self.nodes)),
-            "strategy": self.strategy,
-            "state": self.state,
-            "stats": {"scheduling_state": self._scheduling_state()},
-        }
 
-    def _scheduling_state(self) -> str:
-        if self.state in (CREATED, REMOVED):
-            return "FINISHED" if self.state == CREATED else "REMOVED"
-        if self.state == PREPARED or self.attempt is not None:
-            return "SCHEDULING_STARTED"
-        return "INFEASIBLE" if self.infeasible else "NO_RESOURCES"
-
-
-def restored(row: GroupRow, order: int, now: float) -> Group:
-    """The group that was stored as `row`; what it is to keep is asked anew from `now` on."""
+def restored(row: GroupRow, order: int) -> tuple[Group, Attempt | None]:
+    """The group that was stored as `row`, and its attempt if that was prepared by then."""
     fields = msgspec.structs.asdict(row)
     fields["bundles"] = [ResourceSet.from_mapping(bundle) for bundle in row.bundles]
-    if row.is_pinned and row.state == RESCHEDULING:
-        fields["state"] = CREATED  # what was on its way is not any more
     group = Group(attempt_number=fields.pop("attempt"), order=order, **fields)
-    if group.state == PREPARED:
-        bundles: dict[str, dict[int, ResourceSet]] = {}
-        for index in group.unconfirmed:
-            bundles.setdefault(group.nodes[index], {})[index] = group.bundles[index]
-        group.attempt = Attempt(
-            number=row.attempt,
-            bundles=bundles,
-            domain=group.domain,
-            resend_at=now,
-            asked=list(bundles),
-            awaiting=set(bundles),
-        )
-    return group
+    if group.state != PREPARED:
+        return group, None
+    bundles: dict[str, list[int]] = {}
+    for index in group.unconfirmed:
+        bundles.setdefault(group.nodes[index], []).append(index)
+    attempt = Attempt(group=group.group, number=row.attempt, bundles=bundles, domain=group.domain)
+    return group, attempt
+
+
+def nodes_of(group: KnownGroup, index: int) -> list[str]:
+    """The nodes that keep the bundle, or any for -1, as far as they have confirmed it."""
+    among = range(len(group.nodes)) if index < 0 else [index]
+    confirmed = [group.nodes[i] for i in among if i not in group.unconfirmed]
+    return [node for node in dict.fromkeys(confirmed) if node]
+
+
+def refusal(group: KnownGroup, index: int, request: ResourceSet) -> tuple[str, str] | None:
+    """(reason, code of an error or "" when it may wait) when nothing can run in this bundle, or in
+    any for -1."""
+    if index >= len(group.bundles):
+        count = len(group.bundles)
+        reason = f"its placement group has {count} bundles and no number {index}"
+        return (reason, code_of(ValueError))
+    chosen = group.bundles if index < 0 else [group.bundles[index]]
+    if not any(request.is_subset(bundle) for bundle in chosen):
+        reason = f"no bundle of the placement group holds {request.to_mapping()}"
+        return (reason, code_of(ValueError))
+    if group.infeasible:
+        return (f"its placement group waits: {group.infeasible}", "")
+    return None
+
+
+def facts(group: KnownGroup) -> dict[str, Any]:
+    """A row for people."""
+    return {
+        "placement_group_id": group.group.hex(),
+        "name": group.name,
+        "bundles": {i: bundle.to_mapping() for i, bundle in enumerate(group.bundles)},
+        "bundles_to_node_id": dict(enumerate(group.nodes)),
+        "strategy": group.strategy,
+        "state": group.state,
+        "stats": {"scheduling_state": _scheduling_state(group)},
+    }
+
+
+def _scheduling_state(group: KnownGroup) -> str:
+    if group.state in (CREATED, REMOVED):
+        return "FINISHED" if group.state == CREATED else "REMOVED"
+    if group.state == PREPARED or group.is_under_way:
+        return "SCHEDULING_STARTED"
+    return "INFEASIBLE" if group.infeasible else "NO_RESOURCES"
 
 
 def is_first_in_line(group: Group) -> tuple[bool, int]:

@@ -1,11 +1,8 @@
 """The cluster's placement groups: every bundle on a node, or none, and again when nodes die.
 
-A group is placed by attempts. The nodes that the strategy picks are asked to prepare; when all
-have, they are told to commit, and when all have confirmed, the group is created. Requests are
-repeated until they are answered, so a lost message costs time and no resources.
-
-Unlike Ray's, where one group is placed at a time, a group that finds no room never keeps those
-behind it from being tried.
+A group is placed by attempts (`attempts`) on the nodes that its strategy picks; when one is
+settled, the group is created. Unlike Ray's, where one group is placed at a time, a group that finds
+no room never keeps those behind it from being tried.
 """
 
 from __future__ import annotations
@@ -15,9 +12,19 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from phalanx.errors import TaskPlacementGroupRemoved
+from phalanx.head.groups.attempts import Attempt, Attempts
 from phalanx.head.groups.choice import pick_nodes
-from phalanx.head.groups.give_backs import AT_ONCE, RESEND_S, Ending, GiveBacks
-from phalanx.head.groups.record import Attempt, Group, GroupRow, is_first_in_line, restored
+from phalanx.head.groups.give_backs import Ending, GiveBacks
+from phalanx.head.groups.record import (
+    Group,
+    GroupRow,
+    KnownGroup,
+    facts,
+    is_first_in_line,
+    nodes_of,
+    refusal,
+    restored,
+)
 from phalanx.model.lifecycle import CREATED, GROUP, PREPARED, REMOVED, RESCHEDULING, move
 from phalanx.policies.bundles.request import BundleRejection, BundleRequest, BundlesPlaced
 from phalanx.protocol.wire_errors import code_of
@@ -31,17 +38,13 @@ class GroupEffects(Protocol):
     """What the table asks of its shell. Any of it may be answered before it returns."""
 
     def prepare(
-        self, node_id: str, group: bytes, attempt: int, bundles: dict[int, ResourceSet]
+        self, node_id: str, group: bytes, attempt: int, bundles: Mapping[int, ResourceSet]
     ) -> None:
         """Have the node set these bundles aside, all or none; `prepared` follows."""
         ...
 
     def when_written(self, action: Callable[[], None]) -> None:
         """Do something once all that has changed so far is stored."""
-        ...
-
-    def may_begin(self, group: Group) -> bool:
-        """Whether the attempt that all nodes have prepared is to go on."""
         ...
 
     def commit(self, node_id: str, group: bytes, attempt: int) -> None:
@@ -55,15 +58,19 @@ class GroupEffects(Protocol):
         ...
 
     def changed(self, group: Group) -> None:
-        """Its state is another: to be stored and told to who waits for it."""
+        """Its state is another: to be stored and reported to who waits for it."""
         ...
 
     def freed(self, group: bytes) -> None:
-        """All that a removed or pinned group was told to give back is free."""
+        """All that a removed group's nodes were to give back is free."""
         ...
 
-    def refused(self, group: Group) -> None:
-        """A pinned group could not be placed as it was told; what was reserved goes back."""
+
+class PinnedGroup(KnownGroup, Protocol):
+    """Bundles whose places somebody else decides; see `GroupTable.show`."""
+
+    def remove(self, now: float) -> None:
+        """Somebody wants the group removed."""
         ...
 
 
@@ -74,11 +81,13 @@ class GroupTable:
         self._cluster = cluster
         self._effects = effects
         self._groups: dict[bytes, Group] = {}
+        self._pinned: dict[bytes, PinnedGroup] = {}
         self._names: dict[str, bytes] = {}
         self._unsettled: dict[bytes, Group] = {}
         """Those whose bundles do not all have nodes that keep them."""
         self._removed: deque[bytes] = deque()
         self.give_backs = GiveBacks(effects.give_back)
+        self.attempts = Attempts(self, self.give_backs)
         self._hopeless: dict[BundleRequest, BundleRejection] = {}
         """What found no room since resources came free the last time."""
         self._order = 0
@@ -100,8 +109,7 @@ class GroupTable:
                 f"bundle_label_selector has {len(group.selectors)} selectors for "
                 f"{len(group.bundles)} bundles."
             )
-        if not group.is_pinned:
-            group.request()
+        group.request()
         self._order += 1
         group.order = self._order
         self._add(group)
@@ -111,59 +119,33 @@ class GroupTable:
         elif group.group in self._unsettled:
             self._try(group, now)  # those before it are not tried: nothing came free for them
 
-    def remove(self, group_id: bytes, now: float) -> Group | None:
+    def remove(self, group_id: bytes, now: float) -> KnownGroup | None:
         """End a group: its bundles go back, and what runs in them ends. None: there is none."""
+        pinned = self._pinned.get(group_id)
+        if pinned is not None and pinned.state != REMOVED:
+            pinned.remove(now)
+            return pinned
         group = self._groups.get(group_id)
         if group is None or group.state == REMOVED:
             return None
         held = {node: group.indexes_on(node) for node in group.nodes if node}
-        attempt = group.attempt
-        if attempt is not None and group.state != PREPARED:
+        attempt = self.attempts.call_off(group_id)
+        if attempt is not None and not attempt.is_committing:
             for node in attempt.asked:
                 held[node] = [*held.get(node, ()), *attempt.bundles[node]]
-        group.attempt = None
         group.attempt_number += 1  # no attempt of it is alive after this
         group.nodes = [""] * len(group.bundles)
         group.unconfirmed = []
+        group.is_under_way = False
         self._names.pop(group.name, None)
         self._unsettled.pop(group_id, None)
-        self._removed.append(group_id)
-        if len(self._removed) > KEEP_REMOVED:
-            del self._groups[self._removed.popleft()]
         self._move(group, REMOVED)
-        for node, indexes in held.items():
-            self.give_backs.ask(node, group_id, group.attempt_number, indexes, now)
+        self._remember_removed(group_id)
+        if held:
+            self.give_backs.ask_all(held, group_id, group.attempt_number, now)
         if not held and group_id not in self.give_backs:
             self._effects.freed(group_id)
         return group
-
-    def place(self, group_id: bytes, choice: Mapping[int, str], now: float) -> bool:
-        """Have nodes keep these bundles of a pinned group, all or none: `changed` follows once it
-        is created, or `refused`. False: it is gone, or on its way already."""
-        group = self._groups.get(group_id)
-        if group is None or group.state == REMOVED or group.attempt is not None:
-            return False
-        if group.state == CREATED:
-            self._move(group, RESCHEDULING)
-        self._unsettled[group_id] = group
-        self._start(group, choice, None, now)
-        return True
-
-    def release(
-        self, group_id: bytes, indexes: Iterable[int], now: float, ending: Ending = AT_ONCE
-    ) -> None:
-        """Take the nodes of these bundles of a pinned group away, while no attempt is under way."""
-        group = self._groups[group_id]
-        assert group.attempt is None, "what is on its way is released when it has arrived"
-        group.attempt_number += 1  # an answer to an earlier release is none to this one
-        held: dict[str, list[int]] = {}
-        for index in indexes:
-            if group.nodes[index]:
-                held.setdefault(group.nodes[index], []).append(index)
-                group.put(index, "")
-        for node, given in held.items():
-            self.give_backs.ask(node, group_id, group.attempt_number, given, now, ending)
-        self._effects.changed(group)
 
     def creator_gone(self, creator: bytes, now: float) -> None:
         """A process ended: its groups go, unless they are detached."""
@@ -171,9 +153,9 @@ class GroupTable:
             if group.creator == creator and not group.detached:
                 self.remove(group.group, now)
 
-    def get(self, group_id: bytes) -> Group | None:
+    def get(self, group_id: bytes) -> KnownGroup | None:
         """The group with this id, removed ones included for a while."""
-        return self._groups.get(group_id)
+        return self._groups.get(group_id) or self._pinned.get(group_id)
 
     def named(self, name: str) -> Group | None:
         """The living group with this name."""
@@ -182,68 +164,37 @@ class GroupTable:
 
     def table(self) -> list[dict[str, Any]]:
         """Rows for people."""
-        return [group.facts() for group in self._groups.values()]
+        return [facts(group) for group in (*self._groups.values(), *self._pinned.values())]
 
     def nodes_of(self, group_id: bytes, index: int = -1) -> list[str]:
         """The nodes that keep the bundle, or any of the group's for -1."""
-        group = self._groups.get(group_id)
-        if group is None:
-            return []
-        return group.nodes_of(index)
+        group = self.get(group_id)
+        return [] if group is None else nodes_of(group, index)
 
     def refusal(self, place: tuple[bytes, int], request: ResourceSet) -> tuple[str, str] | None:
         """(reason, code of an error or "" when it may wait) when tasks of this place cannot run."""
         group_id, index = place
-        group = self._groups.get(group_id)
+        group = self.get(group_id)
         if group is None or group.state == REMOVED:
             return ("its placement group was removed", code_of(TaskPlacementGroupRemoved))
-        return group.refusal(index, request)
+        return refusal(group, index, request)
+
+    # ---- groups whose places somebody else decides -------------------------------------------
+
+    def show(self, group: PinnedGroup) -> None:
+        """Show a pinned group to who looks groups up. The table does nothing else with it."""
+        self._pinned[group.group] = group
+
+    def hide(self, group_id: bytes) -> None:
+        """A pinned group is removed: like others it is shown for a while."""
+        self._remember_removed(group_id)
 
     # ---- what nodes say ----------------------------------------------------------------------
 
-    def prepared(self, node_id: str, group_id: bytes, number: int, ok: bool, now: float) -> None:
-        """A node has set its bundles of the attempt aside, or has no room for them."""
-        group = self._awaited(node_id, group_id, number)
-        if group is None or group.state == PREPARED:
-            return
-        attempt = group.attempt
-        assert attempt is not None
-        if not ok:
-            self._abandon(group, now, but=node_id)
-            if not group.is_pinned:
-                group.back_off(now, is_refused=True)
-            return
-        attempt.awaiting.discard(node_id)
-        if attempt.awaiting:
-            return
-        for node, bundles in attempt.bundles.items():
-            for index in bundles:
-                group.put(index, node)
-                group.unconfirmed.append(index)
-        group.domain = attempt.domain
-        attempt.awaiting = set(attempt.bundles)
-        attempt.resend_at = float("inf")
-        self._move(group, PREPARED)
-        # The next head has to go on with what nodes were told to keep.
-        self._effects.when_written(lambda: self._ask(group, attempt, now))
-
-    def committed(self, node_id: str, group_id: bytes, number: int, ok: bool, now: float) -> None:
-        """A node keeps its bundles of the attempt, or had given them back already."""
-        group = self._awaited(node_id, group_id, number)
-        if group is None or group.state != PREPARED:
-            return
-        attempt = group.attempt
-        assert attempt is not None
-        attempt.awaiting.discard(node_id)
-        if not ok:
-            for index in attempt.bundles[node_id]:
-                group.put(index, "")
-        self._settle(group, now)
-
     def returned(self, node_id: str, group_id: bytes, number: int) -> None:
-        """What the node was told to give back with that attempt is free."""
+        """What the node was to give back with that attempt is free."""
         if self.give_backs.done(node_id, group_id, number):
-            self._tell_freed(group_id)
+            self._freed(group_id)
 
     def resources_changed(self, now: float) -> None:
         """Something came free, or a node joined. To be called once for many news."""
@@ -253,10 +204,11 @@ class GroupTable:
     def node_gone(self, node_id: str, now: float) -> None:
         """A node is dead, and gone from the view: bundles that were there are placed anew."""
         for group_id in self.give_backs.node_gone(node_id):
-            self._tell_freed(group_id)
+            self._freed(group_id)
         for group in list(self._groups.values()):
             if group.state != REMOVED:
-                self._lose(group, node_id, group.indexes_on(node_id), now)
+                self._lose(group, group.indexes_on(node_id))
+        self.attempts.node_gone(node_id, now)
         self.resources_changed(now)
 
     def inventory(
@@ -268,9 +220,10 @@ class GroupTable:
     ) -> None:
         """A node joined, for the first time or again: compare what it holds with what it should.
 
-        `held`: (group, bundle index, attempt, whether it is committed); `ended`: the last attempt
-        of each group that ended there. What nobody knows of goes back; what is missing is lost;
-        what is to be given back anyway is told again, with the grace that it has.
+        `held`: (group, bundle index, attempt, whether it is committed), but for those of gangs;
+        `ended`: the last attempt of each group that ended there. What nobody knows of goes back;
+        what is missing is lost; what is to be given back anyway is asked for again, with the grace
+        that it has.
         """
         kept: set[tuple[bytes, int]] = set()
         unknown: dict[tuple[bytes, int], list[int]] = {}
@@ -278,7 +231,7 @@ class GroupTable:
             group = self._groups.get(group_id)
             if group is not None:
                 group.attempt_number = max(group.attempt_number, number)
-            if group is not None and group.keeps(index, node_id, number, is_committed):
+            if group is not None and self._keeps(group, index, node_id, number, is_committed):
                 kept.add((group_id, index))
             elif not self.give_backs.is_asked(node_id, group_id, number, index):
                 unknown.setdefault((group_id, number), []).append(index)
@@ -291,18 +244,14 @@ class GroupTable:
         for group in list(self._groups.values()):
             if group.state != REMOVED:
                 on_it = [i for i in group.indexes_on(node_id) if i not in group.unconfirmed]
-                lost = [index for index in on_it if (group.group, index) not in kept]
-                if lost:
-                    self._lose(group, "", lost, now)
+                self._lose(group, [index for index in on_it if (group.group, index) not in kept])
         self.resources_changed(now)
 
     def tick(self, now: float) -> None:
         """Repeat what was not answered; try again what has waited for long enough."""
-        for group in list(self._unsettled.values()):
-            if group.attempt is not None and now >= group.attempt.resend_at:
-                self._ask(group, group.attempt, now)
+        self.attempts.tick(now)
         self.give_backs.tick(now)
-        if any(g.attempt is None and now >= g.retry_at for g in self._unsettled.values()):
+        if any(not g.is_under_way and now >= g.retry_at for g in self._unsettled.values()):
             self._hopeless.clear()
             self._try_all(now, at_once=False)
 
@@ -315,15 +264,19 @@ class GroupTable:
             if row.state == REMOVED:
                 continue
             self._order += 1
-            group = restored(row, self._order, now)
+            group, attempt = restored(row, self._order)
             self._add(group)
             if group.state == CREATED:
                 self._unsettled.pop(group.group, None)
-            self._settle(group, now)
+            if attempt is not None:
+                group.is_under_way = True
+                self.attempts.resume(attempt, now)
         known = self._cluster.view.nodes.row_of
-        for group in list(self._groups.values()):
-            for node in [n for n in dict.fromkeys(group.nodes) if n and n not in known]:
-                self._lose(group, node, group.indexes_on(node), now)
+        for node in dict.fromkeys(n for group in self._groups.values() for n in group.nodes):
+            if node and node not in known:
+                for group in list(self._groups.values()):
+                    self._lose(group, group.indexes_on(node))
+                self.attempts.node_gone(node, now)
         self._try_all(now, at_once=True)
 
     # ---- attempts ----------------------------------------------------------------------------
@@ -338,13 +291,15 @@ class GroupTable:
                 self._is_stale = False
                 for group in sorted(self._unsettled.values(), key=is_first_in_line):
                     is_due = now >= group.retry_at or (at_once and not group.is_refused)
-                    if is_due and group.group in self._unsettled and group.attempt is None:
+                    if is_due and group.group in self._unsettled:
                         self._try(group, now)
                 at_once = True
         finally:
             self._is_trying = False
 
     def _try(self, group: Group, now: float) -> None:
+        if group.is_under_way:
+            return
         if group.infeasible and group.shape == self._cluster.shape:
             return
         request = group.request()
@@ -362,119 +317,105 @@ class GroupTable:
     def _start(
         self, group: Group, chosen: Mapping[int, str], domain: str | None, now: float
     ) -> None:
-        bundles: dict[str, dict[int, ResourceSet]] = {}
+        bundles: dict[str, list[int]] = {}
         for index, node in chosen.items():
-            bundles.setdefault(node, {})[index] = group.bundles[index]
+            bundles.setdefault(node, []).append(index)
             self._cluster.count_in(node, group.bundles[index], True)
         group.infeasible = group.waits_for = ""
         group.attempt_number += 1
-        group.attempt = Attempt(
-            number=group.attempt_number,
-            bundles=bundles,
-            domain=domain,
-            resend_at=now + RESEND_S,
-            awaiting=set(bundles),
+        group.is_under_way = True
+        attempt = Attempt(
+            group=group.group, number=group.attempt_number, bundles=bundles, domain=domain
         )
-        self._send(group, group.attempt)
+        self.attempts.begin(attempt, now)
 
-    def _ask(self, group: Group, attempt: Attempt, now: float) -> None:
-        """Ask who has not answered; what is prepared goes on only while it is to begin."""
-        if group.attempt is not attempt:
-            return
-        attempt.resend_at = now + RESEND_S
-        if group.state != PREPARED or self._effects.may_begin(group):
-            self._send(group, attempt)
-            return
-        for node in [node for node in attempt.bundles if node in attempt.awaiting]:
+    def prepare(self, attempt: Attempt, node_id: str) -> None:
+        """See AttemptOwner."""
+        group = self._groups[attempt.group]
+        bundles = {index: group.bundles[index] for index in attempt.bundles[node_id]}
+        self._effects.prepare(node_id, attempt.group, attempt.number, bundles)
+
+    def commit(self, attempt: Attempt, node_id: str) -> None:
+        """See AttemptOwner."""
+        self._effects.commit(node_id, attempt.group, attempt.number)
+
+    def when_written(self, action: Callable[[], None]) -> None:
+        """See AttemptOwner."""
+        self._effects.when_written(action)
+
+    def has_prepared(self, attempt: Attempt, now: float) -> None:
+        """See AttemptOwner."""
+        group = self._groups[attempt.group]
+        for index, node in attempt.kept.items():
+            group.put(index, node)
+            group.unconfirmed.append(index)
+        group.domain = attempt.domain
+        self._move(group, PREPARED)
+
+    def may_begin(self, attempt: Attempt) -> bool:
+        """See AttemptOwner: a group of its own begins whenever it can."""
+        return True
+
+    def is_refused(self, attempt: Attempt, now: float) -> None:
+        """See AttemptOwner."""
+        group = self._groups[attempt.group]
+        group.is_under_way = False
+        group.back_off(now, is_refused=True)
+
+    def is_settled(self, attempt: Attempt, now: float) -> None:
+        """See AttemptOwner: the group is created, or some bundles are lost again."""
+        group = self._groups[attempt.group]
+        for node in attempt.lost:
             for index in attempt.bundles[node]:
                 group.put(index, "")
-            self.give_backs.ask(node, group.group, attempt.number, [*attempt.bundles[node]], now)
-        attempt.awaiting.clear()
-        self._settle(group, now)
-
-    def _send(self, group: Group, attempt: Attempt) -> None:
-        """Ask every node of the attempt that has not answered."""
-        is_committing = group.state == PREPARED
-        for node in attempt.bundles:
-            # An answer that came at once may have ended the attempt, or moved it on.
-            if group.attempt is not attempt or (group.state == PREPARED) is not is_committing:
-                return
-            if node not in attempt.awaiting:
-                continue
-            if is_committing:
-                self._effects.commit(node, group.group, attempt.number)
-                continue
-            if node not in attempt.asked:
-                attempt.asked.append(node)
-            self._effects.prepare(node, group.group, attempt.number, dict(attempt.bundles[node]))
-
-    def _awaited(self, node_id: str, group_id: bytes, number: int) -> Group | None:
-        """The group whose attempt waits for this answer; None when it is not wanted any more."""
-        group = self._groups.get(group_id)
-        attempt = None if group is None else group.attempt
-        if attempt is None or attempt.number != number or node_id not in attempt.awaiting:
-            return None
-        return group
-
-    def _abandon(self, group: Group, now: float, but: str) -> None:
-        """End the attempt: who prepared, or may have, gives back. `but`: has nothing to give."""
-        attempt, group.attempt = group.attempt, None
-        assert attempt is not None
-        for node in attempt.asked:
-            if node != but:
-                indexes = list(attempt.bundles[node])
-                self.give_backs.ask(node, group.group, attempt.number, indexes, now)
-        if group.is_pinned:
-            self._unsettled.pop(group.group, None)
-            self._effects.refused(group)
-            if group.state == RESCHEDULING and group.attempt is None:
-                self._move(group, CREATED)  # as far as it was before, and is told of losses again
-
-    def _settle(self, group: Group, now: float) -> None:
-        """When every node has confirmed: the group is created, or some bundles are lost again."""
-        if group.attempt is None or group.attempt.awaiting:
-            return
-        group.attempt = None
         group.unconfirmed = []
+        group.is_under_way = False
         group.backoff_s = group.retry_at = 0.0
         group.is_refused = False
-        if group.missing() and not group.is_pinned:
+        if group.missing():
             self._move(group, RESCHEDULING)
             self._try_all(now, at_once=True)
         else:
             del self._unsettled[group.group]
             self._move(group, CREATED)
 
-    def _lose(self, group: Group, node_id: str, indexes: list[int], now: float) -> None:
-        """These bundles have no node any more; `node_id`, if given, will answer nothing."""
+    def _lose(self, group: Group, indexes: list[int]) -> None:
+        """These bundles have no node any more."""
         for index in indexes:
             group.put(index, "")
-        attempt = group.attempt
-        if group.state == PREPARED:
-            assert attempt is not None
-            attempt.awaiting.discard(node_id)
-            self._settle(group, now)
-        elif attempt is not None and (node_id in attempt.bundles or (group.is_pinned and indexes)):
-            # Who pinned the others to their nodes counted on what is lost, for a minimum perhaps.
-            self._abandon(group, now, but=node_id)
-        elif group.is_pinned and indexes:
-            self._effects.changed(group)
-        elif group.state == CREATED and indexes:
+        if group.state == CREATED and indexes:
             self._unsettled[group.group] = group
             self._move(group, RESCHEDULING)
 
-    # ---- state store -----------------------------------------------------------------------
+    def _keeps(
+        self, group: Group, index: int, node_id: str, number: int, is_committed: bool
+    ) -> bool:
+        """Whether the node is to hold this bundle, which it has of that attempt."""
+        if group.state == REMOVED or index >= len(group.bundles):
+            return False
+        attempt = self.attempts.get(group.group)
+        if attempt is not None and attempt.number == number:
+            return index in attempt.bundles.get(node_id, ())
+        return group.nodes[index] == node_id and is_committed
+
+    # ---- state store -------------------------------------------------------------------------
 
     def _add(self, group: Group) -> None:
         self._groups[group.group] = group
-        if not group.is_pinned or group.state == PREPARED:
-            self._unsettled[group.group] = group
+        self._unsettled[group.group] = group
         if group.name:
             self._names[group.name] = group.group
 
-    def _tell_freed(self, group_id: bytes) -> None:
+    def _remember_removed(self, group_id: bytes) -> None:
+        self._removed.append(group_id)
+        if len(self._removed) > KEEP_REMOVED:
+            oldest = self._removed.popleft()
+            self._groups.pop(oldest, None)
+            self._pinned.pop(oldest, None)
+
+    def _freed(self, group_id: bytes) -> None:
         group = self._groups.get(group_id)
-        if group is None or group.state == REMOVED or group.is_pinned:
+        if group is None or group.state == REMOVED:
             self._effects.freed(group_id)
 
     def _move(self, group: Group, state: str) -> None:

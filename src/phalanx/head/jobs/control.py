@@ -8,34 +8,27 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import msgspec
 
-from phalanx.head.gangs.gang import (
-    ABSENT,
-    DONE,
-    ENDING,
-    HELD,
-    LEAVING,
-    PLACING,
-    WAITING,
-    Gang,
-)
+from phalanx.head.clock import Clock
+from phalanx.head.gangs.gang import Gang, Member
 from phalanx.head.gangs.gang_registry import GangRegistry
-from phalanx.head.gangs.plan_applier import PlanApplier
+from phalanx.head.gangs.member_lifecycle import Wanted
+from phalanx.head.gangs.member_states import ABSENT, DONE, HELD, PLACELESS, WAITING
+from phalanx.head.gangs.reservations import GangReservations
 from phalanx.head.jobs import events as ev
 from phalanx.head.jobs.environment import ports_needed
 from phalanx.head.jobs.machine import JobTable
 from phalanx.head.jobs.starting import Starter
+from phalanx.head.outbox import Outbox
+from phalanx.head.state_store import StateStore
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord, MemberRecord
 from phalanx.model.jobs.spec import JobSpec
-from phalanx.model.lifecycle import REMOVED
 from phalanx.protocol.cluster_messages import EndMember, ForgetJob, MemberNews
-
-if TYPE_CHECKING:
-    from phalanx.head.control_plane import ControlPlane
+from phalanx.resources.ports import RandomSource
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
 
@@ -48,27 +41,46 @@ class JobRow(msgspec.Struct, kw_only=True, eq=False):
     logs: dict[str, list[tuple[str, str]]] = {}
 
 
+class GangNews(Protocol):
+    """Who hears what jobs do to their gangs."""
+
+    def gang_changed(self, gang: Gang) -> None:
+        """A gang is new, or has other members or another minimum."""
+        ...
+
+    def gang_amended(self, gang: Gang) -> None:
+        """A gang may say something else of itself to the scheduler, as its job has changed."""
+        ...
+
+
 class Jobs:
     """All jobs, and the gangs of those that have any."""
 
     def __init__(
         self,
-        shell: ControlPlane,
+        outbox: Outbox,
+        state_store: StateStore,
+        clock: Clock,
+        rng: RandomSource,
         registry: GangRegistry,
-        applier: PlanApplier,
-        soon: Callable[..., None],
+        reservations: GangReservations,
+        gang_news: GangNews,
+        address_of: Callable[[str], str],
         priority_of: Callable[[JobSpec], int],
     ) -> None:
-        self._shell = shell
+        self._outbox = outbox
+        self._state_store = state_store
+        self._clock = clock
+        self._rng = rng
         self._registry = registry
-        self._applier = applier
-        self._soon = soon
+        self._reservations = reservations
+        self._gang_news = gang_news
+        self._address_of = address_of
         self._priority_of = priority_of
         self.table = JobTable(self)
-        registry.podgroups.record_of = self.table.get
         self._rows: dict[str, JobRow] = {}
         self._gangs: dict[str, Gang] = {}
-        self._starter = Starter(applier.address_of)
+        self._starter = Starter(address_of)
         self._todo: deque[Callable[[], None]] = deque()
         """What effects ask for: done once the event that caused it is taken in."""
         self._is_busy = self._is_restoring = False
@@ -80,7 +92,7 @@ class Jobs:
     def handle(self, event: ev.Event) -> None:
         """Take an event in and do what follows. Raises JobCommandError for a command that does
         not fit."""
-        self.table.handle(event, self._shell.wall())
+        self.table.handle(event, self._clock.wall())
         self.work_off()
 
     def resize(self, job: JobRecord, spec: JobSpec) -> None:
@@ -88,11 +100,11 @@ class Jobs:
         self.handle(ev.Resized(job=job.uid, spec=spec))
         gang = self._gangs.get(job.uid)
         if gang is not None:
-            self._gang_changed(job, gang)  # another minimum may be all that it waited for
+            self._gang_news.gang_changed(gang)  # another minimum may be all that it waited for
 
     def wall(self) -> float:
         """The time of day in seconds since the epoch."""
-        return self._shell.wall()
+        return self._clock.wall()
 
     def work_off(self) -> None:
         """Do what effects have asked for."""
@@ -108,13 +120,13 @@ class Jobs:
     def tick(self) -> None:
         """Time has passed."""
         alarm = self.table.next_alarm()
-        if alarm is not None and alarm <= self._shell.wall():
-            self.table.tick(self._shell.wall())
+        if alarm is not None and alarm <= self._clock.wall():
+            self.table.tick(self._clock.wall())
         self.work_off()
 
     def later(self, event: ev.Event) -> None:
         """Take an event in after what is being done now."""
-        self._todo.append(lambda: self.table.handle(event, self._shell.wall()))
+        self._todo.append(lambda: self.table.handle(event, self._clock.wall()))
 
     def after(self, action: Callable[[], None]) -> None:
         """Do something after what is being done now."""
@@ -146,20 +158,23 @@ class Jobs:
     def publish(self, job: JobRecord) -> None:
         """See JobEffects."""
         row = self._rows.setdefault(job.uid, JobRow(record=job))
-        self._shell.state_store.keep("batch_jobs", job.uid.encode(), row)
+        self._state_store.keep("batch_jobs", job.uid.encode(), row)
+        gang = self._gangs.get(job.uid)
+        if gang is not None:
+            self._gang_news.gang_amended(gang)
         self._todo.append(lambda: self.on_change(job))
 
     def forget(self, job: JobRecord) -> None:
         """See JobEffects."""
         self._rows.pop(job.uid, None)
-        self._shell.state_store.keep("batch_jobs", job.uid.encode(), None)
+        self._state_store.keep("batch_jobs", job.uid.encode(), None)
         self._todo.append(lambda: self._forgotten(job))
 
     def _forgotten(self, job: JobRecord) -> None:
         gang = self._gangs.pop(job.uid, None)
-        if gang is not None and gang.group in self._registry.gangs:
-            self._applier.end(gang, range(len(gang.states)))
-        self._shell.broadcast(ForgetJob(job.uid))
+        if gang is not None:
+            self._reservations.remove(gang)
+        self._outbox.broadcast(ForgetJob(job.uid))
         self.on_forget(job)
 
     # ---- doing them --------------------------------------------------------------------------
@@ -172,151 +187,127 @@ class Jobs:
             if wanted:
                 self._new_gang(job, wanted)
             return
-        group = self._shell.group_table.get(gang.group)
-        if group is None or group.state == REMOVED:
+        if gang.is_removed:
             return  # they are asked for again when it is over
-        new = sorted(wanted - set(gang.members))
+        known = {(member.of_group, member.index): i for i, member in enumerate(gang.members)}
+        new = sorted(wanted - known.keys())
         if new:
             self._grow(job, gang, new)
-        coming = self._registry.on_the_way(gang)
-        for index, key in enumerate(gang.members):
-            state = gang.states[index]
-            if key not in wanted:
-                continue
-            if state in (ABSENT, DONE):
-                gang.states[index] = WAITING
-            elif state == ENDING and index in coming:
-                gang.states[index] = PLACING
-            elif state == ENDING:
-                gang.states[index] = LEAVING  # and comes back when its old place is free
-            elif state == HELD and self._is_restoring:
-                self._start(job, [key])
-            elif state == HELD:
-                gang.states[index] = LEAVING
-        self._gang_changed(job, gang)
+            known |= {key: len(known) + i for i, key in enumerate(new)}
+        chosen = sorted(known[key] for key in wanted)
+        if self._is_restoring:  # who has a place has it for the attempt that is wanted
+            held = [index for index in chosen if gang.members[index].state == HELD]
+            self._start(job, [_key(gang, index) for index in held])
+            chosen = [index for index in chosen if index not in held]
+        self._reservations.handle(gang, chosen, Wanted())
 
     def _new_gang(self, job: JobRecord, wanted: set[tuple[str, int]]) -> None:
         spec = job.spec
         members = [(m.group, m.index) for m in job.members]
-        groups = {group.name: group for group in spec.groups}
         need = ports_needed(spec)
         gang = Gang(
-            group=bytes(self._shell.rng.randrange(256) for _ in range(18)),
+            group=bytes(self._rng.randrange(256) for _ in range(18)),
             name=spec.name,
             namespace=spec.namespace,
             queue=spec.queue,
             priority=self._priority_of(spec),
-            least=0,
-            needs=[groups[name].template.needs for name, _ in members],
+            min_members=0,
+            members=_members(spec, members, wanted),
             creator=b"",
             created=job.submitted,
             port_count=need.gang + need.member * len(members),
             grace_s=max((group.template.grace_s for group in spec.groups), default=0.0),
             job=job.uid,
-            members=members,
-            attempts=[0] * len(members),
-            states=[WAITING if key in wanted else ABSENT for key in members],
-            kind_of_job=_kind(spec),
+            kind=_kind(spec, self._priority_of(spec), members),
         )
         self._gangs[job.uid] = gang
-        self._applier.add(gang)
+        self._reservations.add(gang)
+        self._gang_news.gang_changed(gang)
 
     def _grow(self, job: JobRecord, gang: Gang, new: list[tuple[str, int]]) -> None:
         """The job has become larger."""
-        needs = {group.name: group.template.needs for group in job.spec.groups}
-        gang.members = [*gang.members, *new]
-        gang.kind_of_job, gang.kind = _kind(job.spec), b""
-        self._applier.grow(gang, [needs[name] for name, _ in new])
-
-    def _gang_changed(self, job: JobRecord, gang: Gang) -> None:
-        """Other members of it want places than before."""
-        self._applier.let_go(gang)
-        if self._registry.window.sees(gang):
-            self._registry.cache.forget()
-        self._registry.keep(gang)
-        self._soon()
+        gang.members += _members(job.spec, new, set())
+        keys = [_key(gang, index) for index in range(len(gang.members))]
+        gang.kind = _kind(job.spec, gang.priority, keys)
+        self._registry.know_members(gang)
+        self._gang_news.gang_changed(gang)
 
     def _start(self, job: JobRecord, keys: Iterable[tuple[str, int]]) -> None:
         """These have places, and are to run there."""
         gang = self._gangs.get(job.uid)
         if gang is None:
             return
-        nodes = self._registry.nodes_of(gang)
-        chosen = [gang.members.index(key) for key in keys]
-        held = [i for i in chosen if gang.states[i] == HELD]
-        orders = self._starter.orders(job, gang, nodes, held)
+        chosen = [gang.index_of(*key) for key in keys]
+        held = [i for i in chosen if i is not None and gang.members[i].state == HELD]
+        orders = self._starter.orders(job, gang, held)
         for index, order in orders.items():
-            gang.attempts[index] = order.attempt
+            gang.members[index].attempt = order.attempt
         self._registry.keep(gang)
         for index, order in orders.items():
-            self._shell.order(nodes[index], order)
+            self._outbox.order(gang.members[index].node, order)
 
     def _end(self, job: JobRecord, ends: Iterable[tuple[str, int, int]]) -> None:
         """These are to end, wherever they are on their way."""
         gang = self._gangs.get(job.uid)
-        nodes = self._registry.nodes_of(gang) if gang is not None else []
         over = []
         for group, number, attempt in ends:
-            index = gang.members.index((group, number)) if gang is not None else -1
-            if gang is not None and gang.states[index] == HELD and gang.attempts[index]:
-                order = EndMember(gang.group, index, gang.attempts[index])
-                self._shell.order(nodes[index], order)
-                continue
-            if gang is not None and gang.states[index] not in (ABSENT, DONE):
-                over.append(index)
+            index = gang.index_of(group, number) if gang is not None else None
+            if gang is not None and index is not None:
+                member = gang.members[index]
+                if member.state == HELD and member.attempt:
+                    order = EndMember(gang.group, index, member.attempt)
+                    self._outbox.order(member.node, order)
+                    continue
+                if member.state not in (ABSENT, DONE):
+                    over.append(index)
             self.later(
                 ev.MemberLost(
                     job=job.uid, group=group, index=number, attempt=attempt, reason="not started"
                 )
             )
         if gang is not None and over:
-            self._over(gang, over)
-
-    def _over(self, gang: Gang, indexes: Iterable[int]) -> None:
-        """These want their places no longer, unless they were asked for again meanwhile."""
-        if gang.group in self._registry.gangs:
-            self._applier.end(gang, indexes)
+            self._reservations.end(gang, over)
 
     def node_joined(self, node_id: str) -> None:
         """A node is there again: what it was told of members may not have come there."""
         for gang in list(self._gangs.values()):
-            job, nodes = self.table.get(gang.job), self._registry.nodes_of(gang)
+            job = self.table.get(gang.job)
             for index in gang.among(HELD):
-                attempt = gang.attempts[index]
-                member = job.member(*gang.members[index]) if job is not None else None
-                if nodes[index] != node_id or member is None or member.attempt != attempt:
+                place = gang.members[index]
+                member = job.member(*_key(gang, index)) if job is not None else None
+                if place.node != node_id or member is None or member.attempt != place.attempt:
                     continue
                 if job is not None and member.state in (st.PENDING, st.RUNNING):
-                    self._start(job, [gang.members[index]])
+                    self._start(job, [_key(gang, index)])
                 elif member.state == st.TERMINATING:
-                    self._shell.order(node_id, EndMember(gang.group, index, attempt))
+                    self._outbox.order(node_id, EndMember(gang.group, index, place.attempt))
 
     # ---- news --------------------------------------------------------------------------------
 
     def arrived(self, gang: Gang, members: list[int]) -> None:
         """Members have their places: they start, or are over if nobody wants them any more."""
         job = self.table.get(gang.job)
-        wanted = [i for i in members if job and _is(job, gang.members[i], st.PENDING)]
+        wanted = [i for i in members if job and _is(job, _key(gang, i), st.PENDING)]
         if job is not None and wanted:
-            self._start(job, [gang.members[i] for i in wanted])
+            self._start(job, [_key(gang, i) for i in wanted])
         if len(wanted) < len(members):
-            self._over(gang, [i for i in members if i not in wanted])
+            self._reservations.end(gang, [i for i in members if i not in wanted])
 
     def lost(self, gang: Gang, members: list[int]) -> None:
-        """Members have lost their places, and wait again."""
+        """Members have lost their places, and wait again, or until their job asks for them."""
         job = self.table.get(gang.job)
+        dismissed = []
         for index in members:
-            group, number = gang.members[index]
-            attempt = gang.attempts[index]
+            group, number = _key(gang, index)
+            attempt = gang.members[index].attempt
             member = job.member(group, number) if job else None
             if member is None or member.attempt == attempt or member.state != st.PENDING:
-                gang.states[index] = ABSENT  # until its job asks for it again
+                dismissed += [index] if gang.members[index].state == WAITING else []
                 # Its next attempt may have been meant for this place, and never began there.
                 attempt = member.attempt if member is not None else attempt
             if job is not None:
                 self.later(ev.MemberLost(job=job.uid, group=group, index=number, attempt=attempt))
-        self._registry.cache.forget()
-        self._todo.append(lambda: self._close_if_over(gang))
+        self._reservations.dismiss(gang, dismissed)
         self.work_off()
 
     def stranded(self, gang: Gang) -> None:
@@ -324,10 +315,6 @@ class Jobs:
         self._registry.keep(gang)
         if self.table.get(gang.job) is not None:
             self.handle(ev.Stranded(job=gang.job))
-
-    def _close_if_over(self, gang: Gang) -> None:
-        if gang.is_over and gang.group in self._registry.gangs:
-            self._over(gang, range(len(gang.states)))
 
     def over(self, gang: Gang) -> None:
         """Nobody of the gang is left; whoever is wanted meanwhile gets a new one."""
@@ -341,9 +328,12 @@ class Jobs:
     def member_news(self, node_id: str, message: MemberNews) -> None:
         """A node says that a member runs, or has ended."""
         gang = self._registry.gangs.get(message.group)
-        if gang is None or not gang.job or gang.attempts[message.index] != message.attempt:
+        if gang is None or not gang.job:
             return
-        group, number = gang.members[message.index]
+        place = gang.members[message.index]
+        if place.attempt != message.attempt:
+            return
+        group, number = place.of_group, place.index
         about: dict[str, Any] = {
             "job": gang.job, "group": group, "index": number, "attempt": message.attempt,
         }  # fmt: skip
@@ -351,14 +341,10 @@ class Jobs:
             self._know_log(gang.job, f"{group}-{number}", (node_id, message.log))
         if message.code is None:
             self.handle(ev.MemberRan(**about, node=node_id))
-            job = self.table.get(gang.job)
-            if job is not None and any(group.depends_on for group in job.spec.groups):
-                self._registry.cache.forget()  # who waited for it counts in the gang now
             return
         self.handle(ev.MemberExited(**about, exit_code=message.code, reason=message.reason))
-        started_again = gang.attempts[message.index] != message.attempt
-        if gang.states[message.index] == HELD and not started_again:
-            self._over(gang, [message.index])
+        if place.state == HELD and place.attempt == message.attempt:  # else it started again
+            self._reservations.end(gang, [message.index])
 
     def _know_log(self, uid: str, member: str, place: tuple[str, str]) -> None:
         row = self._rows.get(uid)
@@ -377,7 +363,7 @@ class Jobs:
             return []
         members = job.groups.get(group, []) if group else job.members
         nodes = dict.fromkeys(m.node for m in members if m.state == st.RUNNING)
-        return list(dict.fromkeys(self._applier.address_of(node) for node in nodes))
+        return list(dict.fromkeys(self._address_of(node) for node in nodes))
 
     def gang_of(self, uid: str) -> Gang | None:
         """The gang of a job, while it has one."""
@@ -386,8 +372,9 @@ class Jobs:
     # ---- state store -----------------------------------------------------------------------
 
     def know_gang(self, gang: Gang) -> None:
-        """A gang of a job that an earlier head knew."""
-        self._gangs[gang.job] = gang
+        """A gang that an earlier head knew; it may be a job's."""
+        if gang.job:
+            self._gangs[gang.job] = gang
 
     def load(self, rows: Iterable[JobRow]) -> None:
         """Know the jobs again: before gangs are restored, which look at them."""
@@ -400,22 +387,24 @@ class Jobs:
         rows = sorted(self._rows.values(), key=lambda row: row.record.submitted)
         self.table.restore([row.record for row in rows])
         for gang in list(self._gangs.values()):
-            self._tell_lost(gang)
+            self.lost(gang, self._lost_meanwhile(gang))
         self.work_off()
         self._is_restoring = False
+        for gang in list(self._gangs.values()):
+            self._reservations.end(gang, ())  # those of which nobody is wanted any more
 
-    def _tell_lost(self, gang: Gang) -> None:
+    def _lost_meanwhile(self, gang: Gang) -> list[int]:
         """Who was started and has no place any more: an earlier head had not told their job, or
-        their node is gone with what it was told to free."""
+        their node died while there was no head."""
         job = self.table.get(gang.job)
         lost = []
-        for index in gang.among(WAITING, ABSENT, DONE):
-            member = job.member(*gang.members[index]) if job is not None else None
-            was_started = member is not None and member.attempt == gang.attempts[index]
-            if member is not None and was_started and member.state in (st.PENDING, st.RUNNING):
+        for index in gang.within(PLACELESS):
+            member = job.member(*_key(gang, index)) if job is not None else None
+            if member is None or member.attempt != gang.members[index].attempt:
+                continue
+            if member.state in (st.PENDING, st.RUNNING):
                 lost.append(index)
-        if lost:
-            self.lost(gang, lost)
+        return lost
 
 
 def _is(job: JobRecord, key: tuple[str, int], state: str) -> bool:
@@ -423,7 +412,28 @@ def _is(job: JobRecord, key: tuple[str, int], state: str) -> bool:
     return member is not None and member.state == state
 
 
-def _kind(spec: JobSpec) -> bytes:
+def _key(gang: Gang, index: int) -> tuple[str, int]:
+    member = gang.members[index]
+    return member.of_group, member.index
+
+
+def _members(
+    spec: JobSpec, keys: Iterable[tuple[str, int]], wanted: set[tuple[str, int]]
+) -> list[Member]:
+    """Members for these of a job; those that are not wanted yet are absent."""
+    needs = {group.name: group.template.needs for group in spec.groups}
+    return [
+        Member(
+            need=needs[name],
+            state=WAITING if (name, index) in wanted else ABSENT,
+            of_group=name,
+            index=index,
+        )
+        for name, index in keys
+    ]
+
+
+def _kind(spec: JobSpec, priority: int, members: list[tuple[str, int]]) -> bytes:
     """Equal for jobs that scheduling cannot tell apart, but for their names and ages."""
     if any(group.template.placement for group in spec.groups):
         return spec.uid.encode()
@@ -431,4 +441,5 @@ def _kind(spec: JobSpec) -> bytes:
         (g.name, g.replicas, g.min_available, g.template.needs, g.depends_on, g.partition)
         for g in spec.groups
     ]
-    return _encode((asked, spec.min_available, spec.topology, spec.annotations))
+    whole = (spec.min_available, spec.topology, spec.annotations)
+    return _encode((spec.queue, priority, asked, whole, members))

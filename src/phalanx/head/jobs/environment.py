@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 
 from phalanx.head.jobs.frameworks import framework_setup
-from phalanx.head.jobs.places import Gang, MemberSetup, PortNeed
+from phalanx.head.jobs.places import MemberSetup, PlacedGang, PortNeed
 from phalanx.manifests.plugins import options
 from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup
 
@@ -25,7 +25,7 @@ def ports_needed(job: JobSpec) -> PortNeed:
     return PortNeed(gang=4 if ray else 1, member=1 if job.plugin("tensorflow") is not None else 0)
 
 
-def member_setup(gang: Gang, group: str, index: int) -> MemberSetup:
+def member_setup(gang: PlacedGang, group: str, index: int) -> MemberSetup:
     """Variables, files and perhaps a command for one member, before the manifest has its say."""
     me = gang.place(group, index)
     own = gang.job.group(group)
@@ -58,7 +58,7 @@ def member_setup(gang: Gang, group: str, index: int) -> MemberSetup:
     return framework_setup(MemberSetup(env=env, files=files), gang, group, index)
 
 
-def _rendezvous(gang: Gang, group: str, index: int) -> dict[str, str]:
+def _rendezvous(gang: PlacedGang, group: str, index: int) -> dict[str, str]:
     """What torch.distributed and its kin read."""
     ranks, me = gang.rendezvous, (group, index)
     arguments = gang.job.plugin("pytorch")
@@ -79,7 +79,7 @@ def _rendezvous(gang: Gang, group: str, index: int) -> dict[str, str]:
     return env
 
 
-def _port_labels(group: TaskGroup, gang: Gang) -> str:
+def _port_labels(group: TaskGroup, gang: PlacedGang) -> str:
     """PAI's way of naming ports: `http:8080,8081;rendezvous:29500;`."""
     labels: dict[str, list[int]] = {}
     for process in group.template.processes:

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import Any
 
-from phalanx.engines.embedded.head.probing import Probing, Watch
 from phalanx.errors import PhalanxError
 from phalanx.head.jobs import crons, flows
 from phalanx.head.jobs import events as ev
 from phalanx.head.jobs.control import Jobs
+from phalanx.head.jobs.probing import Prober, Probing, Watch
+from phalanx.head.state_store import StateStore
 from phalanx.manifests.patching import job_name, step_job
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.families import CronRecord, FlowRecord
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.spec import JobSpec, PriorityClass, Probe, Step
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from phalanx.head.state_store import StateStore
 
 BUILT_IN = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
 """Priority classes that are always there, as in Kubernetes."""
@@ -58,7 +54,11 @@ class Flows:
     """Flows, and the templates that their jobs are made from."""
 
     def __init__(
-        self, state_store: StateStore, jobs: Jobs, submit: Callable[[JobSpec], None]
+        self,
+        state_store: StateStore,
+        prober: Prober,
+        jobs: Jobs,
+        submit: Callable[[JobSpec], None],
     ) -> None:
         self.table = flows.FlowTable(self)
         self._state_store = state_store
@@ -67,7 +67,7 @@ class Flows:
         self.templates: dict[str, JobSpec] = {}
         self._steps: dict[str, tuple[str, str]] = {}
         """(flow, step) of each job that is a flow's."""
-        self._probing = Probing(self._addresses_of, self._passed)
+        self._probing = Probing(prober, self._addresses_of, self._passed)
 
     def put_template(self, spec: JobSpec) -> None:
         """A template is new or has changed."""

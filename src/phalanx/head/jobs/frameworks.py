@@ -6,7 +6,7 @@ import json
 
 import msgspec
 
-from phalanx.head.jobs.places import Gang, Key, MemberSetup
+from phalanx.head.jobs.places import Key, MemberSetup, PlacedGang
 from phalanx.manifests.plugins import Options, options
 
 TENSORFLOW_ROLES = ("ps", "worker", "chief", "evaluator")
@@ -14,7 +14,7 @@ TENSORFLOW_PORT = 2222
 RAY_PORTS = {"port": 6379, "dashboardPort": 8265, "clientPort": 10001}
 
 
-def framework_setup(setup: MemberSetup, gang: Gang, group: str, index: int) -> MemberSetup:
+def framework_setup(setup: MemberSetup, gang: PlacedGang, group: str, index: int) -> MemberSetup:
     """The setup with what the job's plugins add to it."""
     env, files, command = dict(setup.env), dict(setup.files), setup.command
     for name, arguments in gang.job.plugins:
@@ -34,7 +34,7 @@ def framework_setup(setup: MemberSetup, gang: Gang, group: str, index: int) -> M
     return msgspec.structs.replace(setup, env=env, files=files, command=command)
 
 
-def _tensorflow(gang: Gang, chosen: Options, group: str, index: int) -> str:
+def _tensorflow(gang: PlacedGang, chosen: Options, group: str, index: int) -> str:
     def endpoint(key: Key) -> str:
         place = gang.place(*key)
         if chosen["port"]:
@@ -52,7 +52,7 @@ def _tensorflow(gang: Gang, chosen: Options, group: str, index: int) -> str:
     return json.dumps({"cluster": cluster, "task": {"type": role, "index": index}})
 
 
-def _ray_ports(gang: Gang, chosen: Options) -> dict[str, int]:
+def _ray_ports(gang: PlacedGang, chosen: Options) -> dict[str, int]:
     """The ports that the manifest names, else free ones, else Ray's own."""
     free = iter(gang.ports[1:])
     return {
@@ -61,17 +61,17 @@ def _ray_ports(gang: Gang, chosen: Options) -> dict[str, int]:
     }
 
 
-def _ray_head(gang: Gang, chosen: Options) -> str:
+def _ray_head(gang: PlacedGang, chosen: Options) -> str:
     heads = gang.addresses(chosen["head"])
     return f"{heads[0]}:{_ray_ports(gang, chosen)['port']}" if heads else ""
 
 
-def _ray_variables(gang: Gang, chosen: Options, group: str) -> dict[str, str]:
+def _ray_variables(gang: PlacedGang, chosen: Options, group: str) -> dict[str, str]:
     head = _ray_head(gang, chosen)
     return {"RAY_ADDRESS": head} if head and group != chosen["head"] else {}
 
 
-def _ray_command(gang: Gang, chosen: Options, group: str) -> tuple[str, ...]:
+def _ray_command(gang: PlacedGang, chosen: Options, group: str) -> tuple[str, ...]:
     ports = _ray_ports(gang, chosen)
     if group == chosen["head"]:
         return (

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
 
 from phalanx.errors import JobNotFoundError
 from phalanx.head.jobs.control import Jobs
+from phalanx.head.nodes import NodeDirectory
+from phalanx.head.outbox import Outbox
 from phalanx.protocol.cluster_messages import LogRead, ReadLog
 from phalanx.protocol.requests.jobs import LogPart, ReadJobLog
 from phalanx.protocol.requests.request import LATER, Asker, Later
-
-if TYPE_CHECKING:
-    from phalanx.head.control_plane import ControlPlane
 
 MOST_BYTES = 1 << 20
 KEEP_ASKED = 1_000
@@ -21,8 +19,9 @@ KEEP_ASKED = 1_000
 class Logs:
     """Questions for logs that are on their way."""
 
-    def __init__(self, shell: ControlPlane, jobs: Jobs) -> None:
-        self._shell = shell
+    def __init__(self, outbox: Outbox, nodes: NodeDirectory, jobs: Jobs) -> None:
+        self._outbox = outbox
+        self._nodes = nodes
         self._jobs = jobs
         self._tokens = itertools.count(1)
         self._asked: dict[int, Asker[LogPart]] = {}
@@ -35,14 +34,14 @@ class Logs:
             started = f"it was started {len(files)} times" if files else "it was not started yet"
             raise JobNotFoundError(f"member {member} of job {job} has no such output: {started}")
         node_id, path = files[attempt]
-        record = self._shell.nodes.get(node_id)
-        if record is None or not self._shell.is_connected(record.prefix):
+        record = self._nodes.get(node_id)
+        if record is None or not self._outbox.is_connected(record.prefix):
             return LogPart(b"", -1)
         token = next(self._tokens)
         self._asked[token] = asker
         if len(self._asked) > KEEP_ASKED:
             del self._asked[next(iter(self._asked))]
-        self._shell.send_node(node_id, ReadLog(token, path, request.offset, MOST_BYTES))
+        self._outbox.send_node(node_id, ReadLog(token, path, request.offset, MOST_BYTES))
         return LATER
 
     def answered(self, message: LogRead) -> None:

@@ -36,7 +36,7 @@ class MemberPlace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gang:
+class PlacedGang:
     """A job whose members have places. `later`: those that start when others run or have ended,
     and have ranks already. `ports` are free on every node of it; files for a member go into
     `directory`. What all members share is found out once."""

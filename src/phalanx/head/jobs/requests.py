@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from phalanx.batch.specs import QueueSpec
 from phalanx.errors import JobCommandError, JobNotFoundError
+from phalanx.head.clock import Clock
 from phalanx.head.gangs.admission import check_size, check_sum
 from phalanx.head.gangs.explaining import Explanations
 from phalanx.head.gangs.network_domains import Domains
@@ -15,9 +16,12 @@ from phalanx.head.jobs import crons
 from phalanx.head.jobs import events as ev
 from phalanx.head.jobs.control import Jobs
 from phalanx.head.jobs.families import Crons, Flows, Priorities
+from phalanx.head.jobs.probing import Prober
 from phalanx.head.jobs.resizing import resized
 from phalanx.head.jobs.rows import job_description, job_row
+from phalanx.head.nodes import NodeDirectory
 from phalanx.head.queues.control import Queues
+from phalanx.head.state_store import StateStore
 from phalanx.manifests.hypernodes import HyperNode
 from phalanx.manifests.shapes import shape_of
 from phalanx.model.jobs import states as st
@@ -37,9 +41,6 @@ from phalanx.protocol.requests.jobs import (
 )
 from phalanx.protocol.requests.request import Asker, Handler, Request
 
-if TYPE_CHECKING:
-    from phalanx.head.control_plane import ControlPlane
-
 KINDS: dict[str, Any] = {
     "Job": JobSpec,
     "JobTemplate": JobSpec,
@@ -58,21 +59,25 @@ class JobRequests:
 
     def __init__(
         self,
-        shell: ControlPlane,
+        state_store: StateStore,
+        clock: Clock,
+        nodes: NodeDirectory,
+        prober: Prober,
         queues: Queues,
         jobs: Jobs,
         priorities: Priorities,
         domains: Domains,
         explanations: Explanations,
     ) -> None:
-        self._shell = shell
+        self._clock = clock
+        self._nodes = nodes
         self._explanations = explanations
         self._queues = queues
         self._jobs = jobs
         self._priorities = priorities
         self._domains = domains
-        self.flows = Flows(shell.state_store, jobs, self.submit)
-        self.crons = Crons(shell.state_store, jobs, self.submit)
+        self.flows = Flows(state_store, prober, jobs, self.submit)
+        self.crons = Crons(state_store, jobs, self.submit)
         jobs.on_change = self._changed
         jobs.on_forget = self.crons.job_gone
 
@@ -83,7 +88,7 @@ class JobRequests:
     def tick(self) -> None:
         """Time has passed."""
         self._jobs.tick()
-        self.flows.tick(self._shell.clock())
+        self.flows.tick(self._clock.now())
         self.crons.tick()
 
     def entries(self) -> list[tuple[type[Request[Any]], Handler]]:
@@ -99,9 +104,7 @@ class JobRequests:
             GetJob.handled_by(lambda _, request: self.description(request.name)),
             ListFlows.handled_by(lambda _, request: self.flow_rows()),
             ListCrons.handled_by(lambda _, request: self.cron_rows()),
-            ListHyperNodes.handled_by(
-                lambda _, request: self._domains.rows(self._shell.nodes.living())
-            ),
+            ListHyperNodes.handled_by(lambda _, request: self._domains.rows(self._nodes.living())),
         ]
 
     # ---- making ------------------------------------------------------------------------------
@@ -156,7 +159,7 @@ class JobRequests:
         self._jobs.handle(ev.Submitted(spec=spec))
 
     def _check_size(self, spec: JobSpec, limits: dict[str, float]) -> None:
-        domains = self._domains.within(spec.topology, self._shell.nodes.living())
+        domains = self._domains.within(spec.topology, self._nodes.living())
         for group in spec.groups:
             needs = group.template.needs
             least = min(group.min_available, spec.min_available)
@@ -166,7 +169,7 @@ class JobRequests:
         begun = [group for group in spec.groups if group.depends_on is None]
         if spec.min_available >= sum(group.min_available for group in begun):
             together = [g.template.needs for g in begun for _ in range(g.min_available)]
-            nodes = [record.totals for record in self._shell.nodes.living()]
+            nodes = [record.totals for record in self._nodes.living()]
             check_sum(f"job {spec.name}", spec.queue, together, limits, nodes)
 
     # ---- commands ----------------------------------------------------------------------------
@@ -258,7 +261,7 @@ class JobRequests:
         ]
 
     def _row(self, job: JobRecord) -> JobInfo:
-        return job_row(job, self._priorities.of(job.spec), self._shell.wall())
+        return job_row(job, self._priorities.of(job.spec), self._clock.wall())
 
     def need(self, name: str) -> JobRecord:
         """The job of that name. Raises JobNotFoundError."""

@@ -49,15 +49,14 @@ def job_description(
     job: JobRecord, priority: int, gang: Gang | None, logs: dict[str, list[tuple[str, str]]]
 ) -> JobDescription:
     """A job with its members and its history."""
-    placed = {} if gang is None else {m: i for i, m in enumerate(gang.members)}
-    devices = {} if gang is None else gang.devices
+    places = {} if gang is None else {(m.of_group, m.index): m.devices for m in gang.members}
     members = [
         MemberInfo(
             name=member.name,
             state=member.state,
             attempt=member.attempt,
             node=member.node,
-            devices=devices.get(placed.get((member.group, member.index), -1), {}),
+            devices=places.get((member.group, member.index), {}),
             exit_code=member.exit_code,
             reason=member.reason,
             started=member.started,

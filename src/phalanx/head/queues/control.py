@@ -1,9 +1,8 @@
-"""Queues at the control store: kept on the state_store, and what each deserves now."""
+"""Queues at the control store: kept in the state store, and what each deserves now."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -11,13 +10,11 @@ from phalanx.batch.specs import Amounts, QueueSpec
 from phalanx.errors import JobCommandError, QueueUnavailableError
 from phalanx.head.queues.shares import by_weight
 from phalanx.head.queues.table import QueueRecord, QueueTable
+from phalanx.head.state_store import StateStore
 from phalanx.manifests.quantities import HOUSE, batch_amounts
 from phalanx.manifests.queue_rules import ROOT
 from phalanx.model.rows.work import QueueInfo
 from phalanx.protocol.requests.queues import QueueFields
-
-if TYPE_CHECKING:
-    from phalanx.head.state_store import StateStore
 
 _AMOUNTS = ("capability", "deserved", "guarantee")
 
@@ -31,12 +28,12 @@ class Queues:
     def __init__(
         self,
         state_store: StateStore,
-        changed: Callable[[bool], None],
+        changed: Callable[[], None],
         counts: Counts,
         wall: Callable[[], float],
     ) -> None:
-        """`changed(anew)`: quotas are others; `anew` when there are other queues than before.
-        `wall`: the time of day in seconds."""
+        """`changed` is called when there are other queues, or they have other quotas. `wall`: the
+        time of day in seconds."""
         self._wall = wall
         self.table = QueueTable(self)
         self._state_store = state_store
@@ -59,7 +56,7 @@ class Queues:
         """A new queue."""
         self._count_all()
         record = self.table.create(_with(QueueSpec(name=name), fields), self._wall())
-        self._changed(True)
+        self._changed()
         return self._row(record)
 
     def put(self, spec: QueueSpec) -> str:
@@ -68,13 +65,13 @@ class Queues:
         known = self.table.get(spec.name)
         if known is None:
             self.table.create(spec, self._wall())
-            self._changed(True)
+            self._changed()
             return "created"
         self.table.update(spec, self._wall())
         if spec.state and spec.state != known.state:
             change = self.table.open if spec.state == "Open" else self.table.close
             change(spec.name, self._wall())
-        self._changed(True)
+        self._changed()
         return "updated"
 
     def update(self, name: str, fields: QueueFields) -> QueueInfo:
@@ -82,14 +79,14 @@ class Queues:
         self._count_all()
         known = self._need(name)
         record = self.table.update(_with(known.spec, fields), self._wall())
-        self._changed(known.spec.parent != record.spec.parent)
+        self._changed()
         return self._row(record)
 
     def open(self, name: str) -> QueueInfo:
         """Let work in."""
         self._need(name)
         self.table.open(name, self._wall())
-        self._changed(False)
+        self._changed()
         return self._row(self._need(name))
 
     def close(self, name: str) -> QueueInfo:
@@ -104,7 +101,7 @@ class Queues:
         self._need(name)
         self._count_all()
         self.table.delete(name, self._wall())
-        self._changed(True)
+        self._changed()
 
     def rows(self, name: str | None = None) -> list[QueueInfo]:
         """For people: all queues, or one."""

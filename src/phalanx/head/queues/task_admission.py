@@ -1,11 +1,11 @@
-"""Ordinary tasks of queues on an engine that schedules by itself: when they may go there.
+"""Ordinary tasks of queues on an engine that schedules by itself: when they are admitted to it.
 
-Tasks come in batches of equal ones. A batch waits at its gate until its queue is due: by priority,
-then by how little the queue has had for its weight, then by age. What a queue has had is its share
-of the cluster (of that resource of which it holds most) over time; one that comes back from being
-idle begins where the others are, as in fair queueing by start times. Gates are opened while what
-was let through is less than twice what the cluster has: so the engine is not without work while
-ends are being told, and never has so much that more urgent tasks find it full.
+Tasks come in batches of equal ones. A batch waits until its queue is due: by priority, then by how
+little the queue has had for its weight, then by age. What a queue has had is its share of the
+cluster (of that resource of which it holds most) over time; one that comes back from being idle
+begins where the others are, as in fair queueing by start times. Batches are admitted while those
+admitted before hold less than twice what the cluster has. So the engine is not without work while
+the ends of tasks are being reported, and never has so much that more urgent tasks find it full.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _Kind = tuple[str, int, tuple[tuple[str, float], ...]]
 
 
 class Batch(msgspec.Struct, kw_only=True, eq=False):
-    """Equal tasks that pass one gate together. `needs` of one task, by resource."""
+    """Equal tasks that are admitted together. `needs` of one task, by resource."""
 
     ticket: bytes
     owner: bytes
@@ -29,15 +29,17 @@ class Batch(msgspec.Struct, kw_only=True, eq=False):
     size: int = 0
     """0 until its owner has said how many there are: it may still grow, and waits."""
     done: int = 0
-    is_open: bool = False
-    opened: float = 0.0
+    is_admitted: bool = False
+    admitted_at: float = 0.0
+    """0 for one that another table admitted."""
 
 
 AHEAD = 2.0
-"""So many times what the cluster has may be let through."""
+"""So many times what the cluster has may be admitted."""
 FIRST_HOLD_S = 0.1
 NEW_PART = 0.2
-"""How long a batch holds what it was given: an exponential average, which begins so."""
+"""How long a batch holds what it was given is an exponential average: it begins with FIRST_HOLD_S,
+and each batch changes it by this part of the difference."""
 
 
 class Share(msgspec.Struct, frozen=True):
@@ -47,7 +49,7 @@ class Share(msgspec.Struct, frozen=True):
     capability: Mapping[str, float] = {}
 
 
-class GateTable:
+class AdmissionTable:
     """All batches that are not over."""
 
     def __init__(self) -> None:
@@ -73,27 +75,27 @@ class GateTable:
             self._had[queue] = self._had.get(queue, 0.0) + self._share(queue) * passed
 
     def ask(self, batch: Batch) -> None:
-        """A batch has come to its gate; told again, nothing happens."""
+        """A batch wants to be admitted. Asked again, nothing happens."""
         if batch.ticket in self._batches:
             return
         busy = self._busy
         if batch.queue not in busy and busy:
-            least = min(self._had.get(queue, 0.0) for queue in busy)
-            self._had[batch.queue] = max(self._had.get(batch.queue, 0.0), least)
+            behind = min(self._had.get(queue, 0.0) for queue in busy)
+            self._had[batch.queue] = max(self._had.get(batch.queue, 0.0), behind)
         self._know(batch)
         self._waiting.setdefault(_kind(batch), deque()).append(batch)
 
     def restore(self, batch: Batch) -> None:
-        """A batch that was let through before, of which `size` tasks are left."""
+        """A batch was admitted by an earlier table, and `size` of its tasks are left."""
         if batch.ticket not in self._batches:
             self._know(batch)
-            batch.is_open = True
+            batch.is_admitted = True
             self._charge(batch, batch.size)
 
     def sized(self, ticket: bytes, size: int) -> None:
-        """No task will join the batch any more; it has `size`. Told again, nothing happens."""
+        """No task will join the batch any more; it has `size`. Called again, nothing happens."""
         batch = self._batches.get(ticket)
-        if batch is None or batch.is_open or batch.size:
+        if batch is None or batch.is_admitted or batch.size:
             return
         batch.size = size
         if not size:
@@ -106,31 +108,31 @@ class GateTable:
             return
         count = min(count, batch.size - batch.done)
         batch.done += count
-        if batch.is_open:
+        if batch.is_admitted:
             self._charge(batch, -count)
         if batch.done >= batch.size:
-            if batch.opened:
-                self._hold_s += NEW_PART * (self._now - batch.opened - self._hold_s)
+            if batch.admitted_at:
+                self._hold_s += NEW_PART * (self._now - batch.admitted_at - self._hold_s)
             self._forget(batch)
 
     def owner_gone(self, owner: bytes) -> None:
         """A process has ended, and its tasks with it."""
         for batch in [one for one in self._batches.values() if one.owner == owner]:
-            if batch.is_open:
+            if batch.is_admitted:
                 self._charge(batch, batch.done - batch.size)
             self._forget(batch)
 
     def waiting(self) -> Iterable[Batch]:
-        """Batches whose gates are shut, in no order."""
-        return (batch for batch in self._batches.values() if not batch.is_open)
+        """Batches that are not admitted, in no order."""
+        return (batch for batch in self._batches.values() if not batch.is_admitted)
 
     def used(self, queue: str) -> Mapping[str, float]:
-        """What tasks of a queue that were let through hold, or wait for, by resource."""
+        """What the admitted tasks of a queue hold, or wait for in the engine, by resource."""
         return self._used.get(queue, {})
 
-    def open_due(self) -> list[bytes]:
-        """Open the gates that are due now; their tickets, in that order."""
-        opened = []
+    def admit_due(self) -> list[bytes]:
+        """Admit the batches that are due now; their tickets, in that order."""
+        admitted = []
         heads = {kind: batches[0] for kind, batches in self._waiting.items()}
         while heads:
             kind = min(heads, key=lambda one: self._turn(heads[one]))
@@ -138,20 +140,20 @@ class GateTable:
             if not batch.size or not self._has_room(batch):
                 del heads[kind]
                 continue
-            batch.is_open, batch.opened = True, self._now
+            batch.is_admitted, batch.admitted_at = True, self._now
             self._charge(batch, batch.size - batch.done)
-            opened.append(batch.ticket)
+            admitted.append(batch.ticket)
             waiting = self._waiting[kind]
             waiting.popleft()
             if waiting:
                 heads[kind] = waiting[0]
             else:
                 del heads[kind], self._waiting[kind]
-        return opened
+        return admitted
 
     def _turn(self, batch: Batch) -> tuple[float, float, int]:
         queue = batch.queue
-        # What it holds now counts as had already: many gates may open at one time.
+        # What it holds now counts as had already: many batches may be admitted at one time.
         had = self._had.get(queue, 0.0) + self._share(queue) * self._hold_s
         return -batch.priority, had, self._arrivals[batch.ticket]
 
@@ -195,7 +197,7 @@ class GateTable:
         self._busy[batch.queue] -= 1
         if not self._busy[batch.queue]:
             del self._busy[batch.queue]
-        if not batch.is_open:
+        if not batch.is_admitted:
             waiting = self._waiting[_kind(batch)]
             waiting.remove(batch)
             if not waiting:

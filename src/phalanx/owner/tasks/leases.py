@@ -64,7 +64,7 @@ class TaskMachine:
         self._count = 0
         """Of classes so far. No two have the same number: a worker that another node was about to
         lend for one that is over must not come to a class with other resources."""
-        self._by_lease: dict[int, LeasedWorker] = {}
+        self.by_lease: dict[int, LeasedWorker] = {}
         self.pending: dict[int, PendingTask] = {}
         self.dirty: set[int] = set()
         """Numbers of classes with queued tasks that `pump_dirty` has to look at."""
@@ -239,7 +239,7 @@ class TaskMachine:
         scheduling_class.refusal = ""
         worker = LeasedWorker(lease, worker_id, scheduling_class)
         worker.idle_since = worker.sent_at = now
-        self._by_lease[lease] = worker
+        self.by_lease[lease] = worker
         scheduling_class.workers.append(worker)
         scheduling_class.idle.append(worker)
         if not scheduling_class.queue:
@@ -281,7 +281,7 @@ class TaskMachine:
 
     def lease_due(self, lease: int) -> None:
         """Somebody else waits for this worker's resources."""
-        worker = self._by_lease.get(lease)
+        worker = self.by_lease.get(lease)
         if worker is None:
             return
         worker.due = True
@@ -363,7 +363,7 @@ class TaskMachine:
 
     def _forget(self, worker: LeasedWorker) -> bool:
         scheduling_class = worker.scheduling_class
-        if self._by_lease.pop(worker.lease, None) is None:
+        if self.by_lease.pop(worker.lease, None) is None:
             return False
         scheduling_class.workers.remove(worker)
         if worker in scheduling_class.idle:
@@ -373,14 +373,6 @@ class TaskMachine:
         elif scheduling_class.is_over:
             self.forget(scheduling_class.key)
         return True
-
-    def by_lease(self, lease: int) -> LeasedWorker | None:
-        """The leased worker with this lease."""
-        return self._by_lease.get(lease)
-
-    def leased(self) -> list[LeasedWorker]:
-        """All workers that this owner has."""
-        return list(self._by_lease.values())
 
 
 def _stopping(worker: LeasedWorker) -> bool:

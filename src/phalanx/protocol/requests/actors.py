@@ -6,7 +6,9 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from phalanx.protocol.requests.request import Request
+from phalanx.model.rows.actors import ActorInfo
+from phalanx.model.rows.explanation import Explanation
+from phalanx.protocol.requests.request import EVERYBODY, Request, Role
 
 
 class ActorSpec(msgspec.Struct, array_like=True):
@@ -29,6 +31,16 @@ class ActorSpec(msgspec.Struct, array_like=True):
     strategy: dict[str, Any] = {}
     priority: int = 0
     handle: bytes = b""
+
+
+class ExplainActor(Request[Explanation]):
+    """Why an actor waits for a node. `actor`: its id in hex, or its name. Raises JobNotFoundError
+    when no living actor is called so."""
+
+    kind: ClassVar[int] = 47
+    asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
+
+    actor: str
 
 
 class KnownActor(msgspec.Struct, array_like=True):
@@ -93,6 +105,16 @@ class KillActor(Request[None]):
 
     actor: bytes
     no_restart: bool
+
+
+KILLED = "The actor is dead because it was killed by `ray.kill` (phalanx.kill)."
+"""Why an actor ended that a program killed, with the words that programs for Ray look for."""
+
+
+class ListActors(Request[list[ActorInfo]]):
+    """All actors, oldest first, the dead of late too."""
+
+    kind: ClassVar[int] = 48
 
 
 class ListNamedActors(Request[list[tuple[str, str]]]):

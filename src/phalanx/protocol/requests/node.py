@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import msgspec
 
+from phalanx.model.rows.explanation import Explanation
 from phalanx.observe.task_journal import Run
 from phalanx.protocol.requests.request import NEWCOMERS, Request, Role
 
@@ -34,6 +35,15 @@ class RegisterDriver(Request[Introduction]):
     hook: bytes = b""
     queue: str = ""
     priority: int = 0
+
+
+class ExplainTask(Request[Explanation]):
+    """Why tasks of this class of the asker's wait for a worker; `name` is what they are called."""
+
+    kind: ClassVar[int] = 10
+
+    scheduling_class: int
+    name: str
 
 
 class GetNodeId(Request[str]):

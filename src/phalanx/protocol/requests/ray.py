@@ -47,7 +47,7 @@ class ListStages(Request[list[dict[str, float]]]):
     groups: list[bytes]
 
 
-class PassGate(Request[None]):
+class AdmitBatch(Request[None]):
     """A batch of `size` equal tasks waits for its queue's turn, and is answered when it has it.
     `size` 0: how many they are is reported later. Raises QueueUnavailableError."""
 
@@ -61,7 +61,7 @@ class PassGate(Request[None]):
 
 
 class GetBatchSize(Request[int]):
-    """How many equal tasks should pass one gate: no more than run side by side."""
+    """How many equal tasks one batch should have: no more than run side by side."""
 
     kind: ClassVar[int] = 104
 
@@ -70,7 +70,7 @@ class GetBatchSize(Request[int]):
 
 
 class RunningBatch(msgspec.Struct, array_like=True):
-    """A batch that was let through before this scheduler was there, of which `left` tasks run."""
+    """A batch that was admitted before this scheduler was there, of which `left` tasks run."""
 
     ticket: bytes
     queue: str

@@ -7,13 +7,16 @@ from functools import partial
 from typing import Any
 
 from phalanx.head.control_plane import ControlPlane
-from phalanx.head.groups.record import Group
-from phalanx.head.state_store import StateStore
+from phalanx.head.groups.record import KnownGroup
+from phalanx.head.jobs.probing import NoAnswers
+from phalanx.head.outbox import Outbox
+from phalanx.head.state_store import StateStore, read_state
 from phalanx.model.ids import CONTROL, PREFIX_BYTES
 from phalanx.model.lifecycle import ALIVE, CREATED, DEAD
 from phalanx.protocol.cluster_messages import CommitBundles, GiveBackBundles, PrepareBundles
 from phalanx.protocol.messages import Hello
 from phalanx.sim.chaos.broken import Broken, group_name
+from phalanx.sim.chaos.cache_check import check_cache
 from phalanx.sim.chaos.disk import SimJournal
 from phalanx.sim.chaos.history import History
 from phalanx.sim.chaos.hosts import Host
@@ -26,9 +29,18 @@ from phalanx.storage.storage import Storage
 _REPEATABLE = (PrepareBundles, CommitBundles, GiveBackBundles)
 """What the control store says again until it is answered: it may be lost, late, and come twice."""
 LEAST_ROUND_S = 0.001
+CHECK_EVERY = 5
+"""The scheduler's cache is looked at once in so many ticks."""
 _LATE_S = 3.0
 _TROUBLE = 0.2
 """How often such a message meets each of the faults that may happen to it."""
+
+
+class HostClock:
+    """The clock of the head's machine, which may go ahead or astray."""
+
+    def __init__(self, host: Host) -> None:
+        self.now = self.wall = host.clock
 
 
 class SimHead:
@@ -57,28 +69,28 @@ class SimHead:
         self._life = life
         self._rng = host.kernel.rng(f"head {life}")
         self._nodes: dict[bytes, End] = {}
-        self._journal: SimJournal | None = None
         self._woken_at = 0.0
+        self._ticks = 0
         storage = Storage([MemoryShard(disk)])
+        stored = read_state(storage)
+        self._journal = SimJournal(storage, host, self._rng, self._write_s, self._round)
+        state_store = StateStore(self._journal)
         self.control = ControlPlane(
-            self._send,
-            StateStore(storage, open_journal=self._open_journal),  # type: ignore[arg-type]
-            options.limits,
-            clock=host.clock,
-            wall=host.clock,
-            rng=self._rng,
+            Outbox(self._send, state_store),
+            state_store,
+            HostClock(host),
+            self._rng,
+            NoAnswers(),
+            stored=stored,
+            limits=options.limits,
+            report_defect=_raise,
         )
         network.add_process(host, CONTROL, self)
         host.every(options.head_tick_s, partial(host.guard, self._tick))
 
-    def _open_journal(self, storage: Storage) -> SimJournal:
-        self._journal = SimJournal(storage, self._host, self._rng, self._write_s, self._round)
-        return self._journal
-
     def crash(self) -> None:
         """The process is gone; of what it was about to write only the first part is there."""
-        if self._journal is not None:
-            self._journal.crash()
+        self._journal.crash()
 
     def _send(self, prefix: bytes, message: Any) -> None:
         end = self._nodes.get(prefix)
@@ -96,7 +108,7 @@ class SimHead:
         else:
             end.post(message)
 
-    def _job_begins(self, group: Group | None, attempt: int) -> None:
+    def _job_begins(self, group: KnownGroup | None, attempt: int) -> None:
         batch = self.control.gangs_if_used
         gang = None if batch is None or group is None else batch.registry.gangs.get(group.group)
         record = batch.jobs.table.get(gang.job) if batch is not None and gang is not None else None
@@ -122,6 +134,9 @@ class SimHead:
     def _tick(self) -> None:
         self.control.on_tick(self._host.clock())
         self._round()
+        self._ticks += 1
+        if self.control.gangs_if_used is not None and not self._ticks % CHECK_EVERY:
+            check_cache(self.control.gangs_if_used)
 
     def _round(self) -> None:
         wake_at = self.control.on_round(self._host.clock())
@@ -175,7 +190,12 @@ class SimHead:
         self._round()
 
 
-def _check_places(control: ControlPlane, group: Group) -> None:
+def _raise(error: Exception) -> None:
+    """A defect that would be tried again is to be found here."""
+    raise error
+
+
+def _check_places(control: ControlPlane, group: KnownGroup) -> None:
     """Raise Broken when a group that is said to be there has a bundle on no living node."""
     gone = [node for node in group.nodes if not control.nodes.is_alive(node)]
     if gone:

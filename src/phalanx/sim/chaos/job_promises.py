@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from phalanx.head.control_plane import ControlPlane
-from phalanx.head.groups.record import Group
+from phalanx.head.groups.record import KnownGroup
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.spec import JobSpec
@@ -98,7 +98,7 @@ class JobPromises:
 
     # ---- what the head says ------------------------------------------------------------------
 
-    def gang_begins(self, record: JobRecord, group: Group, attempt: int) -> None:
+    def gang_begins(self, record: JobRecord, group: KnownGroup, attempt: int) -> None:
         """Members of a job are told to begin: with those that are over there are enough."""
         if (group.group, attempt) in self._begun:
             return  # a node that dies between two of these takes members that had their places

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, repeat
+from operator import itemgetter
 from typing import Any
 
 import msgspec
 
 from phalanx.batch.config import Configuration
 from phalanx.batch.cycle import run_cycle
-from phalanx.batch.kept import KeptCluster
+from phalanx.batch.jobs import PENDING, RUNNING
+from phalanx.batch.kept import OUT, KeptCluster, Standing
 from phalanx.batch.plan import Plan
 from phalanx.batch.plugins.tiresias import ServiceQueues, limits_of
 from phalanx.batch.specs import NodeSpec, PodGroupSpec, QueueSpec, Snapshot, TaskSpec
@@ -40,36 +43,41 @@ class Stage:
 
     def admit(self, works: Iterable[Work]) -> None:
         """Jobs are submitted."""
-        groups, tasks = [], []
         for work in works:
             specs = _tasks(work.job)
             work.task_uids = [spec.uid for spec in specs]
             self.task_at.update((uid, (work, k)) for k, uid in enumerate(work.task_uids))
-            groups.append(_podgroup(work.job, work.job.work_s + self._start_cost(work.job)))
-            tasks += specs
+            run_time_s = work.job.work_s + self._start_cost(work.job)
+            self.cluster.put_group(_podgroup(work.job, run_time_s))
+            self.cluster.add_rows(specs)
+            self._stand(work, range(len(specs)), PENDING)
             if self.turns is not None:
                 self.turns.arrive((work.uid,))
-        self.cluster.admit(groups, tasks)
 
     def end(self, work: Work, tasks: Sequence[int]) -> None:
         """Tasks are through."""
+        self._stand(work, tasks, OUT)
         uids = [work.task_uids[k] for k in tasks]
-        self.cluster.end(uids)
         for uid in uids:
             del self.task_at[uid]
-        if work.finish is not None:
+        self.cluster.drop_rows(uids)
+        if work.finish is None:
+            left = self._spec(work.uid).min_member - len(uids)
+            self._amend(work.uid, min_member=max(left, 0))
+        else:
+            self.cluster.drop_group(work.uid)
             if self.turns is not None:
                 self.turns.leave((work.uid,))
             work.task_uids = []
 
     def withdraw(self, work: Work, tasks: Iterable[int]) -> None:
         """Tasks are off their nodes and wait again."""
-        self.cluster.withdraw([work.task_uids[k] for k in tasks])
+        self._stand(work, tasks, PENDING)
 
     def tell(self, work: Work) -> None:
         """The podgroup tells how long it ran and will run."""
         if work.since is None:
-            self.cluster.amend(
+            self._amend(
                 work.uid,
                 run_time_s=work.longest() + self._start_cost(work.job),
                 started=None,
@@ -77,7 +85,7 @@ class Stage:
             )
             return
         since = max(run.since for run in work.runs)
-        self.cluster.amend(
+        self._amend(
             work.uid,
             run_time_s=work.longest() + max(run.unpaid for run in work.runs),
             started=since,
@@ -93,8 +101,37 @@ class Stage:
         and the loop times it as a whole."""
         snapshot = msgspec.structs.replace(self._snapshot, now=now)
         plan = run_cycle(snapshot, shells=self._shells, cluster=self.cluster, explains=False)
-        self.cluster.settle(plan, now)
+        self.cluster.take_back(plan)
+        for work, ks in self._by_work(plan.binds):
+            nodes = [plan.binds[work.task_uids[k]] for k in ks]
+            self._stand(work, ks, RUNNING, nodes, now)
+        for work, ks in self._by_work(eviction.task for eviction in plan.evictions):
+            self._stand(work, ks, PENDING)
         return plan
+
+    def _by_work(self, uids: Iterable[str]) -> Iterator[tuple[Work, list[int]]]:
+        for work, found in groupby(map(self.task_at.__getitem__, uids), key=itemgetter(0)):
+            yield work, [k for _, k in found]
+
+    def _stand(
+        self,
+        work: Work,
+        tasks: Iterable[int],
+        status: int,
+        nodes: Iterable[str] = repeat(""),
+        started: float | None = None,
+    ) -> None:
+        uids = (work.task_uids[k] for k in tasks)
+        standings = [
+            Standing(uid, status, node, started) for uid, node in zip(uids, nodes, strict=False)
+        ]
+        self.cluster.stand(work.uid, standings)
+
+    def _spec(self, uid: str) -> PodGroupSpec:
+        return self.cluster.jobs[self.cluster.job_index[uid]].spec
+
+    def _amend(self, uid: str, **changes: Any) -> None:
+        self.cluster.put_group(msgspec.structs.replace(self._spec(uid), **changes))
 
     # -- service queues -----------------------------------------------------------------------
 
@@ -104,7 +141,7 @@ class Stage:
             return
         self.turns.serve({work.uid: _ran(work, now) * _gpus(work) for work in running})
         for turn, uid in enumerate(self.turns.order()):
-            self.cluster.amend(uid, turn=turn)
+            self._amend(uid, turn=turn)
 
     def keep_turns(self, running: Iterable[Work]) -> None:
         """Who runs after a cycle goes before who waits."""

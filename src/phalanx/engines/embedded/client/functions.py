@@ -20,14 +20,19 @@ from phalanx.engines.embedded.client.strategies import (
     strategy_of,
 )
 from phalanx.engines.embedded.client.values import Packed
+from phalanx.model.ids import INDEX_BITS
 from phalanx.model.options import DEFAULT_RETRIES, required_resources
+from phalanx.model.rows.explanation import Explanation
 from phalanx.model.signatures import count_of
 from phalanx.objects.reference import ObjectRef
-from phalanx.objects.serialization import blame, dumps_definition
+from phalanx.objects.serialization import dumps_definition
 from phalanx.objects.streams import ObjectRefGenerator, Stream
 from phalanx.owner.tasks.gangs import OwnedGangs
 from phalanx.owner.tasks.records import ClassKey, FunctionRecord, Template
 from phalanx.owner.tasks.submission import Submission
+from phalanx.protocol.requests.gangs import Explain
+from phalanx.protocol.requests.node import ExplainTask
+from phalanx.protocol.requests.request import Request
 from phalanx.worker.context import current
 
 
@@ -116,10 +121,17 @@ class Submitter:
         self._flush()
         return [task.refs[0] if len(task.refs) == 1 else list(task.refs) for task in tasks]
 
-    def gang_of(self, ref: ObjectRef[Any]) -> bytes | None:
-        """The group of the gang that a reference's task is a member of; None once it has ended."""
+    def why_pending(self, ref: ObjectRef[Any]) -> Request[Explanation] | None:
+        """See Engine: of a reference."""
         with self.lock:
-            return self._gangs.group_of(ref)
+            group = self._gangs.group_of(ref)
+            if group is not None:
+                return Explain(group.hex())
+            machine = self.tasks.machine
+            task = machine.pending.get(ref._number >> INDEX_BITS)
+            if task is None or ref._owner != self.me:
+                return None
+            return ExplainTask(machine.class_of(task.key).number, task.template.name)
 
 
 def in_gang(group: bytes, index: int) -> dict[str, Any]:
@@ -164,13 +176,7 @@ def _template(
 
 def _record(definition: FunctionDefinition, options: Mapping[str, Any]) -> FunctionRecord:
     function = definition.function
-    try:
-        data = dumps_definition(function)
-    except Exception as error:
-        raise TypeError(
-            f"The remote function {definition.name} cannot be sent to workers: "
-            f"{blame(function, error)}"
-        ) from error
+    data = dumps_definition(function, f"The remote function {definition.name}")
     max_calls = options.get("max_calls")
     if max_calls is None:
         # As Ray: a worker that used a GPU ends, since many libraries keep its memory.

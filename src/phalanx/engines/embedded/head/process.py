@@ -18,18 +18,24 @@ import msgspec
 from phalanx.engines.embedded.daemon_files import Announcement, Failure, announce
 from phalanx.engines.embedded.gateway.config import GatewayConfig
 from phalanx.engines.embedded.gateway.starting import start_gateway
+from phalanx.engines.embedded.head.warming import Warming
+from phalanx.engines.probing import ThreadProber
 from phalanx.engines.processes import session as sessions
 from phalanx.engines.processes.connection import Connection, listen
 from phalanx.engines.processes.connection_loop import ConnectionLoop
-from phalanx.head.control_plane import ControlPlane
+from phalanx.engines.system import SystemClock, print_defect, unforeseeable
+from phalanx.head.control_plane import NOTHING_STORED, ControlPlane
 from phalanx.head.nodes import HealthLimits
-from phalanx.head.state_store import StateStore
+from phalanx.head.outbox import Outbox
+from phalanx.head.state_store import StateStore, read_state
 from phalanx.model.ids import CONTROL, PREFIX_BYTES
 from phalanx.policies.placement import Placement
 from phalanx.protocol import gateway_messages
 from phalanx.protocol.gateway_messages import AuthFailed, Listening, Unable
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
 from phalanx.protocol.node_messages import Ask
+from phalanx.storage.journal import Journal
+from phalanx.storage.naming import storage_name
 
 
 class HeadConfig(msgspec.Struct, kw_only=True):
@@ -65,15 +71,23 @@ class HeadProcess:
         self._is_quiet = False
         """Whether nothing was said since the last tick."""
         storage = _open(config.store)
+        stored = NOTHING_STORED if storage is None else read_state(storage)
+        self._journal = None if storage is None else Journal(storage)
+        state_store = StateStore(self._journal, storage_name(config.store))
         self._control = ControlPlane(
-            self._send,
-            StateStore(storage, storage_name(config.store)),
-            config.limits,
-            config.placement,
+            Outbox(self._send, state_store),
+            state_store,
+            SystemClock(),
+            unforeseeable(),
+            ThreadProber(),
+            stored=stored,
+            limits=config.limits,
+            placement=config.placement,
+            report_defect=print_defect,
         )
-        journal = self._control.state_store.journal
-        if journal is not None:
-            self._loop.read_from(journal.fileno(), journal.deliver)
+        self._warming = Warming()
+        if self._journal is not None:
+            self._loop.read_from(self._journal.fileno(), self._journal.deliver)
         if config.parent_fd >= 0:
             self._loop.read_from(config.parent_fd, self._stop)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -85,8 +99,8 @@ class HeadProcess:
     def serve(self) -> None:
         """Until told to stop, or the gateway is gone."""
         self._loop.serve()
-        if self._control.state_store.journal is not None:
-            self._control.state_store.journal.close()
+        if self._journal is not None:
+            self._journal.close()
 
     def _send(self, prefix: bytes, message: Any) -> None:
         connection = self._nodes.get(prefix)
@@ -157,18 +171,13 @@ class HeadProcess:
         """See Handler."""
         self._control.on_tick(now)
         if self._is_quiet:
-            self._control.warming.step()
+            self._warming.step()
         self._is_quiet = True
 
     def on_round(self) -> None:
         """See Handler."""
         self._loop.wake_at(self._control.on_round(time.monotonic()))
         self._control.state_store.flush()
-
-
-def storage_name(addresses: Sequence[str]) -> str:
-    """The store for people: without passwords."""
-    return ", ".join(a.rsplit("@", 1)[-1] if "@" in a else a for a in addresses)
 
 
 def _open(addresses: Sequence[str]) -> Any:

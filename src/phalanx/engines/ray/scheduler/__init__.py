@@ -1,5 +1,5 @@
-"""The batch scheduler on a Ray cluster: the control store's machines in a detached Ray actor.
+"""The batch scheduler on a Ray cluster: the machines of the control plane in a detached Ray actor.
 
-`actor` hosts them, `brain` is the thread that runs them, `runner` is the agent on each node,
+`actor` hosts them, `scheduler_thread` runs them, `node_agent` is the actor on each node,
 `reservation` holds what gangs have as Ray's placement groups, `client` is how programs ask.
 """

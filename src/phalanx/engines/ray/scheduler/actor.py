@@ -1,57 +1,66 @@
-"""The Ray actor that hosts the scheduler: questions of programs, words of Runners."""
+"""The Ray actor that hosts the scheduler: requests of programs, messages of node agents."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from typing import Any
+from collections.abc import Callable
+from typing import TypeVar
 
 import msgspec
+from ray.actor import ActorHandle
 
-from phalanx.engines.ray.scheduler.brain import Brain
 from phalanx.engines.ray.scheduler.options import SchedulerOptions
+from phalanx.engines.ray.scheduler.scheduler_thread import SchedulerThread
+from phalanx.protocol.node_messages import Reply
+
+T = TypeVar("T")
 
 
 class SchedulerActor:
-    """Passes everything to the brain's thread, and awaits what it says."""
+    """Hands everything over to the scheduler's thread, and awaits its answers."""
 
     def __init__(self, options: bytes) -> None:
-        self._brain = Brain(msgspec.msgpack.decode(options, type=SchedulerOptions))
-        self._brain.start()
+        self._scheduler = SchedulerThread(msgspec.msgpack.decode(options, type=SchedulerOptions))
+        self._scheduler.start()
 
     async def ask(self, origin: bytes, kind: int, body: bytes) -> bytes:
         """The Reply, in msgpack, to a request of process `origin`: its kind and its fields."""
-        reply = await self._await(lambda replied: self._brain.ask(origin, kind, body, replied))
+        scheduler = self._scheduler
+        reply = await _answer_of(
+            lambda replied: scheduler.ask(origin, kind, body, replied), returns=Reply
+        )
         return msgspec.msgpack.encode(reply)
 
-    async def told(self, prefix: bytes, body: bytes, runner: Any = None) -> tuple[int, bool]:
-        """Messages of a node's Runner: the scheduler's epoch, and whether the node has joined it.
+    async def from_node(self, prefix: bytes, body: bytes, agent: ActorHandle | None) -> bool:
+        """Take in messages of a node's agent. Whether the node has joined this scheduler.
 
-        `runner`: the handle by which it is told things; given when it joins.
+        `agent`: its handle, when it joins.
         """
-        taken_in: tuple[int, bool] = await self._await(
-            lambda answered: self._brain.told(prefix, body, runner, answered)
+        scheduler = self._scheduler
+        return await _answer_of(
+            lambda taken_in: scheduler.from_node(prefix, body, agent, taken_in), returns=bool
         )
-        return taken_in
 
     async def pid(self) -> int:
-        """Of the scheduler's process, once it answers questions."""
-        pid: int = await self._await(
-            lambda answered: self._brain.call(lambda: answered(os.getpid()))
+        """Of the scheduler's process, once it answers requests."""
+        scheduler = self._scheduler
+        return await _answer_of(
+            lambda answered: scheduler.call(lambda: answered(os.getpid())), returns=int
         )
-        return pid
-
-    async def _await(self, begin: Any) -> Any:
-        loop = asyncio.get_running_loop()
-        future = loop.create_future()
-
-        def answered(value: Any) -> None:
-            loop.call_soon_threadsafe(_set, future, value)
-
-        begin(answered)
-        return await future
 
 
-def _set(future: asyncio.Future[Any], value: Any) -> None:
-    if not future.done():
-        future.set_result(value)
+async def _answer_of(begin: Callable[[Callable[[T], None]], None], returns: type[T]) -> T:
+    """What another thread calls back with, which `begin` hands the callback."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def settle(value: T) -> None:
+        if not future.done():
+            future.set_result(value)
+
+    def answered(value: T) -> None:
+        loop.call_soon_threadsafe(settle, value)
+
+    begin(answered)
+    return await future

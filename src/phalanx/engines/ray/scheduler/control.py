@@ -1,43 +1,49 @@
-"""The control store on a Ray cluster: the embedded engine's, behind a gate."""
+"""The control plane on a Ray cluster: what it says and hears passes what stands for Ray."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
+
+from phalanx.engines.probing import ThreadProber
 from phalanx.engines.ray.scheduler.reservation import Whole
+from phalanx.engines.system import SystemClock, print_defect, unforeseeable
 from phalanx.head.control_plane import ControlPlane
+from phalanx.head.gangs.member_states import HOLDING
 from phalanx.head.nodes import HealthLimits, NodeRecord
-from phalanx.head.state_store import StateStore
+from phalanx.head.outbox import Outbox
+from phalanx.head.state_store import StateStore, StoredState
 from phalanx.model.ids import node_prefix
-from phalanx.model.lifecycle import PREPARED
 from phalanx.policies.placement import Placement
 from phalanx.protocol.cluster_messages import ForwardedReply, NodeReport
 
 if TYPE_CHECKING:
     from phalanx.head.gangs.gang_scheduler import GangScheduler
+    from phalanx.head.queues.control import Queues
 
 PAUSE = 0.2
-"""Between two cycles lies so many times what the last one took: words are heard then."""
+"""Between two cycles lies this many times what the last one took: messages are heard then."""
 MOST_AT_ONCE = 256
-"""So many equal gangs are looked at together at most."""
+"""At most so many equal gangs are looked at together."""
 CLIENTS = b""
-"""Stands for the node of those who ask, and who are no nodes."""
+"""Stands for the node of programs and visitors, which ask the scheduler themselves."""
 
 
-class Gate(Protocol):
-    """What stands between the control store and everybody else."""
+class ControlEffects(Protocol):
+    """What stands between the control plane and everybody else."""
 
     def send(self, prefix: bytes, message: Any) -> None:
-        """Tell a node something."""
+        """Send a node something."""
         ...
 
     def incoming(self, prefix: bytes, message: Any, take_in: Callable[[Any], None]) -> None:
-        """A node says something: `take_in` has the control store hear it, now or later or never."""
+        """A node has sent something; `take_in` has the control plane hear it, perhaps later."""
         ...
 
     def replied(self, reply: ForwardedReply) -> None:
-        """Somebody who is no node has a reply."""
+        """A process that is no node has a reply."""
         ...
 
     def node_dead(self, prefix: bytes) -> None:
@@ -45,38 +51,79 @@ class Gate(Protocol):
         ...
 
 
+class RayOutbox(Outbox):
+    """Programs and visitors, which are no nodes, get their replies too."""
+
+    def __init__(self, effects: ControlEffects, state_store: StateStore) -> None:
+        super().__init__(effects.send, state_store)
+        self._replied = effects.replied
+        self._when_written = state_store.when_written
+
+    def reply(self, prefix: bytes, reply: ForwardedReply) -> None:
+        """Send a reply, once all that it speaks of is written."""
+        if prefix == CLIENTS:
+            self._when_written(lambda: self._replied(reply))
+        else:
+            super().reply(prefix, reply)
+
+
 class RayControl(ControlPlane):
     """See the module."""
 
     def __init__(
-        self, gate: Gate, state_store: StateStore, limits: HealthLimits, placement: Placement
+        self,
+        effects: ControlEffects,
+        state_store: StateStore,
+        stored: StoredState,
+        limits: HealthLimits,
+        placement: Placement,
     ) -> None:
-        self._gate = gate
-        super().__init__(gate.send, state_store, limits, placement)
+        self._effects = effects
+        super().__init__(
+            RayOutbox(effects, state_store),
+            state_store,
+            SystemClock(),
+            unforeseeable(),
+            ThreadProber(),
+            stored=stored,
+            limits=limits,
+            placement=placement,
+            report_defect=print_defect,
+        )
 
     @property
     def batch(self) -> GangScheduler:
         """Queues and gangs; the scheduler's thread has nothing else to do."""
         if self.gangs_if_used is None:
-            cycles = super().batch.cycles
-            cycles.pause = PAUSE
-            cycles.registry.window.most = MOST_AT_ONCE
+            made = super().batch
+            made.cycles.pace = msgspec.structs.replace(made.cycles.pace, pause=PAUSE)
+            made.registry.window.most = MOST_AT_ONCE
         return super().batch
 
+    @property
+    def queues(self) -> Queues:
+        """See TasksCluster."""
+        return self.batch.queues
+
+    def outside_gangs(self) -> dict[str, float]:
+        """See TasksCluster."""
+        amounts: dict[str, float] = {}
+        for record in self.nodes.living():
+            for name, amount in record.totals.items():
+                amounts[name] = amounts.get(name, 0.0) + amount
+        for gang in self.batch.registry.active.values():
+            for index in gang.within(HOLDING):
+                for name, amount in gang.members[index].need.items():
+                    amounts[name] = amounts.get(name, 0.0) - amount
+        return amounts
+
     def on_message(self, prefix: bytes, message: Any) -> None:
-        """A node says something; what of it concerns Ray is dealt with on its way."""
-        self._gate.incoming(prefix, message, lambda passed: self.take_in(prefix, passed))
+        """A node has sent something; what of it concerns Ray is dealt with on its way."""
+        self._effects.incoming(prefix, message, lambda passed: self.take_in(prefix, passed))
 
     def take_in(self, prefix: bytes, message: Any) -> None:
-        """A node's word has passed the gate."""
+        """The control plane is to hear this of a node now."""
         super().on_message(prefix, message)
-
-    def reply(self, prefix: bytes, reply: ForwardedReply) -> None:
-        """To who asked, once all that the reply speaks of is written."""
-        if prefix == CLIENTS:
-            self.state_store.when_written(lambda: self._gate.replied(reply))
-        else:
-            super().reply(prefix, reply)
 
     def free_changed(self, prefix: bytes, report: NodeReport, heard: float) -> None:
         """Ray has other amounts free on a node that was last heard of then."""
@@ -85,17 +132,18 @@ class RayControl(ControlPlane):
     def whole(self, group: bytes, number: int) -> Whole | None:
         """All of a group's attempt with this number; None when its nodes have set it aside, or it
         is over."""
-        known = self.group_table.get(group)
-        attempt = None if known is None or known.state == PREPARED else known.attempt
-        if attempt is None or attempt.number != number:
+        batch = self.gangs_if_used
+        gang = None if batch is None else batch.registry.gangs.get(group)
+        attempt = None if batch is None else batch.reservations.attempts.get(group)
+        if gang is None or attempt is None or attempt.is_committing or attempt.number != number:
             return None
         bundles = {
-            node_prefix(node): {i: bundle.to_mapping() for i, bundle in there.items()}
-            for node, there in attempt.bundles.items()
+            node_prefix(node): {index: gang.members[index].need for index in indexes}
+            for node, indexes in attempt.bundles.items()
         }
         return Whole(bundles, {node_prefix(node) for node in attempt.awaiting})
 
     def node_dead(self, record: NodeRecord, reason: str) -> None:
         """A node is given up (effect of the directory)."""
-        self._gate.node_dead(record.prefix)
+        self._effects.node_dead(record.prefix)
         super().node_dead(record, reason)

@@ -1,6 +1,6 @@
-"""The scheduler's eyes and hands on Ray's nodes: looks at them, and starts Runners.
+"""Looks at Ray's nodes for the scheduler, and starts an agent on each.
 
-Its calls to Ray take their time, so they have a thread of their own.
+Calls to Ray take their time, so these have a thread of their own.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import msgspec
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from phalanx.engines.ray.scheduler.loop import Loop
-from phalanx.engines.ray.scheduler.options import NAMESPACE, RUNNER
+from phalanx.engines.processes.loop import Loop
+from phalanx.engines.ray.scheduler.node_agent import AgentSetup, NodeAgent
+from phalanx.engines.ray.scheduler.options import NAMESPACE, NODE_AGENT
 from phalanx.engines.ray.scheduler.ray_calls import available_by_node, ended_jobs, nodes
 from phalanx.engines.ray.scheduler.ray_groups import RayGroups
 from phalanx.engines.ray.scheduler.reservation import Amounts, Key
-from phalanx.engines.ray.scheduler.runner import Runner, RunnerSetup
 
 LOOK_EVERY_S = 0.5
 
@@ -26,7 +26,7 @@ Viewed = Callable[[list[dict[str, Any]], dict[str, Amounts], set[str]], None]
 
 
 class Fleet:
-    """Tells `viewed` about Ray's nodes, what is free on each, and drivers' jobs that have ended:
+    """Calls `viewed` with Ray's nodes, what is free on each, and the drivers' jobs that have ended:
     twice a second, and more often while something is about to be free."""
 
     def __init__(self, viewed: Viewed, groups: RayGroups) -> None:
@@ -34,12 +34,12 @@ class Fleet:
         self._groups = groups
         self.has_owners = False
         """Whether anything goes when a driver ends."""
-        self._loop = Loop("phalanx-fleet", self._tick, lambda: None)
+        self._loop = Loop(self._tick, lambda: None)
         self._look_at = 0.0
 
     def start(self) -> None:
         """Look from now on."""
-        self._loop.start(self._look)
+        self._loop.start_thread("phalanx-fleet", self._look)
 
     def _tick(self, now: float) -> None:
         if now >= self._look_at or self._groups.is_waiting:
@@ -55,16 +55,16 @@ class Fleet:
             freed()  # what is free is known by now, before others are planned onto it
 
     def sweep(self, known: list[Key]) -> None:
-        """Remove placement groups that are not among these; from any thread."""
+        """Remove placement groups that are not among these. From any thread."""
         self._loop.call(lambda: self._groups.sweep(known))
 
-    def start_runner(self, setup: RunnerSetup) -> None:
-        """Have a Runner on a node, unless it has one that lives; from any thread."""
+    def start_agent(self, setup: AgentSetup) -> None:
+        """Start an agent on a node, unless it has one that lives. From any thread."""
         self._loop.call(lambda: self._start(setup))
 
-    def _start(self, setup: RunnerSetup) -> None:
-        ray.remote(Runner).options(
-            name=f"{RUNNER}{setup.ray_node}",
+    def _start(self, setup: AgentSetup) -> None:
+        ray.remote(NodeAgent).options(
+            name=f"{NODE_AGENT}{setup.ray_node}",
             namespace=NAMESPACE,
             lifetime="detached",
             get_if_exists=True,

@@ -9,8 +9,8 @@ from phalanx.policies.placement import Placement
 NAMESPACE = "phalanx"
 SCHEDULER = "phalanx-scheduler"
 """The scheduler's name among Ray's actors."""
-RUNNER = "phalanx-runner-"
-"""Runners are named so, with the id of their Ray node."""
+NODE_AGENT = "phalanx-node-agent-"
+"""Node agents are named so, with the id of their Ray node."""
 GROUP = "phx/"
 """Placement groups of ours are named so, with the gang's group in hex and the attempt."""
 
@@ -27,7 +27,7 @@ class SchedulerOptions(msgspec.Struct, frozen=True, kw_only=True):
     gpu_resource: str = "GPU"
     """What Ray calls the devices that gangs get: `GPU`, or a resource of dedicated nodes."""
     ttl_s: float = 10.0
-    """Without word from the scheduler for so long, a node's Runner ends all that it runs; work is
+    """Without word from the scheduler for so long, a node's agent ends all that it runs; work is
     given to other nodes only after that."""
     margin_s: float = 1.0
     """How much longer than `ttl_s` a silent node is waited for."""
@@ -47,5 +47,5 @@ class SchedulerOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def heartbeat_s(self) -> float:
-        """How often Runners report."""
+        """How often node agents report."""
         return min(0.5, self.ttl_s / 6)

@@ -1,18 +1,18 @@
-"""The requests of programs to the scheduler: answered from Ray's side, or by the control store."""
+"""The requests of programs to the scheduler: answered from Ray's side, or by the control plane."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from phalanx.engines.ray.scheduler.control import CLIENTS, RayControl
-from phalanx.engines.ray.scheduler.gates import Gates
+from phalanx.engines.ray.scheduler.admission import TaskAdmission
 from phalanx.engines.ray.scheduler.ray_groups import RayGroups
 from phalanx.engines.ray.scheduler.reservation import Reservations
 from phalanx.engines.ray.scheduler.stages import Stages
-from phalanx.head.gangs.gang import WORDS
+from phalanx.head.gangs.member_states import HELD, SHOWN
 from phalanx.model.rows.explanation import Explanation, Reason
 from phalanx.protocol.cluster_messages import ForwardedAsk, ForwardedReply
 from phalanx.protocol.node_messages import Reply
@@ -20,6 +20,9 @@ from phalanx.protocol.requests.gangs import Explain
 from phalanx.protocol.requests.ray import GangPlace, GetMemberState, ListGangPlaces, ListStages
 from phalanx.protocol.requests.request import Asker, RequestHandlers, Role
 from phalanx.protocol.wire_errors import WireError
+
+if TYPE_CHECKING:
+    from phalanx.head.gangs.gang_scheduler import GangScheduler
 
 OnReply = Callable[[Reply], None]
 
@@ -29,22 +32,27 @@ class Questions:
 
     def __init__(
         self,
-        control: RayControl,
+        ask: Callable[[ForwardedAsk], None],
+        gangs: Callable[[], GangScheduler],
+        admission: TaskAdmission,
         reservations: Reservations,
         groups: RayGroups,
         stages: Stages,
         reserve_s: float,
     ) -> None:
-        self._control = control
+        """`ask`: has the control plane answer a request; `replied` follows, now or later. `gangs`:
+        gives the gangs of the cluster, which are made when somebody first asks for them."""
+        self._ask = ask
+        self._gangs = gangs
+        self._admission = admission
         self._reservations = reservations
         self._groups = groups
         self._reserve_s = reserve_s
-        self._gates = Gates(control)
         self._tokens = itertools.count(1)
         self._replies: dict[int, OnReply] = {}
         self.handlers = RequestHandlers(
             "the scheduler",
-            *self._gates.entries(),
+            *self._admission.entries(),
             Explain.handled_by(self._explain),
             ListGangPlaces.handled_by(self._places),
             GetMemberState.handled_by(self._member_state),
@@ -79,14 +87,14 @@ class Questions:
             return
         token = next(self._tokens)
         self._replies[token] = replied
-        self._control.answer(CLIENTS, ForwardedAsk(token, origin, kind, raw))
+        self._ask(ForwardedAsk(token, origin, kind, raw))
 
     def tick(self, now: float) -> None:
         """Time has passed."""
-        self._gates.tick(now)
+        self._admission.tick(now)
 
     def replied(self, reply: ForwardedReply) -> None:
-        """The control store has replied."""
+        """The control plane has replied."""
         replied = self._replies.pop(reply.token, None)
         if replied is not None:
             replied(Reply(0, reply.result, reply.error))
@@ -95,7 +103,7 @@ class Questions:
 
     def _explain(self, asker: Asker[Explanation], request: Explain) -> Explanation:
         """It says as well what only Ray knows: that it has refused what was planned."""
-        explanations = self._control.batch.explanations
+        explanations = self._gangs().explanations
         answer = explanations.explain(request.name)
         gang = explanations.find(request.name)
         count = 0 if gang is None else self._reservations.refusals(gang.group)
@@ -105,25 +113,25 @@ class Questions:
         return msgspec.structs.replace(answer, reasons=reasons)
 
     def _member_state(self, asker: Asker[str], request: GetMemberState) -> str:
-        gang = self._control.batch.registry.gangs.get(request.group)
-        return "" if gang is None else WORDS[gang.states[request.index]]
+        gang = self._gangs().registry.gangs.get(request.group)
+        return "" if gang is None else SHOWN[gang.members[request.index].state]
 
     def _places(
         self, asker: Asker[dict[int, GangPlace]], request: ListGangPlaces
     ) -> dict[int, GangPlace]:
-        batch = self._control.batch
+        batch = self._gangs()
         gang = batch.registry.gangs.get(request.group)
         if gang is None:
             return {}
-        views, nodes = batch.applier.views(gang), batch.registry.nodes_of(gang)
+        views = batch.member_views(gang, gang.among(HELD))
         places = sorted(self._reservations.places(request.group).items())
         return {
             index: GangPlace(
                 self._groups.id_of((request.group, attempt)),
                 at,
-                nodes[index],
+                gang.members[index].node,
                 views[index],
-                WORDS[gang.states[index]],
+                SHOWN[gang.members[index].state],
             )
             for index, (attempt, at) in places
             if index in views

@@ -1,4 +1,4 @@
-"""Reservations as Ray's placement groups: made and removed beside the brain's thread."""
+"""Reservations as Ray's placement groups: made and removed beside the scheduler's thread."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """What gangs have of Ray's resources: one placement group for each attempt, or none.
 
-This stands between the control store and the Runners. When the first node is asked to set bundles
-of an attempt aside by Phalanx's own account, Ray is asked for all of it at once, so that both go on
-side by side. The control store hears of the last node's answer only when Ray has granted it; if Ray
-does not, it hears a refusal, gives everything back and plans anew. A placement group goes when the
-last of its bundles has been given back, and the control store hears of that last one when Ray shows
-its resources as free.
+This stands between the control plane and the node agents. When the first node is asked to set
+bundles of an attempt aside by Phalanx's own account, Ray is asked for all of it at once, so that
+both go on side by side. The control plane hears of the last node's answer only when Ray has granted
+it; if Ray does not, it hears a refusal, gives everything back and plans anew. A placement group
+goes when the last of its bundles has been given back, and the control plane hears of that last one
+when Ray shows its resources as free.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Amounts = dict[str, float]
 
 
 class ReservationEffects(Protocol):
-    """What is asked of Ray and of the control store. None of it is answered before it returns."""
+    """What is asked of Ray and of the control plane. None of it is answered before it returns."""
 
     def whole(self, key: Key) -> Whole | None:
         """An attempt whose nodes are to set bundles aside; None when it is over, or that is."""
@@ -45,7 +45,7 @@ class ReservationEffects(Protocol):
         ...
 
     def deliver(self, prefix: bytes, message: Any) -> None:
-        """The control store may hear this message of a node now."""
+        """The control plane may hear this message of a node now."""
         ...
 
     def send(self, prefix: bytes, message: Any) -> None:
@@ -63,7 +63,7 @@ class Whole(NamedTuple):
     bundles: dict[bytes, dict[int, Amounts]]
     """By node."""
     awaited: Container[bytes]
-    """Nodes whose answer the control store has not heard."""
+    """Nodes whose answer the control plane has not heard."""
 
 
 class Row(msgspec.Struct, kw_only=True):
@@ -83,7 +83,7 @@ class _Asked(msgspec.Struct, kw_only=True, eq=False):
     prepared: set[bytes] = set()
     is_granted: bool = False
     last: tuple[bytes, Prepared] | None = None
-    """The answer that completed it, which the control store has not heard yet."""
+    """The answer that completed it, which the control plane has not heard yet."""
 
 
 class Reservations:
@@ -134,7 +134,7 @@ class Reservations:
     # ---- what passes -------------------------------------------------------------------------
 
     def outgoing(self, prefix: bytes, message: Any) -> None:
-        """The control store tells a node this."""
+        """The control plane tells a node this."""
         if isinstance(message, PrepareBundles):
             key = (message.group, message.attempt)
             if key not in self._held and key not in self._asked:
@@ -161,7 +161,7 @@ class Reservations:
         return asked
 
     def incoming(self, prefix: bytes, message: Any) -> Any:
-        """A node says this: what the control store is to hear now, if anything."""
+        """A node says this: what the control plane is to hear now, if anything."""
         if isinstance(message, Prepared):
             return self._prepared(prefix, message)
         if isinstance(message, BundlesGone):
@@ -254,7 +254,7 @@ class Reservations:
         # It is said in the name of a node whose answer nobody has heard.
         unheard = asked.bundles.keys() - asked.prepared
         prefix = asked.last[0] if asked.last is not None else min(unheard)
-        # The control store asks everybody to give back but who refused: and this node did not.
+        # The control plane asks everybody to give back but who refused: and this node did not.
         indexes = sorted(asked.bundles[prefix])
         self._effects.send(prefix, GiveBackBundles(key[0], key[1], indexes))
         self._effects.deliver(prefix, Prepared(key[0], key[1], False))

@@ -62,7 +62,7 @@ class Naming:
 
 
 def merged(report: NodeReport, free: Mapping[str, float] | None) -> NodeReport:
-    """A Runner's report with what Ray has free there: foreign work is then seen as others'."""
+    """An agent's report with what Ray has free there, so that foreign work shows as taken."""
     if free is None:
         return report
     total = report.total or report.available

@@ -16,7 +16,7 @@ from phalanx.engines.ray.scheduler.client import SchedulerClient
 from phalanx.engines.ray.scheduler.options import (
     GROUP,
     NAMESPACE,
-    RUNNER,
+    NODE_AGENT,
     SCHEDULER,
     SchedulerOptions,
 )
@@ -57,15 +57,17 @@ def start_scheduler(address: str, options: SchedulerOptions) -> bool:
 
 
 def stop_scheduler(address: str) -> int:
-    """End the scheduler of a Ray cluster, its Runners and all that they run, and give back what
+    """End the scheduler of a Ray cluster, its node agents and all that they run, and give back what
     gangs hold; how many actors that were. Raises ConnectionError."""
     _connect(address)
     found = [
         row["name"]
         for row in ray.util.list_named_actors(all_namespaces=True)
-        if row["namespace"] == NAMESPACE and row["name"].startswith((SCHEDULER, RUNNER))
+        if row["namespace"] == NAMESPACE and row["name"].startswith((SCHEDULER, NODE_AGENT))
     ]
-    for name in sorted(found, reverse=True):  # the scheduler first: it would start Runners again
+    for name in sorted(
+        found, reverse=True
+    ):  # the scheduler first: it would start node agents again
         ray.kill(ray.get_actor(name, namespace=NAMESPACE))
     for group, row in placement_group_table().items():
         if row["name"].startswith(GROUP) and row["state"] != "REMOVED":

@@ -1,0 +1,58 @@
+"""Asking ports of members whether they answer, in a thread: somebody who takes connections and
+says nothing keeps nobody else waiting."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from phalanx.head.jobs.probing import Question, Watch
+    from phalanx.model.jobs.spec import Probe
+
+ANSWER_S = 2.0
+"""Who has not answered by then is asked again."""
+
+
+class ThreadProber:
+    """See Prober."""
+
+    def __init__(self) -> None:
+        self._asking: threading.Thread | None = None
+        self._answered: list[Watch] = []
+
+    def ask(self, questions: list[Question]) -> None:
+        """See Prober."""
+        self._answered = []
+        self._asking = threading.Thread(target=self._ask, args=(questions,), daemon=True)
+        self._asking.start()
+
+    def answers(self) -> list[Watch] | None:
+        """See Prober."""
+        if self._asking is not None and self._asking.is_alive():
+            return None
+        return self._answered
+
+    def _ask(self, questions: list[Question]) -> None:
+        for watch, probe, addresses in questions:
+            if any(_answers(probe, address) for address in addresses):
+                self._answered.append(watch)
+
+
+def _answers(probe: Probe, address: str) -> bool:
+    """Whether the port takes a connection, or answers a GET with a status below 400."""
+    from http.client import HTTPConnection, HTTPException
+
+    try:
+        if probe.kind == "tcpSocket":
+            socket.create_connection((address, probe.port), ANSWER_S).close()
+            return True
+        connection = HTTPConnection(address, probe.port, timeout=ANSWER_S)
+        try:
+            connection.request("GET", probe.path or "/")
+            return 200 <= connection.getresponse().status < 400
+        finally:
+            connection.close()
+    except (OSError, HTTPException, ValueError):  # of a path that no request can have
+        return False

@@ -1,0 +1,245 @@
+"""A process's side of admission: equal tasks that come together are admitted as one batch.
+
+Each task takes the answer about its batch as a hidden argument. So Ray holds it back in this
+process until then, and its reference, its cancelling and its errors are Ray's own. A thread reports
+to the scheduler how many tasks a batch has, and how many of them have ended.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import ray
+
+from phalanx.engines.ray.scheduler.client import SchedulerClient, read_reply
+from phalanx.protocol.requests.ray import AdmitBatch, GetBatchSize, ReportBatches, RunningBatch
+
+GROWS_S = 0.002
+"""So long a batch waits for more tasks."""
+LOOK_EVERY_S = 0.005
+REPORT_EVERY_S = 1.0
+"""At least so often the scheduler hears that this process lives."""
+SIZES_KEPT_S = 1.0
+SHORT_S, LONG_S = 0.05, 0.2
+"""Batches that are over sooner are made larger, and those that take longer smaller again."""
+MOST_TIMES = 64
+
+_Kind = tuple[str, int, tuple[tuple[str, float], ...]]
+
+
+class _Batch:
+    def __init__(self, kind: _Kind, ticket: bytes, answer: Any, most: int) -> None:
+        self.kind = kind
+        self.ticket = ticket
+        self.answer = answer
+        """A reference to the answer of the scheduler, which is there when the batch is admitted."""
+        self.most = most
+        self.since = time.monotonic()
+        self.size = 0
+        self.is_closed = False
+        self.is_sized = False
+        self.is_admitted = False
+        self.admitted_at = 0.0
+        self.unseen = 0
+        """Tasks without a result, or that could not be started: nobody sees their end, so they
+        count until the batch is admitted."""
+        self.refs: list[Any] = []
+        """Of the tasks that have not ended, as far as is known."""
+
+
+class BatchedAdmission:
+    """Forms batches and reports on them. `submit` may be called from any thread."""
+
+    def __init__(self, scheduler: SchedulerClient, origin: bytes) -> None:
+        self._scheduler = scheduler
+        self._origin = origin
+        self._lock = threading.Lock()
+        self._growing: dict[_Kind, _Batch] = {}
+        self._batches: list[_Batch] = []
+        self._sizes: dict[_Kind, tuple[float, int]] = {}
+        self._times: dict[_Kind, int] = {}
+        self._wakes = threading.Event()
+        self._is_stopping = False
+        threading.Thread(target=self._run, name="phalanx-admission", daemon=True).start()
+
+    def stop(self) -> None:
+        """Report nothing more."""
+        self._is_stopping = True
+        self._wakes.set()
+
+    def submit(
+        self,
+        queue: str,
+        priority: int,
+        needs: Mapping[str, float],
+        start: Callable[[Any], Any],
+    ) -> Any:
+        """Have a task of a queue started when it is admitted; what `start(answer)` returns, where
+        `answer` is a reference which is there then."""
+        kind = (queue, priority, tuple(sorted(needs.items())))
+        with self._lock:
+            batch = self._growing.get(kind)
+            if batch is None:
+                batch = self._open(kind)
+                self._batches.append(batch)
+                self._growing[kind] = batch
+            batch.size += 1
+            if batch.size >= batch.most:
+                batch.is_closed = True
+                del self._growing[kind]
+            try:
+                result = start(batch.answer)
+            except BaseException:
+                batch.unseen += 1  # the scheduler counts it, and perhaps knows of it already
+                raise
+            seen = _first(result)
+            if seen is None:
+                batch.unseen += 1
+            else:
+                batch.refs.append(seen)
+        self._wakes.set()
+        return result
+
+    def _open(self, kind: _Kind) -> _Batch:
+        """A new batch. Where no other of its kind waits, it is of a single task, and the scheduler
+        knows that at once: tasks that come one by one do not wait for others."""
+        queue, priority, needs = kind
+        is_alone = not any(_waits(one) for one in reversed(self._batches) if one.kind == kind)
+        ticket = os.urandom(12)
+        request = AdmitBatch(ticket, queue, priority, dict(needs), 1 if is_alone else 0)
+        answer = self._scheduler.send(request, self._origin)
+        batch = _Batch(kind, ticket, answer, 1 if is_alone else self._size(kind))
+        batch.is_sized = is_alone
+        return batch
+
+    def _size(self, kind: _Kind) -> int:
+        """As many tasks as run side by side, or more of very short ones."""
+        known = self._sizes.get(kind)
+        if known is None or time.monotonic() > known[0] + SIZES_KEPT_S:
+            request = GetBatchSize(kind[0], dict(kind[2]))
+            size = self._scheduler.ask(request, origin=self._origin)
+            known = self._sizes[kind] = (time.monotonic(), size)
+        return int(known[1] * self._times.get(kind, 1))
+
+    def _ended(self, batch: _Batch) -> None:
+        """A whole batch has ended: how long that took says how large the next ones are."""
+        took = time.monotonic() - batch.admitted_at
+        times = self._times.get(batch.kind, 1)
+        if took < SHORT_S and batch.size >= batch.most:
+            self._times[batch.kind] = min(times * 2, MOST_TIMES)
+        elif took > LONG_S:
+            self._times[batch.kind] = max(times // 2, 1)
+
+    def _run(self) -> None:
+        reported_at = 0.0
+        while not self._is_stopping:
+            self._wakes.wait(None if not self._batches else LOOK_EVERY_S)
+            self._wakes.clear()
+            try:
+                sized, done = self._news()
+                now = time.monotonic()
+                if now > reported_at + REPORT_EVERY_S:
+                    reported_at = now
+                    sized, running = self._all()  # the scheduler may be another one by now
+                    self._report(ReportBatches(sized, done, running))
+                elif sized or done:
+                    self._report(ReportBatches(sized, done, []))
+            except Exception:
+                if not ray.is_initialized():
+                    return  # the program has left Ray: its tasks have ended with that
+                time.sleep(LOOK_EVERY_S)
+
+    def _news(self) -> tuple[dict[bytes, int], dict[bytes, int]]:
+        """(sizes of batches that grow no more, how many tasks of each have ended since)."""
+        now = time.monotonic()
+        sized, done = {}, {}
+        with self._lock:
+            for kind, batch in list(self._growing.items()):
+                if now > batch.since + GROWS_S:
+                    batch.is_closed = True
+                    del self._growing[kind]
+            batches = [batch for batch in self._batches if batch.is_closed]
+        for batch in batches:
+            if not batch.is_sized:
+                batch.is_sized = True
+                sized[batch.ticket] = batch.size
+            count = _take_ended(batch)
+            if count:
+                done[batch.ticket] = count
+        over = {batch for batch in batches if not (batch.refs or batch.unseen)}
+        for batch in over:
+            self._ended(batch)
+        if over:
+            with self._lock:
+                self._batches = [batch for batch in self._batches if batch not in over]
+        return sized, done
+
+    def _all(self) -> tuple[dict[bytes, int], list[RunningBatch]]:
+        """(sizes of what waits, what runs) as a scheduler that knows nothing needs them."""
+        with self._lock:
+            batches = [batch for batch in self._batches if batch.is_sized]
+        sized = {batch.ticket: batch.size for batch in batches if not batch.is_admitted}
+        running = [
+            RunningBatch(b.ticket, b.kind[0], b.kind[1], dict(b.kind[2]), len(b.refs) + b.unseen)
+            for b in batches
+            if b.is_admitted
+        ]
+        return sized, running
+
+    def _report(self, request: ReportBatches) -> None:
+        self._scheduler.ask(request, origin=self._origin)
+
+
+def _waits(batch: _Batch) -> bool:
+    if not batch.is_admitted and ray.wait([batch.answer], timeout=0, fetch_local=False)[0]:
+        batch.is_admitted, batch.admitted_at = True, time.monotonic()
+    return not batch.is_admitted
+
+
+def _take_ended(batch: _Batch) -> int:
+    """How many tasks have ended since this was last asked."""
+    waits = _waits(batch)
+    ended = []
+    if batch.refs:
+        ended, batch.refs = ray.wait(
+            batch.refs, num_returns=len(batch.refs), timeout=0, fetch_local=False
+        )
+    count = len(ended)
+    if not waits:
+        count, batch.unseen = count + batch.unseen, 0
+    return count
+
+
+def _first(result: Any) -> Any:
+    """A reference that is there when the task has ended."""
+    if isinstance(result, list):
+        return result[0]
+    return result.completed() if isinstance(result, ray.ObjectRefGenerator) else result
+
+
+def when_admitted(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` with the scheduler's answer as its first argument. An error that was answered is
+    raised in its place.
+
+    Not by functools.wraps: Ray reads the signature of what it wraps.
+    """
+    if inspect.isgeneratorfunction(function):
+
+        def run(answer: bytes, *args: Any, **kwargs: Any) -> Any:
+            read_reply(AdmitBatch, answer)
+            yield from function(*args, **kwargs)
+
+    else:
+
+        def run(answer: bytes, *args: Any, **kwargs: Any) -> Any:
+            read_reply(AdmitBatch, answer)
+            return function(*args, **kwargs)
+
+    run.__name__, run.__qualname__ = function.__name__, function.__qualname__
+    run.__module__, run.__doc__ = function.__module__, function.__doc__
+    return run

@@ -1,0 +1,146 @@
+"""Admission of ordinary tasks of queues, which wait here for their turn before Ray has them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from phalanx.head.queues.task_admission import AdmissionTable, Batch, Share
+from phalanx.protocol.requests.ray import AdmitBatch, GetBatchSize, LeaveScheduler, ReportBatches
+from phalanx.protocol.requests.request import LATER, Asker, Handler, Later, Request
+
+if TYPE_CHECKING:
+    from phalanx.head.queues.control import Queues
+
+MOST_IN_BATCH = 16
+SILENT_S = 15.0
+"""An owner that has sent nothing for this time has ended, and its tasks with it."""
+LOOK_EVERY_S = 0.1
+"""How old what is known of the cluster's capacity and of queues may be."""
+
+
+class TasksCluster(Protocol):
+    """The control plane, as far as ordinary tasks of queues have to do with it."""
+
+    @property
+    def queues(self) -> Queues:
+        """The cluster's queues."""
+        ...
+
+    def outside_gangs(self) -> Mapping[str, float]:
+        """What the cluster has, by resource, less what members of gangs hold."""
+        ...
+
+    def process_ended(self, process: bytes, is_driver: bool, now: float) -> None:
+        """A process has ended, and what it owns goes."""
+        ...
+
+
+class TaskAdmission:
+    """Answers requests about batches. Everything here runs in the scheduler's thread."""
+
+    def __init__(self, cluster: TasksCluster) -> None:
+        self._cluster = cluster
+        self._table = AdmissionTable()
+        self._waiting: dict[bytes, list[Asker[None]]] = {}
+        """Who is to be answered when each batch is admitted."""
+        self._heard: dict[bytes, float] = {}
+        """When each owner was last heard."""
+        self._look_at = 0.0
+
+    def entries(self) -> list[tuple[type[Request[Any]], Handler]]:
+        """For RequestHandlers."""
+        return [
+            AdmitBatch.handled_by(self._ask),
+            GetBatchSize.handled_by(self._batch_size),
+            ReportBatches.handled_by(self._report),
+            LeaveScheduler.handled_by(self._leave),
+        ]
+
+    def _hear(self, owner: bytes) -> float:
+        """A process has sent something; the time."""
+        now = time.monotonic()
+        self._heard[owner] = now
+        self._table.advance(now)
+        return now
+
+    def tick(self, now: float) -> None:
+        """Time has passed."""
+        self._table.advance(now)
+        for owner in [one for one, heard in self._heard.items() if now > heard + SILENT_S]:
+            self._gone(owner, now)
+        if self._waiting:
+            self._admit(now)
+
+    def _gone(self, owner: bytes, now: float) -> None:
+        """A program has ended: its tasks and its gangs go."""
+        del self._heard[owner]
+        self._table.owner_gone(owner)
+        self._cluster.process_ended(owner, True, now)
+
+    def _ask(self, asker: Asker[None], request: AdmitBatch) -> Later:
+        now = self._hear(asker.process)
+        self._cluster.queues.admit(request.queue)
+        self._table.ask(
+            Batch(
+                ticket=request.ticket,
+                owner=asker.process,
+                queue=request.queue,
+                priority=request.priority,
+                needs=request.needs,
+                size=request.size,
+            )
+        )
+        self._waiting.setdefault(request.ticket, []).append(asker)
+        self._admit(now)
+        return LATER
+
+    def _report(self, asker: Asker[None], request: ReportBatches) -> None:
+        now = self._hear(asker.process)
+        for one in request.running:
+            self._table.restore(
+                Batch(
+                    ticket=one.ticket,
+                    owner=asker.process,
+                    queue=one.queue,
+                    priority=one.priority,
+                    needs=one.needs,
+                    size=one.left,
+                )
+            )
+        for ticket, size in request.sized.items():
+            self._table.sized(ticket, size)
+        for ticket, count in request.done.items():
+            self._table.done(ticket, count)
+        self._admit(now)
+
+    def _leave(self, asker: Asker[None], request: LeaveScheduler) -> None:
+        now = self._hear(asker.process)
+        self._gone(asker.process, now)
+        self._admit(now)
+
+    def _batch_size(self, asker: Asker[int], request: GetBatchSize) -> int:
+        self._look(self._hear(asker.process))
+        limits = {**self._table.capacity, **self._cluster.queues.capability(request.queue)}
+        fits = [limits[name] / amount for name, amount in request.needs.items() if limits.get(name)]
+        return max(1, min(MOST_IN_BATCH, int(min(fits, default=MOST_IN_BATCH))))
+
+    def _admit(self, now: float) -> None:
+        if not self._waiting:
+            return
+        self._look(now)
+        for ticket in self._table.admit_due():
+            for asker in self._waiting.pop(ticket, ()):
+                asker.reply(None)
+
+    def _look(self, now: float) -> None:
+        if now < self._look_at:
+            return
+        self._look_at = now + LOOK_EVERY_S
+        queues = self._cluster.queues
+        self._table.capacity = self._cluster.outside_gangs()
+        self._table.shares = {
+            queue.name: Share(weight=float(queue.weight), capability=queues.capability(queue.name))
+            for queue in queues.rows()
+        }

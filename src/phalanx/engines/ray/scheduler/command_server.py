@@ -1,0 +1,63 @@
+"""The process that starts the commands of jobs for a node agent.
+
+A Ray worker has threads and must not fork; this process has one thread. It ends everything that it
+has started when the agent's end of the socket closes, however the agent ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from typing import NamedTuple, NoReturn
+
+import msgspec
+
+from phalanx.engines.processes.environment import child_environment
+from phalanx.engines.processes.fork_server import ForkServer
+from phalanx.engines.processes.session import Session
+
+_OF_WORKERS = ("CUDA_VISIBLE_DEVICES", "RAY_JOB_ID", "RAY_RAYLET_PID", "RAY_NODE_ID")
+"""What Ray sets for its own workers and commands are not to see."""
+
+
+class CommandServer(NamedTuple):
+    """The process, which ends when the socket is closed, and the socket to it."""
+
+    process: subprocess.Popen[bytes]
+    socket: socket.socket
+
+
+def start_command_server(session: Session) -> CommandServer:
+    """Start the process."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    variables = {k: v for k, v in child_environment().items() if k not in _OF_WORKERS}
+    command = [sys.executable, "-m", __name__, str(theirs.fileno())]
+    with theirs:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            pass_fds=(theirs.fileno(),),
+            start_new_session=True,
+            env=variables,
+        )
+    assert process.stdin is not None
+    with process.stdin as stdin:
+        stdin.write(json.dumps(msgspec.to_builtins(session)).encode() + b"\n")
+    return CommandServer(process, ours)
+
+
+def main() -> NoReturn:
+    """Serve until the agent is gone."""
+    os.umask(0o077)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    session = msgspec.convert(json.loads(sys.stdin.readline()), Session)
+    ForkServer(socket.socket(fileno=int(sys.argv[1])), session).serve()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""Workers of Ray that run members of gangs of tasks: what they hold, and how they are ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Sequence
+
+from phalanx.node.bundle_table import BundleTable
+from phalanx.node.bundles import BundlePool
+from phalanx.resources.instances import Allocation
+
+LEAVES_WITHIN_S = 5.0
+"""A worker whose member has ended is gone by then, or is ended."""
+
+
+class GangWorkers:
+    """See groups.Leases and groups.Tenants. Of other tasks of Ray nothing is known here."""
+
+    is_draining = False
+
+    def __init__(self, bundles: BundleTable) -> None:
+        self._bundles = bundles
+        self._held: dict[int, tuple[BundlePool, Allocation]] = {}
+        """The bundle in which each process runs, and what it holds there."""
+        self._leaving: dict[int, float] = {}
+        """Processes whose members have ended, and when each is ended if it has not by then."""
+
+    def adopt(self, place: tuple[bytes, int], pid: int) -> None:
+        """A process runs in this bundle from now on; one whose bundle is gone is ended."""
+        self._forget_ended()
+        pool = next(self._bundles.pools(place), None)
+        held = None if pool is None else pool.acquire(pool.resources)
+        if pool is None or held is None:
+            _signal(pid, signal.SIGKILL)
+            return
+        self._held[pid] = (pool, held)
+
+    def left(self, pid: int) -> None:
+        """The member in this process has ended; Ray ends the process."""
+        if pid in self._held:
+            self._leaving[pid] = time.monotonic() + LEAVES_WITHIN_S
+
+    def dispatch(self, now: float) -> None:
+        """See Leases: nobody waits for bundles here."""
+
+    def end_claim(self, group: bytes) -> None:
+        """See Leases: no room is kept for anybody here."""
+
+    def warn_in(self, pools: Sequence[BundlePool]) -> None:
+        """See Tenants."""
+        self._signal_in(pools, signal.SIGTERM)
+
+    def end_in(self, pools: Sequence[BundlePool], reason: str) -> None:
+        """See Tenants."""
+        self._signal_in(pools, signal.SIGKILL)
+
+    def tick(self, now: float) -> None:
+        """Processes may have ended."""
+        for pid, until in self._leaving.items():
+            if now >= until:
+                _signal(pid, signal.SIGKILL)
+        self._forget_ended()
+
+    def _forget_ended(self) -> None:
+        for pid in [pid for pid in self._held if not _signal(pid, 0)]:
+            self._leaving.pop(pid, None)
+            pool, held = self._held.pop(pid)
+            pool.release(held)
+
+    def _signal_in(self, pools: Sequence[BundlePool], number: int) -> None:
+        for pid, (own, _) in self._held.items():
+            if pid not in self._leaving and any(own is pool for pool in pools):
+                _signal(pid, number)
+
+
+def _signal(pid: int, number: int) -> bool:
+    """Send a signal, 0 for none; False when the process is gone."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    return True

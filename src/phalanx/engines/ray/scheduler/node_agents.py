@@ -1,0 +1,193 @@
+"""Ray's nodes and their agents as the scheduler's thread knows them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol
+
+import msgspec
+
+from phalanx.engines.ray.scheduler.node_agent import AgentSetup
+from phalanx.engines.ray.scheduler.options import SchedulerOptions
+from phalanx.engines.ray.scheduler.ray_groups import NODE_LABEL
+from phalanx.engines.ray.scheduler.reservation import Amounts
+from phalanx.engines.ray.scheduler.view import Naming, RayNode, merged
+from phalanx.head.nodes import NodeDirectory, NodeRecord
+from phalanx.model.ids import PREFIX_BYTES
+from phalanx.model.lifecycle import DEAD
+from phalanx.protocol.cluster_messages import NodeReport
+from phalanx.protocol.frames import encode_body
+
+RESTART_S = 5.0
+"""An agent that was started and has not joined after this time is started again."""
+SILENT_S = 2.0
+"""An agent that has sent nothing for this time is looked for, and started anew if it has ended."""
+
+
+class ConnectedNodes(Protocol):
+    """The control plane, as far as it knows which nodes are there."""
+
+    def is_connected(self, prefix: bytes) -> bool:
+        """Whether a node is there now."""
+        ...
+
+    def on_lost(self, prefix: bytes) -> None:
+        """A node cannot be reached. It may come back."""
+        ...
+
+    def free_changed(self, prefix: bytes, report: NodeReport, heard: float) -> None:
+        """Other amounts are free on a node that was last heard of at `heard`."""
+        ...
+
+
+class NodeAgents:
+    """The agents that have joined, what is to be sent to them, what Ray shows of their nodes."""
+
+    def __init__(
+        self,
+        nodes: NodeDirectory,
+        connected: ConnectedNodes,
+        options: SchedulerOptions,
+        naming: Naming,
+        start: Callable[[AgentSetup], None],
+        call: Callable[[Callable[[], None]], None],
+    ) -> None:
+        """`start`: starts an agent. `call`: has something done in this thread, from any other."""
+        self._nodes = nodes
+        self._connected = connected
+        self._options = options
+        self._naming = naming
+        self._start = start
+        self._call = call
+        self._handles: dict[bytes, Any] = {}
+        self._outbox: dict[bytes, list[Any]] = {}
+        self._living: dict[str, RayNode] = {}
+        self._free: dict[str, Amounts] = {}
+        self._reports: dict[bytes, NodeReport] = {}
+        """What each agent reported last."""
+        self._heard: dict[bytes, float] = {}
+        """When each agent was heard last."""
+        self._started: dict[str, float] = {}
+        """When an agent was last started on each of Ray's nodes that has none that has joined."""
+
+    # ---- messages ----------------------------------------------------------------------------
+
+    def post(self, prefix: bytes, message: Any) -> None:
+        """Send an agent something, with all else that this round has for it."""
+        self._outbox.setdefault(prefix, []).append(message)
+
+    def flush(self, epoch: int) -> None:
+        """Send what was posted."""
+        outbox, self._outbox = self._outbox, {}
+        for prefix, messages in outbox.items():
+            agent = self._handles.get(prefix)
+            if agent is not None:
+                sent = agent.receive.remote(epoch, encode_body(messages)).future()
+                sent.add_done_callback(partial(self._sent, prefix, agent))
+
+    def _sent(self, prefix: bytes, agent: Any, sent: Any) -> None:
+        """What was sent has arrived, or is lost. In a thread of Ray's."""
+        if sent.exception() is not None:
+            self._call(lambda: self._lost(prefix, agent))
+
+    def _lost(self, prefix: bytes, agent: Any) -> None:
+        """An agent was not reached. One that lives joins again, and is then sent all anew."""
+        if self._handles.get(prefix) is agent:
+            del self._handles[prefix]
+            self._connected.on_lost(prefix)
+
+    def may_send(self, prefix: bytes, handle: Any) -> bool:
+        """An agent has sent something; `handle` is there when it joins. False when Ray has given
+        its node up: then its lease is to run out."""
+        node = self.ray_node(prefix)
+        if node and self._living and node not in self._living:
+            return False
+        if handle is not None:
+            self._handles[prefix] = handle
+        return True
+
+    def heard(self, prefix: bytes) -> None:
+        """An agent that has joined has sent something."""
+        self._heard[prefix] = time.monotonic()
+        self._started.pop(self.ray_node(prefix), None)
+
+    def reported(self, prefix: bytes, report: NodeReport) -> NodeReport:
+        """An agent's report as the control plane is to hear it: what is free there, Ray knows."""
+        self._reports[prefix] = msgspec.structs.replace(report, total=None)
+        return merged(report, self._free.get(self.ray_node(prefix)))
+
+    # ---- nodes -------------------------------------------------------------------------------
+
+    def ray_node(self, prefix: bytes) -> str:
+        """The id by which Ray knows a node of ours; empty for one that has never joined."""
+        record = self._nodes.of_prefix(prefix)
+        return "" if record is None else record.labels.get(NODE_LABEL, record.node_id)
+
+    def viewed(self, rows: list[dict[str, Any]], free: dict[str, Amounts]) -> None:
+        """What Ray shows of its nodes now."""
+        self._living = self._naming.living(rows)
+        self._free = {node: self._naming.ours(amounts) for node, amounts in free.items()}
+        joined = set()
+        now = time.monotonic()
+        for record in self._nodes.living():
+            node = self.ray_node(record.prefix)
+            if not self._connected.is_connected(record.prefix):
+                continue
+            if node not in self._living:
+                self._handles.pop(record.prefix, None)
+                # It is given up once its agent must have ended all that it ran.
+                self._connected.on_lost(record.prefix)
+                continue
+            if now < self._heard.get(record.prefix, now) + SILENT_S:
+                joined.add(node)  # else its agent has perhaps ended
+            self._report_again(record)
+        for node_id, there in self._living.items():
+            if node_id not in joined:
+                self._start_where_due(there, now)
+
+    def _report_again(self, record: NodeRecord) -> None:
+        """Pass on what Ray has free now, if that has changed."""
+        last = self._reports.get(record.prefix)
+        if last is None:
+            return
+        whole = msgspec.structs.replace(last, total=record.totals)
+        report = merged(whole, self._free.get(self.ray_node(record.prefix)))
+        if report.available != self._nodes.row(record.node_id).available:
+            report.total = None
+            self._connected.free_changed(record.prefix, report, self._heard[record.prefix])
+
+    def _start_where_due(self, node: RayNode, now: float) -> None:
+        if now < self._started.get(node.node_id, 0.0) + RESTART_S:
+            return
+        self._started[node.node_id] = now
+        known = self._nodes.get(node.node_id)
+        is_dead = known is not None and known.state == DEAD
+        self._start(
+            AgentSetup(
+                ray_node=node.node_id,
+                node_id=_another(node.node_id) if is_dead else node.node_id,
+                host=node.host,
+                totals=node.totals,
+                labels={**node.labels, NODE_LABEL: node.node_id},
+                options=self._options,
+            )
+        )
+
+    @property
+    def are_all_here(self) -> bool:
+        """Whether every node that Ray shows has an agent that has joined."""
+        here = {
+            self.ray_node(record.prefix)
+            for record in self._nodes.living()
+            if self._connected.is_connected(record.prefix)
+        }
+        return bool(self._living) and set(self._living) <= here
+
+
+def _another(node_id: str) -> str:
+    """An id for a node that was given up, and comes back as another that holds nothing: only the
+    part that names its processes differs."""
+    return os.urandom(PREFIX_BYTES).hex() + node_id[2 * PREFIX_BYTES :]

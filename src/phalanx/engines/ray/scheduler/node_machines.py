@@ -1,0 +1,140 @@
+"""The machines of a Ray node put together: bundles with exact devices, and the members of jobs.
+
+They are those of every node, but for tasks, actors and objects: Ray has those.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from secrets import token_bytes
+from typing import Any
+
+from phalanx.engines.processes.fork_client import CommandClient, ForkClient, how_it_ended
+from phalanx.engines.processes.job_files import JobDirectories
+from phalanx.engines.processes.memory_use import SessionMemory
+from phalanx.engines.processes.ports import is_port_free
+from phalanx.engines.ray.scheduler.gang_workers import GangWorkers
+from phalanx.model.ids import node_prefix, node_process_id
+from phalanx.node.bundle_table import BundleTable
+from phalanx.node.control_link import RemoteControl
+from phalanx.node.dispatch import MessageTable
+from phalanx.node.group_places import GroupPlaces
+from phalanx.node.groups import NodeGroups
+from phalanx.node.job_members import JobMembers
+from phalanx.node.peers import Peer
+from phalanx.node.reports import Reports, view_row
+from phalanx.protocol.cluster_messages import (
+    Acked,
+    EventsTold,
+    ForwardedReply,
+    Join,
+    NodeReport,
+    TellEvents,
+)
+from phalanx.protocol.fork_messages import Began, Exited
+from phalanx.resources.instances import NodeResources
+
+
+class NodeMachines:
+    """The machines of one node, and which of them gets what."""
+
+    def __init__(
+        self,
+        node_id: str,
+        resources: NodeResources,
+        labels: dict[str, str],
+        forks: ForkClient,
+        directory: str,
+        report_every_s: float,
+    ) -> None:
+        """`forks`: to the process that starts commands. `directory`: for what jobs leave on this
+        node's disk. What is free here is reported this often, and whenever it has changed."""
+        self.prefix = node_prefix(node_id)
+        self._node_id = node_id
+        self._resources = resources
+        self._labels = labels
+        clock = time.monotonic
+        files = JobDirectories(os.path.join(directory, "jobs"))
+        self.control = RemoteControl()
+        self._bundles = BundleTable(resources)
+        self._reports = Reports(clock, self, self.control, every_s=report_every_s)
+        self.workers = GangWorkers(self._bundles)
+        self.members = JobMembers(
+            clock,
+            self._bundles,
+            self.control,
+            CommandClient(forks, files),
+            files,
+            SessionMemory(),
+            token_bytes,
+        )
+        self._groups = NodeGroups(
+            node_process_id(self.prefix),
+            clock,
+            self._bundles,
+            GroupPlaces(node_id, self._bundles),
+            self.workers,
+            (self.members, self.workers),
+            self.control,
+            lambda: None,  # no other node is ever asked for room
+            self._reports.report_changed,
+            is_port_free,
+        )
+        self.from_scheduler = MessageTable()
+        """What the scheduler may say; what is about tasks and actors is not handled."""
+        self._groups.handle_in(self.from_scheduler)
+        self.members.handle_in(self.from_scheduler)
+        self.from_scheduler.on(Acked, self.control.acked)
+        self.from_scheduler.on(ForwardedReply, self.control.replied)
+        self.from_scheduler.on(TellEvents, self._send_events)
+
+    def _send_events(self, message: TellEvents) -> None:
+        self.control.report(EventsTold(message.number, []))
+
+    # ---- what the agent hands in -------------------------------------------------------------
+
+    def joined(self, scheduler: Peer) -> None:
+        """The scheduler knows this node, for the first time or again."""
+        self.control.connected(scheduler)
+        self._groups.head_joined()
+        self._reports.head_joined()
+
+    def from_fork_server(self, message: Any) -> None:
+        """A command has begun or ended."""
+        match message:
+            case Began():
+                self.members.began(message.process, message.pid)
+            case Exited():
+                self.members.exited(message.process, *how_it_ended(message))
+
+    def on_tick(self, now: float) -> None:
+        """Time has passed."""
+        self._bundles.tick(now)
+        self._groups.tick(now)
+        self.members.tick(now)
+        self.workers.tick(now)
+        self._groups.settle()
+        self._reports.tick(now)
+
+    def on_round(self) -> None:
+        """All messages that had come are handled."""
+        self._groups.settle()
+        self._reports.round()
+
+    # ---- how the node describes itself -------------------------------------------------------
+
+    def report(self) -> NodeReport:
+        """See reports.Status: what is free here by our own account."""
+        return NodeReport(
+            available=self._resources.available(),
+            devices=self._resources.devices_left(),
+            total=self._resources.total(),
+        )
+
+    def join(self, host: str, hostname: str, epoch: int) -> Join:
+        """What the node says when it joins. `host`: the address of its machine. `epoch`: the one
+        under which it was joined before, 0 for none."""
+        row = view_row(self._node_id, self.prefix, self._labels, self.report())
+        row.host = host
+        return Join(row, hostname, epoch, {}, self._bundles.inventory())

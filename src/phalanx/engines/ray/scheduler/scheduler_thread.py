@@ -1,0 +1,328 @@
+"""The thread of the scheduler actor: the control plane between programs, node agents and Ray."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from phalanx.engines.processes.loop import Loop
+from phalanx.engines.ray.scheduler.admission import TaskAdmission
+from phalanx.engines.ray.scheduler.control import CLIENTS, RayControl
+from phalanx.engines.ray.scheduler.fleet import Fleet
+from phalanx.engines.ray.scheduler.kv_shard import KvShard
+from phalanx.engines.ray.scheduler.node_agents import NodeAgents
+from phalanx.engines.ray.scheduler.options import SchedulerOptions
+from phalanx.engines.ray.scheduler.questions import OnReply, Questions
+from phalanx.engines.ray.scheduler.ray_calls import InternalKv
+from phalanx.engines.ray.scheduler.ray_groups import RayGroups
+from phalanx.engines.ray.scheduler.reservation import (
+    Amounts,
+    Key,
+    Reservations,
+    Row,
+    Whole,
+)
+from phalanx.engines.ray.scheduler.stages import Stages
+from phalanx.engines.ray.scheduler.view import Naming
+from phalanx.head.nodes import HealthLimits
+from phalanx.head.state_store import StateStore, read_state
+from phalanx.protocol.cluster_messages import ForwardedReply, Join, NodeReport
+from phalanx.protocol.frames import decode_body
+from phalanx.protocol.node_messages import Reply
+from phalanx.protocol.requests.request import NOTHING
+from phalanx.protocol.wire_errors import WireError, to_wire
+from phalanx.storage.errors import StaleEpochError, StorageError, StorageUnreachableError
+from phalanx.storage.journal import Journal
+from phalanx.storage.naming import storage_name
+from phalanx.storage.opening import open_storage
+from phalanx.storage.storage import Storage
+
+READY_WITHIN_S = 30.0
+"""So long, at most, requests wait for the agents of a cluster that was not known before."""
+SWEEP_EVERY_S = 30.0
+MOST_UNDER_WAY = 2_000
+"""With so many gangs on the way to their places no cycle runs: Ray reserves more slowly than cycles
+decide, and nodes do not keep what they have set aside for ever."""
+NEVER = float("inf")
+JOB_BYTES = 4
+"""The ids of processes end with those of Ray's jobs."""
+KV_NAMESPACE = b"phalanx-scheduler"
+RESERVATIONS = "reservations"
+
+OnTakenIn = Callable[[bool], None]
+
+
+class SchedulerThread:
+    """Everything here runs in the loop's thread, but for the methods that say so."""
+
+    def __init__(self, options: SchedulerOptions) -> None:
+        self._options = options
+        self._naming = Naming(options.gpu_resource)
+        self._loop = Loop(self._tick, self._round)
+        self._groups = RayGroups(options.reserve_s)
+        self._fleet = Fleet(self._look, self._groups)
+        self._reservations = Reservations(self)
+        self._stages = Stages()
+        self._journal: Journal
+        self._control: RayControl
+        self._agents: NodeAgents
+        self._questions: Questions
+        self._epoch = 0
+        self._ready_at = self._sweep_at = NEVER
+        self._defect: WireError | None = None
+        """Why there is no control plane: its options cannot be met."""
+
+    # ---- from other threads ------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Open the store and go on from what it holds. From any thread."""
+        self._loop.start_thread("phalanx-scheduler", self._begin)
+
+    def call(self, action: Callable[[], None]) -> None:
+        """Have something done in the loop's thread. From any thread."""
+        self._loop.call(action)
+
+    def ask(self, origin: bytes, kind: int, body: bytes, replied: OnReply) -> None:
+        """Answer a request, now or later. From any thread."""
+        self._loop.call(lambda: self._ask(origin, kind, body, replied))
+
+    def from_node(self, prefix: bytes, body: bytes, agent: Any, taken_in: OnTakenIn) -> None:
+        """Take in messages of a node agent; whether its node has joined. From any thread."""
+        self._loop.call(lambda: self._from_node(prefix, body, agent, taken_in))
+
+    def _look(self, rows: list[dict[str, Any]], free: dict[str, Amounts], ended: set[str]) -> None:
+        self._loop.call(lambda: self._agents.viewed(rows, free))
+        self._loop.call(lambda: self._jobs_ended(ended))
+
+    # ---- beginning ---------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        try:
+            self._open()
+        except (StorageUnreachableError, StaleEpochError) as error:
+            self._give_up(error)  # the next start may succeed
+        except Exception as error:
+            traceback.print_exc()
+            text = f"The scheduler on Ray cannot start: {error}"
+            self._defect = WireError(to_wire(error).code, text)
+            return
+        self._ready_at = time.monotonic() + READY_WITHIN_S
+        self._sweep_at = time.monotonic() + SWEEP_EVERY_S
+        self._fleet.start()
+
+    def _open(self) -> None:
+        options = self._options
+        storage = open_store(options.store)
+        self._epoch = storage.epoch
+        rows = [msgspec.msgpack.decode(row, type=Row) for _, row in storage.load(RESERVATIONS)]
+        silence_s = options.ttl_s + options.margin_s
+        limits = HealthLimits(
+            period_s=silence_s,
+            misses=1,
+            joining_s=0.0,
+            reconnect_s=silence_s,
+            restored_s=options.ttl_s,
+        )
+        # What is restored is sent to nobody: no agent has joined yet.
+        stored = read_state(storage)
+        self._journal = Journal(storage)
+        state_store = StateStore(self._journal, storage_name(options.store))
+        self._control = RayControl(self, state_store, stored, limits, options.placement)
+        self._control.address = "ray"
+        self._agents = NodeAgents(
+            self._control.nodes,
+            self._control,
+            options,
+            self._naming,
+            self._fleet.start_agent,
+            self._loop.call,
+        )
+        self._questions = Questions(
+            partial(self._control.answer, CLIENTS),
+            lambda: self._control.batch,
+            TaskAdmission(self._control),
+            self._reservations,
+            self._groups,
+            self._stages,
+            options.reserve_s,
+        )
+        self._loop.read_from(self._journal.fileno(), self._deliver)
+        self._adopt(rows)
+        if self._control.nodes.living():
+            self._questions.begin()
+
+    def _adopt(self, rows: list[Row]) -> None:
+        """Match what Ray has reserved with what gangs hold; the rest goes back."""
+        there = self._groups.adopt()
+        held: dict[Key, dict[tuple[bytes, int], int]] = {}
+        for row in rows:
+            key = (row.group, row.attempt)
+            group = self._control.group_table.get(row.group)
+            places = {}
+            for prefix, index, at in row.bundles:
+                record = self._control.nodes.of_prefix(prefix)
+                if group is None or record is None or index >= len(group.nodes):
+                    continue
+                if group.nodes[index] == record.node_id:
+                    places[prefix, index] = at
+            if places and there.get(key) != "PENDING":  # Ray knows of none that asks for nothing
+                held[key] = places
+                there.pop(key, None)
+            else:
+                self.keep(key, None)
+        self._reservations.restore(held)
+        for key in there:
+            self._groups.withdraw(key, lambda: None)
+
+    def _give_up(self, error: Exception) -> None:
+        """End the process, as nothing may be decided that is not written. Ray starts the scheduler
+        anew, unless another one is in charge."""
+        print(f"phalanx: the scheduler ends: {error}", file=sys.stderr, flush=True)
+        os._exit(1)
+
+    # ---- time --------------------------------------------------------------------------------
+
+    def _tick(self, now: float) -> None:
+        if self._defect is not None:
+            return
+        self._control.on_tick(now)
+        self._questions.tick(now)
+        if self._questions.are_waiting and now >= self._ready_at:
+            self._questions.begin()
+        if now >= self._sweep_at:
+            self._sweep_at = now + SWEEP_EVERY_S
+            self._sweep()
+
+    def _round(self) -> None:
+        if self._defect is not None:
+            return
+        is_due = self._reservations.under_way < MOST_UNDER_WAY
+        self._loop.wake_at = self._control.on_round(time.monotonic()) if is_due else NEVER
+        try:
+            self._control.state_store.flush()
+        except StorageError as error:
+            self._give_up(error)
+        self._agents.flush(self._epoch)
+
+    def _deliver(self) -> None:
+        try:
+            self._journal.deliver()
+        except StorageError as error:
+            self._give_up(error)
+
+    def _sweep(self) -> None:
+        """Remove what earlier failures have left behind."""
+        batch = self._control.gangs_if_used
+        self._reservations.forget_all_but(batch.registry.gangs if batch is not None else ())
+        self._fleet.sweep(self._reservations.keys)
+
+    def _jobs_ended(self, ended: set[str]) -> None:
+        """End what these drivers' jobs own."""
+        batch = self._control.gangs_if_used
+        gangs = list(batch.registry.gangs.values()) if batch is not None else []
+        owners = {gang.creator for gang in gangs if gang.creator}
+        self._fleet.has_owners = bool(owners)
+        for owner in sorted(owners):
+            if owner[-JOB_BYTES:].hex() in ended:
+                self._control.process_ended(owner, True, time.monotonic())
+
+    # ---- programs and node agents ------------------------------------------------------------
+
+    def _ask(self, origin: bytes, kind: int, body: bytes, replied: OnReply) -> None:
+        if self._defect is not None:
+            replied(Reply(0, NOTHING, self._defect))
+        else:
+            self._questions.ask(origin, kind, body, replied)
+
+    def _from_node(self, prefix: bytes, body: bytes, agent: Any, taken_in: OnTakenIn) -> None:
+        if self._defect is not None or not self._agents.may_send(prefix, agent):
+            taken_in(False)
+            return
+        for message in decode_body(body):
+            try:
+                self._control.on_message(prefix, message)
+            except Exception:
+                traceback.print_exc()  # a defect of ours: the node is not to die of it
+        is_joined = self._control.is_connected(prefix)
+        if is_joined:
+            self._agents.heard(prefix)
+        taken_in(is_joined)
+        if is_joined and self._questions.are_waiting and self._agents.are_all_here:
+            self._questions.begin()
+
+    # ---- between the control plane and everybody else ----------------------------------------
+
+    def send(self, prefix: bytes, message: Any) -> None:
+        """See ControlEffects and ReservationEffects."""
+        self._reservations.outgoing(prefix, message)
+        self._agents.post(prefix, message)
+
+    def incoming(self, prefix: bytes, message: Any, take_in: Callable[[Any], None]) -> None:
+        """See ControlEffects."""
+        if isinstance(message, NodeReport):
+            message = self._agents.reported(prefix, message)
+        passed = self._reservations.incoming(prefix, message)
+        if passed is not None:
+            take_in(passed)
+        if isinstance(message, Join) and self._control.is_connected(prefix):
+            held = {(group, index) for group, index, _, _ in message.bundles.held}
+            self._reservations.joined(prefix, held)
+
+    def replied(self, reply: ForwardedReply) -> None:
+        """See ControlEffects."""
+        self._questions.replied(reply)
+
+    def node_dead(self, prefix: bytes) -> None:
+        """See ControlEffects."""
+        self._reservations.node_dead(prefix)
+
+    # ---- effects of reservations -------------------------------------------------------------
+
+    def deliver(self, prefix: bytes, message: Any) -> None:
+        """See ReservationEffects."""
+        self._control.take_in(prefix, message)
+
+    def whole(self, key: Key) -> Whole | None:
+        """See ReservationEffects."""
+        return self._control.whole(*key)
+
+    def reserve(self, key: Key, bundles: list[tuple[bytes, Amounts]]) -> None:
+        """See ReservationEffects."""
+        named = [
+            (self._agents.ray_node(prefix), self._naming.rays(each)) for prefix, each in bundles
+        ]
+
+        def done(is_there: bool) -> None:
+            self._loop.call(lambda: self._reserved(key, is_there))
+
+        self._stages.begin(key[0], time.monotonic())
+        self._groups.reserve(key, named, done)
+
+    def _reserved(self, key: Key, is_there: bool) -> None:
+        if is_there:
+            self._stages.reserved(key[0], time.monotonic())
+            self._reservations.granted(key)
+        else:
+            self._reservations.refused(key)
+
+    def withdraw(self, key: Key) -> None:
+        """See ReservationEffects."""
+        self._groups.withdraw(key, lambda: self._loop.call(lambda: self._reservations.freed(key)))
+
+    def keep(self, key: Key, row: Row | None) -> None:
+        """See ReservationEffects."""
+        self._control.state_store.keep(RESERVATIONS, key[0] + key[1].to_bytes(8, "big"), row)
+
+
+def open_store(store: tuple[str, ...]) -> Storage:
+    """The store of this name. Raises what `open_storage` raises."""
+    if store == ("kv",):
+        return Storage([KvShard(InternalKv(KV_NAMESPACE), "Ray's key-value store")])
+    return open_storage(store)

@@ -1,0 +1,17 @@
+"""The time as a head is told it by its shell."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Two clocks: one for waiting, and the time of day for records that people read."""
+
+    def now(self) -> float:
+        """Seconds on a clock that never goes back."""
+        ...
+
+    def wall(self) -> float:
+        """Seconds since the epoch."""
+        ...

@@ -1,0 +1,69 @@
+"""The head's cluster as cycles read it: its nodes, queues and network domains, and its gangs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from phalanx.batch.specs import Amounts, HyperNodeSpec, NodeSpec, QueueSpec
+from phalanx.head.gangs.gang_registry import GangRegistry
+from phalanx.head.gangs.network_domains import Domains
+from phalanx.head.gangs.offered_ports import ports_of
+from phalanx.head.gangs.outside_work import OutsideWork
+from phalanx.head.gangs.podgroups import PodGroups
+from phalanx.head.nodes import NodeDirectory, NodeRecord
+from phalanx.head.queues.control import Queues
+from phalanx.manifests.quantities import batch_amounts
+from phalanx.model.lifecycle import ALIVE
+
+PODS = 1e6
+"""No node limits how many members it has."""
+
+
+class ClusterView(PodGroups):
+    """See ClusterSource."""
+
+    def __init__(
+        self,
+        nodes: NodeDirectory,
+        queues: Queues,
+        domains: Domains,
+        registry: GangRegistry,
+        outside_work: OutsideWork,
+    ) -> None:
+        super().__init__()
+        self._outside_work = outside_work
+        self._nodes = nodes
+        self._queues = queues
+        self._domains = domains
+        self._registry = registry
+
+    def nodes(self) -> Iterable[NodeSpec]:
+        """Nodes by their ids, with all that they have."""
+        return (_node_spec(record) for record in self._nodes.living())
+
+    def queues(self) -> Iterable[QueueSpec]:
+        """The queues with what they deserve, as only some of them have work."""
+        total: dict[str, float] = {}
+        for record in self._nodes.living():
+            for name, amount in record.totals.items():
+                total[name] = total.get(name, 0.0) + amount
+        return self._queues.specs(self._registry.queues, total)
+
+    def taken_changes(self) -> Mapping[str, Amounts]:
+        """See ClusterSource."""
+        return self._outside_work.changes()
+
+    def hypernodes(self) -> tuple[HyperNodeSpec, ...]:
+        """All domains with these nodes."""
+        return self._domains.specs(self._nodes.living())
+
+
+def _node_spec(record: NodeRecord) -> NodeSpec:
+    capacity = dict(batch_amounts(record.totals)) | {"pods": PODS}
+    return NodeSpec(
+        name=record.node_id,
+        capacity=tuple(sorted(capacity.items())),
+        labels=tuple(sorted(record.labels.items())),
+        ports=ports_of(record.ports).ranges,
+        unschedulable=record.state != ALIVE,
+    )

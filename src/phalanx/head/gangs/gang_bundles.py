@@ -1,0 +1,151 @@
+"""A gang's bundles on nodes: what nodes are asked for, and how others see them as a group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from phalanx.head.gangs.gang import Gang
+from phalanx.head.gangs.member_states import ENDED, HAVING, HELD, ON_THE_WAY, PLACING
+from phalanx.head.gangs.rendezvous import Rendezvous
+from phalanx.head.groups.control import GroupControl
+from phalanx.head.groups.give_backs import Ending
+from phalanx.head.outbox import Outbox
+from phalanx.head.state_store import StateStore
+from phalanx.model.lifecycle import CREATED, PENDING, PREPARED, REMOVED, RESCHEDULING
+from phalanx.protocol.cluster_messages import CommitBundles, GiveBackBundles, PrepareBundles
+from phalanx.resources.sets import ResourceSet
+from phalanx.scheduling.cluster_nodes import ClusterNodes
+
+
+class GangGroup:
+    """A gang as a placement group: nothing is kept here, all is read from its members."""
+
+    name = ""
+    strategy = "PACK"
+    infeasible = ""
+
+    def __init__(self, gang: Gang, remove: Callable[[Gang], None]) -> None:
+        self.gang = gang
+        self._remove = remove
+        self._bundles: list[ResourceSet] = []
+
+    @property
+    def group(self) -> bytes:
+        """See KnownGroup."""
+        return self.gang.group
+
+    @property
+    def bundles(self) -> Sequence[ResourceSet]:
+        """See KnownGroup."""
+        for member in self.gang.members[len(self._bundles) :]:
+            self._bundles.append(ResourceSet.from_mapping(member.need))
+        return self._bundles
+
+    @property
+    def nodes(self) -> Sequence[str]:
+        """See KnownGroup."""
+        return [
+            member.node if member.state in HAVING or index in self.unconfirmed else ""
+            for index, member in enumerate(self.gang.members)
+        ]
+
+    @property
+    def unconfirmed(self) -> Sequence[int]:
+        """See KnownGroup."""
+        return self.gang.within(ON_THE_WAY) if self.gang.is_prepared else ()
+
+    @property
+    def state(self) -> str:
+        """See KnownGroup."""
+        gang = self.gang
+        if gang.is_removed or gang.is_prepared:
+            return REMOVED if gang.is_removed else PREPARED
+        if gang.started is None:
+            return PENDING
+        return RESCHEDULING if self.is_under_way else CREATED
+
+    @property
+    def is_under_way(self) -> bool:
+        """See KnownGroup."""
+        return any(member.state in ON_THE_WAY for member in self.gang.members)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether as many members as it needs have their places, or have ended: in a gang of which
+        a node was lost on the way the others give their places back."""
+        gang = self.gang
+        here = sum(m.state == HELD or m.state in ENDED for m in gang.members)
+        return gang.started is not None and not gang.is_removed and here >= gang.min_members
+
+    def remove(self, now: float) -> None:
+        """See PinnedGroup."""
+        self._remove(self.gang)
+
+
+class BundleOrders:
+    """What reservations of gangs ask for: sent to nodes, counted in, shown to who looks."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        state_store: StateStore,
+        cluster: ClusterNodes,
+        groups: GroupControl,
+        rendezvous: Rendezvous,
+        remove: Callable[[Gang], None],
+    ) -> None:
+        """`remove` ends a gang of which somebody wants the group removed."""
+        self._outbox = outbox
+        self._state_store = state_store
+        self._cluster = cluster
+        self._groups = groups
+        self._rendezvous = rendezvous
+        self._remove = remove
+        self._shown: dict[bytes, GangGroup] = {}
+        self._last: dict[bytes, tuple[object, ...]] = {}
+        """What was shown of each gang last."""
+
+    def prepare(self, gang: Gang, number: int, node_id: str, indexes: Sequence[int]) -> None:
+        """See ReservationEffects."""
+        for index in indexes:
+            need = ResourceSet.from_mapping(gang.members[index].need)
+            self._cluster.count_in(node_id, need, True)
+        bundles = {index: gang.members[index].need for index in indexes}
+        # Its own members may be listening by now.
+        ports = [] if gang.count(HELD) else gang.ports
+        self._outbox.send_node(node_id, PrepareBundles(gang.group, number, bundles, ports))
+
+    def commit(self, gang: Gang, number: int, node_id: str, indexes: Sequence[int]) -> None:
+        """See ReservationEffects. Members of jobs are told of their gang with their commands."""
+        new = [index for index in indexes if gang.members[index].state == PLACING]
+        views = {} if gang.job else self._rendezvous.views(gang, new)
+        self._outbox.send_node(node_id, CommitBundles(gang.group, number, views))
+
+    def give_back(
+        self, node_id: str, group: bytes, number: int, indexes: list[int], ending: Ending
+    ) -> None:
+        """See ReservationEffects."""
+        message = GiveBackBundles(group, number, indexes, ending.warn, ending.grace_s)
+        self._outbox.order(node_id, message)
+
+    def when_written(self, action: Callable[[], None]) -> None:
+        """See ReservationEffects."""
+        self._state_store.when_written(action)
+
+    def changed(self, gang: Gang) -> None:
+        """See ReservationEffects."""
+        shown = self._shown.get(gang.group)
+        if shown is None:
+            shown = self._shown[gang.group] = GangGroup(gang, self._remove)
+            self._groups.table.show(shown)
+        looks = (shown.state, shown.has_begun, *shown.nodes)
+        if self._last.get(gang.group) != looks:
+            self._last[gang.group] = looks
+            self._groups.changed(shown)
+
+    def over(self, gang: Gang) -> None:
+        """Nothing of a gang is taken any more."""
+        self._shown.pop(gang.group, None)
+        self._last.pop(gang.group, None)
+        self._groups.table.hide(gang.group)
+        self._groups.freed(gang.group)

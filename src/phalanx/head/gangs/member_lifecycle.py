@@ -1,0 +1,272 @@
+"""The life cycle of a gang's member: its states, what may happen to it, and what follows.
+
+This table is the only place where a member's state or node is changed. Whatever else is said of
+members (what cycles look at, what gangs hold of each node, what a gang's placement group shows,
+what jobs know) follows by `Follower`, or is worked out from the record when somebody asks.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
+
+import msgspec
+
+from phalanx.head.gangs.gang import Gang
+from phalanx.head.gangs.member_states import (
+    ABSENT,
+    CANCELLED,
+    DONE,
+    ENDING,
+    EVICTED,
+    HELD,
+    LEAVING,
+    OVER,
+    PLACELESS,
+    PLACING,
+    RECALLED,
+    WAITING,
+)
+from phalanx.model.lifecycle import IllegalTransition
+
+# ---- what may happen to a member -----------------------------------------------------------------
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """Its job wants it to have a place, for the first time or anew."""
+
+
+class Dismissed(msgspec.Struct, frozen=True):
+    """Its job does not want it to have a place for now."""
+
+
+class Placed(msgspec.Struct, frozen=True):
+    """A plan gives these members nodes, which are being asked in the attempt of this number."""
+
+    nodes: Mapping[int, str]
+    number: int
+
+
+class Arrived(msgspec.Struct, frozen=True):
+    """Its node keeps its bundle, `at` seconds since the epoch."""
+
+    at: float
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """The attempt that was to place it came to nothing."""
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """Its node is dead, or has its bundle no longer."""
+
+
+class Evicted(msgspec.Struct, frozen=True):
+    """It is to give its place up, and to wait for another one."""
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """It is over: nobody wants it any more."""
+
+
+class Released(msgspec.Struct, frozen=True):
+    """Its node is asked to free its bundle, under this number."""
+
+    number: int
+
+
+class Freed(msgspec.Struct, frozen=True):
+    """Its node has freed its bundle; or is dead (`is_lost`), so that nothing is taken there."""
+
+    is_lost: bool = False
+
+
+Event = Wanted | Dismissed | Placed | Arrived | Refused | Lost | Evicted | Ended | Released | Freed
+
+# ---- what follows --------------------------------------------------------------------------------
+
+NOTHING: Final = ""
+BEGINS: Final = "begins"
+"""It has its place: who starts it is told."""
+LOSES: Final = "loses"
+"""It had a place and has none any more: who started it is told."""
+RELEASE: Final = "release"
+"""Its bundle is to be given back as soon as nothing of its gang is on its way to a node."""
+
+_Row = Mapping[type[Event], tuple[str, str]]
+
+TABLE: Final[Mapping[str, _Row]] = {
+    ABSENT: {
+        Wanted: (WAITING, NOTHING),
+        Ended: (DONE, NOTHING),
+    },
+    WAITING: {
+        Wanted: (WAITING, NOTHING),
+        Dismissed: (ABSENT, NOTHING),
+        Placed: (PLACING, NOTHING),
+        Ended: (DONE, NOTHING),
+    },
+    PLACING: {
+        Wanted: (PLACING, NOTHING),
+        Arrived: (HELD, BEGINS),
+        Refused: (WAITING, NOTHING),
+        Lost: (WAITING, NOTHING),
+        Evicted: (RECALLED, NOTHING),
+        Ended: (CANCELLED, NOTHING),
+    },
+    RECALLED: {
+        Wanted: (RECALLED, NOTHING),
+        Arrived: (EVICTED, RELEASE),
+        Refused: (WAITING, NOTHING),
+        Lost: (WAITING, NOTHING),
+        Ended: (CANCELLED, NOTHING),
+    },
+    CANCELLED: {
+        Wanted: (PLACING, NOTHING),
+        Arrived: (OVER, RELEASE),
+        Refused: (DONE, NOTHING),
+        Lost: (DONE, NOTHING),
+        Ended: (CANCELLED, NOTHING),
+        Released: (ENDING, NOTHING),  # its whole gang is removed while it is on its way
+    },
+    HELD: {
+        Wanted: (EVICTED, RELEASE),  # it starts again elsewhere, once its old place is free
+        Lost: (WAITING, LOSES),
+        Evicted: (EVICTED, RELEASE),
+        Ended: (OVER, RELEASE),
+    },
+    EVICTED: {
+        Wanted: (EVICTED, NOTHING),
+        Lost: (WAITING, LOSES),
+        Ended: (OVER, NOTHING),
+        Released: (LEAVING, NOTHING),
+    },
+    LEAVING: {
+        Wanted: (LEAVING, NOTHING),
+        Ended: (ENDING, NOTHING),
+        Freed: (WAITING, LOSES),
+    },
+    OVER: {
+        Wanted: (EVICTED, NOTHING),
+        Lost: (DONE, NOTHING),
+        Ended: (OVER, NOTHING),
+        Released: (ENDING, NOTHING),
+    },
+    ENDING: {
+        Wanted: (LEAVING, NOTHING),
+        Ended: (ENDING, NOTHING),
+        Freed: (DONE, NOTHING),
+    },
+    DONE: {
+        Wanted: (WAITING, NOTHING),
+        Ended: (DONE, NOTHING),
+    },
+}
+"""State and event to the next state and what follows. What is not here is illegal."""
+
+# ---- the machine ---------------------------------------------------------------------------------
+
+KEEP_STEPS = 40
+"""So many steps of each gang's story are kept."""
+
+
+class Move(NamedTuple):
+    """Members that an event moved, with the states and nodes that they had before."""
+
+    event: Event
+    indexes: Sequence[int]
+    before: Sequence[str]
+    nodes: Sequence[str]
+
+
+class Follower(Protocol):
+    """Who keeps something that follows from the states of members."""
+
+    def members_moved(self, gang: Gang, move: Move) -> None:
+        """Members of a gang have other states now."""
+        ...
+
+
+class MemberLifecycle:
+    """Moves members, has those follow whose knowledge depends on it, and remembers the story."""
+
+    def __init__(self, *followers: Follower) -> None:
+        self._followers = followers
+        self._stories: dict[bytes, deque[Move]] = {}
+
+    def handle(self, gang: Gang, indexes: Iterable[int], event: Event) -> dict[str, list[int]]:
+        """The event happens to these members. Which members what follows concerns, by kind.
+
+        Raises IllegalTransition with the member's story when it cannot happen to one of them.
+        """
+        kind = type(event)
+        moved: list[int] = []
+        before: list[str] = []
+        nodes: list[str] = []
+        following: dict[str, list[int]] = {}
+        for index in indexes:
+            member = gang.members[index]
+            old = member.state
+            step = TABLE[old].get(kind)
+            if step is None:
+                raise IllegalTransition(self._illegal(gang, index, event))
+            state, follows = step
+            if follows:
+                following.setdefault(follows, []).append(index)
+            if state == old:
+                continue
+            moved.append(index)
+            before.append(old)
+            nodes.append(member.node)
+            member.state = state
+            if isinstance(event, Placed):
+                member.node, member.number = event.nodes[index], event.number
+            elif isinstance(event, Arrived):
+                member.last_node, member.started = member.node, event.at
+            elif isinstance(event, Released):
+                member.number = event.number
+            elif state in PLACELESS:
+                member.node, member.started = "", None
+        if moved:
+            move = Move(event, moved, before, nodes)
+            self._remember(gang, move)
+            for follower in self._followers:
+                follower.members_moved(gang, move)
+        return following
+
+    def forget(self, gang: Gang) -> None:
+        """A gang is over."""
+        self._stories.pop(gang.group, None)
+
+    # ---- the story ---------------------------------------------------------------------------
+
+    def _remember(self, gang: Gang, move: Move) -> None:
+        story = self._stories.get(gang.group)
+        if story is None:
+            story = self._stories[gang.group] = deque(maxlen=KEEP_STEPS)
+        story.append(move)
+
+    def story(self, gang: Gang, index: int) -> str:
+        """The last steps of a member, the oldest first."""
+        steps = [
+            f"{move.before[move.indexes.index(index)]} {_said(move.event, index)}"
+            for move in self._stories.get(gang.group, ())
+            if index in move.indexes
+        ]
+        return " -> ".join([*steps, gang.members[index].state])
+
+    def _illegal(self, gang: Gang, index: int, event: Event) -> str:
+        member = gang.members[index]
+        where = f" on {member.node}" if member.node else ""
+        return (
+            f"member {index} of gang {gang.uid} is {member.state}{where}: "
+            f"{_said(event, index)} cannot happen to it. Its story: {self.story(gang, index)}"
+        )
+
+
+def _said(event: Event, index: int) -> str:
+    name = type(event).__name__
+    if isinstance(event, Placed):
+        return f"({name} on {event.nodes.get(index, '?')}, {event.number})"
+    return f"({name}, {event.number})" if isinstance(event, Released) else f"({name})"

@@ -1,0 +1,29 @@
+"""Whether a gang has its minimum: who has a place or is on the way to one, without who goes."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from phalanx.batch.specs import PodGroupSpec
+from phalanx.head.gangs.gang import Gang
+from phalanx.head.gangs.member_states import HELD, PLACING
+
+
+class GangSpecs(Protocol):
+    """What is asked about gangs."""
+
+    def podgroup(self, gang: Gang) -> PodGroupSpec:
+        """A gang, as its members are now."""
+        ...
+
+    def is_live(self, gang: Gang, index: int) -> bool:
+        """Whether a member that has its place counts for the minimum."""
+        ...
+
+
+def has_minimum(gang: Gang, specs: GangSpecs, more: int = 0) -> bool:
+    """Whether the gang has its minimum with so many members more."""
+    here = more
+    for index, member in enumerate(gang.members):
+        here += member.state == PLACING or (member.state == HELD and specs.is_live(gang, index))
+    return here >= specs.podgroup(gang).min_member

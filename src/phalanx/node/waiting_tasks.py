@@ -1,0 +1,51 @@
+"""Why tasks of this node's owners wait for workers, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from phalanx.model.rows.explanation import Explanation
+from phalanx.node.demands import Demands
+from phalanx.node.no_other_nodes import Spills
+from phalanx.policies.explaining import explain_outcome, explain_waiting, plain_reason
+from phalanx.protocol.requests.node import ExplainTask
+from phalanx.protocol.requests.request import Asker
+from phalanx.resources.instances import NodeResources
+
+
+class WaitingTasks:
+    """Answers `explain`."""
+
+    def __init__(
+        self,
+        waiting: Demands,
+        spilling: Spills,
+        resources: NodeResources,
+        clock: Callable[[], float],
+    ) -> None:
+        self._waiting = waiting
+        self._spilling = spilling
+        self._resources = resources
+        self._clock = clock
+
+    def explain(self, asker: Asker[Explanation], request: ExplainTask) -> Explanation:
+        """Why a class of the asker's tasks has fewer workers than it would use."""
+        name = request.name
+        demand = self._waiting.of(asker.process, request.scheduling_class)
+        if demand is None:
+            text = "it waits for no node: its worker starts, or its arguments are not there yet"
+            return explain_waiting("task", name, plain_reason(text))
+        if demand.group is not None:
+            text = "it waits for room in the bundles of its placement group"
+            return explain_waiting("task", name, plain_reason(text))
+        outcome = self._spilling.why(demand, self._clock())
+        if outcome is not None:
+            return explain_outcome("task", name, outcome)
+        free = self._resources.available()
+        lacks = [
+            f"{free.get(resource, 0):g} {resource} of {asked:g} asked"
+            for resource, asked in demand.place.to_mapping().items()
+            if free.get(resource, 0) < asked
+        ]
+        text = f"this node, the only one, has free {', '.join(lacks)}" if lacks else "it is next"
+        return explain_waiting("task", name, plain_reason(text))

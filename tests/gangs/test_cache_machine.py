@@ -1,0 +1,264 @@
+"""Whatever happens to gangs, jobs, nodes and queues: the scheduler's cache, patched by events, is
+what reading everything again gives, and decides the same; and nodes and head agree in the end."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
+
+from phalanx.api.jobs import job_manifest
+from phalanx.batch.cycle import run_cycle
+from phalanx.errors import PhalanxError
+from phalanx.head.gangs.member_states import HELD, PLACING
+from phalanx.model.jobs.spec import JobSpec, Policy, Process, TaskGroup, Template
+from phalanx.protocol.cluster_messages import EndMember, MemberNews, StartMember
+from phalanx.protocol.requests.jobs import ApplyManifests, CommandJob, ResizeJob
+from phalanx.protocol.requests.queues import CreateQueue, DeleteQueue, QueueFields, UpdateQueue
+from phalanx.sim.chaos.cache_check import differences
+
+from .bundles_world import World
+
+SMALL = st.integers(0, 3)
+
+
+class JobWorld(World):
+    """Members of jobs run until the test ends them, or are ended at once when they are asked to."""
+
+    def __init__(self):
+        self.running = {}
+        super().__init__()
+
+    def sent(self, prefix, message):
+        super().sent(prefix, message)
+        name = prefix.decode().rstrip("-")
+        if name not in self.nodes:
+            return
+        if isinstance(message, StartMember):
+            key = (message.group, message.index, message.attempt)
+            self.running[key] = name
+            self.on_the_way.append((name, False, MemberNews(*key, log="x")))
+        elif isinstance(message, EndMember):
+            key = (message.group, message.index, message.attempt)
+            if self.running.pop(key, None) is not None:
+                self.on_the_way.append((name, False, MemberNews(*key, 143, "ended", "x")))
+
+
+class Machine(RuleBasedStateMachine):
+    """One head, a few nodes, and messages between them that may be late, lost or twice there."""
+
+    def __init__(self):
+        super().__init__()
+        self.world = JobWorld()
+        self.made = 0
+
+    @initialize(cpus=st.lists(st.integers(1, 4), min_size=1, max_size=3))
+    def begin(self, cpus):
+        for number, count in enumerate(cpus):
+            self.world.add(f"n{number}", CPU=count)
+        self.made = len(cpus)
+
+    # ---- what people do
+
+    @rule(members=st.integers(1, 4), least=SMALL, half=st.booleans(), priority=SMALL, queue=SMALL)
+    def gang(self, members, least, half, priority, queue):
+        self.made += 1
+        queues = ["default", *(q.name for q in self.world.batch.queues.table.all()[2:])]
+        least = min(max(least, 1), members)
+        fields = {"priority": priority, "queue": queues[queue % len(queues)]}
+        try:
+            self.world.gang(f"g{self.made}", members, least, 0.5 if half else 1.0, **fields)
+        except PhalanxError:
+            return  # no node could ever hold it
+
+    @rule(replicas=st.integers(1, 3), least=SMALL, depends=st.booleans(), restarts=st.booleans())
+    def job(self, replicas, least, depends, restarts):
+        self.made += 1
+        template = Template(
+            processes=(Process(command=("true",), requests=(("CPU", 1.0),)),), restart="Never"
+        )
+        spec = JobSpec(
+            name=f"j{self.made}",
+            groups=(
+                TaskGroup(name="a", replicas=replicas, min_available=1, template=template),
+                TaskGroup(name="b", replicas=1, min_available=least % 2, template=template),
+            ),
+            min_available=1 + least % 2,
+            policies=(Policy(action="RestartJob", events=("PodFailed", "PodEvicted")),) * restarts,
+        )
+        try:
+            self.world.ask(ApplyManifests([job_manifest(spec)]))
+        except PhalanxError:
+            return
+
+    @rule(number=SMALL, replicas=st.integers(1, 4))
+    def resize(self, number, replicas):
+        jobs = self.world.batch.jobs.table.all()
+        if jobs:
+            job = jobs[number % len(jobs)]
+            try:
+                self.world.ask(ResizeJob(job.uid, {"a": replicas}))
+            except PhalanxError:
+                return
+
+    @rule(number=SMALL, action=st.sampled_from(["suspend", "resume", "cancel"]))
+    def command(self, number, action):
+        jobs = self.world.batch.jobs.table.all()
+        if jobs:
+            try:
+                self.world.ask(CommandJob(jobs[number % len(jobs)].uid, action))
+            except PhalanxError:
+                return
+
+    @rule(number=st.integers(0, 9), code=st.sampled_from([0, 0, 1]))
+    def command_ends(self, number, code):
+        running = sorted(self.world.running)
+        if running:
+            key = running[number % len(running)]
+            node = self.world.running.pop(key)
+            news = MemberNews(*key, code, "", "x")
+            self.world.on_the_way.append((node, False, news))
+
+    @rule(number=SMALL, index=SMALL)
+    def ended(self, number, index):
+        gangs = [gang for gang in self.world.batch.registry.gangs.values() if not gang.job]
+        if gangs:
+            gang = gangs[number % len(gangs)]
+            self.world.batch.reservations.end(gang, [index % len(gang.members)])
+
+    @rule(number=SMALL)
+    def evicted(self, number):
+        gangs = list(self.world.batch.registry.gangs.values())
+        if gangs:
+            gang = gangs[number % len(gangs)]
+            self.world.batch.applier.evict(gang, gang.among(PLACING, HELD), "preempt")
+
+    @rule(name=st.sampled_from("ab"), weight=st.integers(1, 4), cpus=st.none() | st.just(3.0))
+    def queue_made(self, name, weight, cpus):
+        fields = QueueFields(weight=weight, capability={"CPU": cpus} if cpus else None)
+        known = self.world.batch.queues.table.get(name) is not None
+        self.world.ask((UpdateQueue if known else CreateQueue)(name, fields))
+
+    @rule(name=st.sampled_from("ab"))
+    def queue_deleted(self, name):
+        try:
+            self.world.ask(DeleteQueue(name))
+        except PhalanxError:
+            return
+
+    # ---- nodes
+
+    @rule(cpus=st.integers(1, 4), disk=st.booleans())
+    def node_joins(self, cpus, disk):
+        if len(self.world.nodes) < 4:
+            self.made += 1
+            self.world.add(f"n{self.made}", CPU=cpus, **({"disk": 1.0} if disk else {}))
+
+    @rule(number=SMALL)
+    def node_dies(self, number):
+        names = sorted(self.world.nodes)
+        if names:
+            name = names[number % len(names)]
+            gone = {key for key, node in self.world.running.items() if node == name}
+            self.world.running = {k: n for k, n in self.world.running.items() if k not in gone}
+            self.world.kill(name)
+
+    @rule(number=SMALL)
+    def node_drains(self, number):
+        names = sorted(self.world.nodes)
+        if names:
+            node = self.world.nodes[names[number % len(names)]]
+            node.is_draining = True
+            self.world.head.nodes.drain(node.name, "by hand")
+
+    @rule(number=SMALL, cpus=st.integers(1, 4))
+    def others_take(self, number, cpus):
+        """Work outside of gangs takes something of a node, until it is reported again."""
+        names = sorted(self.world.nodes)
+        if names:
+            node = self.world.nodes[names[number % len(names)]]
+            report = node.report()
+            report.available = {"CPU": max(report.available.get("CPU", 0.0) - cpus, 0.0)}
+            self.world.head.on_message(node.prefix, report)
+
+    # ---- time and messages
+
+    @rule(count=st.integers(1, 4))
+    def delivered(self, count):
+        for _ in range(min(count, len(self.world.on_the_way))):
+            self.world.deliver(self.world.on_the_way.pop(0))
+
+    @rule(number=SMALL)
+    def out_of_order(self, number):
+        if self.world.on_the_way:
+            at = number % len(self.world.on_the_way)
+            message = self.world.on_the_way[at]
+            if not isinstance(message[2], MemberNews):  # these a node repeats until they are there
+                self.world.deliver(self.world.on_the_way.pop(at))
+
+    @rule(number=SMALL, twice=st.booleans())
+    def lost_or_twice(self, number, twice):
+        if self.world.on_the_way:
+            at = number % len(self.world.on_the_way)
+            message = self.world.on_the_way[at]
+            if isinstance(message[2], MemberNews):
+                return
+            if twice:
+                self.world.on_the_way.append(message)
+            else:
+                del self.world.on_the_way[at]
+
+    @rule(seconds=st.sampled_from([0.01, 0.1, 1.5]))
+    def time_passes(self, seconds):
+        self.world.pass_time(seconds)
+
+    @rule()
+    def decided(self):
+        self.world.now += 0.1
+        self.world.cycle()
+
+    @rule()
+    def head_restarts(self):
+        news = [one for one in self.world.on_the_way if isinstance(one[2], MemberNews)]
+        self.world.restart()
+        self.world.on_the_way += news
+
+    # ---- what always holds
+
+    @invariant()
+    def as_read(self):
+        assert next(differences(self.world.batch), None) is None
+
+    @invariant()
+    def as_decided_on_what_is_read(self):
+        batch, now = self.world.batch, self.world.now
+        batch.cycles.show_next()
+        truth = batch.cache.truth(now, now)
+        expected = run_cycle(truth, cluster=batch.read_cluster(), explains=False)
+        plan = batch.cache.decide(now, now, evicts=True)
+        assert plan.binds == expected.binds
+        assert plan.evicted == expected.evicted
+        assert plan.pipelined == expected.pipelined
+
+    def teardown(self):
+        self.world.heal()
+        self.world.check_settled()
+
+
+def test_the_cache_follows_whatever_happens():
+    run_state_machine_as_test(
+        Machine,
+        settings=settings(
+            max_examples=40,
+            stateful_step_count=30,
+            deadline=None,
+            print_blob=False,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )

@@ -1,0 +1,256 @@
+"""Places of gangs on nodes: late, repeated and lost answers, and nodes that die meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+
+from phalanx.head.gangs.member_lifecycle import (
+    TABLE,
+    Arrived,
+    Dismissed,
+    Ended,
+    Event,
+    Evicted,
+    Freed,
+    Lost,
+    MemberLifecycle,
+    Placed,
+    Refused,
+    Released,
+    Wanted,
+)
+from phalanx.head.gangs.member_states import (
+    HELD,
+    LEAVING,
+    PLACELESS,
+    PLACING,
+    SHOWN,
+    WAITING,
+)
+from phalanx.head.groups.give_backs import Ending
+from phalanx.model.lifecycle import IllegalTransition
+from phalanx.protocol.cluster_messages import GiveBackBundles
+from phalanx.resources.sets import ResourceSet
+
+from .bundles_world import World
+from .test_parts import gang as plain_gang
+
+EVENTS = (
+    Wanted(), Dismissed(), Placed({0: "n1"}, 1), Arrived(5.0), Refused(), Lost(), Evicted(),
+    Ended(), Released(2), Freed(),
+)  # fmt: skip
+
+
+def end(world, gang, *members):
+    world.batch.reservations.end(gang, members)
+
+
+def test_the_table_names_every_state_and_every_event():
+    assert set(TABLE) == set(SHOWN)
+    assert {type(event) for event in EVENTS} == set(Event.__args__)
+    assert {kind for row in TABLE.values() for kind in row} == set(Event.__args__)
+    assert {state for row in TABLE.values() for state, _ in row.values()} == set(TABLE)
+
+
+@pytest.mark.parametrize("state", TABLE)
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+def test_a_member_moves_as_the_table_says_or_raises_with_its_story(state, event):
+    gang = plain_gang(1, size=1)
+    member = gang.members[0]
+    member.state, member.node = state, "" if state in PLACELESS else "n0"
+    lifecycle = MemberLifecycle()
+    step = TABLE[state].get(type(event))
+    if step is None:
+        with pytest.raises(IllegalTransition, match=f"is {state}.*{type(event).__name__}"):
+            lifecycle.handle(gang, [0], event)
+        assert member.state == state
+        return
+    following = lifecycle.handle(gang, [0], event)
+    assert (member.state, following) == (step[0], {step[1]: [0]} if step[1] else {})
+    assert bool(member.node) == (member.state not in PLACELESS)
+
+
+def test_an_illegal_event_tells_the_members_own_story():
+    gang = plain_gang(1, size=2)
+    lifecycle = MemberLifecycle()
+    lifecycle.handle(gang, [0, 1], Placed({0: "n1", 1: "n2"}, 1))
+    lifecycle.handle(gang, [1], Arrived(5.0))
+    lifecycle.handle(gang, [0], Refused())
+    with pytest.raises(IllegalTransition) as error:
+        lifecycle.handle(gang, [0], Freed())
+    assert str(error.value).endswith(
+        "waiting: (Freed) cannot happen to it. Its story: waiting (Placed on n1, 1) -> "
+        "placing (Refused) -> waiting"
+    )
+
+
+def test_an_answer_to_one_release_is_none_to_the_next():
+    world = World()
+    world.add("n1", CPU=2)
+    gang = world.gang("g", 2)
+    world.place(gang, {0: "n1", 1: "n1"})
+    world.run()
+    end(world, gang, 0)
+    (first,) = world.on_the_way
+    end(world, gang, 1)
+    world.on_the_way = [first]  # the second is lost
+    world.run()
+    assert world.held() == {(gang.group, 1): [("n1", True)]}
+    assert gang.group in world.batch.registry.gangs
+    world.heal(3)
+    assert world.held() == {}
+    assert gang.group not in world.batch.registry.gangs
+
+
+@pytest.fixture
+def partly():
+    """A gang that has its first bundle on n1, and whose second is asked of n2."""
+    world = World()
+    world.add("n1", CPU=1)
+    world.add("n2", CPU=1)
+    gang = world.gang("g", 2, least=1)
+    assert world.place(gang, {0: "n1"})
+    world.run()
+    assert world.place(gang, {1: "n2"})
+    return world, gang
+
+
+def test_a_member_goes_on_when_those_it_joins_are_lost_and_it_is_enough_without_them(partly):
+    world, gang = partly
+    world.kill("n1")
+    assert world.states(gang) == [WAITING, PLACING]
+    world.run()
+    assert world.states(gang) == [WAITING, HELD]
+    world.check_settled()
+
+
+def test_members_on_their_way_give_back_when_they_are_too_few_without_those_that_were_lost():
+    world = World()
+    for name in ("n1", "n2", "n3"):
+        world.add(name, CPU=1)
+    gang = world.gang("g", 3, least=2)
+    assert world.place(gang, {0: "n1", 1: "n2"})
+    world.run()
+    assert world.place(gang, {2: "n3"})
+    world.kill("n1")
+    world.kill("n2")
+    world.heal(3)
+    assert world.states(gang) == [WAITING] * 3
+    assert world.held() == {}
+    world.add("n4", CPU=1)
+    world.heal(3)
+    assert world.states(gang).count(HELD) == 2
+    world.check_settled()
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_gang_that_was_refused_more_says_what_it_loses(partly, restarts):
+    world, gang = partly
+    if restarts:
+        world.restart()
+        gang = world.batch.registry.gangs[gang.group]
+    else:
+        other = {0: ResourceSet.from_mapping({"CPU": 1})}
+        world.nodes["n2"].bundles.prepare(b"other", 1, other, world.now)
+        world.run()
+    assert world.states(gang) == [HELD, WAITING]
+    shown = world.head.group_table.get(gang.group)
+    assert (shown.state, list(shown.nodes)) == ("CREATED", ["n1", ""])
+    world.kill("n1")
+    assert list(shown.nodes) == ["", ""]
+    assert world.states(gang) == [WAITING, WAITING]
+
+
+def test_a_bundle_that_is_back_on_its_node_is_not_given_back_with_others():
+    world = World()
+    world.add("a", CPU=3)
+    gang = world.gang("g", 3, least=1)
+    world.place(gang, {0: "a", 1: "a"})
+    prepare = world.on_the_way.pop()
+    world.deliver(prepare)
+    world.on_the_way.clear()  # what the node answered is lost
+    other = {0: ResourceSet.from_mapping({"CPU": 1})}
+    world.batch.reservations.attempts.prepared("a", gang.group, gang.number, False, world.now)
+    assert world.states(gang) == [WAITING] * 3
+    world.nodes["a"].bundles.prepare(b"other", 1, other, world.now)
+    world.nodes["a"].bundles.give_back(b"other", 1, [0])
+    world.place(gang, {1: "a"})
+    world.run()
+    assert world.states(gang) == [WAITING, HELD, WAITING]
+    world.heal()
+    assert gang.members[1].state == HELD
+    world.check_settled()
+
+
+def test_a_bundle_that_is_to_leave_keeps_its_grace_when_its_node_comes_again():
+    world = World()
+    node = world.add("a", CPU=1)
+    gang = world.gang("g", 1, grace_s=30.0)
+    world.place(gang, {0: "a"})
+    world.run()
+    world.batch.applier.evict(gang, [0], "preempt")
+    (first,) = world.on_the_way
+    world.on_the_way.clear()
+    world.join(node)
+    world.pass_time(2.0)
+    again = [message for _, _, message in world.on_the_way]
+    assert {(m.warn, m.grace_s) for m in again if isinstance(m, GiveBackBundles)} == {(True, 30.0)}
+    assert first[2] in again
+    assert Ending(warn=True, grace_s=30.0) != Ending()
+    world.run()
+    assert node.bundles.inventory().held == []
+    assert world.states(gang) == [WAITING]
+
+
+def test_a_member_that_is_freed_twice_is_freed_once():
+    world = World()
+    world.add("a", CPU=1)
+    gang = world.gang("g", 1)
+    world.place(gang, {0: "a"})
+    world.run()
+    world.batch.applier.evict(gang, [0], "preempt")
+    world.deliver(world.on_the_way.pop())
+    (gone,) = world.on_the_way
+    assert world.states(gang) == [LEAVING]
+    world.deliver(gone)
+    world.deliver(gone)
+    assert world.states(gang) == [WAITING]
+
+
+@pytest.mark.parametrize("when", ["asked", "prepared", "held"])
+@pytest.mark.parametrize("how", ["evicted", "ended", "lost", "restarted", "removed"])
+def test_whatever_happens_to_a_member_on_its_way_nodes_and_head_agree_in_the_end(when, how):
+    """Each of these paths is one transition; the other gang shows that nothing stays taken."""
+    world = World()
+    world.add("a", CPU=2)
+    world.add("b", CPU=2)
+    gang = world.gang("g", 2)
+    world.place(gang, {0: "a", 1: "b"})
+    if when != "asked":
+        for one in [world.on_the_way.pop(0), world.on_the_way.pop(0)]:
+            world.deliver(one)
+        for one in [world.on_the_way.pop(0), world.on_the_way.pop(0)]:
+            world.deliver(one)
+    if when == "held":
+        world.run()
+    if how == "evicted":
+        world.batch.applier.evict(gang, [0, 1], "preempt")
+    elif how == "ended":
+        end(world, gang, 0)
+    elif how == "lost":
+        world.kill("b")
+        world.add("c", CPU=2)
+    elif how == "restarted":
+        world.restart()
+    else:
+        world.head.group_table.remove(gang.group, world.now)
+    world.heal()
+    world.check_settled()
+    there = world.batch.registry.gangs.get(gang.group)
+    assert (there is None) == (how == "removed")
+    if there is not None:
+        assert all(state in (HELD, "done") for state in world.states(there))
+        end(world, there, 0, 1)
+    world.heal(5)
+    assert world.held() == {}
+    assert not world.batch.registry.gangs

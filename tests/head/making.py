@@ -1,0 +1,47 @@
+"""Control stores for tests, on a clock that the test moves."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from phalanx.head.control_plane import NOTHING_STORED, ControlPlane
+from phalanx.head.jobs.probing import NoAnswers
+from phalanx.head.outbox import Outbox
+from phalanx.head.state_store import StateStore, StoredState
+
+
+class TestClock:
+    """Both of its times are what `now` says."""
+
+    __test__ = False
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self.now = self.wall = now
+
+
+def raise_defect(error: Exception) -> NoReturn:
+    raise error
+
+
+def make_control(
+    send: Callable[[bytes, Any], None],
+    now: Callable[[], float],
+    *,
+    rng: random.Random | None = None,
+    journal: Any = None,
+    stored: StoredState = NOTHING_STORED,
+    **options: Any,
+) -> ControlPlane:
+    """A control store that sends through `send` and reads the time from `now`."""
+    state_store = StateStore(journal)
+    return ControlPlane(
+        Outbox(send, state_store),
+        state_store,
+        TestClock(now),
+        rng or random.Random(0),
+        NoAnswers(),
+        stored=stored,
+        **{"report_defect": raise_defect, **options},
+    )
