@@ -199,10 +199,13 @@ class ObjectRef(Generic[T], metaclass=ABCMeta):
         hooks.on_ready(self, ready)
 
     def as_future(self) -> asyncio.Future[T]:
-        """An asyncio future of the value, in the running loop."""
+        """An asyncio future of the value, in the running loop, else in the thread's own."""
         import asyncio  # slow to import, and most programs have no event loop
 
-        loop = asyncio.get_running_loop()
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            loop = asyncio.get_event_loop_policy().get_event_loop()
         future: asyncio.Future[T] = loop.create_future()
         hooks = _hooks()
 

@@ -341,8 +341,10 @@ class Submission:
         elif task.retries != 0 and failures.is_retriable(template.retry_exceptions, message.error):
             if task.retries > 0:
                 task.retries -= 1
+            self._results.discard_values(task.number, message.values, connection.peer)
             self.machine.retry(task, "it raised an exception that retry_exceptions names")
         else:
+            self._results.deliver_first(task, message.values, connection.peer)
             self.end(task, Value(FAILED, message.error))
 
     def _inputs_lost(self, task: PendingTask, message: Failed) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import os
 import pickle
+import sys
 import time
 from typing import Any
 
@@ -16,7 +18,7 @@ from phalanx.engines.processes.connection import Connection
 from phalanx.errors import PhalanxError, TaskError
 from phalanx.objects import failures
 from phalanx.objects.serialization import NONE_PICKLE
-from phalanx.protocol.messages import Done, Failed, Item
+from phalanx.protocol.messages import Done, Failed, Item, Payload
 from phalanx.worker.assigned import Key
 from phalanx.worker.context import TaskContext
 
@@ -49,13 +51,8 @@ class TaskResults:
             return Done(number, pickle.dumps(count), started, time.time())
         if returns == 0:
             return Done(number, NONE_PICKLE, started, time.time())
-        if returns == 1:
-            raise TypeError(
-                f"{name} returned a generator, and its num_returns is 1. Use "
-                "num_returns='streaming' to read its items as they come."
-            )
         if inspect.isgenerator(result):
-            result = list(result)
+            return self._counted(connection, task, result, context, started)
         try:
             results = list(result)
         except TypeError:
@@ -71,6 +68,33 @@ class TaskResults:
                 f"{returns}."
             )
         packed = [self._values.pack(r, connection, number, name) for r in results]
+        return Done(number, packed[0], started, time.time(), packed[1:])
+
+    @interruptible
+    def _counted(
+        self, connection: Connection, task: Any, items: Any, context: TaskContext, started: float
+    ) -> Done | Failed:
+        """The first items of a generator. What it gave before it raised stays given, as in Ray."""
+        number, returns, name = task.number, task.returns, context.name
+        packed: list[Payload] = []
+        try:
+            for item in itertools.islice(items, returns):
+                packed.append(self._values.pack(item, connection, number, name))
+            if len(packed) < returns:
+                raise ValueError(
+                    f"{name} yielded {len(packed)} values, and num_returns={returns} asks for "
+                    f"{returns}."
+                )
+            if any(True for _ in items):
+                print(
+                    f"{name} yielded more than the {returns} values of num_returns: the rest is "
+                    "dropped.",
+                    file=sys.stderr,
+                )
+        except Exception as error:
+            failed = self.failure(number, error, name, started)
+            failed.values = packed
+            return failed
         return Done(number, packed[0], started, time.time(), packed[1:])
 
     @interruptible
