@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import inspect
 import os
 import pickle
@@ -78,11 +79,12 @@ class ActorHost:
         self._waiter: Waiter | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: dict[Key, asyncio.Task[Any]] = {}
-        self._ready: queue.SimpleQueue[Entry] = queue.SimpleQueue()
-        """Admitted calls for the threads of a threaded actor."""
+        self._pools = {name: _Pool() for name in self._calls.groups}
+        """By group, the threads of a threaded actor."""
+        self._loops: dict[str, asyncio.AbstractEventLoop] = {}
+        """By group, the loops of an async actor that has groups."""
         self._admitting = threading.Lock()
-        """Around the concurrency groups of a threaded actor."""
-        self._threads = 0
+        """Around the groups of an actor with several threads."""
         self._flush_planned = False
         self._exit_reason = ""
         self.is_drained = False
@@ -101,7 +103,7 @@ class ActorHost:
         cpus = self._lease.resources.get("CPU", 1)
         self._devices.show(self._lease.devices, cpus, gang.env if gang else None)
         if creation.is_async:
-            return self._serve_async()
+            return self._serve_on_loops() if creation.groups else self._serve_async()
         if not self._construct():
             return self._end_unmade()
         if creation.max_concurrency > 1 or creation.groups:
@@ -191,8 +193,8 @@ class ActorHost:
         """See HostedActor."""
         self._calls.cancel(key)
         task = self._tasks.get(key)
-        if task is not None and self._loop is not None:
-            self._loop.call_soon_threadsafe(task.cancel)
+        if task is not None:
+            task.get_loop().call_soon_threadsafe(task.cancel)
 
     # ---- one after another -------------------------------------------------------------------
 
@@ -352,15 +354,22 @@ class ActorHost:
         with self._admitting:
             if not self._calls.admit(entry):
                 return
-            needed = self._calls.running
-        if self._threads < needed:
-            self._threads += 1
-            threading.Thread(target=self._thread, daemon=True).start()
-        self._ready.put(entry)
+            group = self._calls.group_of(entry)
+            needed = self._calls.running(group)
+        if self._loops:
+            loop = self._loops[group]
+            loop.call_soon_threadsafe(self._spawn, entry, loop)
+            return
+        pool = self._pools[group]
+        if pool.threads < needed:
+            pool.threads += 1
+            threading.Thread(target=self._thread, args=(group,), daemon=True).start()
+        pool.ready.put(entry)
 
-    def _thread(self) -> None:
+    def _thread(self, group: str) -> None:
+        ready = self._pools[group].ready
         while True:
-            entry: Entry | None = self._ready.get()
+            entry: Entry | None = ready.get()
             while entry is not None:
                 connection, call = _parts(entry)
                 self._outbox.post(connection, self._run(connection, call))
@@ -369,11 +378,27 @@ class ActorHost:
                 if entry is None or self._exit_reason:
                     self._outbox.flush()
                 else:
-                    self._outbox.flush_before(1.0 if self._calls.running < 8 else 0.0)
+                    self._outbox.flush_before(1.0 if self._calls.running(group) < 8 else 0.0)
                 if self._exit_reason or self._draining:
                     self._wake()
 
-    # ---- on an event loop --------------------------------------------------------------------
+    # ---- on an event loop for each group -----------------------------------------------------
+
+    def _serve_on_loops(self) -> int:
+        """Each group has a loop in a thread of its own: a call that blocks holds up its group
+        alone."""
+        for group in self._calls.groups:
+            self._loops[group] = loop = asyncio.new_event_loop()
+            threading.Thread(target=_run_loop, args=(loop,), daemon=True).start()
+        made: concurrent.futures.Future[bool] = concurrent.futures.Future()
+        self._loops[""].call_soon_threadsafe(lambda: made.set_result(self._construct()))
+        if not made.result():
+            return self._end_unmade()
+        self._serve_threads()
+        self._finish()
+        return 0
+
+    # ---- on one event loop -------------------------------------------------------------------
 
     def _serve_async(self) -> int:
         loop = asyncio.new_event_loop()
@@ -398,12 +423,12 @@ class ActorHost:
 
     def _begin_async(self, entry: Entry) -> None:
         if self._calls.admit(entry):
-            self._spawn(entry)
+            assert self._loop is not None
+            self._spawn(entry, self._loop)
 
-    def _spawn(self, entry: Entry) -> None:
-        assert self._loop is not None
+    def _spawn(self, entry: Entry, loop: asyncio.AbstractEventLoop) -> None:
         key = (entry[0].peer, entry[1].number)
-        self._tasks[key] = self._loop.create_task(self._run_async(entry, key))
+        self._tasks[key] = loop.create_task(self._run_async(entry, key))
 
     async def _run_async(self, entry: Entry, key: Key) -> None:
         connection, call = _parts(entry)
@@ -442,9 +467,10 @@ class ActorHost:
             values.settle_borrows(context, connection)
         self._outbox.post(connection, message)
         self._plan_flush()
-        following = self._calls.finished(entry)
+        with self._admitting:
+            following = self._calls.finished(entry)
         if following is not None:
-            self._spawn(following)
+            self._spawn(following, asyncio.get_running_loop())
         if self._exit_reason or self._draining:
             self._end_if_drained()
 
@@ -470,7 +496,9 @@ class ActorHost:
         return Done(call.number, pickle.dumps(index), started, time.time())
 
     def _plan_flush(self) -> None:
-        if not self._flush_planned and self._loop is not None:
+        if self._loop is None:
+            self._outbox.flush()
+        elif not self._flush_planned:
             self._flush_planned = True
             self._loop.call_soon(self._flush_now)
 
@@ -479,8 +507,24 @@ class ActorHost:
         self._outbox.flush()
 
     def _end_if_drained(self) -> None:
-        if self._exit_reason or (self._draining and self._calls.is_idle):
+        if self._loop is None:
+            self._wake()
+        elif self._exit_reason or (self._draining and self._calls.is_idle):
             self._over.set()
+
+
+class _Pool:
+    """The threads of one concurrency group."""
+
+    def __init__(self) -> None:
+        self.ready: queue.SimpleQueue[Entry] = queue.SimpleQueue()
+        """Admitted calls that no thread has taken."""
+        self.threads = 0
+
+
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    loop.run_forever()
 
 
 def _parts(entry: Entry) -> tuple[Connection, Call]:
