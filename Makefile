@@ -8,7 +8,7 @@ RAY_STAMP := $(RAY_VENV)/.ready
 # What runs in minutes; all of tests/contract may be run so, too.
 CONTRACT_ON_RAY := $(addprefix tests/contract/test_,tasks.py actors.py get_put_wait.py errors.py)
 .DEFAULT_GOAL := help
-.PHONY: help setup redis run test test-ray test-ray-slow test-slow check fmt bench reproduce explore clean
+.PHONY: help setup redis run test conformance test-ray test-ray-slow test-slow check fmt bench reproduce explore clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -48,6 +48,9 @@ $(RAY_STAMP): pyproject.toml constraints.txt
 	@$(RAY_VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
 	  -c $(RAY_VENV)/constraints.txt -e '.[dev,ray]'
 	@touch $(RAY_STAMP)
+
+conformance: setup ## Ray's own tests, from RAY_TESTS=DIR with Ray's python/ray/tests (an hour)
+	@$(BIN)/python tools/conformance/run.py --tests-dir $(RAY_TESTS) --out conformance.json
 
 test-slow: setup redis ## the long soak and everything marked slow
 	@$(BIN)/python -m pytest --cold --hypothesis-profile full -m 'slow or hypothesis'

@@ -32,6 +32,9 @@ PUBLIC = (
 )
 """Packages and modules that programs import, beside the names of `phalanx` itself."""
 
+UNDER_RAYS_NAMES = "phalanx.compat.ray_modules."
+"""Modules so begin whose private names programs import too, as Ray calls them so."""
+
 RETURNED = (
     "api.gangs.Gang",
     "api.session.RuntimeHandle",
@@ -53,7 +56,9 @@ EXCEPTIONS: dict[str, str] = {
 }
 """Qualified name -> why it stays although no product code reaches it."""
 
-CALLED_BY_RAYS_PROGRAMS = frozenset({"_actor_id", "_ray_actor_id", "_remote"})
+CALLED_BY_RAYS_PROGRAMS = frozenset(
+    {"_actor_id", "_check_connected", "_generator_ref", "_ray_actor_id", "_remote"}
+)
 """Private names of Ray's that programs written for it use."""
 
 CALLED_BY_PYTHON = frozenset(
@@ -187,7 +192,7 @@ class Walk:
         module = self._program.modules[name]
         self._reach(module)
         for word in (*module.members, *self._program.imports[name]):
-            if not word.startswith("_"):
+            if not word.startswith("_") or name.startswith(UNDER_RAYS_NAMES):
                 self._name(name, word)
                 for found in self._meant(name, word):
                     self._publish_methods(found)

@@ -32,7 +32,7 @@ def binary_to_hex(data: bytes) -> str:
     return data.hex()
 
 
-def decode(text: str | bytes, allow_none: bool = False, encode_type: str = "utf-8") -> str:
+def decode(text: str | bytes | None, allow_none: bool = False, encode_type: str = "utf-8") -> str:
     """Text of bytes or text. Raises ValueError for anything else."""
     if isinstance(text, bytes):
         return text.decode(encode_type)

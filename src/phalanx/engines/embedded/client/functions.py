@@ -21,6 +21,7 @@ from phalanx.engines.embedded.client.strategies import (
 )
 from phalanx.engines.embedded.client.values import Packed
 from phalanx.model.ids import INDEX_BITS
+from phalanx.errors import PhalanxError
 from phalanx.model.options import DEFAULT_RETRIES, required_resources
 from phalanx.model.rows.explanation import Explanation
 from phalanx.model.signatures import count_of
@@ -178,6 +179,8 @@ def _record(definition: FunctionDefinition, options: Mapping[str, Any]) -> Funct
     function = definition.function
     try:
         data = dumps_definition(function)
+    except PhalanxError:
+        raise
     except Exception as error:
         raise TypeError(
             f"The remote function {definition.name} cannot be sent to workers: "

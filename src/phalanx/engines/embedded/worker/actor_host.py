@@ -7,7 +7,6 @@ import concurrent.futures
 import inspect
 import os
 import pickle
-import queue
 import threading
 import time
 from typing import Any, NoReturn
@@ -16,6 +15,8 @@ import msgspec
 
 from phalanx.engines.embedded.client.reactor import Reactor, Waiter
 from phalanx.engines.embedded.client.transport import NodeConnection
+from phalanx.engines.embedded.worker.actor_groups import GroupThreads, start_loop
+from phalanx.engines.embedded.worker.actor_methods import ActorMethods
 from phalanx.engines.embedded.worker.ending import end_process
 from phalanx.engines.embedded.worker.result_outbox import ResultOutbox
 from phalanx.engines.embedded.worker.task_results import TaskResults
@@ -79,8 +80,7 @@ class ActorHost:
         self._waiter: Waiter | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: dict[Key, asyncio.Task[Any]] = {}
-        self._pools = {name: _Pool() for name in self._calls.groups}
-        """By group, the threads of a threaded actor."""
+        self._pools = GroupThreads(self._run_in_thread)
         self._loops: dict[str, asyncio.AbstractEventLoop] = {}
         """By group, the loops of an async actor that has groups."""
         self._admitting = threading.Lock()
@@ -91,8 +91,7 @@ class ActorHost:
         """Whether the actor has ended, and all its results have left."""
         self._draining = False
         self._means: dict[str, float] = {}
-        self._methods: dict[str, Any] = {}
-        """Methods bound to the instance, from their first call on."""
+        self._methods = ActorMethods(None)
 
     # ---- life --------------------------------------------------------------------------------
 
@@ -125,6 +124,7 @@ class ActorHost:
                 if options and options.get("concurrency_group"):
                     self._calls.method_groups[name] = options["concurrency_group"]
             self._instance = cls.__new__(cls)
+            self._methods = ActorMethods(self._instance)
             self._instance.__init__(*args, **kwargs)
             del args, kwargs
         except BaseException as error:
@@ -236,7 +236,7 @@ class ActorHost:
         values = self._values
         try:
             self._calls.check_group(call, self._creation.class_name)
-            method = self._method(call.method)
+            method = self._methods.find(call.method)
             args, kwargs = values.arguments(call.args, call.inputs, context)
             result = method(*args, **kwargs)
             del args, kwargs
@@ -312,27 +312,6 @@ class ActorHost:
             self._loop.call_soon_threadsafe(self._end_if_drained)
         self._wake()
 
-    def _method(self, name: str) -> Any:
-        found = self._methods.get(name)
-        if found is None:
-            found = self._methods[name] = self._find_method(name)
-        return found
-
-    def _find_method(self, name: str) -> Any:
-        if name == "__ray_ready__":
-            return lambda: True
-        if name == "__ray_call__":
-            return lambda function, *args, **kwargs: function(self._instance, *args, **kwargs)
-        if name == "__ray_terminate__":
-            raise WorkerExit
-        cls = type(self._instance)
-        for base in cls.__mro__:  # an attribute of the instance may have a method's name
-            if name in vars(base):
-                member = vars(base)[name]
-                bind = getattr(type(member), "__get__", None)
-                return member if bind is None else bind(member, self._instance, cls)
-        return getattr(self._instance, name)
-
     # ---- in threads --------------------------------------------------------------------------
 
     def _serve_threads(self) -> None:
@@ -360,36 +339,28 @@ class ActorHost:
             loop = self._loops[group]
             loop.call_soon_threadsafe(self._spawn, entry, loop)
             return
-        pool = self._pools[group]
-        if pool.threads < needed:
-            pool.threads += 1
-            threading.Thread(target=self._thread, args=(group,), daemon=True).start()
-        pool.ready.put(entry)
+        self._pools.hand(group, entry, needed)
 
-    def _thread(self, group: str) -> None:
-        ready = self._pools[group].ready
-        while True:
-            entry: Entry | None = ready.get()
-            while entry is not None:
-                connection, call = _parts(entry)
-                self._outbox.post(connection, self._run(connection, call))
-                with self._admitting:
-                    entry = self._calls.finished(entry)
-                if entry is None or self._exit_reason:
-                    self._outbox.flush()
-                else:
-                    self._outbox.flush_before(1.0 if self._calls.running(group) < 8 else 0.0)
-                if self._exit_reason or self._draining:
-                    self._wake()
+    def _run_in_thread(self, group: str, first: Entry) -> None:
+        entry: Entry | None = first
+        while entry is not None:
+            connection, call = _parts(entry)
+            self._outbox.post(connection, self._run(connection, call))
+            with self._admitting:
+                entry = self._calls.finished(entry)
+            if entry is None or self._exit_reason:
+                self._outbox.flush()
+            else:
+                self._outbox.flush_before(1.0 if self._calls.running(group) < 8 else 0.0)
+            if self._exit_reason or self._draining:
+                self._wake()
 
     # ---- on an event loop for each group -----------------------------------------------------
 
     def _serve_on_loops(self) -> int:
         """Each group has a loop in a thread of its own: a call that blocks holds up its group
         alone."""
-        for group in self._calls.groups:
-            self._loops[group] = loop = asyncio.new_event_loop()
-            threading.Thread(target=_run_loop, args=(loop,), daemon=True).start()
+        self._loops = {group: start_loop() for group in self._calls.groups}
         made: concurrent.futures.Future[bool] = concurrent.futures.Future()
         self._loops[""].call_soon_threadsafe(lambda: made.set_result(self._construct()))
         if not made.result():
@@ -439,7 +410,7 @@ class ActorHost:
         message: Message
         try:
             self._calls.check_group(call, self._creation.class_name)
-            method = self._method(call.method)
+            method = self._methods.find(call.method)
             args, kwargs = values.arguments(call.args, call.inputs, context)
             result = method(*args, **kwargs)
             del args, kwargs
@@ -448,7 +419,9 @@ class ActorHost:
             if context.leaves:  # user code has caught what exit_actor raised
                 raise WorkerExit
             if inspect.isasyncgen(result):
-                message = await self._stream_async(connection, call, result, context, started)
+                message = await self._results.stream_async(
+                    connection, call, result, context, started
+                )
             elif call.returns == 1 and not inspect.isgenerator(result):
                 value = values.pack(result, connection, call.number, context.name)
                 message = Done(call.number, value, started, time.time())
@@ -474,27 +447,6 @@ class ActorHost:
         if self._exit_reason or self._draining:
             self._end_if_drained()
 
-    async def _stream_async(
-        self, connection: Connection, call: Call, result: Any, context: TaskContext, started: float
-    ) -> Message:
-        if call.returns >= 0:
-            raise TypeError(
-                f"{context.name} is an async generator: use num_returns='streaming' to read it."
-            )
-        key = (connection.peer, call.number)
-        self._results.streams[key] = context
-        index = 0
-        try:
-            async for value in result:
-                index += 1
-                self._results.send_item(connection, call, index, value, context)
-                while context.is_ahead(index, call.backpressure):
-                    self._outbox.flush()
-                    await asyncio.sleep(0.001)
-        finally:
-            self._results.streams.pop(key, None)
-        return Done(call.number, pickle.dumps(index), started, time.time())
-
     def _plan_flush(self) -> None:
         if self._loop is None:
             self._outbox.flush()
@@ -511,20 +463,6 @@ class ActorHost:
             self._wake()
         elif self._exit_reason or (self._draining and self._calls.is_idle):
             self._over.set()
-
-
-class _Pool:
-    """The threads of one concurrency group."""
-
-    def __init__(self) -> None:
-        self.ready: queue.SimpleQueue[Entry] = queue.SimpleQueue()
-        """Admitted calls that no thread has taken."""
-        self.threads = 0
-
-
-def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
-    asyncio.set_event_loop(loop)
-    loop.run_forever()
 
 
 def _parts(entry: Entry) -> tuple[Connection, Call]:

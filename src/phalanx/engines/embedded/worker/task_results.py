@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import itertools
 import os
@@ -21,6 +22,9 @@ from phalanx.objects.serialization import NONE_PICKLE
 from phalanx.protocol.messages import Done, Failed, Item, Payload
 from phalanx.worker.assigned import Key
 from phalanx.worker.context import TaskContext
+
+_CONSUMER_S = 0.001
+"""So often an async generator looks whether its reader has taken more."""
 
 
 class TaskResults:
@@ -115,6 +119,28 @@ class TaskResults:
         finally:
             self.streams.pop(key, None)
         return index
+
+    async def stream_async(
+        self, connection: Connection, task: Any, items: Any, context: TaskContext, started: float
+    ) -> Done:
+        """Send the values of an async generator as they come."""
+        if task.returns >= 0:
+            raise TypeError(
+                f"{context.name} is an async generator: use num_returns='streaming' to read it."
+            )
+        key = (connection.peer, task.number)
+        self.streams[key] = context
+        index = 0
+        try:
+            async for value in items:
+                index += 1
+                self.send_item(connection, task, index, value, context)
+                while context.is_ahead(index, task.backpressure):
+                    self._outbox.flush()
+                    await asyncio.sleep(_CONSUMER_S)
+        finally:
+            self.streams.pop(key, None)
+        return Done(task.number, pickle.dumps(index), started, time.time())
 
     def send_item(
         self, connection: Connection, task: Any, index: int, value: Any, context: TaskContext
