@@ -221,6 +221,10 @@ class OutOfMemoryError(PhalanxError):
     """The memory monitor ended the task, and no retries were left."""
 
 
+class MessageTooLargeError(PhalanxError, ValueError):
+    """Something is too large to be sent to another process."""
+
+
 class NodeDiedError(PhalanxError):
     """The node that ran the task died."""
 

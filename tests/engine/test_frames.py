@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 
 from phalanx.errors import ProtocolError
 from phalanx.protocol import frames
-from phalanx.protocol.frames import HEADER_BYTES, FrameReader, decode_body, encode_frame
+from phalanx.protocol.frames import (
+    HEADER_BYTES,
+    LIST_HEADER,
+    FrameReader,
+    decode_body,
+    encode_frame,
+    split_frames,
+)
 from phalanx.protocol.messages import (
     Borrow,
     Consumed,
@@ -132,3 +139,28 @@ def test_a_stranger_introduces_itself_in_a_short_frame():
     assert len(reader.feed(hello + long)) == 2
     with pytest.raises(ProtocolError, match="above the limit of 1000"):
         FrameReader(first_limit=1000).feed(long)
+
+
+def test_what_is_too_much_for_one_frame_travels_in_several(monkeypatch):
+    monkeypatch.setattr(frames, "MAX_FRAME_BYTES", 100)
+    messages = [Function(b"f", bytes(40), str(n)) for n in range(7)]
+    with pytest.raises(ProtocolError):
+        encode_frame(messages)
+    cut, unsendable = split_frames(messages)
+    assert len(cut) > 1
+    assert not unsendable
+    assert all(len(frame) <= 100 + HEADER_BYTES for frame in cut)
+    reader = FrameReader(limit=100)
+    assert [message for frame in cut for message in reader.feed(frame)] == messages
+
+
+def test_a_message_at_the_limit_travels_and_one_above_it_is_named(monkeypatch):
+    message = Function(b"f", bytes(40), "")
+    size = len(encode([message])) - 1 + LIST_HEADER.size
+    monkeypatch.setattr(frames, "MAX_FRAME_BYTES", size)
+    larger = Function(b"f", bytes(41), "")
+    cut, unsendable = split_frames([larger, message])
+    assert FrameReader().feed(b"".join(cut)) == [message]
+    assert [one.message for one in unsendable] == [larger]
+    assert f"{len(encode(larger))} bytes" in unsendable[0].reason
+    assert str(size) in unsendable[0].reason

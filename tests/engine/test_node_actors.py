@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+from phalanx.errors import ActorUnschedulableError
 from phalanx.node.actors import NodeActors
 from phalanx.node.drivers import Drivers
 from phalanx.node.known_jobs import KnownJobs
@@ -12,11 +13,13 @@ from phalanx.node.peers import Peers
 from phalanx.node.workers import WorkerPool
 from phalanx.protocol.cluster_messages import (
     ActorPlaced,
+    ActorRefused,
     EndActor,
     JobEnded,
     PlaceActor,
     WithdrawActor,
 )
+from phalanx.protocol.wire_errors import class_of
 from phalanx.resources.instances import NodeResources
 
 JOB = b"\0\0\0\1"
@@ -129,3 +132,20 @@ def test_a_jobs_end_spares_its_detached_actors_even_those_whose_process_only_sta
     assert detached in node.peers
     node.starts()
     assert len(node.placed()) == 3
+
+
+def test_actors_beyond_the_limit_of_processes_fail_and_tasks_find_room():
+    """Each worker costs the node's processes open files: actors may not have all of them."""
+    node = Node(cpus=9)
+    node.leases.workers = WorkerPool(2, node.make_id, max_workers=5)
+    for number in range(4):
+        node.order(actor=bytes([number]) * 16)
+    made = [node.starts() for _ in range(3)]
+    assert (node.placed(), node.starting) == (made, [])
+    (refused,) = [m for m in node.notified if isinstance(m, ActorRefused)]
+    assert refused.actor == bytes([3]) * 16
+    assert class_of(refused.code) is ActorUnschedulableError
+    assert "runs 3 actors" in refused.reason
+    node.leases.worker_gone(made[0], node.now)
+    node.order(actor=bytes([4]) * 16)
+    assert len(node.starting) == 1, "the place of one that has ended is free again"

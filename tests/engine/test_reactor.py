@@ -11,7 +11,8 @@ import pytest
 
 from phalanx.engines.embedded.client.reactor import Reactor, Waiter
 from phalanx.engines.processes.connection import Connection
-from phalanx.protocol.messages import Fetch
+from phalanx.protocol import frames
+from phalanx.protocol.messages import Fetch, Function
 
 DEADLINE_S = 30
 
@@ -252,3 +253,61 @@ def test_waiters_count(needed, fail_fast, news, done):
     for failed in news:
         waiter.notify(failed)
     assert waiter.done is done
+
+
+def test_no_exception_ends_the_background_thread(capsys):
+    """Neither one of a tick nor one of a flush: messages are handled after it."""
+    defects = ["tick", "flush", "flush"]
+
+    def fails(name):
+        if name in defects:
+            defects.remove(name)
+            raise RuntimeError(f"planted in {name}")
+        return 60.0
+
+    loop = Loop()
+    loop.reactor._tick = lambda now: fails("tick")
+    loop.reactor._flush = lambda: fails("flush")
+    loop.waiters = {1: Waiter()}
+    loop.waiters[1].event = threading.Event()
+    loop.reactor.start()
+    try:
+        loop.say(1)
+        assert loop.waiters[1].event.wait(DEADLINE_S)
+        loop.reactor.wake()
+        deadline = time.monotonic() + DEADLINE_S
+        while defects and time.monotonic() < deadline:
+            loop.reactor.tick_soon()
+            loop.reactor.wake()
+        assert not defects
+        assert loop.reactor._thread.is_alive()
+        loop.waiters[2] = waiter = Waiter()
+        waiter.event = threading.Event()
+        loop.say(2)
+        assert waiter.event.wait(DEADLINE_S)
+    finally:
+        loop.reactor.stop()
+        loop.reactor.close()
+        loop.far.close()
+    assert "planted in flush" in capsys.readouterr().err
+
+
+def test_a_message_that_is_too_large_is_answered_for_and_the_others_leave(loop, monkeypatch):
+    monkeypatch.setattr(frames, "MAX_FRAME_BYTES", 100)
+    answered = []
+    loop.reactor._unsendable = lambda connection, message: (
+        answered.append((connection, message)),
+        loop.waiters[1].finish(),
+    )
+    loop.waiters[1] = Waiter()
+    large = Function(b"f", bytes(200), "")
+    for message in (Fetch(7), large, Fetch(8)):
+        loop.near.post(message)
+    loop.near.flush()
+    assert loop.wait(1)
+    assert [(connection, one.message) for connection, one in answered] == [(loop.near, large)]
+    loop.far.sock.setblocking(True)
+    found = []
+    while len(found) < 2:
+        found += loop.far.receive()
+    assert found == [Fetch(7), Fetch(8)]

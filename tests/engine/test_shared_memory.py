@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 import random
@@ -17,6 +18,7 @@ from phalanx.errors import (
     ObjectLostError,
     ObjectStoreFullError,
     OutOfDiskError,
+    SystemFailureError,
 )
 from phalanx.objects import shared_memory
 from phalanx.objects.names import spare_file
@@ -307,3 +309,59 @@ def test_a_copy_that_loses_its_name_while_it_is_opened_is_not_read(tmp_path, mon
     monkeypatch.setattr(shared_memory.os, "open", open_late)
     with pytest.raises(ObjectLostError):
         node.store.open(name)
+
+
+def open_files():
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_no_object_keeps_a_descriptor(node):
+    before = open_files()
+    written = [node.write(value, 5000) for value in range(30)]
+    read = [node.read(name) for name, _ in written]
+    assert open_files() == before
+    assert [bytes(view[:1]) for _, view in read] == [bytes([value]) for value in range(30)]
+    assert all(view.readonly for _, view in read)
+
+
+def test_no_descriptor_left_is_the_error_that_it_is(node):
+    name, _hold = node.write(1)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = max(int(fd) for fd in os.listdir("/proc/self/fd")) + 1
+    spare = [os.dup(0) for _ in range(used - open_files() + 1)]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (used, before[1]))
+    try:
+        with pytest.raises(SystemFailureError, match="Too many open files"):
+            node.write(2)
+        with pytest.raises(SystemFailureError, match="ulimit -n"):
+            node.store.open(name)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        for fd in spare:
+            os.close(fd)
+    node.write(2)
+    assert bytes(node.read(name)[1][:1]) == b"\1"
+
+
+def test_the_oldest_writers_mappings_go_first(node, monkeypatch):
+    monkeypatch.setattr(shared_memory, "WRITTEN_MAPPINGS", 3)
+    written = [node.write(value, 5000) for value in range(5)]
+    assert [hold.extent.map is not None for _, hold in written] == [False, False, True, True, True]
+    assert all(bytes(node.read(n)[1][:1]) == bytes([i]) for i, (n, _) in enumerate(written))
+    written.clear()
+    node.store.collect()
+    node.store.trim()
+    assert node.files() == []
+
+
+def test_too_many_mappings_are_the_error_that_they_are(node, monkeypatch):
+    name, _hold = node.write(1)
+
+    def refuse(*_args, **_options):
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+
+    monkeypatch.setattr(shared_memory, "map_file", refuse)
+    for attempt in (lambda: node.write(2), lambda: node.store.open(name)):
+        with pytest.raises(SystemFailureError, match="max_map_count"):
+            attempt()
+    assert node.files() == [name]

@@ -58,7 +58,7 @@ def tool() -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules["unused"] = module
     spec.loader.exec_module(module)
-    module.PUBLIC, module.RETURNED, module.REGISTRIES = (), (), {}
+    vars(module).update(PUBLIC=(), RETURNED=(), REGISTRIES={})
     return module
 
 

@@ -20,10 +20,12 @@ from phalanx.head.outbox import Outbox
 from phalanx.model.lifecycle import ALIVE, DRAINING
 from phalanx.model.rows.actors import ActorInfo
 from phalanx.model.rows.cluster import NodeInfo, StatusInfo
+from phalanx.model.rows.explanation import Explanation
 from phalanx.protocol.cluster_messages import SetTotals, ViewRow
 from phalanx.protocol.requests.actors import (
     ActorSpec,
     AnnounceActor,
+    ExplainActor,
     GetActor,
     GetActorHandle,
     KillActor,
@@ -102,6 +104,7 @@ class ControlRequests:
             WatchActor.handled_by(self._watch_actor),
             KillActor.handled_by(self._kill_actor),
             ListActors.handled_by(self._list_actors),
+            ExplainActor.handled_by(self._explain_actor),
             ListNamedActors.handled_by(self._list_named_actors),
             CreateGroup.handled_by(self._create_group),
             WatchGroup.handled_by(self._watch_group),
@@ -209,6 +212,9 @@ class ControlRequests:
         self, asker: Asker[list[tuple[str, str]]], request: ListNamedActors
     ) -> list[tuple[str, str]]:
         return self._actors.table.names(request.namespace)
+
+    def _explain_actor(self, asker: Asker[Explanation], request: ExplainActor) -> Explanation:
+        return self._actors.explain(request.actor)
 
     # ---- placement groups --------------------------------------------------------------------
 

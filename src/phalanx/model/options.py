@@ -6,13 +6,20 @@ TypeError, a wrong value a ValueError); `queue`, `priority` and `timeout_s` are 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
+from phalanx.model.nearest import nearest
+
 LEAST_SHARE = 0.0001
+LARGEST_AMOUNT = 9e14
+"""Of any resource: sums of 1/10000 units of more would not fit in 64 bits."""
+LARGEST_NUMBER = 2**31 - 1
+"""Of priorities and weights."""
+WHOLE_ABOVE_ONE = ("GPU", "TPU", "neuron_cores", "HPU", "NPU", "RBLN")
+"""Devices: a request is for a share of one, or for whole ones."""
 DEFAULT_RETRIES = 3
 """Of a task that says nothing of `max_retries`."""
 Check = Callable[[Any], str | None]
@@ -34,25 +41,39 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _at_least(low: float) -> Check:
-    return lambda v: None if v >= low and not math.isnan(v) else f"a number of at least {low}"
+    return lambda v: None if low <= v < 2**63 else f"a whole number from {low:g} to 2^63"
 
 
 def _amount(value: float) -> str | None:
-    finite = not (math.isnan(value) or math.isinf(value))
-    return None if finite and value >= 0 else "a finite number of at least 0"
+    good = 0 <= value <= LARGEST_AMOUNT
+    return None if good else f"a number from 0 to {LARGEST_AMOUNT:g}"
+
+
+def _count(value: int) -> str | None:
+    good = abs(value) <= LARGEST_NUMBER
+    return None if good else f"a whole number from -{LARGEST_NUMBER} to {LARGEST_NUMBER}"
 
 
 def _is_too_fine(value: float) -> bool:
     return 0 < value < LEAST_SHARE
 
 
-def _count(value: int) -> str | None:
+def _count_from_zero(value: int) -> str | None:
     return None if value >= 0 else "None, 0 or a positive integer"
 
 
 def _count_or_endless(value: int) -> str | None:
     allowed = "None, 0, -1 or a positive integer, where -1 represents infinity."
-    return None if value >= -1 else allowed
+    return None if -1 <= value < 2**63 else allowed
+
+
+def amount_fault(resource: str, value: float) -> str | None:
+    """What is allowed, when nobody may ask for so much of a resource; else None."""
+    if resource != "memory" and _is_too_fine(value):
+        return f"0 or at least {LEAST_SHARE}, the smallest share there is"
+    if resource in WHOLE_ABOVE_ONE and value > 1 and value != int(value):
+        return "a share below 1, or a whole number"
+    return _amount(value)
 
 
 def _resources(value: Mapping[Any, Any]) -> str | None:
@@ -163,7 +184,7 @@ _COMMON: dict[str, Option] = {
     "_labels": Option(types=(dict,), check=_texts),
     "_metadata": Option(types=(dict,)),
     "queue": Option(types=(str,), check=_name),
-    "priority": Option(types=(int,)),
+    "priority": Option(types=(int,), check=_count),
 }
 _RETRY = Option(types=(bool, list, tuple), check=_retry_exceptions)
 _BACKPRESSURE = Option(
@@ -175,7 +196,7 @@ _TASK: dict[str, Option] = {
     "num_returns": Option(types=(int, str), check=_num_returns),
     "max_retries": Option(types=(int,), check=_count_or_endless),
     "retry_exceptions": _RETRY,
-    "max_calls": Option(types=(int,), check=_count, decorator_only=True),
+    "max_calls": Option(types=(int,), check=_count_from_zero, decorator_only=True),
     "timeout_s": Option(
         types=_NUMBER, check=lambda v: None if v > 0 else "a number of seconds above 0"
     ),
@@ -250,8 +271,10 @@ def _check(table: Mapping[str, Option], options: Mapping[str, Any], kind: str, l
     for key, value in options.items():
         option = table.get(key)
         if option is None:
+            hint = nearest(key, table)
             raise ValueError(
-                f"Invalid option keyword {key!r} for {kind}s. Valid ones are: {', '.join(table)}."
+                f"Invalid option keyword {key!r} for {kind}s{hint or '.'} "
+                f"Valid ones are: {', '.join(table)}."
             )
         if value is None:
             continue
@@ -278,10 +301,6 @@ def _check_precision(options: Mapping[str, Any]) -> None:
                 f"The precision of the fractional quantity of resource {name} cannot go beyond "
                 f"{LEAST_SHARE}."
             )
-
-
-WHOLE_ABOVE_ONE = ("GPU", "TPU", "neuron_cores", "HPU", "NPU", "RBLN")
-"""Devices: a request is for a share of one, or for whole ones."""
 
 
 def required_resources(options: Mapping[str, Any], *, default_cpus: float) -> dict[str, float]:

@@ -26,6 +26,8 @@ class NodeSetup:
     """The ports that gangs may use here, as `parse_ports` reads them; empty: the usual ones."""
     address: str = ""
     """Of the cluster's head, for people; empty for a node that is a cluster of its own."""
+    max_workers: int = 0
+    """So many worker processes there may be at a time; 0: any number."""
     prestart: int = 0
     """So many workers are started when a driver comes."""
     object_store_bytes: int = 0

@@ -13,9 +13,9 @@ from phalanx.errors import ActorUnschedulableError, TaskUnschedulableError
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.bundles import BundlePool
 from phalanx.node.claims import Claims
-from phalanx.node.demands import Demand, Demands
+from phalanx.node.demands import Demands
 from phalanx.node.group_places import GroupPlaces
-from phalanx.node.lease import Lease
+from phalanx.node.lease import Demand, Lease
 from phalanx.node.no_other_nodes import NoOtherNodes, OtherNodesView
 from phalanx.node.turns import Turns
 from phalanx.node.workers import WorkerPool, WorkerRecord
@@ -74,6 +74,8 @@ class LeaseMachine:
         self.claims = Claims()
         self._starts_held_until = 0.0
         self._count = 0
+        self._actors = 0
+        """Leases of actors."""
         self._is_dispatching = False
         self._is_stale = False
         self.run_s = Average()
@@ -164,6 +166,10 @@ class LeaseMachine:
 
     def _refusal(self, demand: Demand) -> tuple[str, str] | None:
         """(reason, code of an error or "" when the demand may wait), or None when it can be met."""
+        most = self.workers.max_actors
+        if demand.actor and most and self._actors >= most:
+            files = "as many as its limit of open files allows (ulimit -n)"
+            return (f"its node runs {most} actors, {files}", _unschedulable(demand))
         if demand.group is not None:
             return self.groups.refusal(demand.group, demand.place)
         strategy = demand.strategy
@@ -244,6 +250,7 @@ class LeaseMachine:
                 since=now,
             )
             self.leases[lease.number] = lease
+            self._actors += bool(demand.actor)
             self.turns.begins(demand)
             self.waiting.made(demand)
             worker.lease = lease.number
@@ -337,6 +344,7 @@ class LeaseMachine:
 
     def _end(self, lease: Lease, now: float) -> None:
         del self.leases[lease.number]
+        self._actors -= bool(lease.demand.actor)
         if lease.is_granted and not lease.demand.actor:
             self.run_s = self.run_s.with_sample(max(now - lease.since, 0))
         self.turns.ends(lease.demand)

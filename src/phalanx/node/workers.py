@@ -31,8 +31,15 @@ class WorkerPool:
     the others can end. `make_id(job)` gives 16 bytes that no other process has.
     """
 
-    def __init__(self, soft_limit: int, make_id: Callable[[bytes], bytes]) -> None:
+    def __init__(
+        self, soft_limit: int, make_id: Callable[[bytes], bytes], max_workers: int = 0
+    ) -> None:
+        """`soft_limit`: so many may idle for long. `max_workers`: so many processes there may be
+        (0: any number), of which actors leave the soft limit to tasks."""
         self._soft_limit = soft_limit
+        self.max_workers = max_workers
+        self.max_actors = max(max_workers - soft_limit, max_workers // 2, 1) if max_workers else 0
+        """So many workers may be actors; 0: any number."""
         self._make_id = make_id
         self._workers: dict[bytes, WorkerRecord] = {}
         self._idle: list[WorkerRecord] = []

@@ -13,6 +13,11 @@ from phalanx import errors
 from phalanx.errors import PhalanxError, TaskCancelledError, TaskError
 from phalanx.protocol.messages import FAILED, Value
 
+EXCEPTION_BYTES = 64 << 20
+"""How large a pickled exception may be that travels to its reader."""
+EXCEPTION_TEXT_CHARS = 1 << 20
+"""How long its text with the traceback may be."""
+
 
 def describe(
     error: BaseException,
@@ -29,7 +34,26 @@ def describe(
     else:
         text, cause = remote_traceback(error, skip_frames), error
     cause_bytes = _pickle_cause(cause)
+    text = _shortened(text)
+    if cause_bytes is not None and len(cause_bytes) > EXCEPTION_BYTES:
+        text += (
+            f"\nphalanx: the exception itself is not here, only its text: it is {len(cause_bytes)} "
+            f"bytes, and the limit of an exception is {EXCEPTION_BYTES}."
+        )
+        cause_bytes = None
+    if actor_repr is not None:
+        actor_repr = _shortened(actor_repr)
     return pickle.dumps(("task", function_name, text, cause_bytes, pid, actor_repr), 5)
+
+
+def _shortened(text: str) -> str:
+    """A text without its middle where it is above the limit."""
+    excess = len(text) - EXCEPTION_TEXT_CHARS
+    if excess <= 0:
+        return text
+    half = EXCEPTION_TEXT_CHARS // 2
+    note = f"\n[... {excess} of {len(text)} characters: the limit is {EXCEPTION_TEXT_CHARS} ...]\n"
+    return text[:half] + note + text[-half:]
 
 
 def remote_traceback(error: BaseException, skip_frames: int) -> str:

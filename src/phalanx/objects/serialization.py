@@ -14,10 +14,13 @@ from typing import Any
 
 import cloudpickle
 
+from phalanx.errors import MessageTooLargeError, PhalanxError
 from phalanx.objects.reference import ObjectRef, nested, nesting
 
 INLINE_BYTES = 100 * 1024
 """Values up to this size travel in messages; larger ones live in shared memory."""
+DEFINITION_BYTES = 95 << 20
+"""How large a function or an actor's class may be, with the values that it captures; as Ray."""
 
 _PLAIN = frozenset({int, float, bool, type(None)})
 _SMALL_TEXT = 1024
@@ -94,14 +97,28 @@ def _by_value_modules() -> bool:
     return bool(cloudpickle.list_registry_pickle_by_value())
 
 
-def dumps_definition(value: Any) -> bytes:
+def dumps_definition(value: Any, name: str) -> bytes:
     """A function or class by value where it must be, as plain bytes. References inside it are
-    pinned for ever, as nobody could say when the last worker forgets the definition."""
+    pinned for ever, as nobody could say when the last worker forgets the definition.
+
+    Raises TypeError that names what cannot be pickled, and MessageTooLargeError.
+    """
     outer, nesting.refs = nesting.refs, None
     try:
-        return cloudpickle.dumps(value, protocol=5)  # type: ignore[no-any-return]
+        data: bytes = cloudpickle.dumps(value, protocol=5)
+    except PhalanxError:  # a reference that may not leave so
+        raise
+    except Exception as error:
+        raise TypeError(f"{name} cannot be sent to workers: {blame(value, error)}") from error
     finally:
         nesting.refs = outer
+    if len(data) > DEFINITION_BYTES:
+        raise MessageTooLargeError(
+            f"{name} cannot be sent to workers: it is {len(data)} bytes with all that it refers "
+            f"to, and the limit of a definition is {DEFINITION_BYTES}. Put large values with "
+            "phalanx.put() and pass their references as arguments."
+        )
+    return data
 
 
 class _Reader(pickle.Unpickler):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+import resource
 import struct
 import threading
 from collections import deque
@@ -19,9 +20,16 @@ from typing import Any
 
 import msgspec
 
-from phalanx.errors import LocalNodeDiedError, ObjectLostError, ObjectStoreFullError, OutOfDiskError
+from phalanx.errors import (
+    LocalNodeDiedError,
+    ObjectLostError,
+    ObjectStoreFullError,
+    OutOfDiskError,
+    SystemFailureError,
+)
 from phalanx.objects.copying import copy
 from phalanx.objects.file_hold import FileHold
+from phalanx.objects.mapping import map_file
 from phalanx.objects.names import is_name, prefix_of_name
 from phalanx.protocol.messages import SHARED, Value
 
@@ -30,6 +38,9 @@ _PAGE = mmap.PAGESIZE
 _HEAD = struct.Struct("<I")
 _KEEP_FILES = 8
 _MADV_POPULATE_WRITE = 23
+WRITTEN_MAPPINGS = 8192
+"""So many of the objects that a process wrote it keeps mapped, for later ones to be written into;
+the kernel limits how many mappings there may be (vm.max_map_count, 65,530 by default)."""
 
 
 class Extent:
@@ -102,13 +113,16 @@ class SharedStore:
             position = _aligned(position + len(raw))
         view.release()
         self._lent[extent.name] = extent
+        if len(self._lent) > WRITTEN_MAPPINGS:
+            self.lend(next(iter(self._lent)))  # the oldest: only its use by a later object is lost
         if extent.is_shared:
             self._sealed(extent.name, extent.capacity)
         hold = FileHold(self, extent.name, extent.capacity, extent)
         return Value(SHARED, extent.name.encode(), [], [], extent.capacity), hold
 
     def open(self, name: str) -> mmap.mmap:
-        """The object's file, mapped read-only. Raises ObjectLostError when it is gone."""
+        """The object's file, mapped read-only. Raises ObjectLostError when it is gone, and
+        SystemFailureError when the process may not open or map another file."""
         if not is_name(name):
             raise ObjectLostError("", f"{name!r} is no name of an object's file.")
         for directory in (self.directory, self.spill_directory, self.directory):
@@ -116,10 +130,14 @@ class SharedStore:
                 fd = os.open(os.path.join(directory, name), os.O_RDONLY | os.O_CLOEXEC)
             except FileNotFoundError:
                 continue
+            except OSError as error:
+                raise _not_opened(error) from None
             try:
-                mapping = mmap.mmap(fd, 0, prot=mmap.PROT_READ)
+                mapping = map_file(fd, os.fstat(fd).st_size, is_writable=False)
                 if self._is_still(name, directory, fd):
                     return mapping
+            except OSError as error:
+                raise _not_mapped(error) from None
             finally:
                 os.close(fd)
         raise ObjectLostError("", f"The object's memory ({name}) is gone from this node.")
@@ -138,7 +156,7 @@ class SharedStore:
 
     def parts(self, mapping: mmap.mmap) -> tuple[memoryview, list[memoryview]]:
         """(pickle, buffers) of a mapped object, as views of its pages."""
-        view = memoryview(mapping)
+        view = memoryview(mapping).toreadonly()
         (header_bytes,) = _HEAD.unpack_from(view, 0)
         length, sizes = msgspec.msgpack.decode(view[_HEAD.size : _HEAD.size + header_bytes])
         offset = _aligned(_HEAD.size + header_bytes)
@@ -246,10 +264,14 @@ class SharedStore:
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         except FileNotFoundError:
             raise LocalNodeDiedError(f"{self.directory} is gone: the session has ended.") from None
+        except OSError as error:
+            raise _not_opened(error) from None
         try:
             mapping = _map_with_pages(fd, capacity)
         except OSError as error:
             os.unlink(path)
+            if error.errno == errno.ENOMEM:
+                raise _not_mapped(error) from None
             if directory == self.directory:
                 return self._create(name, capacity, self.spill_directory)
             raise OutOfDiskError(
@@ -291,7 +313,7 @@ def _map_with_pages(fd: int, capacity: int) -> mmap.mmap:
     OSError here instead of a SIGBUS at some later write.
     """
     os.ftruncate(fd, capacity)
-    mapping = mmap.mmap(fd, capacity)
+    mapping = map_file(fd, capacity, is_writable=True)
     try:
         mapping.madvise(_MADV_POPULATE_WRITE)
     except OSError as error:
@@ -299,6 +321,21 @@ def _map_with_pages(fd: int, capacity: int) -> mmap.mmap:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from None
         os.posix_fallocate(fd, 0, capacity)  # kernels before 5.14
     return mapping
+
+
+def _not_opened(error: OSError) -> SystemFailureError:
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    hint = f" It may have {limit} open files (ulimit -n)." if error.errno == errno.EMFILE else ""
+    return SystemFailureError(
+        f"This process cannot open the file of an object: {error.strerror}.{hint}"
+    )
+
+
+def _not_mapped(error: OSError) -> SystemFailureError:
+    return SystemFailureError(
+        f"This process cannot map the file of an object: {error.strerror}. It has as many objects "
+        "mapped as the kernel lets it (vm.max_map_count): drop references to values that were read."
+    )
 
 
 def _aligned(offset: int) -> int:

@@ -7,13 +7,17 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
-from phalanx.errors import LocalNodeDiedError
+from phalanx.errors import LocalNodeDiedError, MessageTooLargeError
 from phalanx.owner.transport import NodeLink
 from phalanx.protocol.node_messages import Ask, Reply
 from phalanx.protocol.requests.request import NOTHING, Request, encode_request, read_result
 from phalanx.protocol.wire_errors import to_wire
 
 R = TypeVar("R")
+
+REQUEST_BYTES = 256 << 20
+"""How large a request may be: others pass it on in messages of their own, and the control store
+writes it as one row."""
 
 
 class Requests:
@@ -32,8 +36,16 @@ class Requests:
             answered(partial(read_result, request, reply.result, reply.error))
 
         token = next(self._tokens)
+        body = encode_request(request)
+        if len(body) > REQUEST_BYTES:
+            error = MessageTooLargeError(
+                f"{type(request).__name__} cannot be asked: it is {len(body)} bytes, and the limit "
+                f"of a request is {REQUEST_BYTES}."
+            )
+            replied(Reply(token, NOTHING, to_wire(error)))
+            return token
         self._replied[token] = replied
-        self._node.post(Ask(token, request.kind, encode_request(request)))
+        self._node.post(Ask(token, request.kind, body))
         return token
 
     def notify(self, request: Request[Any]) -> None:

@@ -5,8 +5,9 @@ A frame is a 4-byte big-endian length and a msgpack list of messages.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -14,6 +15,9 @@ from phalanx.errors import ProtocolError
 from phalanx.protocol.messages import Message
 
 HEADER_BYTES = 4
+LIST_HEADER = struct.Struct(">BI")
+_LIST32 = 0xDD
+"""How msgpack begins a list whose length takes four bytes."""
 MAX_FRAME_BYTES = 1 << 30
 STRANGERS_FRAME_BYTES = 4 << 20
 """How long the frame may be in which a peer introduces itself."""
@@ -23,14 +27,57 @@ _decoder = msgspec.msgpack.Decoder(list[Message])
 
 
 def encode_frame(messages: list[msgspec.Struct]) -> bytes:
-    """The bytes of one frame."""
+    """The bytes of one frame. Raises ProtocolError when they are too many, see `split_frames`."""
     buffer = bytearray(HEADER_BYTES)
-    _encoder.encode_into(messages, buffer, HEADER_BYTES)
+    try:
+        _encoder.encode_into(messages, buffer, HEADER_BYTES)
+    except (ValueError, OverflowError) as error:  # bytes that msgpack cannot count
+        raise ProtocolError(f"a frame that cannot be encoded: {error}") from None
     length = len(buffer) - HEADER_BYTES
     if length > MAX_FRAME_BYTES:
         raise ProtocolError(f"a frame of {length} bytes is above the limit of {MAX_FRAME_BYTES}")
     buffer[:HEADER_BYTES] = length.to_bytes(HEADER_BYTES, "big")
     return bytes(buffer)
+
+
+class Unsendable(NamedTuple):
+    """A message that no frame can hold."""
+
+    message: Any
+    reason: str
+    """Its size and the limit, as the end of a sentence."""
+
+
+def split_frames(messages: list[msgspec.Struct]) -> tuple[list[bytes], list[Unsendable]]:
+    """The frames for messages that are too many bytes for one, and the messages for which there
+    is none."""
+    frames: list[bytes] = []
+    unsendable: list[Unsendable] = []
+    batch: list[bytes] = []
+    batch_bytes = LIST_HEADER.size
+    for message in messages:
+        try:
+            encoded = _encoder.encode(message)
+        except (ValueError, OverflowError) as error:
+            unsendable.append(Unsendable(message, f"it cannot be encoded: {error}"))
+            continue
+        if LIST_HEADER.size + len(encoded) > MAX_FRAME_BYTES:
+            reason = f"it is {len(encoded)} bytes, and the limit of a message is {MAX_FRAME_BYTES}"
+            unsendable.append(Unsendable(message, reason))
+            continue
+        if batch_bytes + len(encoded) > MAX_FRAME_BYTES:
+            frames.append(_joined(batch, batch_bytes))
+            batch, batch_bytes = [], LIST_HEADER.size
+        batch.append(encoded)
+        batch_bytes += len(encoded)
+    if batch:
+        frames.append(_joined(batch, batch_bytes))
+    return frames, unsendable
+
+
+def _joined(encoded: list[bytes], length: int) -> bytes:
+    start = length.to_bytes(HEADER_BYTES, "big") + LIST_HEADER.pack(_LIST32, len(encoded))
+    return b"".join((start, *encoded))
 
 
 def encode_body(messages: list[msgspec.Struct]) -> bytes:

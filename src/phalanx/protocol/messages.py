@@ -147,6 +147,7 @@ class Failed(msgspec.Struct, array_like=True, tag=11):
     started: float
     ended: float
     kind: str = ""  # "", "cancelled", "lost", "exit" (the actor left on its own will)
+    retriable: bool = True
     values: list[bytes | Value] = []
 
 

@@ -35,6 +35,7 @@ ERROR_CLASSES: dict[str, type[Exception]] = {
     "object_store_full": errors.ObjectStoreFullError,
     "out_of_disk": errors.OutOfDiskError,
     "out_of_memory": errors.OutOfMemoryError,
+    "too_large": errors.MessageTooLargeError,
     "node_died": errors.NodeDiedError,
     "object_not_available": errors.ObjectNotAvailableError,
     "object_lost": errors.ObjectLostError,

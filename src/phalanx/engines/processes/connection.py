@@ -14,6 +14,7 @@ import os
 import select
 import socket
 import struct
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -21,12 +22,14 @@ from typing import Any
 
 import msgspec
 
-from phalanx.errors import AuthenticationError
+from phalanx.errors import AuthenticationError, ProtocolError
 from phalanx.protocol.frames import (
     STRANGERS_FRAME_BYTES,
     FrameReader,
+    Unsendable,
     decode_body,
     encode_frame,
+    split_frames,
 )
 from phalanx.protocol.messages import Message
 
@@ -50,6 +53,7 @@ class Connection:
         "fileno",
         "is_dialling",
         "is_switched",
+        "on_unsendable",
         "on_writable",
         "peer",
         "refusal",
@@ -82,6 +86,9 @@ class Connection:
         self._backlog: deque[memoryview] = deque()
         self._lock = threading.RLock()
         self.on_writable: Any = None
+        self.on_unsendable: Callable[[Connection, Unsendable], None] | None = None
+        """Called with each message that is too large for any frame. It may only take a note: it is
+        called by whoever flushes, under whatever locks that thread holds."""
         self.is_dialling = is_dialling
         """Whether the gate has not passed the other process's socket yet: what is posted waits."""
         self._takes_socket = is_stranger
@@ -123,7 +130,26 @@ class Connection:
             outbox = self._outbox
             messages = [outbox.popleft() for _ in range(len(outbox))]
             if messages and not self.closed:
-                self._write(encode_frame(messages))
+                try:
+                    frame = encode_frame(messages)
+                except ProtocolError:
+                    self._write_apart(messages)
+                else:
+                    self._write(frame)
+
+    def _write_apart(self, messages: list[msgspec.Struct]) -> None:
+        """Send what is too much for one frame in several, without the messages that are too large
+        for any: whoever watches the connection answers for those."""
+        frames, unsendable = split_frames(messages)
+        for frame in frames:
+            self._write(frame)
+        for message in unsendable:
+            if self.on_unsendable is None:
+                print(f"phalanx: a message was not sent: {message.reason}", file=sys.stderr)
+                with contextlib.suppress(OSError):
+                    self.sock.shutdown(socket.SHUT_RDWR)  # its reader sees the end, and says so
+            else:
+                self.on_unsendable(self, message)
 
     def _write(self, frame: bytes) -> None:
         if self._backlog:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import select
 import socket
+import sys
 import traceback
 from collections.abc import Callable
 from functools import partial
@@ -12,6 +13,8 @@ from typing import Any, Protocol
 from phalanx.engines.processes.connection import Connection, same_user
 from phalanx.engines.processes.loop import Loop
 from phalanx.errors import AuthenticationError, ProtocolError
+from phalanx.objects.stand_ins import stand_in
+from phalanx.protocol.frames import Unsendable
 
 
 class Handler(Protocol):
@@ -82,11 +85,24 @@ class ConnectionLoop:
     def watch(self, connection: Connection) -> None:
         """Read from this connection from now on."""
         connection.on_writable = self._want_writable
+        connection.on_unsendable = self._note_unsendable
         self._connections[connection.fileno] = connection
         self._loop.register(connection.fileno, partial(self._ready, connection))
 
     def _want_writable(self, connection: Connection, wanted: bool) -> None:
         self._loop.want_writable(connection.fileno, wanted)
+
+    def _note_unsendable(self, connection: Connection, message: Unsendable) -> None:
+        self._loop.call(partial(self._answer_for, connection, message))
+
+    def _answer_for(self, connection: Connection, message: Unsendable) -> None:
+        """A message was too large: whoever waits for it hears so, or its connection ends."""
+        standing_in = stand_in(message)
+        if standing_in is not None and not standing_in.is_for_sender:
+            connection.send(standing_in.message)
+        else:
+            print(f"phalanx: a message was not sent: {message.reason}", file=sys.stderr)
+            self.lose(connection)
 
     def _accept(self) -> None:
         while True:

@@ -1,13 +1,13 @@
 """The process that forks others for a node: it starts the commands of jobs, and reports their ends.
 
-It has one thread, as who forks should, and holds no other state. When the node's end of the socket
-closes, it ends everything that it has started, however the node ended.
+It has one thread, as who forks should, and holds no other state. Once a process that it has started
+ends, it ends all that this has left behind, in whatever session that is. When the node's end of the
+socket closes, it ends everything that it has started, however the node ended.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import select
 import signal
@@ -20,6 +20,7 @@ import msgspec
 from phalanx.engines.processes import session as sessions
 from phalanx.engines.processes.commands import become_command
 from phalanx.engines.processes.connection import Connection
+from phalanx.engines.processes.process_tree import end_orphans, end_with_parent, keep_descendants
 from phalanx.protocol.fork_messages import (
     Began,
     Exited,
@@ -28,7 +29,8 @@ from phalanx.protocol.fork_messages import (
     decode_body,
 )
 
-_PR_SET_PDEATHSIG = 1
+_AGAIN_S = 0.05
+_ENDING_PASSES = 10
 
 
 class Child:
@@ -47,17 +49,19 @@ class ForkServer:
     def __init__(self, sock: socket.socket, session: sessions.Session) -> None:
         self.node = Connection(sock, decode=decode_body)
         self._session = session
-        self._libc = ctypes.CDLL(None, use_errno=True)
+        keep_descendants()
         self._epoll = select.epoll()
         self._epoll.register(sock.fileno(), select.EPOLLIN)
         self.node.on_writable = self._want_writable
         self._readers: dict[int, Callable[[], None]] = {}
         self._children: dict[bytes, Child] = {}
+        self._ends_orphans = False
+        """Whether some are left to end."""
 
     def serve(self) -> None:
         """Until the node is gone."""
         while True:
-            for fd, mask in self._epoll.poll():
+            for fd, mask in self._epoll.poll(_AGAIN_S if self._ends_orphans else None):
                 if fd == self.node.fileno:
                     if mask & select.EPOLLOUT:
                         self.node.drain()
@@ -66,6 +70,8 @@ class ForkServer:
                         return
                 elif fd in self._readers:
                     self._readers[fd]()
+            if self._ends_orphans:
+                self._end_orphans()
             self.node.flush()
 
     def _want_writable(self, connection: Connection, wanted: bool) -> None:
@@ -106,20 +112,21 @@ class ForkServer:
     def _run(self, order: RunCommand) -> None:
         """Start a command in a process group of its own."""
         try:
-            pid = os.fork()
+            spare = os.dup(0)  # the descriptor that will watch the process
+            try:
+                pid = os.fork()
+            finally:
+                os.close(spare)
         except OSError as error:
             self.report_failure(order.process, error)
             return
         if pid == 0:
-            self.end_with_parent()
+            end_with_parent()
+            keep_descendants()
             become_command(order.argv, order.variables, order.directory, order.log)
         self.adopt(Child(order.process, pid, is_command=True))
         if order.is_watched:
             self.node.post(Began(order.process, pid))
-
-    def end_with_parent(self) -> None:
-        """In a child: the kernel ends it when this process ends."""
-        self._libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
     def close_in_child(self) -> None:
         """In a child that goes on as a program of ours: let go of all that is watched here."""
@@ -145,17 +152,25 @@ class ForkServer:
                 os.killpg(child.pid, signal.SIGKILL)
         _, status = os.waitpid(child.pid, 0)
         self.stop_reading(pidfd)
-        self.before_end(child)
         del self._children[child.process]
+        self._end_orphans()
+        self.before_end(child)
         self.node.post(Exited(child.process, child.pid, os.waitstatus_to_exitcode(status)))
 
     def before_end(self, child: Child) -> None:
         """A child has ended, and that is about to be reported."""
 
+    def _end_orphans(self) -> None:
+        """End what those have left behind that have ended here."""
+        self._ends_orphans = not end_orphans({child.pid for child in self._children.values()})
+
     def _end_everything(self) -> None:
         for child in self._children.values():
             with contextlib.suppress(ProcessLookupError):
                 _signal(child, signal.SIGKILL)
+        for _ in range(_ENDING_PASSES):
+            if end_orphans(()):
+                break
         sessions.remove(self._session)
 
 

@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 
+from phalanx.engines.processes.process_tree import subtrees
+
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-_SESSION, _RESIDENT = 3, 21
+_PARENT, _SESSION, _RESIDENT = 1, 3, 21
 """Fields of /proc/PID/stat, counted from the state, which follows the name (proc_pid_stat(5))."""
 
 
 class SessionMemory:
     """See job_members.MemoryMeter.
 
-    A command leads a session of its own: what it uses is what all processes of that session do.
-    Their resident sizes count what they share several times, so they are only the first look; what
-    counts is the sum of their proportional shares.
+    A command leads a session of its own, and is a subreaper (see `process_tree`): what it uses is
+    what all processes of that session use, and all that are below it. Their resident sizes count
+    what they share several times, so they are only the first look; what counts is the sum of their
+    proportional shares.
     """
 
     def above(self, limits: Mapping[int, int]) -> dict[int, int]:
@@ -23,9 +26,12 @@ class SessionMemory:
         if not limits:
             return {}
         there: dict[int, list[tuple[int, int]]] = {session: [] for session in limits}
-        for pid, session, resident in _processes():
-            if session in there:
-                there[session].append((pid, resident))
+        processes = list(_processes())
+        below = subtrees(limits, {pid: parent for pid, parent, _, _ in processes})
+        for pid, _, session, resident in processes:
+            command = below.get(pid, session)
+            if command in there:
+                there[command].append((pid, resident))
         found = {}
         for session, limit in limits.items():
             if sum(resident for _, resident in there[session]) > limit:
@@ -35,13 +41,14 @@ class SessionMemory:
         return found
 
 
-def _processes() -> Iterator[tuple[int, int, int]]:
-    """(pid, session, resident bytes) of every process of this machine."""
+def _processes() -> Iterator[tuple[int, int, int, int]]:
+    """(pid, parent, session, resident bytes) of every process of this machine."""
     for name in os.listdir("/proc"):
         if name.isdecimal():
             fields = _read(f"/proc/{name}/stat").rpartition(b")")[2].split()
             if len(fields) > _RESIDENT:
-                yield int(name), int(fields[_SESSION]), int(fields[_RESIDENT]) * _PAGE
+                parent, session = int(fields[_PARENT]), int(fields[_SESSION])
+                yield int(name), parent, session, int(fields[_RESIDENT]) * _PAGE
 
 
 def _share(pid: int, resident: int) -> int:

@@ -250,6 +250,7 @@ class Calls:
             self._inputs_lost(call, message)
         elif (
             call.retries != 0
+            and message.retriable
             and not call.cancelled
             and failures.is_retriable(call.retry_exceptions, message.error)
         ):

@@ -337,8 +337,13 @@ class Submission:
             name = task_id_bytes(self._me, task.number).hex()
             self.end(task, failures.cancelled(name, template.name))
         elif message.kind == "cancelled" or task.cancelled:
+            self._results.discard_values(task.number, message.values, connection.peer)
             self.fail(task, "cancelled", "")
-        elif task.retries != 0 and failures.is_retriable(template.retry_exceptions, message.error):
+        elif (
+            task.retries != 0
+            and message.retriable
+            and failures.is_retriable(template.retry_exceptions, message.error)
+        ):
             if task.retries > 0:
                 task.retries -= 1
             self._results.discard_values(task.number, message.values, connection.peer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.objects.file_hold import FileHold
@@ -13,11 +13,8 @@ from phalanx.objects.names import prefix_of_name
 from phalanx.protocol.gateway_messages import Pulled
 from phalanx.protocol.messages import SHARED, Value
 from phalanx.protocol.node_messages import Dropped, Sealed
-
-if TYPE_CHECKING:
-    from phalanx.sim.chaos.hosts import Host
-    from phalanx.sim.chaos.network import End
-    from phalanx.sim.chaos.node import SimNode
+from phalanx.sim.chaos.hosts import Host
+from phalanx.sim.chaos.network import End, Network
 
 SIZE_BYTES = 1000
 _COPY_S = 0.01
@@ -117,19 +114,21 @@ class NodeFiles:
 class SimTransfers:
     """See object_store.Transfers."""
 
-    def __init__(self, node: SimNode) -> None:
-        self._node = node
+    def __init__(self, host: Host, network: Network, pulled: Callable[[Pulled], None]) -> None:
+        """`pulled`: the node is told what came of it."""
+        self._host = host
+        self._network = network
+        self._pulled = pulled
 
     def pull(self, name: str, size: int, nodes: Sequence[bytes], on_disk: bool, spare: str) -> None:
         """See Transfers."""
-        node = self._node
-        source = node.world.host_of(nodes[0])
-        if source is None or not source.is_up or node.world.network.is_blocked(node.host, source):
+        host, source = self._host, self._network.host_of(nodes[0])
+        if source is None or not source.is_up or self._network.is_blocked(host, source):
             missing = Pulled(name, False, "its node cannot be reached", 0, 0.0, may_pass=True)
-            node.host.later(_GIVES_UP_S, partial(self._pulled, missing))
+            host.later(_GIVES_UP_S, partial(self._pulled, missing))
             return
         seconds = _COPY_S * source.slowness
-        node.host.later(seconds, partial(self._arrived, name, source, seconds))
+        host.later(seconds, partial(self._arrived, name, source, seconds))
 
     def let_go(self, name: str) -> None:
         """See Transfers."""
@@ -139,8 +138,5 @@ class SimTransfers:
         if content is None:
             self._pulled(Pulled(name, False, "it is not there", 0, 0.0))
             return
-        self._node.host.files[name] = content
+        self._host.files[name] = content
         self._pulled(Pulled(name, True, "", SIZE_BYTES, seconds))
-
-    def _pulled(self, message: Pulled) -> None:
-        self._node.guarded(lambda: self._node.store.pulled(message))

@@ -1,31 +1,13 @@
-"""Simulated machines: processes that live and die on a host, and the host's own clock."""
+"""Simulated machines: each has a clock of its own, and files."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
 
+from phalanx.sim.chaos.broken import Broken
 from phalanx.sim.chaos.kernel import Action, Kernel
 
-if TYPE_CHECKING:
-    from phalanx.sim.chaos.network import End, Message
-
-
 _READS_S = 0.001
-
-
-class Process(Protocol):
-    """What runs on a host and hears of its connections."""
-
-    name: str
-    """For people."""
-
-    def on_message(self, end: End, message: Message) -> None:
-        """A message came over this connection."""
-        ...
-
-    def on_end(self, end: End) -> None:
-        """This connection has ended."""
-        ...
 
 
 class Host:
@@ -37,8 +19,6 @@ class Host:
         self.is_up = True
         self.slowness = 1.0
         """Messages and work take so many times longer."""
-        self.processes: dict[bytes, Process] = {}
-        """By id; who is not here cannot be connected to."""
         self.files: dict[str, bytes] = {}
         """Contents of the files of large objects, and of copies, by name."""
         self._ahead_s = ahead_s
@@ -61,6 +41,16 @@ class Host:
             self.kernel.at(self._frozen_until, lambda: self.do(action))
             return
         action()
+
+    def guard(self, action: Callable[[], object]) -> None:
+        """Do a step of a process on this machine. Raises Broken when the step raises anything."""
+        try:
+            action()
+        except Broken:
+            raise
+        except Exception as error:
+            what = f"{type(error).__name__}: {error}"
+            raise Broken(f"a machine on {self.name} raised {what}", [self.name]) from error
 
     def freeze(self, seconds: float) -> None:
         """Nothing moves here for so long; what comes waits."""

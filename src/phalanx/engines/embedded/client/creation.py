@@ -21,7 +21,7 @@ from phalanx.engines.embedded.client.waiting import Waiting
 from phalanx.model.options import required_resources
 from phalanx.model.signatures import ActorShape
 from phalanx.objects.reference import ObjectRef
-from phalanx.objects.serialization import blame, dumps_definition
+from phalanx.objects.serialization import dumps_definition
 from phalanx.owner.actors.client import ActorClient
 from phalanx.owner.actors.registration import Registration
 from phalanx.protocol.actor_creation import Creation
@@ -81,7 +81,10 @@ class ActorMaker:
             options.get("max_task_retries") or 0,
             options.get("max_pending_calls") or -1,
             is_threaded if out_of_order is None else out_of_order,
-            {name: dumps_definition(wrap) for name, wrap in definition.decorators.items()},
+            {
+                method: dumps_definition(wrap, f"The decorator of {name}.{method}")
+                for method, wrap in definition.decorators.items()
+            },
         )
         creation = Creation(
             key, data, name, payload, [], concurrency, groups, is_async, shape.out_of_order
@@ -154,12 +157,6 @@ class InBundle:
 
 def _record(definition: ActorDefinition) -> tuple[bytes, bytes]:
     if definition.record is None:
-        try:
-            data = dumps_definition(definition.cls)
-        except Exception as error:
-            raise TypeError(
-                f"The actor class {definition.name} cannot be sent to workers: "
-                f"{blame(definition.cls, error)}"
-            ) from error
+        data = dumps_definition(definition.cls, f"The actor class {definition.name}")
         definition.record = (hashlib.sha256(data).digest()[:12], data)
     return definition.record

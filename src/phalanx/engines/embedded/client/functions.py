@@ -21,12 +21,11 @@ from phalanx.engines.embedded.client.strategies import (
 )
 from phalanx.engines.embedded.client.values import Packed
 from phalanx.model.ids import INDEX_BITS
-from phalanx.errors import PhalanxError
 from phalanx.model.options import DEFAULT_RETRIES, required_resources
 from phalanx.model.rows.explanation import Explanation
 from phalanx.model.signatures import count_of
 from phalanx.objects.reference import ObjectRef
-from phalanx.objects.serialization import blame, dumps_definition
+from phalanx.objects.serialization import dumps_definition
 from phalanx.objects.streams import ObjectRefGenerator, Stream
 from phalanx.owner.tasks.gangs import OwnedGangs
 from phalanx.owner.tasks.records import ClassKey, FunctionRecord, Template
@@ -177,15 +176,7 @@ def _template(
 
 def _record(definition: FunctionDefinition, options: Mapping[str, Any]) -> FunctionRecord:
     function = definition.function
-    try:
-        data = dumps_definition(function)
-    except PhalanxError:
-        raise
-    except Exception as error:
-        raise TypeError(
-            f"The remote function {definition.name} cannot be sent to workers: "
-            f"{blame(function, error)}"
-        ) from error
+    data = dumps_definition(function, f"The remote function {definition.name}")
     max_calls = options.get("max_calls")
     if max_calls is None:
         # As Ray: a worker that used a GPU ends, since many libraries keep its memory.

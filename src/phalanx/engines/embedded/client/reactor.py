@@ -13,12 +13,15 @@ import select
 import socket
 import threading
 import time
+import traceback
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from phalanx.engines.embedded.client.interrupts import interruptible
 from phalanx.engines.processes.connection import Connection
 from phalanx.errors import ProtocolError
+from phalanx.protocol.frames import Unsendable
 
 if TYPE_CHECKING:
     import asyncio
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
 _NAP_S = 0.004
 _LONG_NAP_S = 2.0
 _IDLE_S = 1.0
+_PAUSE_S = 0.1
+"""After a defect: it may come again at once."""
 
 
 class Waiter:
@@ -59,6 +64,7 @@ class Reactor:
     `handle(connection, messages)` is called with what came, `lost(connection)` at an end,
     `accepted(socket)` for each new peer, `flush()` after each round, `tick(now)` when it is
     due: it returns after how many seconds it wants to be called again.
+    `unsendable(connection, message)` answers for each message that was too large to send.
     """
 
     def __init__(
@@ -68,12 +74,15 @@ class Reactor:
         accepted: Callable[[socket.socket], None] | None = None,
         tick: Callable[[float], float] | None = None,
         flush: Callable[[], None] | None = None,
+        unsendable: Callable[[Connection, Unsendable], None] | None = None,
     ) -> None:
         self._handle = handle
         self._lost = lost
         self._accepted = accepted
         self._tick = tick
         self._flush = flush
+        self._unsendable = unsendable
+        self._not_sent: deque[tuple[Connection, Unsendable]] = deque()
         self._epoll = select.epoll()
         self._connections: dict[int, Connection] = {}
         self._listener: socket.socket | None = None
@@ -102,6 +111,7 @@ class Reactor:
     def add(self, connection: Connection) -> None:
         """Watch a connection. Safe from any thread."""
         connection.on_writable = self._want_writable
+        connection.on_unsendable = self._note_unsendable
         self._connections[connection.fileno] = connection
         self._epoll.register(connection.fileno, select.EPOLLIN)
 
@@ -121,6 +131,10 @@ class Reactor:
         mask = select.EPOLLIN | (select.EPOLLOUT if wanted else 0)
         with contextlib.suppress(OSError, ValueError):
             self._epoll.modify(connection.fileno, mask)
+
+    def _note_unsendable(self, connection: Connection, message: Unsendable) -> None:
+        self._not_sent.append((connection, message))
+        self.wake()  # always: even the leader may be about to sleep
 
     # ---- leading -----------------------------------------------------------------------------
 
@@ -145,6 +159,8 @@ class Reactor:
                 self._accept()
         if self._flush is not None:
             self._flush()
+        while self._not_sent and self._unsendable is not None:
+            self._unsendable(*self._not_sent.popleft())
 
     @interruptible
     def _sleep(self, timeout_s: float) -> list[tuple[int, int]]:
@@ -154,7 +170,7 @@ class Reactor:
     def _receive(self, connection: Connection) -> None:
         try:
             messages = connection.receive()
-        except ProtocolError:
+        except (ProtocolError, MemoryError):
             messages = None
         if connection.is_switched:
             self._register_again(connection)
@@ -238,8 +254,11 @@ class Reactor:
         timers: list[asyncio.TimerHandle] = []
 
         def tick() -> None:
-            after_s = max(self._tick_if_due(time.monotonic()), 0.01)
-            timers[:] = [loop.call_later(after_s, tick)]
+            after_s = _IDLE_S
+            try:
+                after_s = max(self._tick_if_due(time.monotonic()), 0.01)
+            finally:  # what raises is the event loop's to report, and the next tick comes
+                timers[:] = [loop.call_later(after_s, tick)]
 
         tick()
         loop.add_reader(self._epoll.fileno(), ready)
@@ -256,8 +275,9 @@ class Reactor:
     def _tick_if_due(self, now: float) -> float:
         """Seconds until the next tick, after doing this one if it is time."""
         if now >= self._next_tick:
-            wanted = _IDLE_S if self._tick is None else self._tick(now)
-            self._next_tick = now + wanted
+            self._next_tick = now + _IDLE_S  # even if the tick raises
+            if self._tick is not None:
+                self._next_tick = now + self._tick(now)
         return self._next_tick - now
 
     def tick_soon(self) -> None:
@@ -384,7 +404,13 @@ class Reactor:
                     self._flush()
                 while not self._stopped and not self._wanted:
                     self.poll(self._tick_if_due(time.monotonic()))
+            except Exception:
+                # A defect of ours: what was to be done is lost, and all else goes on.
+                traceback.print_exc()
+                nap = _PAUSE_S
             finally:
                 self._background_leads = False
                 self._leader = None
                 self._lead.release()
+            if nap == _PAUSE_S:
+                self._rest.wait(nap)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -27,7 +28,9 @@ from phalanx.errors import AuthenticationError
 from phalanx.objects import reference
 from phalanx.objects.reference import forget_process
 from phalanx.objects.shared_memory import SharedStore
+from phalanx.objects.stand_ins import stand_in
 from phalanx.owner.core import LocalWork, OwnerCore
+from phalanx.protocol.frames import Unsendable
 from phalanx.protocol.messages import Message
 from phalanx.protocol.node_messages import Dropped, LogLine, Sealed, Spilled
 from phalanx.protocol.requests.node import ReserveMemory
@@ -59,7 +62,9 @@ class Runtime:
         self.process_id = process_id
         self.kind = kind
         self.lock = threading.RLock()
-        self.reactor = Reactor(self._handle, self._lost, self._accepted, self._tick, self.flush)
+        self.reactor = Reactor(
+            self._handle, self._lost, self._accepted, self._tick, self.flush, self._unsendable
+        )
         self._transport = SocketTransport(session, process_id, self.reactor)
         self.node = NodeConnection(node, self._transport)
         self.store = SharedStore(
@@ -193,6 +198,17 @@ class Runtime:
             return
         with self.lock:
             self.owner.connection_ended(connection)
+
+    def _unsendable(self, connection: Connection, message: Unsendable) -> None:
+        standing_in = stand_in(message)
+        if standing_in is None:
+            print(f"phalanx: a message was not sent: {message.reason}", file=sys.stderr)
+            self.reactor.drop(connection)
+            self._lost(connection)
+        elif standing_in.is_for_sender:
+            self._incoming.handle(connection, [standing_in.message])
+        else:
+            connection.send(standing_in.message)
 
     def _drop(self, connection: Connection) -> None:
         with self.lock:

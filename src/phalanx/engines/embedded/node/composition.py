@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import resource
 import signal
 import socket
 import threading
@@ -49,6 +50,9 @@ if TYPE_CHECKING:
     from phalanx.engines.embedded.node.cluster_part import ClusterPart
 
 LOOK_AT_MEMORY_EVERY_S = 0.25
+FILES_OF_A_WORKER = 3
+"""Which the fork server holds open: two pipes, and what watches the process."""
+FILES_OF_ITS_OWN = 32
 
 
 class Reach(Transfers, Protocol):
@@ -73,6 +77,8 @@ class EmbeddedNode:
         listener = listen(config.session.socket_of(b"node"))
         self.loop = ConnectionLoop(self, listener, self._forks.connection)
         self._look_at_memory_at = 0.0
+        self.has_lost_fork_server = False
+        """Whether the process has ended that ends all others."""
         self._cluster: ClusterPart | None = None
         self.node: Node[Membership]
         setup = _setup(config)
@@ -143,6 +149,7 @@ class EmbeddedNode:
     def on_lost(self, connection: Connection) -> None:
         """See Handler."""
         if connection is self._forks.connection:
+            self.has_lost_fork_server = True
             self.loop.stop()
         elif self._cluster is not None and self._cluster.is_gateway(connection):
             self._cluster.gateway_lost()
@@ -217,6 +224,7 @@ def _setup(config: NodeConfig) -> NodeSetup:
         labels=config.labels,
         ports=config.ports,
         address=config.address,
+        max_workers=_max_workers(),
         prestart=config.prestart,
         object_store_bytes=config.object_store_bytes,
         disk=config.session.spill,
@@ -300,6 +308,15 @@ class NoReach:
 
     def let_go(self, name: str) -> None:
         """See Transfers."""
+
+
+def _max_workers() -> int:
+    """How many workers the limit of open files allows, which the fork server has in common with
+    this process."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit == resource.RLIM_INFINITY:
+        return 0
+    return max((limit - FILES_OF_ITS_OWN) // FILES_OF_A_WORKER, 2)
 
 
 def _how_worker_ended(pid: int, code: int) -> str:

@@ -17,6 +17,7 @@ from phalanx.engines.embedded.node.config import NodeConfig
 from phalanx.engines.embedded.worker import fork_server
 from phalanx.engines.processes import session as sessions
 from phalanx.engines.processes.connection import Connection
+from phalanx.engines.processes.process_tree import end_orphans, keep_descendants
 
 
 def main() -> NoReturn:
@@ -33,6 +34,7 @@ def main() -> NoReturn:
                 os.close(fd)
         fork_server.run(server_end, config.session, config.preload)
     server_end.close()
+    keep_descendants()  # of the fork server, should it be killed
     driver = None
     if driver_fd >= 0:
         driver = Connection(socket.socket(fileno=driver_fd))
@@ -51,6 +53,8 @@ def main() -> NoReturn:
         traceback.print_exc()
         code = 1
     finally:
+        if node is not None and node.has_lost_fork_server:
+            end_orphans(())
         sessions.remove(config.session)
     if node is not None and node.is_stale:
         come_back(config)

@@ -32,7 +32,7 @@ from phalanx.protocol.node_messages import ActorFailed, ActorLeaving, ActorReady
 from phalanx.worker import assigned
 from phalanx.worker.actor_calls import ActorCalls
 from phalanx.worker.assigned import AssignedWork, Entry, Key
-from phalanx.worker.context import LeaseInfo, TaskContext, current
+from phalanx.worker.context import TaskContext, current, lease_info
 from phalanx.worker.devices import DeviceEnvironment
 
 _SHUTDOWN_S = 30.0
@@ -64,14 +64,7 @@ class ActorHost:
         self._children = children
         self.actor = message.actor
         self._creation = msgspec.msgpack.decode(message.creation, type=Creation)
-        self._lease = LeaseInfo(
-            message.job,
-            message.resources,
-            message.devices,
-            message.placement_group,
-            message.capture,
-            message.gang,
-        )
+        self._lease = lease_info(message)
         self.is_async = self._creation.is_async
         self._instance: Any = None
         self.restarted = message.incarnation > 0

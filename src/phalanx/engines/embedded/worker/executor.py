@@ -30,6 +30,7 @@ from phalanx.engines.embedded.worker.result_outbox import ResultOutbox
 from phalanx.engines.embedded.worker.task_results import TaskResults
 from phalanx.engines.embedded.worker.task_values import TaskValues
 from phalanx.engines.processes.connection import Connection
+from phalanx.owner import transport
 from phalanx.owner.cancelling import Cancelling
 from phalanx.owner.children import Children
 from phalanx.owner.objects.references import References
@@ -169,6 +170,10 @@ class WorkerExecutor:
 
     # ---- what else the process asks ----------------------------------------------------------
 
+    def connection_lost(self, connection: transport.Connection) -> None:
+        """See LocalWork."""
+        self.core.connection_lost(connection)
+
     def peer_lost(self, process: bytes) -> None:
         """See LocalWork."""
         self.core.peer_lost(process, is_gone=self._peers.is_here(process))
@@ -228,6 +233,7 @@ class WorkerExecutor:
         if lease.devices or definition.calls == 0 or gang or self._devices.shows_gang:
             self._devices.show(lease.devices, lease.resources.get("CPU", 1), gang)
         token = current.set(context)
+        core.running_for = connection
         core.running = context
         self.interrupt_due = False
         started = time.time()

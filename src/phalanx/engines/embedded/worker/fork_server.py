@@ -21,6 +21,7 @@ import msgspec
 from phalanx.engines.processes import session as sessions
 from phalanx.engines.processes.connection import wait_for
 from phalanx.engines.processes.fork_server import Child, ForkServer
+from phalanx.engines.processes.process_tree import end_with_parent, keep_descendants
 from phalanx.protocol.fork_messages import Fork, OutputRead, ReadOutput
 from phalanx.protocol.node_messages import LogLine
 
@@ -105,7 +106,8 @@ class WorkerForkServer(ForkServer):
     ) -> NoReturn:
         code = 1
         try:
-            self.end_with_parent()
+            end_with_parent()
+            keep_descendants()
             os.setsid()
             os.dup2(out, 1)
             os.dup2(err, 2)
@@ -136,7 +138,7 @@ class WorkerForkServer(ForkServer):
     def _read_all_output(self) -> None:
         """Pass on what workers have printed so far, and say when that is done."""
         for fd, pipe in list(self._pipes.items()):
-            while fd in self._pipes and select.select([fd], [], [], 0)[0]:
+            while fd in self._pipes and wait_for(fd, select.POLLIN, 0):
                 self._read_output(pipe)
         self.node.post(OutputRead())
 

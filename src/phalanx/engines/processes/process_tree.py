@@ -1,0 +1,104 @@
+"""Processes by parentage: whoever is started here stays below whom it was started for.
+
+A process leaves its group and its session by setsid, and nobody can then say whose it was. It
+cannot leave its parent. When its parent ends, the next subreaper above becomes its parent
+(prctl(2)). So each command and each worker is a subreaper, and so is the process that forks them:
+what a command has started stays below it while it lives, and becomes a child of the forking process
+when it ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+from collections.abc import Collection, Iterable, Mapping
+
+from phalanx.engines.processes.connection import wait_for
+
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_PASSES = 100
+"""Each ends a generation of children: somebody who forks quicker is gone on with a moment later."""
+_DYING_S = 0.5
+"""So long one process may take to die before the others are seen to."""
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def end_with_parent() -> None:
+    """The kernel ends this process when its parent ends."""
+    _libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
+
+
+def keep_descendants() -> None:
+    """From now on this process is the parent of all below it that have lost theirs, also as another
+    program."""
+    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def own_children() -> list[int]:
+    """The children of this process, dead ones too. It must have one thread."""
+    try:
+        with open("/proc/thread-self/children") as file:
+            return [int(pid) for pid in file.read().split()]
+    except OSError:  # a kernel without it
+        me = os.getpid()
+        return [pid for pid, parent in _parents().items() if parent == me]
+
+
+def end_orphans(known: Collection[int]) -> bool:
+    """End every child of this process that is not known, with all below it: whom it was started
+    for has ended. Whether none is left; else this is to be called again."""
+    for _ in range(_PASSES):
+        orphans = [pid for pid in own_children() if pid not in known]
+        if not orphans:
+            return True
+        for pid in orphans:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        dead = [_reaped(pid) for pid in orphans]
+        if not all(dead):
+            return False
+    return False
+
+
+def _reaped(pid: int) -> bool:
+    """Wait a little until a child that was killed is dead."""
+    with contextlib.suppress(OSError):  # no descriptor is left, or it was reaped
+        pidfd = os.pidfd_open(pid)
+        try:
+            wait_for(pidfd, select.POLLIN, _DYING_S)
+        finally:
+            os.close(pidfd)
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    except ChildProcessError:
+        return True
+
+
+def subtrees(roots: Iterable[int], parents: Mapping[int, int]) -> dict[int, int]:
+    """The root of each process that is one of `roots` or below one; `parents`: of all processes."""
+    of: dict[int, int] = {root: root for root in roots}
+    for pid in parents:
+        path: list[int] = []
+        while pid not in of and pid in parents and pid not in path:
+            path.append(pid)
+            pid = parents[pid]
+        for passed in path if pid in of else ():
+            of[passed] = of[pid]
+    return of
+
+
+def _parents() -> dict[int, int]:
+    return {int(n): parent for n in os.listdir("/proc") if n.isdecimal() and (parent := _parent(n))}
+
+
+def _parent(pid: str) -> int:
+    """Of a process; 0 when it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[1])
+    except (OSError, IndexError):
+        return 0

@@ -1,0 +1,55 @@
+"""Files mapped into memory, without a descriptor for each.
+
+Before Python 3.13 an `mmap` keeps a copy of its file's descriptor, so that a process could have no
+more objects than open files. Here the object is made over anonymous memory, which has no
+descriptor, and the file is then mapped over that.
+"""
+
+from __future__ import annotations
+
+import functools
+import mmap
+import os
+from collections.abc import Callable
+from typing import Any
+
+_MAP_FIXED, _MAP_NORESERVE = 0x10, 0x4000
+"""As in <asm-generic/mman.h>: the same on all architectures of Linux that Python is built for but
+MIPS, PowerPC and SPARC, which have another _MAP_NORESERVE and do not need it."""
+
+
+def map_file(fd: int, size: int, is_writable: bool) -> mmap.mmap:
+    """The first `size` bytes of a file, shared with whoever maps it too. Raises OSError.
+
+    Python takes the mapping for writable in either case: views of one that is not have to be made
+    read-only.
+    """
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
+    mapping = mmap.mmap(-1, size, flags=flags)
+    prot = mmap.PROT_READ | (mmap.PROT_WRITE if is_writable else 0)
+    try:
+        _map_over(mapping, size, prot, fd)
+    except OSError:
+        mapping.close()
+        raise
+    return mapping
+
+
+def _map_over(mapping: mmap.mmap, size: int, prot: int, fd: int) -> None:
+    import ctypes  # not at the top: many programs have no large object
+
+    address = ctypes.addressof(ctypes.c_char.from_buffer(mapping))
+    if _libc_mmap()(address, size, prot, mmap.MAP_SHARED | _MAP_FIXED, fd, 0) != address:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+@functools.cache
+def _libc_mmap() -> Callable[..., Any]:
+    import ctypes
+
+    function = ctypes.CDLL(None, use_errno=True).mmap
+    function.restype = ctypes.c_void_p
+    number, length, offset = ctypes.c_int, ctypes.c_size_t, ctypes.c_long
+    function.argtypes = [ctypes.c_void_p, length, number, number, number, offset]
+    return function
