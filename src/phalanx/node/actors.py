@@ -113,6 +113,7 @@ class NodeActors:
             priority=order.priority,
             group=place,
             strategy={},
+            retriable=order.restarts,
             asker=self,
         )
 

@@ -125,6 +125,8 @@ class PlaceActor(msgspec.Struct, array_like=True, tag=76):
     environment: bytes
     strategy: dict[str, Any]
     priority: int
+    restarts: bool = False
+    """Whether it is made again when its worker ends."""
 
 
 class WithdrawActor(msgspec.Struct, array_like=True, tag=77):
