@@ -9,6 +9,7 @@ from phalanx.engines.embedded.node.memory import MemoryMonitor
 from phalanx.engines.processes.memory_room import MemoryRoom, fullest_memory
 
 MIB, GIB = 1 << 20, 1 << 30
+GROUPS = "sys/fs/cgroup"
 
 
 def write(directory, **files):
@@ -17,34 +18,48 @@ def write(directory, **files):
         (directory / name.replace("__", ".")).write_text(f"{text}\n")
 
 
-def in_group(tmp_path, line):
-    (tmp_path / "cgroup").write_text(f"9:name=systemd:/\n{line}\n")
-    return fullest_memory(str(tmp_path / "cgroup"), str(tmp_path))
+def in_group(root, line):
+    write(root / "proc/self", cgroup=f"9:name=systemd:/\n{line}")
+    return fullest_memory(root)
 
 
 def test_the_fullest_limit_above_counts_without_inactive_pages(tmp_path):
     top = {"memory__max": "max", "memory__current": 900 * MIB}
-    write(tmp_path / "a", memory__max=100 * MIB, memory__current=50 * MIB, memory__stat="anon 1")
+    write(
+        tmp_path / GROUPS / "a",
+        memory__max=100 * MIB,
+        memory__current=50 * MIB,
+        memory__stat="anon 1",
+    )
     stat = f"anon 7\ninactive_file {5 * MIB}\nactive_file 9"
-    write(tmp_path / "a/b", memory__max=40 * MIB, memory__current=44 * MIB, memory__stat=stat)
-    write(tmp_path / "a/b/c", **top)
+    write(
+        tmp_path / GROUPS / "a/b",
+        memory__max=40 * MIB,
+        memory__current=44 * MIB,
+        memory__stat=stat,
+    )
+    write(tmp_path / GROUPS / "a/b/c", **top)
     room = in_group(tmp_path, "0::/a/b/c")
     assert (room.used_bytes, room.limit_bytes) == (39 * MIB, 40 * MIB)
     assert "control group" in room.whose
-    write(tmp_path / "a", memory__current=99 * MIB)
+    write(tmp_path / GROUPS / "a", memory__current=99 * MIB)
     assert in_group(tmp_path, "0::/a/b/c").limit_bytes == 100 * MIB
 
 
 def test_groups_of_the_first_version_and_of_a_container(tmp_path):
     usage = {"memory__usage_in_bytes": 990 * MIB, "memory__limit_in_bytes": 1000 * MIB}
-    write(tmp_path / "memory", **usage, memory__stat=f"total_inactive_file {10 * MIB}")
+    write(tmp_path / GROUPS / "memory", **usage, memory__stat=f"total_inactive_file {10 * MIB}")
     room = in_group(tmp_path, "4:cpu,memory:/docker/0123")
     assert (room.used_bytes, room.limit_bytes) == (980 * MIB, 1000 * MIB)
 
 
 @pytest.mark.parametrize("line", ["0::/", "0::/gone", "4:memory:/x", "3:cpuset:/"])
 def test_without_a_limit_it_is_the_machine(tmp_path, line):
-    write(tmp_path / "memory/x", memory__limit_in_bytes=2**63 - 4096, memory__usage_in_bytes=1)
+    write(
+        tmp_path / GROUPS / "memory/x",
+        memory__limit_in_bytes=2**63 - 4096,
+        memory__usage_in_bytes=1,
+    )
     assert in_group(tmp_path, line).whose == "the node's"
 
 
