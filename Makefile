@@ -7,8 +7,11 @@ RAY_VENV := .venv-ray$(if $(RAY),-$(RAY))
 RAY_STAMP := $(RAY_VENV)/.ready
 # What runs in minutes; all of tests/contract may be run so, too.
 CONTRACT_ON_RAY := $(addprefix tests/contract/test_,tasks.py actors.py get_put_wait.py errors.py)
+# The rooms that decide, and the tests that reach most of them in their own process.
+CORE := $(addprefix --cov=phalanx.,head node owner batch policies resources scheduling)
+TESTS_OF_CORE := $(addprefix tests/,batch engine head gangs node policies protocol resources scheduling sim)
 .DEFAULT_GOAL := help
-.PHONY: help setup redis run test test-ray test-ray-slow test-slow check fmt bench reproduce explore clean
+.PHONY: help setup redis run test test-ray test-ray-slow test-slow cover check hooks fmt bench reproduce explore clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -58,6 +61,13 @@ check: setup ## style, types, import contracts, and nothing in src that only tes
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python tools/unused.py
+
+cover: setup ## the lines and branches of the deciding core that its tests leave out
+	@$(BIN)/python -m pytest -n 2 -m 'not slow' $(CORE) --cov-branch \
+	  --cov-report=term-missing:skip-covered $(TESTS_OF_CORE)
+
+hooks: setup ## have git run the checks before commits and pushes
+	@$(BIN)/pre-commit install
 
 fmt: setup ## put the code into the house's format
 	@$(BIN)/ruff format src tests examples tools

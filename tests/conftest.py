@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 from tests.effort import register_profiles
@@ -17,14 +18,14 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_addoption(parser):
+def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--cold", action="store_true", help="start every process by a fresh interpreter"
     )
 
 
 @pytest.fixture(scope="session", autouse=True)
-def starts(request):
+def starts(request: pytest.FixtureRequest) -> Iterator[None]:
     """Daemons and nodes come from a warm parent (see `tests.warm`), unless `--cold` is given."""
     if request.config.getoption("cold"):
         yield

@@ -4,13 +4,19 @@ end, and never for a fixed time."""
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
 
 PATIENCE_S = 120
 """For everything that has to come: machines that run tests are slow at times."""
 LOOK_EVERY_S = 0.01
 
 
-def eventually(condition, what="the condition", within_s=PATIENCE_S):
+def eventually(
+    condition: Callable[[], T], what: str = "the condition", within_s: float = PATIENCE_S
+) -> T:
     """What `condition()` gives once that is true; fails when it does not come true in time."""
     deadline = time.monotonic() + within_s
     while not (found := condition()):

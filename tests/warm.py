@@ -243,8 +243,8 @@ def _serve(listening: socket.socket, alive: int) -> dict[str, Any] | None:
                     one.detach()
                 _arrange(fds, request["fds"])
                 return request
-            for one in fds:
-                os.close(one)
+            for received in fds:
+                os.close(received)
             with contextlib.suppress(OSError):
                 asker.send(_STATUS.pack(pid))
             ended = os.pidfd_open(pid)

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from phalanx.api.actors import ActorClass, exit_actor, method
+from phalanx.api.actors import ActorClass, ActorClassInheritanceException, exit_actor, method
 from phalanx.objects.handle import ActorHandle, ActorMethod
 
-__all__ = ["ActorClass", "ActorHandle", "ActorMethod", "exit_actor", "method"]
+__all__ = [
+    "ActorClass",
+    "ActorClassInheritanceException",
+    "ActorHandle",
+    "ActorMethod",
+    "exit_actor",
+    "method",
+]

@@ -18,6 +18,7 @@ from phalanx.engines.embedded.daemons import (
     Daemon,
     HeadOptions,
     NodeOptions,
+    link_cluster,
     start_head,
     start_node,
 )
@@ -26,7 +27,10 @@ from phalanx.policies.placement import read_placement
 STORE_BYTES = 200 * 2**20
 """Of each node's object store, unless it is given."""
 _CPUS = 1
+cluster_not_supported = False
+"""Ray's programs skip what needs a Cluster where this is set."""
 _HOST = "127.0.0.1"
+_IGNORED = ("dashboard_host", "dashboard_port", "include_dashboard", "namespace")
 
 
 class ClusterNode:
@@ -51,6 +55,12 @@ class ClusterNode:
     def is_running(self) -> bool:
         """Whether its process is there."""
         return self.daemon.process.poll() is None
+
+    @property
+    def address_info(self) -> dict[str, Any]:
+        """Where its cluster is."""
+        address = self.daemon.told.address
+        return {"address": address, "gcs_address": address, "node_id": self.node_id}
 
     def __repr__(self) -> str:
         return f"ClusterNode({self.node_id})"
@@ -84,6 +94,7 @@ class Cluster:
         self._placement = read_placement(placement)
         self._head: Daemon | None = None
         self._address = ""
+        self._link = ""
         if shutdown_at_exit:
             atexit.register(self.shutdown)
         if initialize_head or connect:
@@ -95,6 +106,8 @@ class Cluster:
     def address(self) -> str:
         """HOST:PORT of the head, for `init(address=...)`."""
         return self._address
+
+    gcs_address = redis_address = address
 
     @property
     def temp_dir(self) -> str:
@@ -118,6 +131,7 @@ class Cluster:
         )
         self._head = start_head(options, self._ends)
         self._address = self._head.told.address
+        self._link = link_cluster(self._address, self.temp_dir)
 
     def kill_head(self) -> None:
         """End the head's process by SIGKILL; nodes and what they run stay."""
@@ -139,14 +153,21 @@ class Cluster:
     ) -> ClusterNode:
         """Start a node with these amounts, real or not. The first one comes with the head.
 
-        Further options are those of `NodeOptions`. Raises SystemFailureError with the reason.
+        Further options are those of `NodeOptions`; Ray's private ones (`_name`), which tune Ray's
+        own processes, and its dashboard's have no effect.
+        Raises SystemFailureError with the reason.
         """
         if self._head is None and not self._address:
             self.start_head()
+        ours = {
+            name: value
+            for name, value in options.items()
+            if name[0] != "_" and name not in _IGNORED
+        }
         total = {
             "CPU": float(num_cpus),
             "GPU": float(num_gpus),
-            "memory": float(options.pop("memory", 2**30)),
+            "memory": float(ours.pop("memory", 2**30)),
             "object_store_memory": float(object_store_memory),
             f"node:{_HOST}": 1.0,
             **(resources or {}),
@@ -164,7 +185,7 @@ class Cluster:
                     temp_dir=self.temp_dir,
                     topology=topology,
                     is_private=True,
-                    **options,
+                    **ours,
                 ),
                 self._ends,
             )
@@ -213,7 +234,7 @@ class Cluster:
         there is none yet."""
         if self.head_node is None:
             raise RuntimeError("The cluster has no node yet: add_node() starts one.")
-        init(address=self._address, namespace=namespace, _temp_dir=self.temp_dir)
+        init(address=self._address, namespace=namespace)
 
     def shutdown(self) -> None:
         """End everything."""
@@ -227,6 +248,9 @@ class Cluster:
         self.head_node = None
         self.worker_nodes.clear()
         self.kill_head()
+        if self._link:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._link)
         for fd in (self._ends, self._alive):
             with contextlib.suppress(OSError):
                 os.close(fd)

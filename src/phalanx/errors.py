@@ -59,10 +59,11 @@ class TaskError(PhalanxError):
         self.actor_repr = actor_repr
 
     def __str__(self) -> str:
-        who = f"{self.function_name}() (pid={self.pid}"
+        where = [] if self.pid is None else [f"pid={self.pid}"]
         if self.actor_repr:
-            who += f", {self.actor_repr}"
-        return f"{who}) raised:\n{self.traceback_str.rstrip()}"
+            where.append(self.actor_repr)
+        who = f"{self.function_name}() ({', '.join(where)})" if where else f"{self.function_name}()"
+        return f"{who} raised:\n{self.traceback_str.rstrip()}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         fields = (
@@ -134,7 +135,8 @@ def _make_derived(kind: type[BaseException]) -> type[TaskError] | None:
     body = {"__getattr__": forward, "__str__": TaskError.__str__, "__module__": __name__}
     try:
         bases: tuple[type, ...] = (_Derived, TaskError, kind)
-        cls: type[TaskError] = type(f"TaskError({kind.__name__})", bases, body)
+        # Ray's name for it: programs look for it in texts.
+        cls: type[TaskError] = type(f"RayTaskError({kind.__name__})", bases, body)
     except TypeError:
         return None  # final classes, layouts that do not mix: plain TaskError then
     return cls

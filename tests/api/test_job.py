@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from typing import Any
 
 import pytest
 
 from phalanx import Job
 
-REFUSED = {
+REFUSED: dict[str, tuple[tuple[Any, ...], dict[str, Any], type[Exception], str]] = {
     "no command": (("",), {}, ValueError, "command='': it is a text for a shell or a list"),
     "no words": (([],), {}, ValueError, r"command=\[\]: it is a text for a shell or a list"),
     "no member": (("true",), {"members": 0}, ValueError, "members=0: it is a whole number of at l"),
     "half a member": (("true",), {"members": 1.5}, TypeError, "members=1.5: it is a whole number"),
     "too few": (("true",), {"members": 2, "min_members": 3}, ValueError, "at most members=2"),
-    "no name": (("true",), {"name": "Not_A_Name"}, ValueError, "name='Not_A_Name': .* no name"),
+    "no name": (("true",), {"name": "not/a/name"}, ValueError, "'default/not/a/name': .* no name"),
     "retries": (("true",), {"max_retries": -2}, ValueError, "max_retries=-2: .* at least -1"),
     "a priority in words": (("true",), {"priority": "high"}, TypeError, "priority='high'"),
     "an endless grace": (("true",), {"grace_s": float("inf")}, ValueError, "grace_s=inf"),
@@ -27,23 +28,23 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_names_its_field(name):
+def test_what_cannot_be_names_its_field(name: str) -> None:
     args, fields, error, words = REFUSED[name]
     with pytest.raises(error, match=words):
         Job(*args, **fields)
 
 
-def test_what_is_left_out_is_filled_in():
+def test_what_is_left_out_is_filled_in() -> None:
     job = Job("python train.py --lr 0.1")
-    assert job.name.startswith("python-")
+    assert job.name is not None and job.name.startswith("python-")
     assert job.working_dir == os.getcwd()
     assert job.uid == f"default/{job.name}"
     assert job.name != Job("python train.py --lr 0.1").name
     with pytest.raises(dataclasses.FrozenInstanceError):
-        job.members = 2
+        job.members = 2  # type: ignore[misc]
 
 
-def test_it_becomes_a_gang_of_equal_members():
+def test_it_becomes_a_gang_of_equal_members() -> None:
     job = Job(
         ["echo", "$HOME"],
         name="echo",

@@ -23,7 +23,7 @@ STATUS = StatusInfo(
 )
 
 
-def test_a_row_is_a_mapping():
+def test_a_row_is_a_mapping() -> None:
     assert isinstance(DRIVER, Mapping)
     assert (DRIVER["number"], DRIVER.number) == (1, 1)
     assert dict(DRIVER) == {"job_id": "01000000", "number": 1, "start_time": 2.5}
@@ -40,25 +40,25 @@ def test_a_row_is_a_mapping():
         DRIVER["keys"]
 
 
-def test_a_row_does_not_change():
+def test_a_row_does_not_change() -> None:
     with pytest.raises(AttributeError):
-        DRIVER.number = 2
+        DRIVER.number = 2  # type: ignore[misc]
     assert msgspec.structs.replace(DRIVER) == DRIVER
 
 
-def test_a_row_becomes_json_with_all_that_is_in_it():
+def test_a_row_becomes_json_with_all_that_is_in_it() -> None:
     data = json.loads(json.dumps(STATUS.as_dict()))
     assert data["nodes"][0]["total"] == {"CPU": 2.0}
     assert data["jobs"] == [dict(DRIVER)]
 
 
-def test_a_row_travels_without_the_names_of_its_fields():
+def test_a_row_travels_without_the_names_of_its_fields() -> None:
     data = msgspec.msgpack.encode(STATUS)
     assert b"node_id" not in data
     assert msgspec.msgpack.decode(data, type=StatusInfo) == STATUS
 
 
-def test_rows_show_as_a_table_and_nothing_in_them_is_taken_for_html():
+def test_rows_show_as_a_table_and_nothing_in_them_is_taken_for_html() -> None:
     shown = Rows([NODE])._repr_html_()
     assert "<th>hostname</th>" in shown
     assert "<td>&lt;host&gt;</td>" in shown
@@ -73,12 +73,12 @@ def test_rows_show_as_a_table_and_nothing_in_them_is_taken_for_html():
     [NodeInfo, QueueInfo, JobInfo, GangInfo, MemberInfo, FlowInfo, CronInfo, HyperNodeInfo],
     ids=lambda kind: kind.__name__,
 )
-def test_no_field_hides_what_a_mapping_can_do(kind):
+def test_no_field_hides_what_a_mapping_can_do(kind: type[Row]) -> None:
     assert issubclass(kind, Row)
     assert not {"keys", "values", "items", "get"} & set(kind.__struct_fields__)
 
 
-def test_an_explanation_in_words():
+def test_an_explanation_in_words() -> None:
     full = Reason(
         reason="resource", count=2, detail={}, sentence="2 nodes lack GPU", change="add a node"
     )

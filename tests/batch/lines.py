@@ -106,11 +106,10 @@ def _amounts(words: str) -> dict[str, float]:
     out = {}
     for w in words.split(","):
         if "=" in w:
-            name, value = w.split("=")
+            name, _, value = w.partition("=")
             out[name] = float(value)
         elif w:
-            name, value = _amount(w)
-            out[name] = value
+            name, out[name] = _amount(w)
     return out
 
 

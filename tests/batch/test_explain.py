@@ -440,7 +440,7 @@ def test_reason(case: dict[str, str]) -> None:
 
 def _first_task(rejections: object) -> str:
     assert isinstance(rejections, dict)
-    return next(n for n in rejections if n.startswith("default/t"))
+    return next(str(n) for n in rejections if n.startswith("default/t"))
 
 
 def test_every_reason_has_a_sentence_a_remedy_and_a_case() -> None:

@@ -238,7 +238,7 @@ def test_only_strictly_less_important_work_is_preempted(parts: dict[str, Any], q
 @given(parts=clusters(), quota=QUOTA, turn=st.randoms(use_true_random=False))
 def test_the_order_of_lists_changes_nothing(parts: dict[str, Any], quota: str, turn: Any) -> None:
     actions = ("enqueue", "allocate", "preempt", "reclaim", "backfill")
-    mixed = {k: tuple(turn.sample(v, len(v))) for k, v in parts.items()}
+    mixed: dict[str, Any] = {k: tuple(turn.sample(v, len(v))) for k, v in parts.items()}
     rules = config(quota, *actions)
     assert run_cycle(Snapshot(config=rules, **parts)) == run_cycle(Snapshot(config=rules, **mixed))
 

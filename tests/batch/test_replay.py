@@ -190,7 +190,8 @@ WILD = [None, -1, 0, 1.5, "x", "", [], {}, True, [1], {"a": 1}, 10**30, ["a"], f
 def test_a_wrong_value_anywhere_is_refused_or_lived_with(seed: int) -> None:
     """Never another error than BatchFileError, whatever stands where something else should."""
     rng = random.Random(seed)
-    case: dict[str, Any] = copy.deepcopy(rng.choice(CASES).values[0])  # type: ignore[assignment]
+    drawn: Any = rng.choice(CASES).values[0]
+    case: dict[str, Any] = copy.deepcopy(drawn)
     for _ in range(3):
         spot = rng.choice(list(_spots(case)))
         holder, key = spot

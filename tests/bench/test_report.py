@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from phalanx.bench import report, run
+from phalanx.bench import report
+from phalanx.bench.command import run
 from phalanx.bench.row import Row
 from phalanx.bench.rows import MICROBENCHMARK, ROWS
 from phalanx.bench.runner import (
@@ -141,6 +142,7 @@ def test_a_side_answers_with_one_line_among_others():
 def test_a_side_that_dies_is_an_outcome():
     side = program("import sys; sys.exit('out of luck')")
     outcome = measure(side, row(), "quick")
+    assert outcome.error is not None
     assert "code 1" in outcome.error
     assert "out of luck" in outcome.error
 

@@ -21,4 +21,4 @@ def test_each_storage_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     for row in rows:
         assert len(row) == 8
-        assert all(figure > 0 for name, figure in row.items() if name != "store")
+        assert all(float(figure) > 0 for name, figure in row.items() if name != "store")

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from tests.warm import popen_in_use
@@ -31,6 +31,8 @@ class Machine:
 
     def __init__(self) -> None:
         self.directory = tempfile.mkdtemp(prefix="phc-", dir="/tmp")
+        self.address = ""
+        """Of its head, where one was started for all tests."""
         self.home = os.path.join(self.directory, "home")
         runtime = os.path.join(self.directory, "run")
         self.root = os.path.join(runtime, "phalanx")
@@ -71,11 +73,11 @@ class Machine:
         assert ended.returncode == 0, ended.stdout + ended.stderr
         return ended.stdout
 
-    def status(self) -> dict:
+    def status(self) -> dict[str, Any]:
         """What `status --json` says, without a process for it."""
         return as_data(self.ask(GetStatus()), "")
 
-    def jobs(self) -> dict[str, dict]:
+    def jobs(self) -> dict[str, dict[str, Any]]:
         """Jobs by name, as `jobs --json` lists them, without a process for it."""
         return {row["name"]: row.as_dict() for row in self.ask(ListJobs())}
 
@@ -84,7 +86,7 @@ class Machine:
         (head,) = [(s, one) for s, one in daemons(self.root) if one.kind == "head"]
         return ask_daemon(*head, request, PATIENCE_S)
 
-    def nodes(self) -> dict[str, dict]:
+    def nodes(self) -> dict[str, dict[str, Any]]:
         """Nodes by the value of their label `name`."""
         return {row["labels"].get("name", ""): row for row in self.status()["nodes"]}
 
@@ -92,13 +94,13 @@ class Machine:
         """Start a head and its node, small; the address."""
         small = ("--port", "0", "--num-cpus", "1", "--object-store-memory", "80000000")
         self.done("start", "--head", *small, "--labels", "name=first", *arguments)
-        return self.status()["address"]
+        return str(self.status()["address"])
 
     def join(self, address: str, name: str, *arguments: str) -> str:
         """Start a node of this name, small; its id."""
         small = ("--num-cpus", "1", "--object-store-memory", "80000000")
         self.done("start", "--address", address, *small, "--labels", f"name={name}", *arguments)
-        return self.nodes()[name]["node_id"]
+        return str(self.nodes()[name]["node_id"])
 
     def daemons(self) -> dict[str, Announcement]:
         """What the living daemons tell of themselves: "head", and nodes by id."""

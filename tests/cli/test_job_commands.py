@@ -57,6 +57,7 @@ def test_a_queue_and_its_jobs_from_beginning_to_end(cluster, tmp_path):
     assert listed["waits"]["position"] == 1
     assert "number 1 of those that wait" in cluster.done("explain", "waits")
     assert json.loads(cluster.done("explain", "waits", "--json"))["waits"]
+    assert "nobody" in cluster.phalanx("explain", "--actor", "nobody").stderr
     table = cluster.done("jobs", "-q", "lab")
     assert "runs" in table
     assert "queue lab may hold" in table

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
+from tests.polling import eventually
 
 import phalanx
 from phalanx.bench.redis_server import RedisServer
@@ -73,3 +74,21 @@ def test_everything_is_there_again_and_nothing_stops_meanwhile(new_cluster, get,
     phalanx.kill(phalanx.get_actor("kept"))
     with pytest.raises(ValueError, match="kept"):
         phalanx.get_actor("kept")
+
+
+def test_a_node_without_a_head_keeps_its_job_and_an_unused_one_ends(new_cluster, tmp_path):
+    cluster = new_cluster(1, store=str(tmp_path / "control.db"))
+    busy = cluster.add_node(num_cpus=2, patience_s=1.0)
+    unused = cluster.add_node(num_cpus=1, patience_s=1.0)
+    done, began = tmp_path / "done", tmp_path / "began"
+    command = f"echo >> {began}; until test -e {done}; do sleep 0.05; done"
+    job = phalanx.submit(phalanx.Job(command, num_cpus=2))
+    eventually(began.exists)
+    cluster.kill_head()
+    eventually(lambda: not unused.is_running)
+    cluster.worker_nodes.discard(unused)
+    assert busy.is_running
+    cluster.start_head()
+    done.touch()
+    assert job.wait(60) == "Completed"
+    assert began.read_text() == "\n", "it ran once"

@@ -6,11 +6,13 @@ import importlib
 import os
 import sys
 import types
+from typing import Any
 
 import cloudpickle
 import pytest
 
 import phalanx
+from phalanx.compat import names
 from phalanx.compat import ray as compat
 
 
@@ -55,7 +57,7 @@ def test_the_public_names_are_ours(installed, name):
     assert getattr(ray, name) is getattr(phalanx, name)
 
 
-@pytest.mark.parametrize(("theirs", "ours"), sorted(compat.SAME_MODULE.items()))
+@pytest.mark.parametrize(("theirs", "ours"), sorted(names.SAME_MODULE.items()))
 def test_a_module_is_the_same_under_both_names(installed, theirs, ours):
     spec_before = importlib.import_module(ours).__spec__
     assert importlib.import_module(theirs) is sys.modules[ours]
@@ -63,11 +65,11 @@ def test_a_module_is_the_same_under_both_names(installed, theirs, ours):
     assert sys.modules[ours].__name__ == ours
 
 
-@pytest.mark.parametrize("theirs", sorted(compat.SOME_NAMES))
+@pytest.mark.parametrize("theirs", sorted(names.SOME_NAMES))
 def test_every_name_that_is_listed_is_there(installed, theirs):
     module = importlib.import_module(theirs)
-    for ours, names in compat.SOME_NAMES[theirs].items():
-        for name in names:
+    for ours, listed in names.SOME_NAMES[theirs].items():
+        for name in listed:
             if name != "*":
                 assert getattr(module, name) is getattr(importlib.import_module(ours), name)
 
@@ -85,7 +87,7 @@ def test_every_name_that_is_listed_is_there(installed, theirs):
 def test_every_form_of_import_gives_the_same(installed, statement):
     from phalanx.util.queue import Queue
 
-    names = {}
+    names: dict[str, Any] = {}
     exec(statement, names)
     assert names["found"] is Queue
 
@@ -155,7 +157,7 @@ def test_modules_are_pickled_by_their_name(installed, name):
 
 
 def test_star_import_gives_the_public_names(installed):
-    names = {}
+    names: dict[str, Any] = {}
     exec("from ray import *", names)
     assert names["get"] is phalanx.get
 

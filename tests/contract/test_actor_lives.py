@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
 
 import pytest
 
@@ -364,3 +366,76 @@ def test_objects_returned_by_an_actor_outlive_it(ray, get, mortal):
     ray.wait([ref], timeout=30)
     ray.kill(actor)
     assert len(get(ref)) == 300_000
+
+
+@pytest.mark.parametrize("options", [{}, {"max_concurrency": 2}])
+def test_a_crash_by_sys_exit_is_tried_again(ray, get, tally, options):
+    @ray.remote(max_restarts=1, max_task_retries=1, **options)
+    class Fragile:
+        def run(self):
+            tally.add()
+            if tally.count() == 1:
+                sys.exit(1)
+            return tally.count()
+
+    assert get(Fragile.remote().run.remote()) == 2
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_exit_actor_holds_though_user_code_catches_it(ray, get, part, errors, tally, is_async):
+    exit_actor = part("actor").exit_actor
+
+    def swallow():
+        with contextlib.suppress(BaseException):
+            exit_actor()
+
+    class Plain:
+        def leave(self):
+            swallow()
+
+        def run(self):
+            tally.add()
+
+    class OnLoop:
+        async def leave(self):
+            swallow()
+
+        async def run(self):
+            tally.add()
+
+    actor = ray.remote(OnLoop if is_async else Plain).remote()
+    with pytest.raises(errors.RayActorError):
+        get(actor.leave.remote())
+    with pytest.raises(errors.RayActorError):
+        get(actor.run.remote())
+    assert tally.count() == 0
+
+
+@pytest.mark.parametrize("where", ["constructor", "method", "task of the loop", "last handle"])
+def test_exit_handlers_run_when_an_actor_ends_in_order(ray, get, part, tally, eventually, where):
+    exit_actor = part("actor").exit_actor
+
+    class Noting:
+        def __init__(self):
+            import atexit
+
+            atexit.register(tally.add)
+            if where == "constructor":
+                exit_actor()
+
+        async def run(self):
+            import asyncio
+
+            async def later():
+                exit_actor()
+
+            if where == "method":
+                exit_actor()
+            if where == "task of the loop":
+                self.later = asyncio.create_task(later())
+
+    actor = ray.remote(Noting).remote()
+    ray.wait([actor.run.remote()], timeout=30)
+    if where == "last handle":
+        del actor
+    eventually(lambda: tally.count() == 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 
@@ -316,3 +317,61 @@ def test_a_streaming_task_is_cancelled(ray, get, gate, eventually, errors):
     ray.cancel(generator)
     with pytest.raises(errors.TaskCancelledError):
         get(next(generator))
+
+
+def test_a_task_sees_its_own_end_before_that_of_its_children(ray, get, tally, eventually):
+    """Its children are cancelled with it; what it waits for must not fail first."""
+
+    @ray.remote
+    class Sleeper:
+        async def sleep(self):
+            import asyncio
+
+            tally.add()
+            await asyncio.sleep(60)
+
+    @ray.remote
+    def wait(sleeper):
+        try:
+            ray.get(sleeper.sleep.remote())
+        except KeyboardInterrupt:
+            return ray.get_runtime_context().is_canceled()
+
+    ref = wait.remote(Sleeper.remote())
+    eventually(lambda: tally.count() == 1)
+    ray.cancel(ref)
+    assert get(ref) is True
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_call_that_looks_whether_it_is_cancelled_gives_no_value(
+    ray, get, tally, eventually, errors, threads
+):
+    @ray.remote(max_concurrency=threads)
+    class Looking:
+        def run(self):
+            tally.add()
+            while not ray.get_runtime_context().is_canceled():
+                time.sleep(0.01)
+            return "ended early"
+
+        def look(self):
+            return "alive"
+
+    actor = Looking.remote()
+    ref = actor.run.remote()
+    eventually(lambda: tally.count() == 1)
+    ray.cancel(ref, recursive=False)
+    with pytest.raises(errors.TaskCancelledError):
+        get(ref)
+    assert get(actor.look.remote()) == "alive"
+
+
+def test_async_actors_are_not_asked_whether_they_are_cancelled(ray, get):
+    @ray.remote
+    class OnLoop:
+        async def look(self):
+            return ray.get_runtime_context().is_canceled()
+
+    with pytest.raises(RuntimeError, match="not supported in an async actor"):
+        get(OnLoop.remote().look.remote())

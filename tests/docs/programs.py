@@ -12,12 +12,12 @@ TIMEOUT_S = 120
 _PROGRAM = re.compile(r"```python\n(.*?)```(?:\nprints `(.*?)`)?", re.DOTALL)
 
 
-def programs_in(page):
+def programs_in(page: str) -> list[tuple[str, str]]:
     """[(program, what the page says next that it prints, or "")] of a page below the root."""
     return _PROGRAM.findall((ROOT / page).read_text())
 
 
-def output_of(program, directory):
+def output_of(program: str, directory: Path) -> str:
     """What a program prints that runs in this directory; it has to end well."""
     done = subprocess.run(
         [sys.executable, "-c", program],

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from tests.docs.programs import output_of, programs_in
 
 PROGRAMS = programs_in("docs/gangs.md")
 
 
-def test_there_are_programs():
+def test_there_are_programs() -> None:
     assert len(PROGRAMS) == 3
     assert all(shown for _, shown in PROGRAMS)
 
 
 @pytest.mark.parametrize(("program", "shown"), PROGRAMS)
-def test_a_program_of_the_guide_runs(program, shown, tmp_path):
+def test_a_program_of_the_guide_runs(program: str, shown: str, tmp_path: Path) -> None:
     assert shown in output_of(program, tmp_path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from tests.docs.programs import output_of, programs_in
 
@@ -9,10 +11,10 @@ PROGRAMS = [program for program, _ in programs_in("README.md")]
 SHOWN = ["328350", "[0, 1]", "[(0, 4, '0'), (1, 4, '1'), (2, 4, '2'), (3, 4, '3')]"]
 
 
-def test_there_are_programs():
+def test_there_are_programs() -> None:
     assert len(PROGRAMS) == len(SHOWN)
 
 
 @pytest.mark.parametrize(("program", "shown"), list(zip(PROGRAMS, SHOWN, strict=True)))
-def test_a_program_of_the_readme_runs(program, shown, tmp_path):
+def test_a_program_of_the_readme_runs(program: str, shown: str, tmp_path: Path) -> None:
     assert shown in output_of(program, tmp_path)

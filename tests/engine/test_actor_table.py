@@ -13,7 +13,7 @@ import pytest
 from phalanx.errors import ActorAlreadyExistsError
 from phalanx.head.actors.table import REGISTRATION_S, ActorRecord, ActorTable
 from phalanx.model import lifecycle
-from phalanx.model.lifecycle import ACTOR, TASK, IllegalTransition, move
+from phalanx.model.lifecycle import ACTOR, DEAD, RESTARTING, TASK, IllegalTransition, move
 
 OWNER = b"owner"
 
@@ -200,7 +200,7 @@ def test_a_late_watcher_hears_the_state_and_a_dead_one_nothing():
     [
         ("register placed ready dies", "signal SIGKILL"),
         ("register placed ready exits dies", "it left"),
-        ("register kill", "killed by phalanx.kill"),
+        ("register kill", "killed by `ray.kill`"),
         ("register placed ready unreferenced dies", "out of scope"),
         ("register placed ready owner-dies", "owner's process ended"),
         ("register refused", "no room"),
@@ -240,3 +240,14 @@ def test_only_what_the_table_names_is_allowed(table):
 def test_ends_are_ends():
     assert not TASK[lifecycle.FINISHED]
     assert not ACTOR[lifecycle.DEAD]
+
+
+def test_a_kill_before_there_is_a_process_costs_a_restart():
+    script = Script()
+    script.run("register")
+    record = script.table.get(b"a")
+    record.max_restarts = 1
+    script.table.kill(b"a", no_restart=False)
+    assert (record.state, record.restarts) == (RESTARTING, 1)
+    script.table.kill(b"a", no_restart=False)
+    assert record.state == DEAD

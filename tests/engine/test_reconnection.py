@@ -42,7 +42,7 @@ class Process:
         self.now = 0.0
         self.dials, self.gone, self.dropped = 0, [], []
         self.wants = False
-        self.now_peer = None
+        self.now_peer, self.is_adopted = None, False
         self.lending = Lending()
         self.ref = make_ref(ME, 1)
         self.lending.exported[1] = self.ref
@@ -90,8 +90,12 @@ class Process:
         pass
 
     def adopt(self, connection):
-        self.now_peer = self.now_peer or connection
+        if self.now_peer is None:
+            self.now_peer, self.is_adopted = connection, True
         return self.now_peer is connection
+
+    def was_made_by(self, process):
+        return self.is_adopted
 
     # ----
 
@@ -198,3 +202,15 @@ def test_a_borrower_that_says_nothing_and_is_not_connected_is_dialled(process):
     end = End()
     process.reconnection.dialled(end)
     assert end.posted == [ours(True), "again"]
+
+
+@pytest.mark.parametrize("is_theirs", [True, False])
+def test_a_second_connection_of_theirs_says_that_their_first_has_ended(process, is_theirs):
+    first, second = End(), End()
+    if is_theirs:
+        process.reconnection.introduced(first, hello(again=False))
+    else:
+        process.now_peer = first
+    process.reconnection.introduced(second, hello(again=False))
+    assert process.dropped == ([first] if is_theirs else [])
+    assert process.now_peer is (second if is_theirs else first)

@@ -6,9 +6,10 @@ import random
 
 import pytest
 
-from phalanx.node.demands import Demand
+from phalanx.node.lease import Demand
 from phalanx.node.options import SpillOptions
 from phalanx.node.spilling import MOST_BLIND, Spilling
+from phalanx.policies.placement import read_placement
 from phalanx.protocol.cluster_messages import ViewRow
 from phalanx.resources.sets import ResourceSet
 from phalanx.scheduling.cluster_nodes import ClusterNodes
@@ -184,3 +185,18 @@ def test_a_node_that_is_forgotten_is_asked_again():
     assert node.asked == {}
     node.spilling.forget("a")
     assert node.plan(demand(1)) == {"a": 1}
+
+
+def test_why_a_task_waits_names_what_each_filter_turned_away():
+    rows = [row("a", labels={"rack": "1"}), row("b", free=2.0, labels={"rack": "2"}), ME]
+    strict = read_placement({"policy": "selector", "same_rack": "require"})
+    node = Node(*rows, placement=strict)
+    waiting = demand(1, cpus=3.0)
+    assert str(node.spilling.why(waiting, 0.0)) == (
+        "unavailable: 3 nodes with at most 2 CPU free, 3 asked"
+    )
+    node.spilling.granted("a", waiting.owner, 7)  # its owner has another task there
+    assert str(node.spilling.why(demand(1, cpus=2.0), 0.0)) == (
+        "unavailable: 1 node in other racks than the rest of its job; "
+        "2 nodes with at most 0 CPU free, 2 asked"
+    )

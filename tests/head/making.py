@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 from phalanx.head.control_plane import NOTHING_STORED, ControlPlane
 from phalanx.head.jobs.probing import NoAnswers
 from phalanx.head.outbox import Outbox
-from phalanx.head.state_store import StateStore
+from phalanx.head.state_store import StateStore, StoredState
 
 
 class TestClock:
@@ -15,15 +17,23 @@ class TestClock:
 
     __test__ = False
 
-    def __init__(self, now):
+    def __init__(self, now: Callable[[], float]) -> None:
         self.now = self.wall = now
 
 
-def raise_defect(error):
+def raise_defect(error: Exception) -> NoReturn:
     raise error
 
 
-def make_control(send, now, *, rng=None, journal=None, stored=NOTHING_STORED, **options):
+def make_control(
+    send: Callable[[bytes, Any], None],
+    now: Callable[[], float],
+    *,
+    rng: random.Random | None = None,
+    journal: Any = None,
+    stored: StoredState = NOTHING_STORED,
+    **options: Any,
+) -> ControlPlane:
     """A control store that sends through `send` and reads the time from `now`."""
     state_store = StateStore(journal)
     return ControlPlane(

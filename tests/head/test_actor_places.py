@@ -11,8 +11,10 @@ from tests.head.groups_world import World, amounts
 from phalanx.head.actors.placement import ActorPlacing
 from phalanx.head.actors.table import CONFIRMATION_S, ActorRecord, ActorTable
 from phalanx.model.lifecycle import ALIVE, DEAD, PENDING_CREATION, RESTARTING
-from phalanx.policies.placement import Placement
+from phalanx.policies.explaining import explain_outcome
+from phalanx.policies.placement import Placement, read_placement
 from phalanx.policies.seeded import Seeded
+from phalanx.policies.selector.tried import IN_VAIN_AFTER_S
 from phalanx.protocol.cluster_messages import NodeReport
 
 ONE = {"CPU": 1}
@@ -333,3 +335,26 @@ def test_a_row_is_a_copy(world):
     world.table.watch(b"x", b"late", 0.0)
     world.placed(b"x", b"w", "a")
     assert (row.watchers, row.worker) == ([b"owner"], b"")
+
+
+def test_under_the_selector_one_whose_worker_starts_is_not_in_its_own_way(world):
+    placing = ActorPlacing(
+        world.directory.cluster, world.groups, Seeded(7), read_placement({"policy": "selector"})
+    )
+    first = placing.place(world.record("x", place={"CPU": 2}, hold={"CPU": 2}), "a", 0.0).node
+    assert placing.better(1.0) == []
+    assert placing.better(IN_VAIN_AFTER_S - 0.1) == []
+    ((_, choice),) = placing.better(IN_VAIN_AFTER_S)
+    assert choice.node != first, "it was asked in vain"
+
+
+def test_why_an_actor_waits(world):
+    asks_for = {"place": {"GPU": 2}, "hold": {"GPU": 2}}
+    why = world.placing.why(world.record("x", **asks_for), "a", 0.0)
+    told = explain_outcome("actor", "x", why)
+    assert str(told).splitlines()[:3] == [
+        "actor x waits",
+        "  - 3 nodes with at most 1 GPU in total, 2 asked",
+        "    to change that: ask for less, or add larger nodes",
+    ]
+    assert told.reasons[0].detail == {"resource": "GPU", "asked": 2.0, "most": 1.0}

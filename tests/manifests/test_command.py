@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 from phalanx.cli import commands
 
 GOOD = "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: j}\n"
-GOOD += "spec: {queue: q, tasks: [{name: t, replicas: 2}]}\n"
+GOOD += "spec: {queue: q, tasks: [{name: t, replicas: 2, template: {spec: {containers: "
+GOOD += "[{command: [x]}]}}}]}\n"
 BAD = GOOD.replace("replicas: 2", "replicas: -2")
 QUEUES = "- {name: q, state: Open}\n- {name: shut, state: Closed}\n"
 
@@ -28,13 +29,13 @@ def run(tmp_path):
     return run
 
 
-def test_what_is_right(run):
+def test_what_is_right(run) -> None:
     done = run(GOOD)
     assert (done.exit_code, done.stdout.rsplit(": ", 2)[1:]) == (0, ["Job/j", "valid\n"])
     assert json.loads(run(GOOD, "--json").stdout) == {"ok": True, "errors": [], "warnings": []}
 
 
-def test_what_is_wrong(run):
+def test_what_is_wrong(run) -> None:
     done = run(BAD, "--json")
     assert done.exit_code == 1
     answer = json.loads(done.stdout)
@@ -54,13 +55,13 @@ def test_what_is_wrong(run):
 @pytest.mark.parametrize(
     "queues", [QUEUES, "queues:\n" + QUEUES, "[]", GOOD.replace("Job", "Queue")]
 )
-def test_queues(run, queues):
+def test_queues(run, queues) -> None:
     done = run(GOOD, "--queues", "q.yaml", "--json", files={"q.yaml": queues})
     codes = [e["code"] for e in json.loads(done.stdout)["errors"]]
     assert codes == ([] if "name: q" in queues else ["queue_not_found"])
 
 
-def test_an_update_and_a_deletion(run):
+def test_an_update_and_a_deletion(run) -> None:
     more = GOOD.replace("replicas: 2", "replicas: 3")
     assert run(more, "--old", "old.yaml", files={"old.yaml": GOOD}).exit_code == 0
     other = GOOD.replace("queue: q", "queue: z")
@@ -71,18 +72,18 @@ def test_an_update_and_a_deletion(run):
     assert done.exit_code == 1
 
 
-def test_what_cannot_be_read(run):
+def test_what_cannot_be_read(run) -> None:
     assert run(GOOD, "--queues", "/nowhere").exit_code == 2
     assert run(GOOD, "--queues", "q.yaml", files={"q.yaml": "a: &x 1\nb: *x"}).exit_code == 2
     assert CliRunner().invoke(commands.app, ["validate", "/nowhere"]).exit_code == 2
     assert run("a: [1").exit_code == 1
 
 
-def test_from_the_input(run):
+def test_from_the_input(run) -> None:
     assert run("", given=GOOD).exit_code == 0
 
 
-def test_a_hostile_name_does_not_reach_the_terminal(run):
+def test_a_hostile_name_does_not_reach_the_terminal(run) -> None:
     done = run(GOOD.replace("name: j", 'name: "\\e[31m\\x07"'))
     assert done.exit_code == 1
     assert "\x1b" not in done.stderr

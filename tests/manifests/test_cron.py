@@ -38,7 +38,7 @@ REFERENCE = Path(__file__).parent / "tables" / "cron_times.txt"
 @pytest.mark.parametrize(
     "line", [line for line in REFERENCE.read_text().splitlines() if not line.startswith("#")]
 )
-def test_the_next_times_are_those_of_kubernetes(line):
+def test_the_next_times_are_those_of_kubernetes(line) -> None:
     zone, after, schedule, times = line.split(" | ")
     if times == "refused":
         with pytest.raises(ValueError):
@@ -68,7 +68,7 @@ def test_the_next_times_are_those_of_kubernetes(line):
         ("30,0 8-9 * * *", ["2026-11-22 08:00", "2026-11-22 08:30", "2026-11-22 09:00"]),
     ],
 )
-def test_the_next_times(schedule, times):
+def test_the_next_times(schedule, times) -> None:
     assert following(schedule, "2026-11-21 10:00", len(times)) == times
 
 
@@ -83,11 +83,11 @@ def test_the_next_times(schedule, times):
         ("0 9 * * *", "2026-03-28 12:00", ["2026-03-29 07:00"]),
     ],
 )
-def test_where_clocks_change(schedule, after, times):
+def test_where_clocks_change(schedule, after, times) -> None:
     assert following(schedule, after, len(times), "Europe/Berlin") == times
 
 
-def test_a_zone_far_from_the_epoch_s():
+def test_a_zone_far_from_the_epoch_s() -> None:
     assert following("0 0 * * *", "2026-11-21 00:00", 1, "Asia/Kolkata") == ["2026-11-21 18:30"]
 
 
@@ -121,7 +121,7 @@ def fields(draw: hs.DrawFn) -> tuple[str, list[set[int]]]:
 
 @settings(max_examples=examples(120))
 @given(given_fields=fields(), start=hs.integers(0, 10**6))
-def test_the_next_time_is_the_first_minute_that_matches(given_fields, start):
+def test_the_next_time_is_the_first_minute_that_matches(given_fields, start) -> None:
     text, (minutes, hours, days, months, weekdays) = given_fields
     moment = 1_700_000_000 + start * 61
     found = parse_schedule(text).after(moment)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 from pathlib import Path
 
 import msgspec
@@ -11,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as hs
 from tests.effort import examples
 
+from phalanx.api.jobs import manifest_objects
+from phalanx.manifests.check import check_manifests
 from phalanx.manifests.findings import ManifestError
 from phalanx.manifests.quantities import batch_amounts, quantity
 from phalanx.manifests.reading import Manifest, read_checked, read_manifests
@@ -69,7 +73,7 @@ def job(text: str) -> JobSpec:
     return spec
 
 
-def test_defaults():
+def test_defaults() -> None:
     spec = job(HEAD + "spec: {tasks: [{name: a, replicas: 2}, {replicas: 3, minAvailable: 1}]}")
     assert (spec.queue, spec.namespace, spec.max_retry) == ("default", "default", 3)
     assert spec.min_available == 3
@@ -81,7 +85,7 @@ def test_defaults():
     assert spec.min_success is None
 
 
-def test_everything_that_is_written_is_read():
+def test_everything_that_is_written_is_read() -> None:
     spec = job(FULL)
     boss, hands = spec.groups
     assert spec.plugins == (("pytorch", ("--master=boss",)), ("env", ()), ("svc", ()))
@@ -101,7 +105,7 @@ def test_everything_that_is_written_is_read():
     assert spec.min_available == 3
 
 
-def test_what_has_no_meaning_is_named_with_its_place():
+def test_what_has_no_meaning_is_named_with_its_place() -> None:
     text = (
         HEAD
         + """\
@@ -169,13 +173,13 @@ kind: ConfigMap
         (HEAD + "spec: {tasks: [{template: {spec: {containers: [{command: x}]}}}]}", "wrong_type"),
     ],
 )
-def test_what_is_no_manifest(text, code):
+def test_what_is_no_manifest(text, code) -> None:
     with pytest.raises(ManifestError) as refusal:
         read_checked(text)
     assert code in [f.code for f in refusal.value.findings]
 
 
-def test_all_faults_are_told_at_once():
+def test_all_faults_are_told_at_once() -> None:
     text = HEAD + "spec:\n  minAvailable: 9\n  queue: 3\n  tasks:\n  - name: A\n  - replicas: -1\n"
     _, report = read_manifests(text)
     assert [(f.path, f.line) for f in report.errors] == [
@@ -187,7 +191,7 @@ def test_all_faults_are_told_at_once():
     assert {f.object for f in report.errors} == {"Job/j"}
 
 
-def test_a_list_of_objects():
+def test_a_list_of_objects() -> None:
     one = "{kind: Queue, metadata: {name: %s}, spec: {}}"
     manifests, report = read_manifests(f"kind: List\nitems: [{one % 'a'}, {one % 'b'}]")
     assert report.ok
@@ -271,19 +275,19 @@ spec:
 
 
 @pytest.mark.parametrize("text", [FULL, OTHERS])
-def test_what_is_written_reads_the_same(text):
+def test_what_is_written_reads_the_same(text) -> None:
     manifests, _ = read_checked(text)
     assert bare(again(manifests)) == bare(manifests)
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda p: p.name)
-def test_the_examples_are_right_and_come_back_the_same(file):
+def test_the_examples_are_right_and_come_back_the_same(file) -> None:
     manifests, warnings = read_checked(file.read_text(), file.name)
     assert warnings == []
     assert bare(again(manifests)) == bare(manifests)
 
 
-def test_records_pass_through_msgpack():
+def test_records_pass_through_msgpack() -> None:
     """What lives in the control store comes back as it was."""
     for text in (FULL, OTHERS):
         for manifest in read_checked(text)[0]:
@@ -310,12 +314,12 @@ def test_records_pass_through_msgpack():
         (0.1, 0.1),
     ],
 )
-def test_amounts(written, amount):
+def test_amounts(written, amount) -> None:
     assert quantity(written) == amount
 
 
 @pytest.mark.parametrize("written", ["", "x", "1x", "1 Gi", "Gi", "nan", "inf", "1e999", True, []])
-def test_what_is_no_amount(written):
+def test_what_is_no_amount(written) -> None:
     with pytest.raises(ValueError, match="amount"):
         quantity(written)
 
@@ -339,8 +343,99 @@ TREES = hs.recursive(
     kind=hs.sampled_from(["Job", "Queue", "PodGroup", "JobFlow", "CronJob", "HyperNode", "Pod"]),
     spec=hs.dictionaries(KEYS, TREES, max_size=8),
 )
-def test_whatever_is_written_is_read_or_refused_but_never_breaks(kind, spec):
+def test_whatever_is_written_is_read_or_refused_but_never_breaks(kind, spec) -> None:
     text = msgspec.json.encode({"kind": kind, "metadata": {"name": "x"}, "spec": spec})
     manifests, report = read_manifests(text)
     if report.ok and manifests[0].spec is not None:
         assert bare(again(manifests)) == bare(manifests)
+
+
+ODD = [
+    ".inf", "-.inf", ".nan", "1e400", "1.5", "-1", "0", "0b_", "0x_", "_", "1__0", "1_0", "true",
+    "null", '""', '"\\0"', "[]", "{}", "[[]]", "{a:1}", "2026-01-01", "1:30", "=", "<<", "!!int(x)",
+    "9223372036854775808", "18446744073709551616", "-9223372036854775809", "2147483648",
+    '"1e999"', "0777", "٣", "99999999999999999999h",
+]  # fmt: skip
+ODD += ["1" + "0" * 30, "1" + "0" * 5000, "0x" + "f" * 5000, "!!bool x", "!!float x", "!!set {a}"]
+
+
+def leaves(node, path=()):
+    """The paths to all values below, and to the lists and mappings that hold them."""
+    pairs = node.items() if isinstance(node, dict) else enumerate(node)
+    for key, value in pairs if isinstance(node, dict | list) else ():
+        yield (*path, key)
+        yield from leaves(value, (*path, key))
+
+
+@pytest.mark.parametrize("document", [FULL, *OTHERS.split("---\n")])
+def test_an_odd_value_in_any_field_is_read_or_refused_but_never_breaks(document):
+    whole = yaml.safe_load(document)
+    for path in leaves(whole):
+        for odd in ODD:
+            written = json.loads(json.dumps(whole))
+            inner = written
+            for step in path[:-1]:
+                inner = inner[step]
+            inner[path[-1]] = "@@"
+            text = json.dumps(written).replace('"@@"', odd)
+            _, report = check_manifests(text, old=document)
+            assert all(f.reason and f.code for f in report.errors)
+            with contextlib.suppress(ManifestError):
+                manifest_objects(text)
+
+
+def needs(*amounts: str) -> str:
+    containers = ", ".join(
+        f"{{command: [x], resources: {{limits: {{{amount}}}}}}}" for amount in amounts
+    )
+    return f"{HEAD}spec: {{tasks: [{{template: {{spec: {{containers: [{containers}]}}}}}}]}}"
+
+
+@pytest.mark.parametrize(
+    "amounts",
+    [
+        ["nvidia.com/gpu: 1.5"],
+        ["nvidia.com/gpu: 0.5", "nvidia.com/gpu: 0.7"],
+        ["nvidia.com/gpu: 1n"],
+        ["cpu: 1n"],
+        ["cpu: 1E"],
+        ["memory: 1E"],
+    ],
+)
+def test_amounts_that_no_member_can_hold_are_refused(amounts):
+    with pytest.raises(ManifestError) as refusal:
+        read_checked(needs(*amounts))
+    assert [f.code for f in refusal.value.findings] == ["amount_not_held"]
+
+
+def test_shares_that_fit_on_one_device_are_taken():
+    assert job(needs("gpu: 0.5", "gpu: 500m")).groups[0].template.needs == {"GPU": 1.0}
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "{name: t}",
+        "{name: t, template: {spec: {containers: []}}}",
+        "{name: t, template: {spec: {containers: [{image: busybox}]}}}",
+        "{name: t, template: {spec: {containers: [{comand: [x]}]}}}",
+        "{name: t, template: {spec: {initContainers: [{}], containers: [{command: [x]}]}}}",
+    ],
+)
+@pytest.mark.parametrize("kind", ["Job", "JobTemplate", "CronJob"])
+def test_a_job_that_would_run_nothing_is_not_submitted(kind, task):
+    spec = f"spec: {{tasks: [{task}]}}"
+    if kind == "CronJob":
+        spec = f"spec: {{schedule: '* * * * *', jobTemplate: {{{spec}}}}}"
+    text = HEAD.replace("kind: Job", f"kind: {kind}") + spec
+    with pytest.raises(ManifestError) as refusal:
+        manifest_objects(text)
+    (finding,) = refusal.value.findings
+    assert (finding.code, finding.line) == ("no_command", 4)
+
+
+def test_an_unknown_field_is_named_with_its_nearest_neighbour():
+    _, report = read_manifests(needs("cpu: 1").replace("command", "comand"))
+    (unknown,) = [f for f in report.warnings if f.code == "unknown_field"]
+    assert "no field 'comand' here" in unknown.reason
+    assert unknown.reason.endswith("did you mean 'command'?")

@@ -18,11 +18,11 @@ CASES = [(p.name, case) for p in FILES for case in yaml.safe_load(p.read_text())
 @pytest.mark.parametrize(
     "case", [pytest.param(case, id=f"{name}:{case['name']}") for name, case in CASES]
 )
-def test_a_case_is_decided_as_its_table_says(case):
+def test_a_case_is_decided_as_its_table_says(case) -> None:
     assert differences(case) == []
 
 
-def test_every_rule_is_in_our_table():
+def test_every_rule_is_in_our_table() -> None:
     """A code that no case provokes is a rule that nobody checks."""
     provoked = {
         code

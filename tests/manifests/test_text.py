@@ -27,7 +27,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("code", REFUSED)
-def test_what_is_out_of_bounds_is_refused(code):
+def test_what_is_out_of_bounds_is_refused(code) -> None:
     with pytest.raises(ManifestError) as refusal:
         load(REFUSED[code], "f.yaml")
     (finding,) = refusal.value.findings
@@ -50,13 +50,13 @@ def test_what_is_out_of_bounds_is_refused(code):
         ("- &a [*a]", "alias"),
     ],
 )
-def test_bombs_and_garbage(text, code):
+def test_bombs_and_garbage(text, code) -> None:
     with pytest.raises(ManifestError) as refusal:
         load(text)
     assert [f.code for f in refusal.value.findings] == [code]
 
 
-def test_the_largest_that_is_allowed():
+def test_the_largest_that_is_allowed() -> None:
     (document,) = load("- a\n" * 99_999)
     assert len(document.value) == 99_999
     (document,) = load("[" * 50 + "]" * 50)
@@ -64,7 +64,7 @@ def test_the_largest_that_is_allowed():
     assert load("---\n---\n# nothing\n") == []
 
 
-def test_lines():
+def test_lines() -> None:
     """A refusal names the line on which the thing stands."""
     with pytest.raises(ManifestError) as refusal:
         load("a: &x 1\n\nb: *x\n")
@@ -90,12 +90,12 @@ def test_lines():
         ("~", None),
     ],
 )
-def test_dates_and_times_of_day_stay_text(written, value):
+def test_dates_and_times_of_day_stay_text(written, value) -> None:
     (document,) = load(f"a: {written}")
     assert document.value["a"] == value
 
 
-def test_a_refused_file_is_a_report_with_one_error():
+def test_a_refused_file_is_a_report_with_one_error() -> None:
     manifests, report = read_manifests(REFUSED["alias"])
     assert manifests == []
     assert [f.line for f in report.errors] == [2]

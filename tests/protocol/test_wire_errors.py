@@ -46,7 +46,7 @@ def example(kind):
     return kind("it went wrong")
 
 
-def test_every_public_exception_has_a_code():
+def test_every_public_exception_has_a_code() -> None:
     assert set(PUBLIC) == {
         one for one in ERROR_CLASSES.values() if issubclass(one, errors.PhalanxError)
     }
@@ -54,7 +54,7 @@ def test_every_public_exception_has_a_code():
 
 
 @pytest.mark.parametrize("kind", [*PUBLIC, ValueError, TypeError], ids=lambda one: one.__name__)
-def test_an_exception_is_the_same_at_the_other_end(kind):
+def test_an_exception_is_the_same_at_the_other_end(kind) -> None:
     sent = example(kind)
     got = from_wire(to_wire(sent))
     assert type(got) is kind
@@ -64,7 +64,7 @@ def test_an_exception_is_the_same_at_the_other_end(kind):
     assert ERROR_CLASSES[code_of(kind)] is kind
 
 
-def test_a_class_of_its_own_travels_as_the_nearest_that_all_know():
+def test_a_class_of_its_own_travels_as_the_nearest_that_all_know() -> None:
     class Mine(errors.QueueUnavailableError):
         pass
 
@@ -74,24 +74,24 @@ def test_a_class_of_its_own_travels_as_the_nearest_that_all_know():
     assert type(got) is ValueError
 
 
-def test_a_defect_of_ours_is_a_system_failure_that_names_it():
+def test_a_defect_of_ours_is_a_system_failure_that_names_it() -> None:
     got = from_wire(to_wire(KeyError("lost")))
     assert (type(got), str(got)) == (errors.SystemFailureError, "KeyError: 'lost'")
 
 
-def test_an_unknown_code_is_named():
+def test_an_unknown_code_is_named() -> None:
     got = from_wire(WireError("of_tomorrow", "who knows"))
     assert type(got) is errors.PhalanxError
     assert "who knows" in str(got)
     assert "'of_tomorrow'" in str(got)
 
 
-def test_a_class_that_has_other_fields_elsewhere_keeps_its_code_and_message():
+def test_a_class_that_has_other_fields_elsewhere_keeps_its_code_and_message() -> None:
     got = from_wire(WireError("object_lost", "gone", {"new_field": "x"}))
     assert (type(got), str(got)) == (errors.PhalanxError, "object_lost: gone")
 
 
-def test_all_names_of_the_tree_are_looked_at():
+def test_all_names_of_the_tree_are_looked_at() -> None:
     own = {one for _, one in inspect.getmembers(errors, inspect.isclass)}
     assert {one for one in own if issubclass(one, errors.PhalanxError)} - {
         one for one in own if one.__name__.startswith("_")

@@ -26,7 +26,8 @@ from phalanx.protocol.requests.request import Request
 R = TypeVar("R")
 
 PATIENCE_S = 60.0
-TTL_S = 5.0
+TTL_S = 10.0
+"""Long enough that no lease runs out where each process has a tenth of a processor."""
 STORE_BYTES = 80 << 20
 NODE = {"num_cpus": 2, "num_gpus": 4, "object_store_memory": STORE_BYTES}
 
@@ -114,6 +115,8 @@ def session() -> Iterator[Phalanx]:
                 "num_cpus": 1,
                 "num_gpus": 0,
                 "include_dashboard": False,
+                # Ray leaves a socket open where it finds the usual port taken, as by another Ray.
+                "dashboard_port": 0,
                 "object_store_memory": STORE_BYTES,
             },
         )

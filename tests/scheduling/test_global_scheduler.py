@@ -76,39 +76,45 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_least_wait(name):
+def test_the_least_wait(name) -> None:
     rows, asking, node = CASES[name]
     outcome = GlobalScheduler(cluster(*rows)).pick(CPU, asking)
     assert isinstance(outcome, Placed)
     assert outcome.node == node
 
 
-def test_a_no_says_why():
+def test_a_no_says_why() -> None:
     outcome = GlobalScheduler(cluster(row("a", total=0.5))).pick(CPU)
     assert str(outcome) == "infeasible: 1 node with at most 0.5 CPU in total, 1 asked"
 
 
-def test_several_schedulers_spread_by_what_each_sent():
+def placed(scheduler: GlobalScheduler) -> Placed:
+    outcome = scheduler.pick(CPU)
+    assert isinstance(outcome, Placed)
+    return outcome
+
+
+def test_several_schedulers_spread_by_what_each_sent() -> None:
     copies = [cluster(row("a", free=2), row("b", free=2), row("c")) for _ in range(2)]
     for nodes in copies:
         scheduler = GlobalScheduler(nodes)
         picks = []
         for _ in range(7):
-            outcome = scheduler.pick(CPU)
+            outcome = placed(scheduler)
             nodes.count_in(outcome.node, CPU.resources, outcome.is_available)
             picks.append(outcome.node)
         assert picks == ["a", "a", "b", "b", "a", "b", "c"]
         for told in (row("a", free=2), row("b", free=2), row("c")):
             nodes.put(told)  # what nodes report goes before what was counted in
-        assert scheduler.pick(CPU).node == "a"
+        assert placed(scheduler).node == "a"
 
 
-def test_nodes_that_are_gone_are_not_chosen():
+def test_nodes_that_are_gone_are_not_chosen() -> None:
     nodes = cluster(row("a", free=4), row("b", queue=1))
     nodes.count_in("a", CPU.resources, True)
     assert nodes.put(row("a", state="DEAD")) is True
     assert nodes.put(row("a", state="DEAD")) is False
-    assert GlobalScheduler(nodes).pick(CPU).node == "b"
+    assert placed(GlobalScheduler(nodes)).node == "b"
 
 
 ROWS = st.lists(
@@ -124,7 +130,7 @@ ROWS = st.lists(
 
 
 @given(ROWS, st.integers(0, 5 * MB), st.dictionaries(st.sampled_from("abcdef"), st.just(2 * MB)))
-def test_no_feasible_node_would_wait_less(rows, size, held):
+def test_no_feasible_node_would_wait_less(rows, size, held) -> None:
     nodes = cluster(
         *(
             row(name, free=min(free, total), queue=q, run_s=run_s, bandwidth=b, total=total)
@@ -138,6 +144,7 @@ def test_no_feasible_node_would_wait_less(rows, size, held):
     if not feasible:
         assert not isinstance(outcome, Placed)
         return
+    assert isinstance(outcome, Placed)
     assert waits[outcome.node] == pytest.approx(min(waits.values()))
     free = {n.id for n in nodes.view.nodes.states if CPU.resources <= n.available}
     ties = [name for name in feasible if waits[name] == waits[outcome.node]]

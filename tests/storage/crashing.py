@@ -7,9 +7,9 @@ import os
 import signal
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
-from typing import Any
 
 from phalanx.storage.opening import open_storage
+from phalanx.storage.shard import Batch
 
 from .conftest import BY_KEY
 
@@ -30,12 +30,12 @@ class Writer:
         theirs.close()
         assert self._connection.recv() == "open"
 
-    def apply(self, batch: dict[Any, Any]) -> None:
+    def apply(self, batch: Batch) -> None:
         """Returns when the batch is acknowledged."""
         self._connection.send((batch, 0))
         assert self._connection.recv() == "applied"
 
-    def apply_and_die(self, batch: dict[Any, Any], after_s: float) -> bool:
+    def apply_and_die(self, batch: Batch, after_s: float) -> bool:
         """Let the kernel end the process so long after it began to write; whether it was done."""
         self._connection.send((batch, after_s))
         try:

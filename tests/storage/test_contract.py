@@ -17,6 +17,7 @@ from hypothesis.stateful import (
 from tests.effort import examples
 
 from phalanx.storage.errors import StaleEpochError
+from phalanx.storage.shard import Batch
 from phalanx.storage.storage import Storage
 
 from .conftest import KINDS, Place
@@ -58,7 +59,9 @@ def test_large_values_and_large_batches(place: Place) -> None:
 @every_kind
 @settings(max_examples=examples(25), suppress_health_check=list(HealthCheck))
 @given(batch=BATCHES, table=TABLES, prefix=KEYS | st.just(b""))
-def test_load_gives_the_rows_of_a_prefix_in_order(place: Place, batch, table, prefix) -> None:
+def test_load_gives_the_rows_of_a_prefix_in_order(
+    place: Place, batch: Batch, table: str, prefix: bytes
+) -> None:
     storage = place.open()
     for name in {table, *(name for name, _ in batch)}:
         storage.apply({(name, key): None for key, _ in storage.load(name)})
@@ -117,7 +120,7 @@ class Model(RuleBasedStateMachine):
         self.rows: dict[tuple[str, bytes], bytes] = {}
 
     @rule(batch=BATCHES)
-    def apply(self, batch) -> None:
+    def apply(self, batch: Batch) -> None:
         self.storage.apply(batch)
         for row, value in batch.items():
             self.rows.pop(row, None)
@@ -132,14 +135,14 @@ class Model(RuleBasedStateMachine):
         assert self.storage.epoch == epoch + 1
 
     @rule(batch=BATCHES)
-    def a_zombie_writes(self, batch) -> None:
+    def a_zombie_writes(self, batch: Batch) -> None:
         zombie, self.storage = self.storage, self.place.open_despite_lock()
         with pytest.raises(StaleEpochError):
             zombie.apply({**batch, ("nodes", b"z"): b"zombie"})
         zombie.close()
 
     @rule(table=TABLES, key=KEYS)
-    def get(self, table, key) -> None:
+    def get(self, table: str, key: bytes) -> None:
         assert self.storage.get(table, key) == self.rows.get((table, key))
 
     @invariant()

@@ -15,6 +15,8 @@ from hypothesis.stateful import (
 )
 from tests.effort import examples
 
+from phalanx.storage.shard import Batch
+
 from .conftest import DURABLE_KINDS, Place
 from .crashing import (
     PROCESSES,
@@ -41,7 +43,7 @@ def _rows(place: Place) -> dict[tuple[str, bytes], bytes]:
     return rows
 
 
-def _after(rows: dict[tuple[str, bytes], bytes], batch) -> dict[tuple[str, bytes], bytes]:
+def _after(rows: dict[tuple[str, bytes], bytes], batch: Batch) -> dict[tuple[str, bytes], bytes]:
     merged = {**rows, **batch}
     return {row: value for row, value in merged.items() if value is not None}
 
@@ -79,12 +81,12 @@ class Crashing(RuleBasedStateMachine):
         self.writer = Writer(self.place.addresses)
 
     @rule(batch=BATCHES)
-    def apply(self, batch) -> None:
+    def apply(self, batch: Batch) -> None:
         self.writer.apply(batch)
         self.rows = _after(self.rows, batch)
 
     @rule(batch=BATCHES, after_us=st.integers(1, 1_500))
-    def crash_in_the_middle(self, batch, after_us) -> None:
+    def crash_in_the_middle(self, batch: Batch, after_us: int) -> None:
         was_acknowledged = self.writer.apply_and_die(batch, after_us / 1e6)
         found = _rows(self.place)
         with_batch = _after(self.rows, batch)

@@ -6,6 +6,7 @@ import contextlib
 import socket
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -100,7 +101,7 @@ def test_a_writer_goes_on_through_a_failover_under_load(cluster: Cluster) -> Non
     journal = Journal(open_storage(cluster.url(replicas=1)))
     failing_over = threading.Thread(target=cluster.fail_over)
     for number in range(400):
-        journal.record(_row(number), lambda number=number: told.append(number))
+        journal.record(_row(number), partial(told.append, number))
         journal.flush()
         if number == 100:
             journal.drain()
@@ -108,7 +109,7 @@ def test_a_writer_goes_on_through_a_failover_under_load(cluster: Cluster) -> Non
     journal.drain()
     failing_over.join()
     for number in range(400, 410):
-        journal.record(_row(number), lambda number=number: told.append(number))
+        journal.record(_row(number), partial(told.append, number))
         journal.drain()
     journal.close()
     assert told == list(range(410))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import select
 import threading
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -98,7 +100,7 @@ def test_what_gathers_during_a_write_is_written_together_once() -> None:
     for number in range(1, 200):
         journal.record(
             {("nodes", b"same"): b"%d" % number, ("nodes", b"%d" % number): None},
-            lambda number=number: told.append(number),
+            partial(told.append, number),
         )
         journal.flush()
     store.may_end.release(2)
@@ -238,7 +240,7 @@ def test_too_much_waiting_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
         max_size=30,
     )
 )
-def test_each_store_holds_at_least_what_was_acknowledged(place: Place, steps) -> None:
+def test_each_store_holds_at_least_what_was_acknowledged(place: Place, steps: list[Any]) -> None:
     storage = place.open()
     for table in ("nodes", "objects"):
         storage.apply({(table, key): None for key, _ in storage.load(table)})
@@ -249,13 +251,13 @@ def test_each_store_holds_at_least_what_was_acknowledged(place: Place, steps) ->
         if isinstance(step, dict):
             number = len(recorded)
             recorded.append(step)
-            journal.record(step, lambda number=number: told.append(number))
+            journal.record(step, partial(told.append, number))
         else:
             getattr(journal, step)()
             assert told == list(range(len(told)))
     journal.close()
     assert told == list(range(len(recorded)))
-    merged: dict = {}
+    merged: dict[tuple[str, bytes], bytes | None] = {}
     for changes in recorded:
         merged.update(changes)
     again = place.open()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
 
@@ -17,7 +17,7 @@ from .conftest import BY_KEY, Place
 ROUTES = [b"%04d" % at for at in range(200)]
 
 
-def _open(disks: list[MemoryDisk], by_key=BY_KEY) -> Storage:
+def _open(disks: list[MemoryDisk], by_key: Mapping[str, int] = BY_KEY) -> Storage:
     return Storage([MemoryShard(disk) for disk in disks], by_key=by_key)
 
 
@@ -88,7 +88,9 @@ def _other_routes(disks: list[MemoryDisk]) -> Storage:
         (_other_routes, r"lineage:4, objects:4\).*\(objects:8\)"),
     ],
 )
-def test_shards_are_refused_when_rows_would_not_be_found(reopen, said: str) -> None:
+def test_shards_are_refused_when_rows_would_not_be_found(
+    reopen: Callable[[list[MemoryDisk]], Storage], said: str
+) -> None:
     disks = [MemoryDisk() for _ in range(3)]
     _open(disks)
     epochs = [disk.head.epoch for disk in disks]

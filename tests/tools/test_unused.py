@@ -58,7 +58,7 @@ def tool() -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules["unused"] = module
     spec.loader.exec_module(module)
-    module.PUBLIC, module.RETURNED, module.REGISTRIES = (), (), {}
+    vars(module).update(PUBLIC=(), RETURNED=(), REGISTRIES={})
     return module
 
 
@@ -75,3 +75,10 @@ def test_what_is_found(tool: ModuleType, tmp_path: Path) -> None:
         "phalanx.shapes.Square.turn",
         "phalanx.table.line",
     ]
+
+
+def test_constants_that_nothing_names(tool: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "phalanx").mkdir()
+    (tmp_path / "phalanx" / "one.py").write_text("LIMIT = 1\nWORD: str = 'x'\n__all__ = ['y']\n")
+    (tmp_path / "phalanx" / "two.py").write_text("from phalanx.one import LIMIT\nprint(LIMIT)\n")
+    assert list(tool.unnamed(tmp_path)) == ["phalanx.one.WORD"]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from phalanx.api.gangs import DEFAULT_GRACE_S, GangedActorClass, GangOptions
+from phalanx.api.labels import check_labels
 from phalanx.api.session import engine_or_start
 from phalanx.engines.definitions import ActorDefinition
 from phalanx.model.options import check_actor_options, check_method_options
@@ -30,11 +31,16 @@ def method(*args: Any, **options: Any) -> Callable[[T], T]:
     return mark
 
 
+class ActorClassInheritanceException(TypeError):
+    """A class was derived from an actor class."""
+
+
 class ActorClass(Generic[T]):
     """A class whose instances live in processes of their own: `A.remote(...)` gives a handle."""
 
     def __init__(self, cls: type[T], options: dict[str, Any]) -> None:
         check_actor_options(options)
+        check_labels(options)
         self._definition = ActorDefinition(cls)
         self._options = options
         self.__name__ = cls.__name__
@@ -49,12 +55,13 @@ class ActorClass(Generic[T]):
         )
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
-        raise TypeError(
-            f"Attempted to define a subclass of the actor class {self._definition.name}. Inherit "
-            "from the plain class, and decorate the subclass with @phalanx.remote."
+        raise ActorClassInheritanceException(
+            "Inheriting from actor classes is not currently supported. Attempted to define a "
+            f"subclass of the actor class {self._definition.name}: inherit from the plain class, "
+            "and decorate the subclass with @phalanx.remote."
         )
 
-    def remote(self, *args: Any, **kwargs: Any) -> ActorHandle[T]:
+    def remote(self, /, *args: Any, **kwargs: Any) -> ActorHandle[T]:
         """Start an actor; returns its handle at once."""
         return self._create(self._options, args, kwargs)
 
@@ -65,6 +72,7 @@ class ActorClass(Generic[T]):
         """The same class with other options for actors made through what this returns."""
         merged = {**self._options, **options}
         check_actor_options(options | _together(merged, options), in_options=True)
+        check_labels(options)
         return OptionedActorClass(self, merged)
 
     def gang(
@@ -96,7 +104,7 @@ class ActorClass(Generic[T]):
         )
         return GangedActorClass(self._definition, self._options, gang)
 
-    def bind(self, *args: Any, **kwargs: Any) -> Any:
+    def bind(self, /, *args: Any, **kwargs: Any) -> Any:
         """Not there: see RemoteFunction.bind."""
         raise NotImplementedError("bind() belongs to compiled graphs, which Phalanx does not have.")
 
@@ -104,10 +112,20 @@ class ActorClass(Generic[T]):
         self, options: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> ActorHandle[T]:
         self._definition.check_arguments(args, kwargs)
+        if options.get("allow_out_of_order_execution") is False:
+            self._check_in_order(options)
         handle: ActorHandle[T] = engine_or_start().create_actor(
             self._definition, options, args, kwargs
         )
         return handle
+
+    def _check_in_order(self, options: dict[str, Any]) -> None:
+        kind = "async" if self._definition.is_async else "multi-threaded"
+        if kind == "async" or (options.get("max_concurrency") or 1) > 1:
+            raise ValueError(
+                f"The calls of an {kind} actor run side by side: "
+                "allow_out_of_order_execution=False cannot be kept."
+            )
 
     def __reduce__(self) -> Any:
         return (ActorClass, (self._definition.cls, self._options))
@@ -125,7 +143,7 @@ class OptionedActorClass(Generic[T]):
         self._actor_class = actor_class
         self._options = options
 
-    def remote(self, *args: Any, **kwargs: Any) -> ActorHandle[T]:
+    def remote(self, /, *args: Any, **kwargs: Any) -> ActorHandle[T]:
         """Start an actor with these options."""
         return self._actor_class._create(self._options, args, kwargs)
 
@@ -134,7 +152,7 @@ class OptionedActorClass(Generic[T]):
         gang = GangOptions(members=members, **options)
         return GangedActorClass(self._actor_class._definition, self._options, gang)
 
-    def bind(self, *args: Any, **kwargs: Any) -> Any:
+    def bind(self, /, *args: Any, **kwargs: Any) -> Any:
         """See RemoteFunction.bind."""
         return self._actor_class.bind(*args, **kwargs)
 

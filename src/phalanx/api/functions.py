@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from phalanx.api.gangs import DEFAULT_GRACE_S, GangedFunction, GangOptions
+from phalanx.api.labels import check_labels
 from phalanx.api.session import engine_or_start
 from phalanx.engines import interface
-from phalanx.engines.definitions import FunctionDefinition
+from phalanx.engines.definitions import INVOCATION_DECORATOR, FunctionDefinition
 from phalanx.engines.interface import Call, Engine
 from phalanx.model.options import check_task_options
 from phalanx.objects.reference import ObjectRef
@@ -31,12 +32,16 @@ class RemoteFunction(Generic[P, R]):
                 "asyncio.run, or an async actor."
             )
         check_task_options(options)
+        check_labels(options)
         _check_returns(function, options)
         self._definition = FunctionDefinition(function)
         self._options = options
         self._bound: Call | None = None
         self._engine: Engine | None = None
         functools.update_wrapper(self, function)
+        decorate = getattr(function, INVOCATION_DECORATOR, None)
+        if decorate is not None:
+            self.remote = _decorated(decorate, self.remote)  # type: ignore[method-assign]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise TypeError(
@@ -47,13 +52,13 @@ class RemoteFunction(Generic[P, R]):
     # Arguments may be references to values too, which P cannot say: the last form takes them.
     @overload
     def remote(  # type: ignore[overload-overlap]  # a generator is a result like any other, too
-        self: RemoteFunction[P, Generator[T, Any, Any]], *args: Any, **kwargs: Any
+        self: RemoteFunction[P, Generator[T, Any, Any]], /, *args: Any, **kwargs: Any
     ) -> ObjectRefGenerator[T]: ...
     @overload
-    def remote(self, *args: P.args, **kwargs: P.kwargs) -> ObjectRef[R]: ...
+    def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> ObjectRef[R]: ...
     @overload
-    def remote(self, *args: Any, **kwargs: Any) -> ObjectRef[R]: ...
-    def remote(self, *args: Any, **kwargs: Any) -> Any:
+    def remote(self, /, *args: Any, **kwargs: Any) -> ObjectRef[R]: ...
+    def remote(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run the function as a task; one reference, a list of them, or a generator of them."""
         engine = interface._current
         if engine is None:
@@ -69,8 +74,14 @@ class RemoteFunction(Generic[P, R]):
     def options(self, **options: Any) -> OptionedFunction:
         """The same function with other options for the calls made through what this returns."""
         check_task_options(options, in_options=True)
+        check_labels(options)
         _check_returns(self._definition.function, options)
         return OptionedFunction(self, options)
+
+    def _remote(self, args: Sequence[Any] | None = None, kwargs: Any = None, **options: Any) -> Any:
+        """Ray's older way to call with options; programs use it still."""
+        target = self.options(**options) if options else self
+        return target.remote(*(args or ()), **(kwargs or {}))
 
     def gang(
         self,
@@ -101,7 +112,7 @@ class RemoteFunction(Generic[P, R]):
         )
         return GangedFunction(self._definition, self._options, gang)
 
-    def bind(self, *args: Any, **kwargs: Any) -> Any:
+    def bind(self, /, *args: Any, **kwargs: Any) -> Any:
         """Not there: task graphs are built by passing references."""
         raise NotImplementedError(
             "bind() belongs to compiled graphs, which Phalanx does not have: pass the references "
@@ -131,6 +142,18 @@ def _rebuild(function: Callable[..., Any], options: dict[str, Any]) -> RemoteFun
     return RemoteFunction(function, options)
 
 
+def _decorated(
+    decorate: Callable[[Callable[..., Any]], Callable[..., Any]], remote: Callable[..., Any]
+) -> Callable[..., Any]:
+    """`remote` within the program's decorator, which takes and gives (args, kwargs)."""
+    invoke = decorate(lambda args, kwargs: remote(*args, **kwargs))
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return invoke(args, kwargs)
+
+    return call
+
+
 class OptionedFunction:
     """A remote function with options of its own."""
 
@@ -139,8 +162,11 @@ class OptionedFunction:
         self._options = {**function._options, **options}
         self._bound: Call | None = None
         self._engine: Engine | None = None
+        decorate = getattr(function._definition.function, INVOCATION_DECORATOR, None)
+        if decorate is not None:
+            self.remote = _decorated(decorate, self.remote)  # type: ignore[method-assign]
 
-    def remote(self, *args: Any, **kwargs: Any) -> Any:
+    def remote(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run the function as a task with these options."""
         engine = engine_or_start()
         definition = self._remote_function._definition
@@ -156,6 +182,6 @@ class OptionedFunction:
         gang = GangOptions(members=members, **options)
         return GangedFunction(self._remote_function._definition, self._options, gang)
 
-    def bind(self, *args: Any, **kwargs: Any) -> Any:
+    def bind(self, /, *args: Any, **kwargs: Any) -> Any:
         """See RemoteFunction.bind."""
         return self._remote_function.bind(*args, **kwargs)

@@ -16,16 +16,24 @@ from phalanx.model.jobs import states as st
 from phalanx.model.jobs.spec import (
     DEFAULT_GRACE_S,
     DEFAULT_QUEUE,
+    MAX_REPLICAS,
     JobSpec,
     Policy,
     Process,
     TaskGroup,
     Template,
 )
-from phalanx.model.options import check_task_options, required_resources
+from phalanx.model.options import (
+    LARGEST_AMOUNT,
+    LARGEST_NUMBER,
+    check_task_options,
+    required_resources,
+)
 
 MEMBER = "worker"
 _LONGEST_STEM = 20
+LONGEST_S = 1e9
+"""Of times in seconds: 31 years."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +50,8 @@ class Job:
     """Words, or a text for a shell."""
     _: KW_ONLY
     name: str | None = None
-    """Up to 63 small letters, digits and '-'; by default made from the command."""
+    """Letters, digits, '-', '_' and '.'; its members' names, like NAME-worker-0, have up to 63
+    characters. By default it is made from the command."""
     namespace: str = "default"
     members: int = 1
     """How many processes it has, at least 1."""
@@ -152,20 +161,31 @@ class Job:
         }
 
     def _check(self) -> None:
-        from phalanx.manifests.names import label_fault
+        from phalanx.manifests.names import member_fault, object_fault, subdomain_fault
 
-        if fault := label_fault(str(self.name)):
-            raise ValueError(f"Job: name={self.name!r}: {fault}.")
+        for name in ("name", "namespace", "queue"):
+            if not isinstance(vars(self)[name], str):
+                raise TypeError(f"Job: {name}={vars(self)[name]!r}: it is text.")
+        assert self.name is not None
+        assert self.queue is not None
         _whole("members", self.members, 1)
+        if self.members > MAX_REPLICAS:
+            raise _refused("members", self.members, f"at most {MAX_REPLICAS}")
+        fault = object_fault("Job", self.name, self.namespace)
+        if fault := fault or member_fault(self.name, MEMBER, self.members):
+            raise ValueError(f"Job: {self.uid!a}: {fault}.")
+        if fault := subdomain_fault(self.queue):
+            raise ValueError(f"Job: queue={self.queue!a}: {fault}.")
         _whole("min_members", self.min_members, 1)
         if (self.min_members or 0) > self.members:
             raise _refused("min_members", self.min_members, f"at most members={self.members}")
         _whole("max_retries", self.max_retries, -1)
         _whole("priority", self.priority)
-        for name in ("time_limit_s", "ttl_s", "memory_limit"):
-            value = vars(self)[name]
-            if value is not None:
-                _number(name, value)
+        for name in ("time_limit_s", "ttl_s"):
+            if vars(self)[name] is not None:
+                _number(name, vars(self)[name])
+        if self.memory_limit is not None:
+            _number("memory_limit", self.memory_limit, LARGEST_AMOUNT)
         _number("grace_s", self.grace_s)
         for name in ("env", "resources", "plugins"):
             value = vars(self)[name]
@@ -186,13 +206,15 @@ def _whole(name: str, value: Any, minimum: float = -math.inf) -> None:
         raise TypeError(f"Job: {name}={value!r}: it is a whole number.")
     if value < minimum:
         raise _refused(name, value, f"a whole number of at least {minimum}")
+    if abs(value) > LARGEST_NUMBER:
+        raise _refused(name, value, f"at most {LARGEST_NUMBER}")
 
 
-def _number(name: str, value: Any) -> None:
+def _number(name: str, value: Any, largest: float = LONGEST_S) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"Job: {name}={value!r}: it is a number.")
-    if not 0 <= value < math.inf:
-        raise _refused(name, value, "a number of at least 0")
+    if not 0 <= value <= largest:
+        raise _refused(name, value, f"a number from 0 to {largest:g}")
 
 
 def _literal(text: str) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -137,7 +139,7 @@ def submit(job: Job | Mapping[str, Any]) -> JobHandle:
         return JobHandle(spec.name, spec.namespace)
     if not isinstance(job, Mapping) or job.get("kind") != "Job":
         raise TypeError(f"submit takes a Job, not {job!r}: submit_manifests takes anything else")
-    (done,) = engine.ask(ApplyManifests(manifest_objects(msgspec.json.encode(job))[0]))
+    (done,) = engine.ask(ApplyManifests(_objects(_as_text(job))))
     return JobHandle(done.name, done.namespace)
 
 
@@ -151,10 +153,10 @@ def submit_manifests(
     Raises what `submit` raises; the objects before one that cannot be made are made.
     """
     if isinstance(manifests, Mapping):
-        text, file = msgspec.json.encode(manifests), ""
+        objects = _objects(_as_text(manifests))
     else:
-        text, file = Path(manifests).read_bytes(), str(manifests)
-    done = engine_or_start().ask(ApplyManifests(manifest_objects(text, file)[0]))
+        objects = _objects(Path(manifests).read_bytes(), str(manifests))
+    done = engine_or_start().ask(ApplyManifests(objects))
     return [JobHandle(one.name, one.namespace) if one.kind == "Job" else one for one in done]
 
 
@@ -169,6 +171,19 @@ def job_manifest(job: JobSpec) -> Manifest:
     return Manifest("Job", msgspec.msgpack.encode(job))
 
 
+def _as_text(manifest: Mapping[str, Any]) -> str:
+    """A mapping as a manifest. Numbers that are none are written as what they are."""
+    return json.dumps(dict(manifest), ensure_ascii=False)
+
+
+def _objects(text: str | bytes, file: str = "") -> list[Manifest]:
+    """The objects of a file; what was left out of it becomes a warning at the caller's line."""
+    objects, said = manifest_objects(text, file)
+    for sentence in said:
+        warnings.warn(sentence, stacklevel=3)
+    return objects
+
+
 APPLIED = ("Job", "JobTemplate", "JobFlow", "CronJob", "Queue", "PriorityClass", "HyperNode")
 """Kinds that a cluster keeps."""
 
@@ -178,19 +193,16 @@ def manifest_objects(text: str | bytes, file: str = "") -> tuple[list[Manifest],
 
     Raises ManifestError with all that is wrong.
     """
-    from phalanx.manifests.findings import ManifestError
-    from phalanx.manifests.reading import read_manifests
+    from phalanx.manifests.check import read_for_submit
 
-    manifests, report = read_manifests(text, file)
-    if not report.ok:
-        raise ManifestError(report.errors, file)
-    warnings = [str(finding) for finding in report.warnings]
+    manifests, found = read_for_submit(text, file)
+    said = [str(finding) for finding in found]
     for manifest in manifests:
         if manifest.kind not in APPLIED:
-            warnings.append(f"{manifest.object}: nothing is made of it")
+            said.append(f"{manifest.object}: nothing is made of it")
     chosen = [m for m in manifests if m.kind in APPLIED]
     ordered = sorted(chosen, key=lambda m: _ORDER.get(m.kind, len(_ORDER)))
-    return [Manifest(m.kind, msgspec.msgpack.encode(m.spec)) for m in ordered], warnings
+    return [Manifest(m.kind, msgspec.msgpack.encode(m.spec)) for m in ordered], said
 
 
 _ORDER = {"PriorityClass": 0, "HyperNode": 0, "Queue": 1, "JobTemplate": 2}

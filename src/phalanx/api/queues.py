@@ -103,14 +103,22 @@ def queue_fields(**given: Any) -> QueueFields:
     """The fields of a queue that are not None. Raises ValueError for a value that cannot be."""
     fields = {name: value for name, value in given.items() if value is not None}
     try:
-        return msgspec.convert(fields, QueueFields)
+        known = msgspec.convert(fields, QueueFields)
+        msgspec.msgpack.encode(known)  # which raises OverflowError for a number of over 64 bits
     except msgspec.ValidationError as error:
         said, _, where = str(error).partition(" - at `$.")
         name = where.strip("`") or "it"
         raise ValueError(f"a queue's {name}: {said[0].lower()}{said[1:]}") from None
+    except OverflowError:
+        raise ValueError("a queue's weight or priority is a number of up to 9 digits") from None
+    return known
 
 
 def _named(name: str) -> str:
+    from phalanx.manifests.names import subdomain_fault
+
     if not isinstance(name, str) or not name:
         raise ValueError(f"a queue's name is a string that is not empty, not {name!r}")
+    if fault := subdomain_fault(name):
+        raise ValueError(f"a queue's name: {fault}")
     return name

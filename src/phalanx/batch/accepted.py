@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from phalanx.batch.arguments import clock_minutes, quantity, seconds
 from phalanx.batch.documents import MOST, Place
+from phalanx.model.nearest import nearest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +66,6 @@ QUANTITY = Kind(
     good=lambda v: not isinstance(v, bool) and quantity(v) is not None,
 )
 HOURS = Kind(says="hours such as 22:00-04:00", good=_hours)
-MAPPING = Kind(says="a mapping", good=lambda v: isinstance(v, dict))
 FOREIGN = Kind(says="anything", good=lambda _: True)
 """Known to Volcano, without meaning here."""
 
@@ -103,7 +103,7 @@ def strange(name: str, arguments: Mapping[str, Any], accepted: Accepted) -> Iter
         kind = _of(accepted, key)
         if kind is None:
             known = f"known are {', '.join(accepted)}" if accepted else "it takes none"
-            yield f"{name} has no argument {key!r}; {known}"
+            yield f"{name} has no argument {key!r}; {known}{nearest(key, accepted)}"
         elif kind is FOREIGN and value not in (False, "false", None):
             yield f"{name}: {key} has no meaning here"
 

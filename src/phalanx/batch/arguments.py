@@ -8,6 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 Arguments = Mapping[str, Any]
+MAX_DURATION = 100
+"""Characters of a duration."""
+LONGEST_S = 2.0**63 / 1e9
+"""The longest duration that Volcano reads: 292 years."""
 _TRUE, _FALSE = frozenset({"true", "1", "t"}), frozenset({"false", "0", "f"})
 _POWERS = {"": 1.0, "m": 1e-3, "k": 1e3} | {
     letter + suffix: float(base**power)
@@ -69,24 +73,26 @@ def seconds(written: Any) -> float | None:
     if not isinstance(written, str) or not written:
         return None
     written = written.replace("\u00b5s", "us").replace("\u03bcs", "us")
+    if len(written) > MAX_DURATION:  # of longer ones the search would take time quadratic in them
+        return None
     parts = re.findall(r"([0-9]{1,15}\.?[0-9]*|\.[0-9]+)(ms|us|ns|h|m|s)", written)
     if "".join(n + u for n, u in parts) != written:
         return None
     total = sum(float(n) * _UNITS[u] for n, u in parts)
-    return total if total > 0 else None
+    return total if 0 < total <= LONGEST_S else None
 
 
 def quantity(written: str | float) -> float | None:
     """Kubernetes' "500m", "8Gi" or a plain number; None if it is none of those."""
     found = re.fullmatch(
-        r"([0-9]{1,18}(?:\.[0-9]*)?|\.[0-9]+)([mk]|[KMGTPE]i?)?", str(written).strip()
+        r"([0-9]{1,18}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})([mk]|[KMGTPE]i?)?", str(written).strip()
     )
     return float(found[1]) * _POWERS[found[2] or ""] if found else None
 
 
 def clock_minutes(written: str) -> int | None:
     """Minutes since midnight of "HH:MM"."""
-    found = re.fullmatch(r"(\d{1,2}):(\d{2})", written.strip())
+    found = re.fullmatch(r"([0-9]{1,2}):([0-9]{2})", written.strip())
     if not found:
         return None
     hours, minutes = int(found[1]), int(found[2])

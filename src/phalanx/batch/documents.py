@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import yaml
 
 from phalanx.errors import BatchFileError
+from phalanx.model.nearest import nearest
 
 MOST = 10**18
 """Numbers beyond this mean nothing here, and sums of them would be no numbers."""
@@ -133,7 +134,9 @@ class Place:
         """Refuse any key other than these; returns self."""
         for key, place in self.members().items():
             if key not in allowed:
-                place.fail(f"{self._name()} has no key {key!r}; allowed are {', '.join(allowed)}")
+                hint = nearest(key, allowed)
+                known = ", ".join(allowed)
+                place.fail(f"{self._name()} has no key {key!r}; allowed are {known}{hint}")
         return self
 
     def members(self) -> dict[str, Place]:
@@ -182,7 +185,8 @@ class Place:
         if self.value is None and default is not None:
             return default
         good = isinstance(self.value, int | float) and not isinstance(self.value, bool)
-        if not good or not math.isfinite(self.value):
+        # A whole number may be too large for math.isfinite.
+        if not good or self.value != self.value or abs(self.value) == math.inf:
             self.fail(f"{self._name()} is a number, not {_kind(self.value)}")
         self._bounded()
         return float(self.value)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from phalanx.batch import jobs as j
+from phalanx.batch.amounts import Flags
 from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.jobs import Job
 from phalanx.batch.plan import Rejection
@@ -205,23 +206,23 @@ def _of_nodes(session: Session, ask: Ask) -> _Nodes:
         lacks = cluster.future[:, r] < ask.eq_class.request[r]
         short |= lacks
         if lacks.any() and cluster.dims.names[r] != "pods":
-            out.append(_lack(session, ask, r, int(lacks.sum())))
+            out.append(_lack(session, ask, r, lacks))
     room = int((left & ~short).sum())
     if room == 0 and not any(x.count == n for x in out):
         out.append(Rejection(reason="no-single-node", count=n, detail={"of": n}))
     return _Nodes(tuple(out), room)
 
 
-def _lack(session: Session, ask: Ask, r: int, count: int) -> Rejection:
+def _lack(session: Session, ask: Ask, r: int, lacks: Flags) -> Rejection:
     cluster = session.cluster
     dims = cluster.dims
     asked = float(ask.eq_class.request[r])
     largest = float(cluster.capacity[:, r].max())
     never = largest < asked
-    most = largest if never else max(0.0, float(cluster.future[:, r].max()))
+    most = largest if never else max(0.0, float(cluster.future[lacks, r].max()))
     return Rejection(
         reason="never-fits" if never else "resource",
-        count=count,
+        count=int(lacks.sum()),
         detail={
             "resource": dims.names[r],
             "asked": dims.written(r, asked),

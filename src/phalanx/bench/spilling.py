@@ -18,8 +18,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from phalanx.node.demands import Demand
-from phalanx.node.lease import Lease
+from phalanx.node.lease import Demand, Lease
 from phalanx.node.leases import LeaseMachine
 from phalanx.node.options import SpillOptions
 from phalanx.node.spilling import Spilling

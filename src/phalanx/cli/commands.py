@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -62,7 +63,7 @@ def bench(
     json: Json = False,
 ) -> None:
     """Measure every row of Ray's microbenchmark, and how fast placement and batch decide."""
-    from phalanx.bench import run
+    from phalanx.bench.command import run
 
     code = run(peer, json=json, markdown=markdown, rows=rows, quick=quick, group=group)
     raise typer.Exit(code)
@@ -106,7 +107,8 @@ def explain(
     def complain(text: str) -> None:
         typer.echo(text, err=True)
 
-    if name is not None or Path(file).exists() or file.endswith((".json", ".yaml", ".yml")):
+    # os.path: Path.exists raises for what can be no file's name.
+    if name is not None or os.path.exists(file) or file.endswith((".json", ".yaml", ".yml")):
         code = explain_file(file, name, as_json=json, write=typer.echo, complain=complain)
         raise typer.Exit(code)
     answer = ask(address, ExplainActor(file) if actor else Explain(file))

@@ -80,15 +80,20 @@ def _fields(
     priority: int | None,
     reclaimable: bool | None,
 ) -> QueueFields:
-    return QueueFields(
-        weight=weight,
-        capability=_amounts(capability),
-        deserved=_amounts(deserved),
-        guarantee=_amounts(guarantee),
-        parent=parent,
-        priority=priority,
-        reclaimable=reclaimable,
-    )
+    from phalanx.api.queues import queue_fields
+
+    try:
+        return queue_fields(
+            weight=weight,
+            capability=_amounts(capability),
+            deserved=_amounts(deserved),
+            guarantee=_amounts(guarantee),
+            parent=parent,
+            priority=priority,
+            reclaimable=reclaimable,
+        )
+    except ValueError as error:
+        fail(str(error), USAGE)
 
 
 def _amounts(text: str | None) -> dict[str, float] | None:

@@ -66,6 +66,8 @@ def _answered(question: Callable[[], R]) -> R:
         fail(str(error), NEVER_FITS if isinstance(error, GangInfeasibleError) else FAILED)
     except ValueError as error:
         fail(str(error), NOT_FOUND if "does not exist" in str(error) else USAGE)
+    except OverflowError as error:
+        fail(f"A number is too large: {error}.", USAGE)
     except TypeError as error:
         fail(str(error))
 

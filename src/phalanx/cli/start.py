@@ -87,6 +87,14 @@ def start(
     spill_threshold: Annotated[
         int, typer.Option(min=0, help="So many may wait here before other nodes are asked.")
     ] = 0,
+    patience: Annotated[
+        float,
+        typer.Option(
+            min=1.0,
+            help="Seconds that this node waits for a lost head. It waits for a day where it holds "
+            "places of jobs, and without limit while something runs on it.",
+        ),
+    ] = 60.0,
     gpu_resource: Annotated[
         str, typer.Option(help="On Ray: what the devices are called that gangs get.")
     ] = "GPU",
@@ -114,6 +122,7 @@ def start(
         "insecure": insecure,
         "ports": ports,
         "spill_threshold": spill_threshold,
+        "patience_s": patience,
     }
     amounts = {
         "num_cpus": num_cpus,

@@ -1,7 +1,8 @@
 """Phalanx under Ray's module names, so that an unchanged Ray program runs.
 
 Call `install()` before the program imports ray, or run `python -m phalanx.compat.ray script.py`.
-Only what Phalanx honours is there: another name raises ImportError or AttributeError that says so.
+What Phalanx honours is there. Of the rest, names that programs import at their top import too, and
+refuse when they are called; any other raises ImportError or AttributeError that says so.
 """
 
 from __future__ import annotations
@@ -10,64 +11,19 @@ import importlib
 import os
 import sys
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
+
+from phalanx.compat.names import REFUSED, SAME_MODULE, SOME_NAMES
 
 MARKER = "PHALANX_COMPAT_RAY"
 """Set to 1 in the environment by `install`; workers that find it install the names too."""
 
 RAY_VERSION = "2.60.0"
 """The version of Ray whose interface is followed; programs read it as `ray.__version__`."""
-
-SAME_MODULE = {
-    "ray.actor": "phalanx.actor",
-    "ray.cloudpickle": "cloudpickle",
-    "ray.exceptions": "phalanx.exceptions",
-    "ray.runtime_env": "phalanx.runtime_env",
-    "ray.util.actor_pool": "phalanx.util.actor_pool",
-    "ray.util.check_serialize": "phalanx.util.check_serialize",
-    "ray.util.helpers": "phalanx.util.completion",
-    "ray.util.joblib": "phalanx.util.joblib",
-    "ray.util.multiprocessing": "phalanx.util.multiprocessing",
-    "ray.util.multiprocessing.pool": "phalanx.util.multiprocessing.pool",
-    "ray.util.placement_group": "phalanx.util.placement_group",
-    "ray.util.queue": "phalanx.util.queue",
-    "ray.util.scheduling_strategies": "phalanx.util.scheduling_strategies",
-}
-"""Ray's modules that are a module of ours: the same object under both names."""
-
-_IDS = (
-    "ActorID",
-    "JobID",
-    "NodeID",
-    "ObjectID",
-    "ObjectRef",
-    "ObjectRefGenerator",
-    "DynamicObjectRefGenerator",
-    "PlacementGroupID",
-    "TaskID",
-    "UniqueID",
-    "WorkerID",
-)
-
-SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
-    "ray": {"phalanx": ("*",)},
-    "ray.util": {"phalanx.util": ("*",)},
-    "ray.remote_function": {"phalanx.api.functions": ("RemoteFunction",)},
-    "ray.runtime_context": {
-        "phalanx.api.runtime_context": ("RuntimeContext", "get_runtime_context")
-    },
-    "ray.types": {"phalanx": ("ObjectRef",)},
-    "ray._raylet": {"phalanx": _IDS},
-    "ray._private": {},
-    "ray._private.worker": {
-        "phalanx": ("cancel", "get", "init", "is_initialized", "kill", "put", "shutdown", "wait")
-    },
-}
-"""Ray's modules that gather names of ours: from which module, and which ("*": all public ones)."""
 
 
 def install() -> None:
@@ -101,10 +57,13 @@ class _Gathered(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         inner = f"{self.__name__}.{name}"
         found = _attribute(self.__name__, name)
-        if found is _MISSING or isinstance(found, types.ModuleType):
-            if inner not in SAME_MODULE and inner not in SOME_NAMES:
-                raise AttributeError(_refusal(inner))
+        if found is _MISSING and name in REFUSED.get(self.__name__, ()):
+            found = _refusing(inner)
+        is_module = inner in SAME_MODULE or _is_gathered(inner)
+        if is_module and (found is _MISSING or isinstance(found, types.ModuleType)):
             return importlib.import_module(inner)
+        if found is _MISSING:
+            raise AttributeError(_refusal(inner))
         setattr(self, name, found)
         return found
 
@@ -126,26 +85,42 @@ _MISSING = object()
 
 
 def _attribute(ray_module: str, name: str) -> Any:
-    for module_name, names in SOME_NAMES[ray_module].items():
+    for module_name, names in SOME_NAMES.get(ray_module, {}).items():
         if name in _listed(module_name, names):
             return getattr(importlib.import_module(module_name), name, _MISSING)
     return _MISSING
 
 
 def _public_names(ray_module: str) -> list[str]:
-    return [
+    ours = [
         name
-        for module_name, names in SOME_NAMES[ray_module].items()
+        for module_name, names in SOME_NAMES.get(ray_module, {}).items()
         for name in _listed(module_name, names)
         if not name.startswith("__")
     ]
+    return [*ours, *REFUSED.get(ray_module, ())]
 
 
 def _listed(module_name: str, names: Sequence[str]) -> Sequence[str]:
     if names != ("*",):
         return names
-    listed: Sequence[str] = importlib.import_module(module_name).__all__
-    return listed
+    module = importlib.import_module(module_name)
+    listed: Sequence[str] | None = getattr(module, "__all__", None)
+    return [name for name in vars(module) if name[0] != "_"] if listed is None else listed
+
+
+def _is_gathered(name: str) -> bool:
+    """Whether this is one of Ray's modules that we put together."""
+    return name in SOME_NAMES or name in REFUSED
+
+
+def _refusing(name: str) -> type:
+    """A class, so that programs can derive from it and test for it, that refuses to be called."""
+
+    def refuse(cls: type, *args: object, **kwargs: object) -> None:
+        raise NotImplementedError(_refusal(name))
+
+    return type(name.rpartition(".")[2], (), {"__new__": refuse, "__doc__": _refusal(name)})
 
 
 def _refusal(name: str) -> str:
@@ -165,7 +140,7 @@ class _Finder(MetaPathFinder):
             return None
         if fullname in SAME_MODULE:
             return ModuleSpec(fullname, _SameModule(SAME_MODULE[fullname]))
-        if fullname in SOME_NAMES:
+        if _is_gathered(fullname):
             return ModuleSpec(fullname, _Gathering(), is_package=True)
         # Without a name, so that `from ray import x` shows this text and not one of its own.
         raise ModuleNotFoundError(_refusal(fullname))

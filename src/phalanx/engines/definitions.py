@@ -8,6 +8,9 @@ from typing import Any
 
 from phalanx.model.signatures import MethodShape, arity_of, methods_of
 
+INVOCATION_DECORATOR = "__ray_invocation_decorator__"
+"""Ray's name for what a function or method wraps its own `remote` in."""
+
 
 class FunctionDefinition:
     """A remote function. One object for all its options: engines keep what they made of it."""
@@ -31,6 +34,12 @@ class ActorDefinition:
             inspect.iscoroutinefunction(f) or inspect.isasyncgenfunction(f)
             for _, f in inspect.getmembers(cls, inspect.isfunction)
         )
+        self.decorators = {
+            name: decorate
+            for name in self.methods
+            if (decorate := getattr(getattr(cls, name), INVOCATION_DECORATOR, None)) is not None
+        }
+        """By method, what the class wraps its `remote` in."""
         own_init = inspect.getattr_static(cls, "__init__")
         self.init_arity = (
             arity_of(own_init, skip_first=True) if own_init is not object.__init__ else None

@@ -290,6 +290,11 @@ class Engine(Protocol):
         """Finished tasks as trace events, times in microseconds since the epoch."""
         ...
 
+    def tasks(self) -> list[dict[str, Any]]:
+        """This process's tasks and calls, by the names of Ray's state API: those under way, and
+        those that have ended of late."""
+        ...
+
     def cluster_events(self) -> list[dict[str, Any]]:
         """What nodes recorded of each other, in no order."""
         ...

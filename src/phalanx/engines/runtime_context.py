@@ -19,6 +19,8 @@ class HostedActor(Protocol):
     name: str
     """The registered one; "" when it has none."""
     restarted: bool
+    is_async: bool
+    """Whether its calls run on an event loop."""
 
 
 class Job(Protocol):
@@ -232,6 +234,12 @@ class RuntimeContext:
         task = self._task
         if task is None:
             raise RuntimeError("This method is only available in a task or actor.")
+        actor = self._actor()
+        if actor is not None and actor.is_async:
+            raise RuntimeError(
+                "This method is not supported in an async actor. Its calls are cancelled by "
+                "asyncio.CancelledError."
+            )
         return task.is_cancelled
 
     def get_session_name(self) -> str:

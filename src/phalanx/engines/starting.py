@@ -40,7 +40,9 @@ class Engines:
 
     def attach(self) -> Engine | None:
         """See EngineFactory: a worker of Ray's has imported ray, and its driver uses Phalanx."""
-        if "ray" not in sys.modules:
+        ray = sys.modules.get("ray")
+        # Under the Ray names "ray" is a module of ours, which no file holds.
+        if ray is None or ray.__name__ != "ray" or getattr(ray, "__file__", None) is None:
             return None
         from phalanx.engines.ray.connecting import attach
 

@@ -162,6 +162,7 @@ class ControlPlane:
                 self._prober,
                 self.nodes,
                 self.groups,
+                self.placement,
                 record=self.events.record_gang,
                 report_defect=self._report_defect,
             )

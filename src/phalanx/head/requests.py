@@ -18,15 +18,19 @@ from phalanx.head.groups.record import Group
 from phalanx.head.nodes import NodeDirectory
 from phalanx.head.outbox import Outbox
 from phalanx.model.lifecycle import ALIVE, DRAINING
+from phalanx.model.rows.actors import ActorInfo
 from phalanx.model.rows.cluster import NodeInfo, StatusInfo
+from phalanx.model.rows.explanation import Explanation
 from phalanx.protocol.cluster_messages import SetTotals, ViewRow
 from phalanx.protocol.requests.actors import (
     ActorSpec,
     AnnounceActor,
+    ExplainActor,
     GetActor,
     GetActorHandle,
     KillActor,
     KnownActor,
+    ListActors,
     ListNamedActors,
     RegisterActor,
     WatchActor,
@@ -99,6 +103,8 @@ class ControlRequests:
             GetActorHandle.handled_by(self._get_actor_handle),
             WatchActor.handled_by(self._watch_actor),
             KillActor.handled_by(self._kill_actor),
+            ListActors.handled_by(self._list_actors),
+            ExplainActor.handled_by(self._explain_actor),
             ListNamedActors.handled_by(self._list_named_actors),
             CreateGroup.handled_by(self._create_group),
             WatchGroup.handled_by(self._watch_group),
@@ -199,10 +205,16 @@ class ControlRequests:
         self._actors.when_gone(worker, lambda: asker.reply(None))
         return LATER
 
+    def _list_actors(self, asker: Asker[list[ActorInfo]], request: ListActors) -> list[ActorInfo]:
+        return [_actor_row(record) for record in self._actors.table.all()]
+
     def _list_named_actors(
         self, asker: Asker[list[tuple[str, str]]], request: ListNamedActors
     ) -> list[tuple[str, str]]:
         return self._actors.table.names(request.namespace)
+
+    def _explain_actor(self, asker: Asker[Explanation], request: ExplainActor) -> Explanation:
+        return self._actors.explain(request.actor)
 
     # ---- placement groups --------------------------------------------------------------------
 
@@ -259,3 +271,21 @@ def _sum(amounts: Iterable[Amounts]) -> Amounts:
         for name, amount in of_node.items():
             summed[name] = round(summed.get(name, 0) + amount, 4)
     return summed
+
+
+def _actor_row(record: ActorRecord) -> ActorInfo:
+    return ActorInfo(
+        actor_id=record.actor.hex(),
+        class_name=record.class_name,
+        state=record.state,
+        job_id=record.job.hex(),
+        name=record.name,
+        ray_namespace=record.namespace,
+        node_id=record.node,
+        pid=record.pid,
+        is_detached=record.detached,
+        num_restarts=record.restarts,
+        required_resources=record.hold,
+        placement_group_id=record.strategy.get("group"),
+        death_cause=record.reason,
+    )

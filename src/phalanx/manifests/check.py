@@ -6,8 +6,8 @@ from typing import Literal
 
 from phalanx.batch.specs import PodGroupSpec, QueueSpec
 from phalanx.manifests.fields import Fields, written
-from phalanx.manifests.findings import Finding, Report
-from phalanx.manifests.job_rules import update_faults
+from phalanx.manifests.findings import Finding, ManifestError, Report
+from phalanx.manifests.job_rules import job_faults, update_faults
 from phalanx.manifests.queue_rules import (
     Fault,
     KnownQueue,
@@ -49,6 +49,25 @@ def check_manifests(
             kept = [q for n, q in tree.by_name.items() if n != manifest.name]
             tree = QueueTree([*kept, mine])
     return manifests, report
+
+
+def read_for_submit(text: str | bytes, file: str = "") -> tuple[list[Manifest], list[Finding]]:
+    """The objects of a file that is to be submitted, and the warnings about them.
+
+    Raises ManifestError for any error; a job that would run nothing is one here.
+    """
+    manifests, report = read_manifests(text, file)
+    if report.ok:
+        for manifest in manifests:
+            spec = manifest.spec
+            if isinstance(spec, JobSpec):
+                report.errors += [_located(fault, manifest) for fault in job_faults(spec)]
+            elif isinstance(spec, CronSpec):
+                inside = map(_inside, job_faults(spec.job))
+                report.errors += [_located(fault, manifest) for fault in inside]
+    if not report.ok:
+        raise ManifestError(report.errors, file)
+    return manifests, report.warnings
 
 
 def _faults(

@@ -7,10 +7,12 @@ from typing import Any, TypeVar
 from phalanx.manifests.findings import Report
 from phalanx.manifests.quantities import HOUSE, is_not_here, quantity
 from phalanx.manifests.text import Text
+from phalanx.model.nearest import nearest
+from phalanx.model.options import LARGEST_NUMBER
 
 Path = tuple[str | int, ...]
-LARGEST_COUNT = 2**31 - 1
-MAX_NAME = 253
+MAX_HINTS = 100
+"""For so many unknown fields of a file the nearest known one is looked up, which takes time."""
 T = TypeVar("T")
 
 
@@ -56,7 +58,10 @@ class Fields:
         """Name every key that nobody asked for."""
         for key in self.known:
             if key not in self._asked:
-                self.warn(key, "unknown_field", f"there is no field {key!r} here; it is left out")
+                few = len(self.report.warnings) < MAX_HINTS
+                hint = nearest(str(key), self._asked) if few else ""
+                reason = f"there is no field {key!r} here, and it is left out{hint}"
+                self.warn(key, "unknown_field", reason)
 
     def _below(self, key: str | Path) -> Path:
         if isinstance(key, tuple):
@@ -108,8 +113,8 @@ class Fields:
         if isinstance(value, bool) or not isinstance(value, int):
             self._wrong((*self.path, key), "a whole number", value)
             return None
-        if abs(value) > LARGEST_COUNT:
-            self.error(key, "out_of_range", f"{value} is beyond {LARGEST_COUNT}")
+        if abs(value) > LARGEST_NUMBER:
+            self.error(key, "out_of_range", f"{value} is beyond {LARGEST_NUMBER}")
             return None
         return value
 

@@ -7,7 +7,7 @@ from phalanx.manifests.fields import Fields
 from phalanx.manifests.findings import Report
 from phalanx.manifests.graphs import find_cycle
 from phalanx.manifests.jobs import read_job
-from phalanx.manifests.names import label_fault, qualified_fault
+from phalanx.manifests.names import qualified_fault
 from phalanx.model.jobs.spec import CronSpec, FlowSpec, Probe, Step
 
 MAX_CRON_NAME = 52
@@ -47,8 +47,8 @@ def _step(at: Fields) -> Step:
     name = at.text("name")
     if not name:
         at.error("name", "flow_name_missing", "a step names the JobTemplate that it runs")
-    elif label_fault(name) is not None and qualified_fault(name) is not None:
-        at.error("name", "flow_name_invalid", str(qualified_fault(name)))
+    elif (fault := qualified_fault(name)) is not None:
+        at.error("name", "flow_name_invalid", fault)
     depends = at.fields("dependsOn")
     targets = depends.texts("targets")
     probe = depends.fields("probe")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -10,6 +9,7 @@ import msgspec
 from phalanx.batch.specs import HyperNodeSpec
 from phalanx.manifests.fields import Fields
 from phalanx.manifests.names import qualified_fault
+from phalanx.manifests.patterns import compiled, matches
 
 SELECTORS = ("exactMatch", "regexMatch", "labelMatch")
 
@@ -82,9 +82,9 @@ def _member(at: Fields) -> Member | None:
 def _pattern(at: Fields) -> str:
     pattern = at.text("pattern")
     try:
-        re.compile(pattern)
-    except (re.error, RecursionError, OverflowError) as e:
-        at.error("pattern", "regex_invalid", f"{pattern!r} is no regular expression: {e}")
+        compiled(pattern)
+    except ValueError as e:
+        at.error("pattern", "regex_invalid", str(e))
         return ""
     if not pattern:
         at.error("pattern", "regex_missing", "regexMatch has a pattern")
@@ -134,5 +134,5 @@ def _matches(member: Member, name: str, labels: Mapping[str, str]) -> bool:
     if member.exact:
         return name == member.exact
     if member.pattern:
-        return re.search(member.pattern, name) is not None
+        return matches(member.pattern, name)
     return bool(member.labels) and all(labels.get(k) == v for k, v in member.labels)

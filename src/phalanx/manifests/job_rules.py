@@ -1,11 +1,13 @@
-"""What of a job may change while it lives: its size and its priority."""
+"""Rules for whole jobs: what of one may change while it lives, and that it runs something."""
 
 from __future__ import annotations
 
 import msgspec
 
+from phalanx.manifests.names import member_fault, object_fault
 from phalanx.manifests.queue_rules import Fault
 from phalanx.model.jobs.spec import JobSpec
+from phalanx.model.options import amount_fault
 
 CHANGEABLE = "minAvailable, priorityClassName, and the tasks' replicas and minAvailable"
 
@@ -21,6 +23,30 @@ def update_faults(old: JobSpec, new: JobSpec) -> list[Fault]:
     reason = f"of a job that lives only {CHANGEABLE} may change"
     changed = [f for f in _FIELDS if getattr(old, f) != getattr(_with_changes(old, new), f)]
     return [Fault(("spec",), "update_forbidden_field", f"{reason}, not {', '.join(changed)}")]
+
+
+def job_faults(job: JobSpec) -> list[Fault]:
+    """What speaks against any new job: names that are none, amounts that no node can hold, and
+    tasks that would run nothing, and so would complete without having done it."""
+    faults = []
+    if (fault := object_fault("Job", job.name, job.namespace)) is not None:
+        faults.append(Fault(("metadata",), "name_invalid", fault))
+    for i, group in enumerate(job.groups):
+        path = ("spec", "tasks", i, "template", "spec")
+        template = group.template
+        if (fault := member_fault(job.name, group.name, group.replicas)) is not None:
+            faults.append(Fault(("spec", "tasks", i), "member_name_invalid", fault))
+        for resource, amount in template.needs.items():
+            if (allowed := amount_fault(resource, amount)) is not None:
+                reason = f"each of {group.name!a} would hold {amount:g} of {resource}; allowed is "
+                faults.append(Fault(path, "amount_not_held", reason + allowed))
+        if not template.processes:
+            reason = f"task {group.name!a} runs nothing: give it a container with a command"
+            faults.append(Fault(path, "no_command", reason))
+        elif not all(process.argv for process in (*template.processes, *template.before)):
+            reason = f"task {group.name!a} has a container without a command: it would run nothing"
+            faults.append(Fault(path, "no_command", reason))
+    return faults
 
 
 _FIELDS = tuple(f.name for f in msgspec.structs.fields(JobSpec))

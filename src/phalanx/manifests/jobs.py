@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from phalanx.manifests.fields import Fields
 from phalanx.manifests.graphs import find_cycle
-from phalanx.manifests.names import label_fault, qualified_fault
+from phalanx.manifests.names import label_fault, member_fault
 from phalanx.manifests.plugins import complete, options, read_plugins
 from phalanx.manifests.pods import read_template
 from phalanx.manifests.policies import read_policies
@@ -73,9 +73,9 @@ def _check(at: Fields, job: JobSpec, most: int) -> None:
         if group.name in names[:i]:
             reason = f"two tasks are called {group.name!r}"
             at.error(("tasks", i, "name"), "duplicate_task_name", reason)
-        fault = qualified_fault(f"{job.name}-{group.name}-{max(group.replicas - 1, 0)}")
+        fault = member_fault(job.name, group.name, group.replicas)
         if job.name and fault is not None and not label_fault(group.name):
-            at.error(("tasks", i, "name"), "member_name_invalid", f"a member's name: {fault}")
+            at.error(("tasks", i, "name"), "member_name_invalid", fault)
     if job.min_available > most or sum(g.replicas for g in job.groups) < job.min_available:
         reason = f"minAvailable is {job.min_available}, but all tasks together have {most} members"
         at.error("minAvailable", "min_available_exceeds_replicas", reason)
@@ -101,6 +101,9 @@ def _check_plugins(at: Fields, job: JobSpec) -> None:
             reason = f"the {plugin} plugin's {role} is task {wanted!r}, which the job does not have"
             at.error(("plugins", plugin), f"{plugin}_{role}_missing", reason)
     for i, group in enumerate(job.groups):
+        if not group.template.processes:
+            reason = "there is no container with a command: this is not taken when it is submitted"
+            at.warn(("tasks", i), "no_command", reason)
         if any(HOST_FILES in word for p in group.template.processes for word in p.argv):
             reason = f"host lists are not under {HOST_FILES} here, but in $PHALANX_FILES"
             at.warn(("tasks", i, "template"), "host_files_elsewhere", reason)

@@ -1,23 +1,25 @@
-"""What may be a name, by Kubernetes' rules."""
+"""What may be a name, by Kubernetes' rules: the one rule for manifests, Python and commands."""
 
 from __future__ import annotations
 
 import re
 
-_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?$", re.ASCII)
-_QUALIFIED = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$", re.ASCII)
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
+_QUALIFIED = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
 _SUBDOMAIN = re.compile(
-    r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$", re.ASCII
+    r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII
 )
 MAX_LABEL = 63
 MAX_SUBDOMAIN = 253
+CLUSTER_WIDE = ("Queue", "HyperNode", "PriorityClass")
+"""Kinds without a namespace; their names are domain names."""
 
 
 def label_fault(name: str) -> str | None:
-    """Why `name` is no DNS label (the name of a task group), or None."""
-    if not _LABEL.match(name) or len(name) > MAX_LABEL:
+    """Why `name` is no DNS label (the name of a task group, or a namespace), or None."""
+    if len(name) > MAX_LABEL or not _LABEL.fullmatch(name):
         return (
-            f"{name!r} is no name: up to {MAX_LABEL} small letters, digits and '-', "
+            f"{shown(name)} is no name: up to {MAX_LABEL} small letters, digits and '-', "
             "with a letter or digit at both ends"
         )
     return None
@@ -25,9 +27,9 @@ def label_fault(name: str) -> str | None:
 
 def qualified_fault(name: str) -> str | None:
     """Why `name` cannot name a job or one of its members, or None."""
-    if not _QUALIFIED.match(name) or len(name) > MAX_LABEL:
+    if len(name) > MAX_LABEL or not _QUALIFIED.fullmatch(name):
         return (
-            f"{name!r} is no name: up to {MAX_LABEL} letters, digits, '-', '_' and '.', "
+            f"{shown(name)} is no name: up to {MAX_LABEL} letters, digits, '-', '_' and '.', "
             "with a letter or digit at both ends"
         )
     return None
@@ -35,9 +37,30 @@ def qualified_fault(name: str) -> str | None:
 
 def subdomain_fault(name: str) -> str | None:
     """Why `name` cannot name a queue or a domain, or None."""
-    if not _SUBDOMAIN.match(name) or len(name) > MAX_SUBDOMAIN:
+    if len(name) > MAX_SUBDOMAIN or not _SUBDOMAIN.fullmatch(name):
         return (
-            f"{name!r} is no name: up to {MAX_SUBDOMAIN} small letters, digits, '-' and '.', "
+            f"{shown(name)} is no name: up to {MAX_SUBDOMAIN} small letters, digits, '-' and '.', "
             "with a letter or digit at both ends"
         )
     return None
+
+
+def object_fault(kind: str, name: str, namespace: str = "") -> str | None:
+    """Why there can be no object of this kind with these names, or None."""
+    if kind in CLUSTER_WIDE:
+        return subdomain_fault(name)
+    fault = qualified_fault(name)
+    if fault is None and (fault := label_fault(namespace)) is not None:
+        return f"namespace {fault}"
+    return fault
+
+
+def member_fault(job: str, group: str, replicas: int) -> str | None:
+    """Why the members of a job's group cannot be named after both, or None."""
+    fault = label_fault(group) or qualified_fault(f"{job}-{group}-{max(replicas - 1, 0)}")
+    return None if fault is None else f"a member's name: {fault}"
+
+
+def shown(name: str) -> str:
+    """A stranger's name as text for a terminal, cut where it is long."""
+    return ascii(name) if len(name) <= MAX_SUBDOMAIN else f"{name[:40]!a}... ({len(name)})"

@@ -8,6 +8,7 @@ from phalanx.errors import BatchFileError
 from phalanx.manifests.fields import Fields
 from phalanx.manifests.shapes import read_shape
 from phalanx.model.jobs.spec import Pairs, Port, Process, Template
+from phalanx.model.options import amount_fault
 
 PLACING = ("nodeSelector", "tolerations", "affinity", "topologySpreadConstraints")
 IN_A_POD = {
@@ -104,7 +105,7 @@ def _pod(spec: Fields, labels: Pairs, annotations: Pairs) -> Template:
     if restart == "Always":
         reason = "a member that ends well has ended; only failures are tried again"
         spec.warn("restartPolicy", "as_on_failure", reason)
-    return Template(
+    template = Template(
         processes=tuple(_process(c) for c in spec.items("containers")),
         before=tuple(_process(c) for c in spec.items("initContainers")),
         restart="Never" if restart == "Never" else "OnFailure",
@@ -115,6 +116,11 @@ def _pod(spec: Fields, labels: Pairs, annotations: Pairs) -> Template:
         annotations=annotations,
         placement=placement,
     )
+    for resource, amount in template.needs.items():
+        if (allowed := amount_fault(resource, amount)) is not None:
+            reason = f"each member would hold {amount:g} of {resource}; allowed is {allowed}"
+            spec.error("containers", "amount_not_held", reason)
+    return template
 
 
 def _check_placing(spec: Fields, placement: dict[str, Any]) -> None:
@@ -149,8 +155,8 @@ def _process(at: Fields) -> Process:
         ports=_ports(at),
     )
     if not process.argv:
-        reason = "no command: without an image there is nothing that would run by itself"
-        at.warn("command" if at.has("command") else "", "no_command", reason)
+        reason = "no command: no image is pulled here, so nothing would run"
+        at.error("command" if at.has("command") else "", "no_command", reason)
     at.close()
     return process
 

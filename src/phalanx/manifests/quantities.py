@@ -9,7 +9,8 @@ from typing import Any
 
 _WRITTEN = re.compile(
     r"([+-]?(?:\d{1,30}(?:\.\d{0,30})?|\.\d{1,30}))"
-    r"(?:(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)|[eE]([+-]?\d{1,3}))?$"
+    r"(?:(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)|[eE]([+-]?\d{1,3}))?",
+    re.ASCII,
 )
 _SCALE: dict[str, Fraction] = {"n": Fraction(1, 10**9), "u": Fraction(1, 10**6)}
 _SCALE |= {"m": Fraction(1, 1000), "k": Fraction(1000)}
@@ -37,7 +38,7 @@ def quantity(written: Any) -> float:
     """The amount that is meant. Raises ValueError with what would be right."""
     if isinstance(written, bool) or not isinstance(written, int | float | str):
         raise ValueError(f"an amount is a number like 2, 500m or 4Gi, not {written!r}")
-    match = _WRITTEN.match(str(written).strip())
+    match = _WRITTEN.fullmatch(str(written).strip())
     if match is None:
         raise ValueError(f"an amount is a number like 2, 500m or 4Gi, not {written!r}")
     number, suffix, exponent = match.groups()

@@ -11,6 +11,9 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from phalanx.batch.specs import Amounts, QueueSpec
+from phalanx.manifests.names import subdomain_fault
+from phalanx.manifests.quantities import LARGEST
+from phalanx.model.options import LARGEST_NUMBER
 
 ROOT = "root"
 DEFAULT = "default"
@@ -21,7 +24,7 @@ PROTECTED = (ROOT, DEFAULT)
 class Fault(msgspec.Struct, frozen=True):
     """A broken rule: the field it concerns, its name for scripts, and what would be right."""
 
-    path: tuple[str, ...]
+    path: tuple[str | int, ...]
     code: str
     reason: str
 
@@ -88,6 +91,8 @@ def queue_faults(
     faults = _of_itself(new)
     if tree is None:
         return faults
+    if old is None and (fault := subdomain_fault(new.name)) is not None:
+        return [Fault(_NAME, "name_invalid", f"a queue's name: {fault}")]
     faults += _path_faults(new, tree)
     if new.name == ROOT:
         return faults + _root_faults(new, old)
@@ -150,6 +155,15 @@ def _of_itself(q: QueueSpec) -> list[Fault]:
         faults.append(
             Fault(("spec", "weight"), "weight_invalid", f"a weight is 1 or more: {q.weight}")
         )
+    for name in ("weight", "priority"):
+        if abs(getattr(q, name)) > LARGEST_NUMBER:
+            reason = f"a {name} is at most {LARGEST_NUMBER}, not {getattr(q, name)}"
+            faults.append(Fault(("spec", name), f"{name}_invalid", reason))
+    for field in _QUOTAS:
+        for name, amount in getattr(q, field):
+            if not 0 <= amount <= LARGEST:
+                reason = f"{field} of {name} is an amount from 0 to 2^63, not {amount:g}"
+                faults.append(Fault(("spec", field, name), "quantity_negative", reason))
     cap, deserved, guarantee = (dict(getattr(q, f)) for f in _QUOTAS)
     for name, amount in guarantee.items():
         if amount > deserved.get(name, 0.0):
@@ -159,15 +173,19 @@ def _of_itself(q: QueueSpec) -> list[Fault]:
             )
             path = ("spec", "guarantee", "resource", name)
             faults.append(Fault(path, "guarantee_above_deserved", reason))
-    for field, amounts in ((("deserved",), deserved), (("guarantee", "resource"), guarantee)):
+    bounded: list[tuple[tuple[str, ...], Mapping[str, float]]] = [
+        (("deserved",), deserved),
+        (("guarantee", "resource"), guarantee),
+    ]
+    for below, amounts in bounded:
         for name, amount in amounts.items():
             if amount > cap.get(name, amount):
-                what = field[0]
+                what = below[0]
                 reason = (
                     f"{what} of {name} is {amount:g}, capability is {cap[name]:g}: "
                     "guarantee <= deserved <= capability"
                 )
-                faults.append(Fault(("spec", *field, name), f"{what}_above_capability", reason))
+                faults.append(Fault(("spec", *below, name), f"{what}_above_capability", reason))
     return faults
 
 

@@ -99,8 +99,8 @@ def read_podgroup(at: Fields, name: str, namespace: str, annotations: Pairs) -> 
 
 def _subgroup(at: Fields) -> SubgroupPolicy:
     name = at.text("name")
-    if not name or subdomain_fault(name) is not None:
-        at.error("name", "subgroup_name_invalid", str(subdomain_fault(name)))
+    if (fault := subdomain_fault(name)) is not None:
+        at.error("name", "subgroup_name_invalid", fault)
     size, minimum = at.optional_whole("subGroupSize"), at.whole("minSubGroups")
     if size is not None and size < 1:
         at.error("subGroupSize", "subgroup_size_invalid", f"a size is 1 or more, not {size}")

@@ -13,7 +13,7 @@ from phalanx.manifests.findings import Finding, ManifestError, Report
 from phalanx.manifests.flows import read_cron, read_flow
 from phalanx.manifests.hypernodes import HyperNode, read_hypernode
 from phalanx.manifests.jobs import read_job
-from phalanx.manifests.names import qualified_fault, subdomain_fault
+from phalanx.manifests.names import CLUSTER_WIDE, label_fault, qualified_fault, subdomain_fault
 from phalanx.manifests.pods import check_budgets
 from phalanx.manifests.queues import read_podgroup, read_queue
 from phalanx.manifests.text import Text, load
@@ -32,7 +32,6 @@ GROUPS = {
 }
 """The kinds that are read, and the apiVersions under which they go."""
 
-CLUSTER_WIDE = ("Queue", "HyperNode", "PriorityClass")
 Spec = JobSpec | QueueSpec | PodGroupSpec | FlowSpec | CronSpec | HyperNode | PriorityClass
 
 
@@ -153,10 +152,12 @@ def _names(at: Fields, metadata: Fields, kind: str) -> tuple[str, str]:
         fault = subdomain_fault(name) if kind in CLUSTER_WIDE else qualified_fault(name)
         if fault is not None and not (kind == "CronJob" and len(name) > 63):
             metadata.error("name", "name_invalid", fault)
-    namespace = metadata.text("namespace")
+    namespace = metadata.text("namespace") or "default"
     if kind in CLUSTER_WIDE:
         return name, ""
-    return name, namespace or "default"
+    if (fault := label_fault(namespace)) is not None:
+        metadata.error("namespace", "namespace_invalid", f"a namespace's name: {fault}")
+    return name, namespace
 
 
 class _Head(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,6 +20,8 @@ MAX_NODES = 100_000
 """Scalars, lists and mappings together; also the bound on lines, which is quicker to see."""
 MAX_DOCUMENTS = 1_000
 MAX_DEPTH = 50
+MAX_DIGITS = 80
+"""Of a whole number."""
 
 _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG = "tag:yaml.org,2002:"
@@ -36,6 +38,19 @@ class _Loader(_BASE):  # type: ignore[misc]
         first: [(tag, _NUMBERS.get(tag, rule)) for tag, rule in pairs if tag != f"{_TAG}timestamp"]
         for first, pairs in _BASE.yaml_implicit_resolvers.items()
     }
+
+
+def _whole(loader: Any, node: yaml.ScalarNode) -> int:
+    """A whole number of at most 64 bits: what is longer could not even be printed."""
+    value: int = loader.construct_yaml_int(node) if len(node.value) <= MAX_DIGITS else 2**64
+    if abs(value) >= 2**63:
+        shown = node.value if len(node.value) <= MAX_DIGITS else f"{node.value[:20]}..."
+        reason = f"{shown} is not between -2^63 and 2^63"
+        raise _refusal("number_too_large", reason, node.start_mark.line + 1, "")
+    return value
+
+
+_Loader.add_constructor(f"{_TAG}int", _whole)
 
 
 class Text:
@@ -136,7 +151,9 @@ def _documents(text: str | bytes, file: str) -> Iterator[Text]:
             _no_doubles(node, file)
             try:
                 value = loader.construct_document(node)
-            except (ValueError, OverflowError, TypeError, AttributeError) as e:
+            except ManifestError as e:
+                raise ManifestError(e.findings, file) from None
+            except (ValueError, OverflowError, TypeError, AttributeError, KeyError) as e:
                 line = node.start_mark.line + 1
                 reason = f"a value in this document cannot be read: {e}"
                 raise _refusal("bad_value", reason, line, file) from e

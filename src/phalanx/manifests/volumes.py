@@ -23,8 +23,8 @@ def read_volumes(at: Fields) -> None:
         elif name and claim is not None:
             reason = "a volume has either a volumeClaimName or a volumeClaim"
             item.error("volumeClaim", "volume_claim_twice", reason)
-        elif name and subdomain_fault(name) is not None:
-            item.error("volumeClaimName", "volume_claim_name", str(subdomain_fault(name)))
+        elif name and (fault := subdomain_fault(name)) is not None:
+            item.error("volumeClaimName", "volume_claim_name", fault)
         item.raw("name")
         item.close()
         reason = f"nothing is mounted: processes see the node's own files at {path or 'that path'}"

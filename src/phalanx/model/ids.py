@@ -190,6 +190,6 @@ def object_id_bytes(owner: bytes, number: int) -> bytes:
 def split_object_id(id_bytes: bytes) -> tuple[bytes, int]:
     """(owner, number) of an object's 28 bytes. Raises ValueError on another length."""
     if len(id_bytes) != 28:
-        raise ValueError(f"an object's id has 28 bytes, got {len(id_bytes)}")
+        raise ValueError(f"An object's id needs to have length 28, got {len(id_bytes)} bytes.")
     sequence = int.from_bytes(id_bytes[16:24], "big")
     return id_bytes[:16], sequence << INDEX_BITS | int.from_bytes(id_bytes[24:], "big")

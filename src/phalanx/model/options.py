@@ -6,13 +6,20 @@ TypeError, a wrong value a ValueError); `queue`, `priority` and `timeout_s` are 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
+from phalanx.model.nearest import nearest
+
 LEAST_SHARE = 0.0001
+LARGEST_AMOUNT = 9e14
+"""Of any resource: sums of 1/10000 units of more would not fit in 64 bits."""
+LARGEST_NUMBER = 2**31 - 1
+"""Of priorities and weights."""
+WHOLE_ABOVE_ONE = ("GPU", "TPU", "neuron_cores", "HPU", "NPU", "RBLN")
+"""Devices: a request is for a share of one, or for whole ones."""
 DEFAULT_RETRIES = 3
 """Of a task that says nothing of `max_retries`."""
 Check = Callable[[Any], str | None]
@@ -34,24 +41,39 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _at_least(low: float) -> Check:
-    return lambda v: None if v >= low and not math.isnan(v) else f"a number of at least {low}"
+    return lambda v: None if low <= v < 2**63 else f"a whole number from {low:g} to 2^63"
 
 
 def _amount(value: float) -> str | None:
-    finite = not (math.isnan(value) or math.isinf(value))
-    return None if finite and value >= 0 else "a finite number of at least 0"
+    good = 0 <= value <= LARGEST_AMOUNT
+    return None if good else f"a number from 0 to {LARGEST_AMOUNT:g}"
 
 
-def _share(value: float) -> str | None:
-    if 0 < value < LEAST_SHARE:
+def _count(value: int) -> str | None:
+    good = abs(value) <= LARGEST_NUMBER
+    return None if good else f"a whole number from -{LARGEST_NUMBER} to {LARGEST_NUMBER}"
+
+
+def _is_too_fine(value: float) -> bool:
+    return 0 < value < LEAST_SHARE
+
+
+def _count_from_zero(value: int) -> str | None:
+    return None if value >= 0 else "None, 0 or a positive integer"
+
+
+def _count_or_endless(value: int) -> str | None:
+    allowed = "None, 0, -1 or a positive integer, where -1 represents infinity."
+    return None if -1 <= value < 2**63 else allowed
+
+
+def amount_fault(resource: str, value: float) -> str | None:
+    """What is allowed, when nobody may ask for so much of a resource; else None."""
+    if resource != "memory" and _is_too_fine(value):
         return f"0 or at least {LEAST_SHARE}, the smallest share there is"
+    if resource in WHOLE_ABOVE_ONE and value > 1 and value != int(value):
+        return "a share below 1, or a whole number"
     return _amount(value)
-
-
-def _gpus(value: float) -> str | None:
-    if bad := _share(value):
-        return bad
-    return None if value <= 1 or value == int(value) else "a share below 1, or a whole number"
 
 
 def _resources(value: Mapping[Any, Any]) -> str | None:
@@ -64,7 +86,7 @@ def _resources(value: Mapping[Any, Any]) -> str | None:
             return f"custom resources only; use the option {key} for {key}"
         if isinstance(amount, bool) or not isinstance(amount, int | float):
             return WrongType("a dict whose values are numbers")
-        if bad := _share(amount):
+        if bad := _amount(amount):
             return f"for {key!r} {bad}"
     return None
 
@@ -74,8 +96,8 @@ def _num_returns(value: Any) -> str | None:
         return None
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return None
-    allowed = "a whole number of at least 0, 'dynamic' or 'streaming'"
-    return allowed if isinstance(value, int) else WrongType(allowed)
+    allowed = "None, a non-negative integer, 'streaming' (for generators), or 'dynamic'"
+    return WrongType(allowed) if isinstance(value, str) else allowed
 
 
 def _retry_exceptions(value: Any) -> str | None:
@@ -145,8 +167,8 @@ def _environment(value: Mapping[str, Any]) -> str | None:
 
 _NUMBER = (int, float)
 _COMMON: dict[str, Option] = {
-    "num_cpus": Option(types=_NUMBER, check=_share),
-    "num_gpus": Option(types=_NUMBER, check=_gpus),
+    "num_cpus": Option(types=_NUMBER, check=_amount),
+    "num_gpus": Option(types=_NUMBER, check=_amount),
     "memory": Option(types=_NUMBER, check=_amount),
     "resources": Option(types=(dict,), check=_resources),
     "accelerator_type": Option(types=(str,)),
@@ -162,7 +184,7 @@ _COMMON: dict[str, Option] = {
     "_labels": Option(types=(dict,), check=_texts),
     "_metadata": Option(types=(dict,)),
     "queue": Option(types=(str,), check=_name),
-    "priority": Option(types=(int,)),
+    "priority": Option(types=(int,), check=_count),
 }
 _RETRY = Option(types=(bool, list, tuple), check=_retry_exceptions)
 _BACKPRESSURE = Option(
@@ -171,10 +193,10 @@ _BACKPRESSURE = Option(
 )
 _TASK: dict[str, Option] = {
     **_COMMON,
-    "num_returns": Option(check=_num_returns),
-    "max_retries": Option(types=(int,), check=_at_least(-1)),
+    "num_returns": Option(types=(int, str), check=_num_returns),
+    "max_retries": Option(types=(int,), check=_count_or_endless),
     "retry_exceptions": _RETRY,
-    "max_calls": Option(types=(int,), check=_at_least(0), decorator_only=True),
+    "max_calls": Option(types=(int,), check=_count_from_zero, decorator_only=True),
     "timeout_s": Option(
         types=_NUMBER, check=lambda v: None if v > 0 else "a number of seconds above 0"
     ),
@@ -185,8 +207,8 @@ _ACTOR: dict[str, Option] = {
     "object_store_memory": Option(types=_NUMBER, check=_amount),
     "max_concurrency": Option(types=(int,), check=_at_least(0)),
     "concurrency_groups": Option(types=(dict,), check=_concurrency_groups, decorator_only=True),
-    "max_restarts": Option(types=(int,), check=_at_least(-1)),
-    "max_task_retries": Option(types=(int,), check=_at_least(-1)),
+    "max_restarts": Option(types=(int,), check=_count_or_endless),
+    "max_task_retries": Option(types=(int,), check=_count_or_endless),
     "max_pending_calls": Option(types=(int,), check=_at_least(-1)),
     "lifetime": Option(types=(str,), check=_lifetime),
     "namespace": Option(types=(str,), check=_name),
@@ -198,7 +220,7 @@ _METHOD: dict[str, Option] = {
     "num_returns": _TASK["num_returns"],
     "name": Option(types=(str,)),
     "concurrency_group": Option(types=(str,)),
-    "max_task_retries": Option(types=(int,), check=_at_least(-1)),
+    "max_task_retries": Option(types=(int,), check=_count_or_endless),
     "retry_exceptions": _RETRY,
     "enable_task_events": Option(types=(bool,)),
     "_generator_backpressure_num_objects": _BACKPRESSURE,
@@ -209,6 +231,7 @@ _METHOD: dict[str, Option] = {
 def check_task_options(options: Mapping[str, Any], *, in_options: bool = False) -> None:
     """Raise TypeError or ValueError for what a task may not be given. `in_options`: .options()."""
     _check(_TASK, options, "task", in_options)
+    _check_precision(options)
     _check_bundle(options)
 
 
@@ -219,6 +242,7 @@ def check_actor_options(options: Mapping[str, Any], *, in_options: bool = False)
         raise ValueError("get_if_exists=True needs a name: pass name='...' as well.")
     if options.get("name") == "":
         raise ValueError("Actor name cannot be an empty string.")
+    _check_precision(options)
     _check_bundle(options)
 
 
@@ -244,29 +268,43 @@ def _check(table: Mapping[str, Option], options: Mapping[str, Any], kind: str, l
     for key, value in options.items():
         option = table.get(key)
         if option is None:
+            hint = nearest(key, table)
             raise ValueError(
-                f"Invalid option keyword {key!r} for {kind}s. Valid ones are: {', '.join(table)}."
+                f"Invalid option keyword {key!r} for {kind}s{hint or '.'} "
+                f"Valid ones are: {', '.join(table)}."
             )
         if value is None:
             continue
         is_bool_for_number = isinstance(value, bool) and option.types and bool not in option.types
         if option.types and (not isinstance(value, option.types) or is_bool_for_number):
-            allowed = " or ".join(t.__name__ for t in option.types)
             raise TypeError(
-                f"The type of keyword {key!r} must be {allowed}, but received type "
-                f"{type(value).__name__} ({value!r})."
+                f"The type of keyword {key!r} must be {(*option.types, type(None))}, but received "
+                f"type {type(value)} ({value!r})."
             )
-        if option.check is not None and (allowed_values := option.check(value)):
-            error = TypeError if isinstance(allowed_values, WrongType) else ValueError
-            raise error(f"{key!r} was given {value!r}; allowed is {allowed_values}.")
+        if option.check is not None and (allowed := option.check(value)):
+            error = TypeError if isinstance(allowed, WrongType) else ValueError
+            raise error(f"The keyword {key!r} only accepts {allowed} ({value!r} was given).")
         if late and option.decorator_only:
             raise ValueError(
-                f"Setting {key!r} is not supported in .options(): give it to the decorator."
+                f"Setting {key!r} is not supported in '.options()'. Give it to the decorator."
+            )
+
+
+def _check_precision(options: Mapping[str, Any]) -> None:
+    amounts = {key: options.get(key) or 0 for key in ("num_cpus", "num_gpus")}
+    for name, amount in {**amounts, **(options.get("resources") or {})}.items():
+        if _is_too_fine(amount):
+            raise ValueError(
+                f"The precision of the fractional quantity of resource {name} cannot go beyond "
+                f"{LEAST_SHARE}."
             )
 
 
 def required_resources(options: Mapping[str, Any], *, default_cpus: float) -> dict[str, float]:
-    """The amounts that a task or actor with these options asks for, by resource name."""
+    """The amounts that a task or actor with these options asks for, by resource name.
+
+    Raises ValueError for a device and a half.
+    """
     amounts: dict[str, float] = {}
     cpus = options.get("num_cpus")
     amounts["CPU"] = default_cpus if cpus is None else cpus
@@ -277,4 +315,11 @@ def required_resources(options: Mapping[str, Any], *, default_cpus: float) -> di
     amounts.update(options.get("resources") or {})
     if accelerator := options.get("accelerator_type"):
         amounts[f"accelerator_type:{accelerator}"] = 0.001
+    for name in WHOLE_ABOVE_ONE:
+        amount = amounts.get(name, 0)
+        if amount > 1 and amount != int(amount):
+            raise ValueError(
+                f"{name} resource quantities >1 must be whole numbers. The specified quantity "
+                f"{amount} is invalid."
+            )
     return {name: amount for name, amount in amounts.items() if amount}

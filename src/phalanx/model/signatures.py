@@ -92,6 +92,8 @@ class ActorShape(msgspec.Struct, frozen=True, array_like=True):
     max_task_retries: int
     max_pending_calls: int
     out_of_order: bool
+    decorators: dict[str, bytes] = {}
+    """By method, the pickle of what the class wraps its `remote` in."""
 
 
 def count_of(returns: Any) -> int:

@@ -7,10 +7,9 @@ from typing import Protocol
 
 from phalanx.model.ids import CONTROL
 from phalanx.node.control_link import ControlLink
-from phalanx.node.demands import Demand
 from phalanx.node.dispatch import MessageTable, PeerMessageTable
 from phalanx.node.known_jobs import KnownJobs
-from phalanx.node.lease import Lease
+from phalanx.node.lease import Demand, Lease
 from phalanx.node.leases import LeaseMachine
 from phalanx.node.peers import Peer, Peers
 from phalanx.node.workers import WorkerRecord

@@ -11,9 +11,10 @@ import itertools
 from typing import Any
 
 from phalanx.model.ids import node_prefix
-from phalanx.node.demands import Demand, Demands
+from phalanx.node.demands import Demands
 from phalanx.node.events import NodeEvents
 from phalanx.node.known_jobs import KnownJobs
+from phalanx.node.lease import Demand
 from phalanx.node.no_other_nodes import Spills
 from phalanx.node.node_links import NodeLinks
 from phalanx.node.peers import Peers

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phalanx.node.demands import Demand
+from phalanx.node.lease import Demand
 from phalanx.protocol.cluster_messages import ClaimRoom
 from phalanx.resources.sets import ResourceSet
 

@@ -41,7 +41,7 @@ def cluster_node(
             head,
             node.status.row,
             node.holdings,
-            node.has_work,
+            node,
             node.spilling.use,
             on_joined=(node.groups.head_joined, node.reports.head_joined),
             on_lost=(node.view.head_lost,),

@@ -2,93 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
-import msgspec
-
-from phalanx.resources.sets import ResourceSet
-
-if TYPE_CHECKING:
-    from phalanx.node.lease import Lease
-
-DemandKey = tuple[bytes, int]
-"""(owner, number of its scheduling class)."""
-
-
-class Asker(Protocol):
-    """Who stands behind a demand, and is told what becomes of it."""
-
-    def granted(self, lease: Lease) -> None:
-        """The lease's worker is there, and is the asker's."""
-        ...
-
-    def due(self, lease: Lease) -> None:
-        """Others wait: the lease is to be given back after the task that runs."""
-        ...
-
-    def refused(self, demand: Demand, reason: str, code: str) -> None:
-        """The demand cannot be met: for ever when there is the `code` of an error, with which its
-        tasks fail, else for now."""
-        ...
-
-
-class NoAsker:
-    """Nobody is told of this demand."""
-
-    def granted(self, lease: Lease) -> None:
-        """See Asker."""
-
-    def due(self, lease: Lease) -> None:
-        """See Asker."""
-
-    def refused(self, demand: Demand, reason: str, code: str) -> None:
-        """See Asker."""
-
-
-NO_ASKER = NoAsker()
-
-
-class Demand(msgspec.Struct, kw_only=True, eq=False):
-    """A class of one owner's tasks, or one actor, that would use `count` workers."""
-
-    owner: bytes
-    scheduling_class: int
-    place: ResourceSet
-    """What must be free to start."""
-    hold: ResourceSet
-    """What is held while running."""
-    count: int
-    order: int
-    job: bytes = b""
-    environment: bytes = b""
-    priority: int = 0
-    queue: str = ""
-    group: tuple[bytes, int] | None = None
-    """(placement group, bundle index or -1)."""
-    actor: bytes = b""
-    strategy: Mapping[str, Any] = {}
-    since: float = 0.0
-    """When it began to wait."""
-    warned: bool = False
-    here: int = -1
-    """How many of `count` this node may place itself; -1: as many as it can."""
-    is_forwarded: bool = False
-    """Whether another node was asked for it."""
-    is_withdrawn: bool = False
-    """Whether an actor whose worker starts is not to be made here any more."""
-    is_claim: bool = False
-    """Whether it is room that is kept for a gang: nothing is started for it."""
-    retriable: bool = True
-    """Whether what runs for it runs again when its worker is ended for want of memory."""
-    can_run_here: bool = True
-    """Whether this node, empty, could run it."""
-    asker: Asker = NO_ASKER
-
-    @property
-    def key(self) -> DemandKey:
-        """Whose it is."""
-        return (self.owner, self.scheduling_class)
+from phalanx.node.lease import Demand, DemandKey
 
 
 class Demands:

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from phalanx.model.ids import PREFIX_BYTES
-from phalanx.node.demands import Demand
 from phalanx.node.dispatch import PeerMessageTable
-from phalanx.node.lease import Lease
+from phalanx.node.lease import Demand, Lease
 from phalanx.node.peers import Peer
 from phalanx.observe.cluster_events import (
     DemandQueued,

@@ -11,11 +11,10 @@ from typing import Protocol
 
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.node.actors import GroupLookup
-from phalanx.node.demands import Asker, Demand
 from phalanx.node.dispatch import PeerMessageTable
 from phalanx.node.events import NodeEvents
 from phalanx.node.known_jobs import KnownJobs
-from phalanx.node.lease import Lease
+from phalanx.node.lease import Asker, Demand, Lease
 from phalanx.node.leases import LeaseMachine
 from phalanx.node.no_other_nodes import Spills
 from phalanx.node.node_links import NodeLinks

@@ -13,9 +13,9 @@ from phalanx.errors import ActorUnschedulableError, TaskUnschedulableError
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.bundles import BundlePool
 from phalanx.node.claims import Claims
-from phalanx.node.demands import Demand, Demands
+from phalanx.node.demands import Demands
 from phalanx.node.group_places import GroupPlaces
-from phalanx.node.lease import Lease
+from phalanx.node.lease import Demand, Lease
 from phalanx.node.no_other_nodes import NoOtherNodes, OtherNodesView
 from phalanx.node.turns import Turns
 from phalanx.node.workers import WorkerPool, WorkerRecord

@@ -10,6 +10,7 @@ import msgspec
 from phalanx.model.ids import CONTROL, node_process_id
 from phalanx.node.control_link import RemoteControl
 from phalanx.node.dispatch import MessageTable
+from phalanx.node.options import PATIENCE_S
 from phalanx.node.peers import HEAD, Peer
 from phalanx.policies.placement import Placement
 from phalanx.protocol.cluster_messages import (
@@ -25,7 +26,7 @@ from phalanx.protocol.cluster_messages import (
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
 
 RETRY_S = 0.2
-PATIENCE_S = 3600.0
+PATIENCE_IN_USE_S = 86_400.0
 
 Holdings = tuple[dict[bytes, bytes], BundleInventory]
 """The worker of each actor, empty for one that waits for its worker, and the bundles."""
@@ -38,9 +39,25 @@ class MembershipOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The head's address, for people."""
     hostname: str
     patience_s: float = PATIENCE_S
-    """The node ends when there was no head for so long; later while something runs on it."""
+    """The node ends so long after its connection to the head was lost, if nothing needs it."""
+    patience_in_use_s: float = PATIENCE_IN_USE_S
+    """The same, if it holds places of jobs, gangs or groups. While something runs on it, the node
+    never ends for want of a head."""
     retry_s: float = RETRY_S
     """So long after a connection to the head has ended, another is tried."""
+
+
+class Use(Protocol):
+    """What the node is needed for while there is no head."""
+
+    def has_work(self) -> bool:
+        """Whether anything runs here."""
+        ...
+
+    def has_places(self) -> bool:
+        """Whether places are held here for jobs, gangs or groups. What ran in one of them may have
+        ended, with a result that the head does not know yet."""
+        ...
 
 
 class HeadEffects(Protocol):
@@ -76,14 +93,13 @@ class ClusterMembership:
         effects: HeadEffects,
         own_row: Callable[[], ViewRow],
         holdings: Callable[[], Holdings],
-        has_work: Callable[[], bool],
-        use: Callable[[Placement], None],
+        use: Use,
+        set_placement: Callable[[Placement], None],
         on_joined: Sequence[Callable[[], None]],
         on_lost: Sequence[Callable[[], None]] = (),
     ) -> None:
-        """`holdings`: what is here, which a head needs to know when the node joins. `has_work`:
-        whether anything runs here that is to go on without a head. `use`: takes the cluster's
-        placement policy."""
+        """`holdings`: what is here, which a head needs to know when the node joins.
+        `set_placement`: takes the cluster's placement policy."""
         self._prefix = prefix
         self._clock = clock
         self._options = options
@@ -91,15 +107,16 @@ class ClusterMembership:
         self._effects = effects
         self._own_row = own_row
         self._holdings = holdings
-        self._has_work = has_work
         self._use = use
+        self._set_placement = set_placement
         self._on_joined = on_joined
         self._on_lost = on_lost
         self._head: Peer | None = None
         self._address: tuple[str, int] | None = None
         self._dial_at = float("-inf")
         self._headless_since: float | None = clock()
-        """When the node was last part of the cluster, or began; None while it is."""
+        """When the connection to the head was lost, or the node began; None while it is part of
+        the cluster."""
         self._epoch = 0
         self._was_joined = False
         self._is_over = False
@@ -175,7 +192,7 @@ class ClusterMembership:
         self._epoch = message.epoch
         self._headless_since = None
         self._was_joined = True
-        self._use(message.placement)
+        self._set_placement(message.placement)
         self._link.connected(self._head)
         for joined in self._on_joined:
             joined()
@@ -188,11 +205,18 @@ class ClusterMembership:
         """Time has passed."""
         if self._headless_since is None or self._is_over:
             return
-        patience_s = self._options.patience_s
-        if now - self._headless_since > patience_s and not self._has_work():
-            self._end(f"No head was there for {patience_s:g} s.")
+        lasted_s = now - self._headless_since
+        if lasted_s > self._options.patience_s and lasted_s > self._patience_s():
+            self._end(f"No head was there for {lasted_s:.0f} s.")
         elif self._head is None and self._address is not None and now >= self._dial_at:
             self._dial()
+
+    def _patience_s(self) -> float:
+        """How long the node waits for a head, as it is used now."""
+        if self._use.has_work():
+            return float("inf")
+        options = self._options
+        return options.patience_in_use_s if self._use.has_places() else options.patience_s
 
     def round(self) -> None:
         """All messages that had come are handled."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from phalanx.node.demands import Demand
+from phalanx.node.lease import Demand
 from phalanx.policies.outcome import Outcome
 from phalanx.policies.placement import Placement
 from phalanx.protocol.cluster_messages import ViewRow

@@ -347,7 +347,10 @@ class Node(Generic[M_co]):
         return self.actors.here(), self.bundles.inventory()
 
     def has_work(self) -> bool:
-        """Whether anything is here that is to go on without a head: a driver, a task, an actor, a
-        member of a job."""
+        """See membership.Use: a driver, a task, an actor or a member of a job runs here."""
         has_driver = any(peer.tag == DRIVER for peer in self.peers.local())
         return has_driver or bool(self.leases.leases) or self.members.are_running
+
+    def has_places(self) -> bool:
+        """See membership.Use."""
+        return bool(self.bundles.inventory().held)

@@ -6,6 +6,9 @@ import msgspec
 
 from phalanx.policies.placement import Placement
 
+PATIENCE_S = 60.0
+"""A node that nothing needs waits so long for a head that was lost; see MembershipOptions."""
+
 
 class SpillOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How this cluster spreads its tasks.

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
-from phalanx.node.demands import Demand, DemandKey
+from phalanx.node.lease import Demand, DemandKey
 from phalanx.node.options import SpillOptions
 from phalanx.policies.entry import pick_node, placement_strategy
 from phalanx.policies.node_table import NodeState

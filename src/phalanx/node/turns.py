@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from phalanx.node.demands import Demand, DemandKey
-from phalanx.node.lease import Lease
+from phalanx.node.lease import Demand, DemandKey, Lease
 from phalanx.node.queue_shares import QueueShares
 from phalanx.resources.instances import NodeResources
 

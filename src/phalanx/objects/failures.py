@@ -10,7 +10,7 @@ from typing import Any
 import cloudpickle
 
 from phalanx import errors
-from phalanx.errors import PhalanxError, TaskError
+from phalanx.errors import PhalanxError, TaskCancelledError, TaskError
 from phalanx.protocol.messages import FAILED, Value
 
 EXCEPTION_BYTES = 64 << 20
@@ -88,6 +88,13 @@ def pack(error: PhalanxError) -> bytes:
 def failed(error: PhalanxError) -> Value:
     """An error of ours as the value of an object."""
     return Value(FAILED, pack(error))
+
+
+def cancelled(task_id: str, name: str) -> Value:
+    """The end of work that ran when it was cancelled: as Ray's, a TaskError too."""
+    error = TaskCancelledError(task_id, None)
+    described = ("task", name, str(error), pickle.dumps(error, 5), None, None)
+    return Value(FAILED, pickle.dumps(described, 5))
 
 
 def load(data: bytes) -> BaseException:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
+from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -14,14 +15,19 @@ class ActorMethod(metaclass=ABCMeta):
     __slots__ = ()
 
     @abstractmethod
-    def remote(self, *args: Any, **kwargs: Any) -> Any:
+    def remote(self, /, *args: Any, **kwargs: Any) -> Any:
         """Call the method; a reference, a list of them, or a generator of them."""
 
     @abstractmethod
     def options(self, **options: Any) -> ActorMethod:
         """The same method with other options."""
 
-    def bind(self, *args: Any, **kwargs: Any) -> Any:
+    def _remote(self, args: Sequence[Any] | None = None, kwargs: Any = None, **options: Any) -> Any:
+        """Ray's older way to call with options; programs use it still."""
+        target = self.options(**options) if options else self
+        return target.remote(*(args or ()), **(kwargs or {}))
+
+    def bind(self, /, *args: Any, **kwargs: Any) -> Any:
         """Not there: see RemoteFunction.bind."""
         raise NotImplementedError("bind() belongs to compiled graphs, which Phalanx does not have.")
 

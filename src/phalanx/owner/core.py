@@ -77,8 +77,12 @@ _IDLE_TICK_S = 1.0
 class LocalWork(Protocol):
     """What runs in this process for owners, if it is a worker."""
 
+    def connection_lost(self, connection: Connection) -> None:
+        """A connection by which work may have come has ended."""
+        ...
+
     def peer_lost(self, process: bytes) -> None:
-        """The connection to a process has ended."""
+        """There is no connection to a process any more."""
         ...
 
     def inputs_from(self, prefix: bytes) -> list[str]:
@@ -337,7 +341,9 @@ class OwnerCore:
     # ---- ends --------------------------------------------------------------------------------
 
     def connection_ended(self, connection: Connection) -> None:
-        """The connection to another process has ended, or could not be made."""
+        """A connection to another process has ended, or could not be made."""
+        if self.local_work is not None:
+            self.local_work.connection_lost(connection)
         if not self.peers.ended(connection):
             return
         process = connection.peer

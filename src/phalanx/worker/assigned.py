@@ -65,9 +65,9 @@ class AssignedWork(deque[Entry]):
         for connection, numbers in back.items():
             connection.send(Returned(numbers))
 
-    def drop(self, owner: bytes) -> None:
-        """An owner is gone: nobody wants its work."""
-        for entry in [entry for entry in list(self) if entry[0].peer == owner]:
+    def drop(self, connection: Connection) -> None:
+        """A connection has ended: nobody wants the work that came by it."""
+        for entry in [entry for entry in list(self) if entry[0] is connection]:
             try:
                 self.remove(entry)
             except ValueError:

@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 
 from phalanx.model.jobs.gang_view import GangView
+from phalanx.protocol.messages import Lease
+from phalanx.protocol.node_messages import CreateActor
 
 
 class TaskContext:
@@ -21,6 +23,7 @@ class TaskContext:
         "is_actor",
         "is_cancelled",
         "lease",
+        "leaves",
         "name",
         "number",
         "owner",
@@ -38,6 +41,8 @@ class TaskContext:
         self.lease = lease
         self.is_actor = is_actor
         self.is_cancelled = False
+        self.leaves = False
+        """Whether it asked for the end of its actor."""
         self.adopted: list[tuple[bytes, int]] | None = None
         """References that came with the arguments: kept by the caller while this runs."""
         self.consumed = 0
@@ -72,6 +77,18 @@ class LeaseInfo:
         self.capture = capture
         self.gang = msgspec.msgpack.decode(gang, type=GangView) if gang else None
         """What the member of a gang knows of its gang, if this work is one."""
+
+
+def lease_info(order: Lease | CreateActor) -> LeaseInfo:
+    """What an order to work says of the resources that the work holds."""
+    return LeaseInfo(
+        order.job,
+        order.resources,
+        order.devices,
+        order.placement_group,
+        order.capture,
+        order.gang,
+    )
 
 
 current: ContextVar[TaskContext | None] = ContextVar("phalanx_task", default=None)

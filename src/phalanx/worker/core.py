@@ -37,7 +37,7 @@ from phalanx.protocol.node_messages import (
     Unblocked,
 )
 from phalanx.worker.assigned import AssignedWork, Connection, Key
-from phalanx.worker.context import LeaseInfo, TaskContext
+from phalanx.worker.context import LeaseInfo, TaskContext, lease_info
 from phalanx.worker.references import TaskReferences
 
 
@@ -148,6 +148,8 @@ class WorkerCore:
         self.actor: HostedActor | None = None
         self.running: TaskContext | None = None
         """The task that runs; calls of an actor are the actor's to know."""
+        self.running_for: Connection | None = None
+        """The connection by which the latest task came that has begun."""
         self.streams: dict[Key, TaskContext] = {}
         """Tasks and calls whose items are on their way to a reader."""
         self.stopping = ""
@@ -180,14 +182,7 @@ class WorkerCore:
                     message.name, message.pickle, message.max_calls
                 )
             case Lease():
-                self._leases[connection] = LeaseInfo(
-                    message.job,
-                    message.resources,
-                    message.devices,
-                    message.placement_group,
-                    message.capture,
-                    message.gang,
-                )
+                self._leases[connection] = lease_info(message)
             case Unlease():
                 self._leases.pop(connection, None)
             case Recall():
@@ -243,13 +238,14 @@ class WorkerCore:
             return
         running = self.running
         is_running = running is not None and (running.owner, running.number) == key
-        if recursive:
-            self._effects.cancel_children(key)
+        # The work itself before its children: it is to see its own end, not theirs.
         if running is not None and is_running:
             running.is_cancelled = True
             self._effects.interrupt(running)
         elif self.actor is not None:
             self.actor.cancel(key)
+        if recursive:
+            self._effects.cancel_children(key)
 
     # ---- tasks run ---------------------------------------------------------------------------
 
@@ -284,15 +280,19 @@ class WorkerCore:
 
     # ---- owners and nodes end ----------------------------------------------------------------
 
-    def peer_lost(self, process: bytes, is_gone: bool) -> None:
-        """The connection to a process has ended: its tasks are of no use any more. `is_gone`: so
-        has the process."""
-        self.tasks.drop(process)
-        self._references.reader_lost(process, is_gone, self._clock())
+    def connection_lost(self, connection: Connection) -> None:
+        """A connection has ended: tasks that came by it are of no use any more. Their owner may
+        have made another one before that was noticed here: tasks that came by that one go on."""
+        self.tasks.drop(connection)
+        self._leases.pop(connection, None)
         running = self.running
-        if running is not None and running.owner == process:
+        if running is not None and self.running_for is connection:
             running.is_cancelled = True
             self._effects.interrupt(running)
+
+    def peer_lost(self, process: bytes, is_gone: bool) -> None:
+        """There is no connection to a process any more. `is_gone`: nor is there the process."""
+        self._references.reader_lost(process, is_gone, self._clock())
 
     def inputs_from(self, prefix: bytes) -> list[str]:
         """Files that a node's processes wrote and that work which has not begun will read."""

@@ -36,13 +36,14 @@ class Place:
         self.kernel = Kernel("a seed")
         self.network = Network(self.kernel, OPTIONS)
         self.here, self.there = Host(self.kernel, "a"), Host(self.kernel, "b")
-        self.network.hosts = {"a": self.here, "b": self.there}
+        self.network.add_host(self.here, b"caller")
+        self.network.add_host(self.there, b"server")
         self.caller, self.server = Listener("caller"), Listener("server")
-        self.there.processes[b"server"] = self.server
+        self.network.add_process(self.there, b"server", self.server)
         self.end = self.dial()
 
     def dial(self, target=b"server"):
-        return self.network.dial(self.here, self.caller, self.there, target)
+        return self.network.dial(self.here, self.caller, target)
 
     def say(self, *words):
         for word in words:
@@ -73,7 +74,7 @@ def test_what_is_said_before_a_close_arrives(place):
 
 
 def test_who_dials_nobody_hears_the_end(place):
-    place.dial(b"nobody")
+    place.dial(b"server, but another process")
     place.kernel.run(1.0)
     assert len(place.caller.ended) == 1
 

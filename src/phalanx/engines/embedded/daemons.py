@@ -21,6 +21,7 @@ from phalanx.engines.processes import session as sessions
 from phalanx.engines.processes.environment import child_environment
 from phalanx.engines.processes.session import Session
 from phalanx.errors import AuthenticationError, SystemFailureError
+from phalanx.node.options import PATIENCE_S
 from phalanx.policies.placement import Placement
 from phalanx.resources.ports import parse_ports
 
@@ -59,7 +60,7 @@ class NodeOptions(msgspec.Struct, kw_only=True):
     topology: str = ""
     unit_resources: tuple[str, ...] = ("GPU",)
     memory_limit: float = 0.95
-    patience_s: float = 60.0
+    patience_s: float = PATIENCE_S
     ports: str = ""
     spill_threshold: int = 0
     temp_dir: str | None = None
@@ -267,9 +268,33 @@ def local_daemons(
 ) -> list[tuple[Session, Announcement]]:
     """This user's daemons on this machine, of one cluster or (not the private ones) of any; heads
     first, then the oldest."""
-    found = daemons(sessions.runtime_root(temp_dir))[::-1]
+    root = sessions.runtime_root(temp_dir)
+    if temp_dir is None and address is not None:
+        root = _linked_root(root, address) or root
+    found = daemons(root)[::-1]
     found.sort(key=lambda one: one[1].kind != "head")
     return [one for one in found if _is_meant(one[1], address)]
+
+
+def link_cluster(address: str, temp_dir: str) -> str:
+    """Let drivers find the cluster at this address, whose sessions lie in a directory of its own.
+
+    Returns the link, which is to be removed with the cluster.
+    """
+    link = _link(sessions.runtime_root(), address)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(link)
+    os.symlink(temp_dir, link)
+    return link
+
+
+def _link(root: str, address: str) -> str:
+    return os.path.join(root, f"cluster-{address}")
+
+
+def _linked_root(root: str, address: str) -> str | None:
+    link = _link(root, address)
+    return os.path.realpath(link) if os.path.isdir(link) else None
 
 
 def _is_meant(one: Announcement, address: str | None) -> bool:

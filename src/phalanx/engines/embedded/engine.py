@@ -6,17 +6,24 @@ import contextlib
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 import msgspec
 
 from phalanx.engines.definitions import ActorDefinition, FunctionDefinition
 from phalanx.engines.embedded.client import interrupts
-from phalanx.engines.embedded.client.creation import ActorMaker, InBundle, exit_actor
+from phalanx.engines.embedded.client.creation import ActorMaker, InBundle
 from phalanx.engines.embedded.client.functions import BoundFunction, Submitter, in_gang
 from phalanx.engines.embedded.client.handles import EmbeddedHandle
 from phalanx.engines.embedded.client.job_settings import JobSettings
-from phalanx.engines.embedded.client.records import executed_elsewhere, node_row, trace_event
+from phalanx.engines.embedded.client.records import (
+    executed_elsewhere,
+    finished_row,
+    node_row,
+    pending_call_row,
+    pending_task_row,
+    trace_event,
+)
 from phalanx.engines.embedded.client.requests import Asked
 from phalanx.engines.embedded.client.runtime import Runtime
 from phalanx.engines.embedded.introduction import JobOptions, introduce
@@ -26,7 +33,7 @@ from phalanx.engines.processes import session as sessions
 from phalanx.engines.processes.connection import Connection
 from phalanx.engines.runtime_context import HostedActor, RuntimeContext
 from phalanx.errors import PhalanxError
-from phalanx.model.ids import PREFIX_BYTES
+from phalanx.model.ids import PREFIX_BYTES, task_id_bytes
 from phalanx.model.rows.explanation import Explanation
 from phalanx.model.signatures import ActorShape
 from phalanx.objects.reference import ObjectRef, forget_process
@@ -34,6 +41,7 @@ from phalanx.objects.streams import ObjectRefGenerator
 from phalanx.protocol.messages import CancelOwned
 from phalanx.protocol.node_messages import Stop
 from phalanx.protocol.requests.actors import (
+    KILLED,
     ExplainActor,
     GetActorHandle,
     KillActor,
@@ -61,6 +69,14 @@ R = TypeVar("R")
 DRAIN_S = 2.0
 
 
+class OwnActor(HostedActor, Protocol):
+    """The actor that this process is."""
+
+    def leave(self) -> NoReturn:
+        """End it, as what calls this asks."""
+        ...
+
+
 class EmbeddedEngine:
     """Runs everything on this machine, and on those whose nodes have joined it."""
 
@@ -75,7 +91,7 @@ class EmbeddedEngine:
         own_node: OwnNode | None = None,
         node_id: str = "",
         address: str = "",
-        actor: Callable[[], HostedActor | None] = lambda: None,
+        actor: Callable[[], OwnActor | None] = lambda: None,
     ) -> None:
         """`address`: HOST:PORT of the cluster's head, empty for a cluster of one machine. `actor`:
         the one that this process is, if any."""
@@ -275,13 +291,16 @@ class EmbeddedEngine:
         client = actor._client
         if no_restart:
             with self.runtime.lock:  # this process's own calls fail from this moment on
-                client.reason = "The actor was killed by phalanx.kill."
+                client.reason = KILLED
                 client.dead()
         self.ask(KillActor(client.actor, no_restart))
 
     def exit_actor(self) -> None:
         """See Engine."""
-        exit_actor()
+        actor = self._actor()
+        if actor is None:
+            raise TypeError("exit_actor called on a non-actor worker: only actors have an end.")
+        actor.leave()
 
     def create_group(
         self,
@@ -416,6 +435,17 @@ class EmbeddedEngine:
         runs = [*self.runtime.owner.journal.runs(), *self.ask(ListRuns())]
         return [trace_event(run) for run in runs]
 
+    def tasks(self) -> list[dict[str, Any]]:
+        """See Engine: of this process."""
+        owner = self.runtime.owner
+        with self.runtime.lock:
+            running = [pending_task_row(task) for task in owner.tasks.machine.pending.values()]
+            running += [pending_call_row(call) for call in owner.calls.by_number.values()]
+        rows = [finished_row(run) for run in owner.journal.runs()] + running
+        last = {row["number"]: row for row in rows}.values()  # an attempt hides those before it
+        me = self.runtime.process_id
+        return [{"task_id": task_id_bytes(me, row.pop("number")).hex(), **row} for row in last]
+
     def cluster_events(self) -> list[dict[str, Any]]:
         """See Engine: what nodes, and the processes that own tasks, recorded of each other."""
         self.runtime.owner.report_events()
@@ -428,9 +458,7 @@ class EmbeddedEngine:
         ]
 
 
-def adopt_runtime(
-    runtime: Runtime, job: JobSettings, actor: Callable[[], HostedActor | None]
-) -> None:
+def adopt_runtime(runtime: Runtime, job: JobSettings, actor: Callable[[], OwnActor | None]) -> None:
     """Make a worker's runtime the engine of its process. `actor`: the one that it is, if any."""
     job.environment = json.loads(os.environ.get("PHALANX_RUNTIME_ENV", "{}"))
     set_current(EmbeddedEngine(runtime, job, actor=actor))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import threading
 import time
 import traceback
 from collections import deque
@@ -75,6 +76,11 @@ class Loop:
             os.eventfd_read(self._bell)
 
     # ---- running -----------------------------------------------------------------------------
+
+    def start_thread(self, name: str, begin: Callable[[], None]) -> None:
+        """Serve in a thread of its own, which does `begin` first."""
+        self.call(begin)
+        threading.Thread(target=self.serve, name=name, daemon=True).start()
 
     def serve(self) -> None:
         """Until `is_stopping`."""

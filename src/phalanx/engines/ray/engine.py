@@ -314,6 +314,12 @@ class RayEngine:
         """See Engine."""
         return list(ray.timeline())
 
+    def tasks(self) -> list[dict[str, Any]]:
+        """See Engine."""
+        from ray.util.state import list_tasks
+
+        return [dict(row) for row in list_tasks()]
+
     def cluster_events(self) -> list[dict[str, Any]]:
         """See Engine: Ray keeps its own."""
         return []

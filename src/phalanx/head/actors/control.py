@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from phalanx.errors import JobNotFoundError
 from phalanx.head.actors.placement import ActorPlacing, Choice
 from phalanx.head.actors.table import ActorRecord, ActorTable
 from phalanx.head.clock import Clock
@@ -13,7 +14,10 @@ from phalanx.head.nodes import NodeDirectory, NodeRecord
 from phalanx.head.outbox import Outbox
 from phalanx.head.state_store import StateStore
 from phalanx.model.ids import PREFIX_BYTES
-from phalanx.model.lifecycle import DEAD
+from phalanx.model.lifecycle import ALIVE, DEAD, DEPENDENCIES_UNREADY
+from phalanx.model.rows.explanation import Explanation
+from phalanx.policies.explaining import explain_outcome, explain_waiting, plain_reason
+from phalanx.policies.outcome import Outcome
 from phalanx.protocol.cluster_messages import (
     ActorLost,
     ActorPlaced,
@@ -58,11 +62,32 @@ class ActorControl:
 
     def place_actor(self, record: ActorRecord) -> None:
         """See ActorEffects."""
-        owner = self._nodes.of_prefix(record.owner[:PREFIX_BYTES])
-        is_there = owner is not None and self._nodes.is_alive(owner.node_id)
-        home = owner.node_id if owner and is_there else ""
-        choice = self._placing.place(record, home, self._clock.now())
+        choice = self._placing.place(record, self._home(record), self._clock.now())
         self._follow(record, choice)
+
+    def _home(self, record: ActorRecord) -> str:
+        """The node of its owner; empty when that is gone."""
+        owner = self._nodes.of_prefix(record.owner[:PREFIX_BYTES])
+        return owner.node_id if owner is not None and self._nodes.is_alive(owner.node_id) else ""
+
+    def explain(self, name: str) -> Explanation:
+        """Why an actor waits, by its id in hex or its name. Raises JobNotFoundError."""
+        for record in self.table.all():
+            if record.state != DEAD and name in (record.actor.hex(), record.name):
+                break
+        else:
+            raise JobNotFoundError(f"no living actor is called {name!r}")
+        name = record.name or record.class_name
+        why: Outcome | str = "an argument of its constructor is not there yet"
+        if record.state == ALIVE:
+            return Explanation(
+                snapshot="", name=name, kind="actor", waits=False, reasons=[], node=record.node
+            )
+        if record.state != DEPENDENCIES_UNREADY:
+            why = self._placing.why(record, self._home(record), self._clock.now())
+        if isinstance(why, str):
+            return explain_waiting("actor", name, plain_reason(why))
+        return explain_outcome("actor", name, why)
 
     def _follow(self, record: ActorRecord, choice: Choice) -> None:
         """Ask the chosen node for a worker, or tell why there is none."""

@@ -53,6 +53,8 @@ class _Waiting:
     record: ActorRecord
     owner_node: str
     node: str
+    has_room: bool
+    """Whether the node showed room for it when it was sent there."""
 
 
 class ActorPlacing:
@@ -84,7 +86,12 @@ class ActorPlacing:
         self.gone(record.actor)
         choice = self._pick(record, owner_node, now, require_available=False)
         if not choice.code:
-            waiting = _Waiting(record=record, owner_node=owner_node, node=choice.node)
+            waiting = _Waiting(
+                record=record,
+                owner_node=owner_node,
+                node=choice.node,
+                has_room=choice.is_available,
+            )
             self._keep(waiting, choice, now)
         return choice
 
@@ -123,6 +130,8 @@ class ActorPlacing:
         """
         moves = []
         for actor, waiting in list(self._waiting.items()):
+            if self._starts(actor, waiting, now):
+                continue
             inside = self._inside.pop(actor, None)  # it is not in its own way
             choice = self._pick(
                 waiting.record, waiting.owner_node, now, require_available=bool(waiting.node)
@@ -131,13 +140,21 @@ class ActorPlacing:
             if choice.code:
                 self.gone(actor)
             elif choice.node and choice.node != waiting.node and is_better:
-                self._keep(replace(waiting, node=choice.node), choice, now)
+                has_room = choice.is_available
+                self._keep(replace(waiting, node=choice.node, has_room=has_room), choice, now)
             else:
                 if inside is not None:
                     self._inside[actor] = inside
                 continue
             moves.append((waiting.record, choice))
         return moves
+
+    def _starts(self, actor: bytes, waiting: _Waiting, now: float) -> bool:
+        """Whether its node showed room for it so lately that its worker may be starting there: the
+        selector, which would count it as in its own way, chooses no other node meanwhile."""
+        if self._tried is None or not waiting.has_room:
+            return False
+        return waiting.node not in self._tried.of(actor, now)
 
     def _keep(self, waiting: _Waiting, choice: Choice, now: float) -> None:
         record = waiting.record

@@ -17,6 +17,7 @@ from phalanx.model.lifecycle import (
     RESTARTING,
     move,
 )
+from phalanx.protocol.requests.actors import KILLED
 
 KEEP_DEAD = 10_000
 REGISTRATION_S = 5.0
@@ -320,9 +321,12 @@ class ActorTable:
         if record is None or record.state == DEAD:
             return
         if no_restart:
-            self._end(record, "The actor was killed by phalanx.kill.", force=True)
+            self._end(record, KILLED, force=True)
         elif record.worker:
             self._effects.end_worker(record, "killed by phalanx.kill", True)
+        elif record.state != DEPENDENCIES_UNREADY:
+            self._effects.withdraw_actor(record)
+            self._lost(record, "killed by phalanx.kill", "it was killed by phalanx.kill")
 
     def unreferenced(self, actor: bytes) -> None:
         """Its last handle went: it ends after the calls that it has."""

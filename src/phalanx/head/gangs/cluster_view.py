@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from phalanx.batch.specs import Amounts, HyperNodeSpec, NodeSpec, QueueSpec
 from phalanx.head.gangs.gang_registry import GangRegistry
 from phalanx.head.gangs.network_domains import Domains
+from phalanx.head.gangs.offered_ports import ports_of
 from phalanx.head.gangs.outside_work import OutsideWork
 from phalanx.head.gangs.podgroups import PodGroups
 from phalanx.head.nodes import NodeDirectory, NodeRecord
@@ -38,7 +39,7 @@ class ClusterView(PodGroups):
 
     def nodes(self) -> Iterable[NodeSpec]:
         """Nodes by their ids, with all that they have."""
-        return map(_node_spec, self._nodes.living())
+        return (_node_spec(record) for record in self._nodes.living())
 
     def queues(self) -> Iterable[QueueSpec]:
         """The queues with what they deserve, as only some of them have work."""
@@ -63,5 +64,6 @@ def _node_spec(record: NodeRecord) -> NodeSpec:
         name=record.node_id,
         capacity=tuple(sorted(capacity.items())),
         labels=tuple(sorted(record.labels.items())),
+        ports=ports_of(record.ports).ranges,
         unschedulable=record.state != ALIVE,
     )

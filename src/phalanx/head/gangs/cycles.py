@@ -21,6 +21,7 @@ from phalanx.head.gangs.member_lifecycle import Move
 from phalanx.head.gangs.member_states import GOING, HELD, ON_THE_WAY, PLACELESS, WAITING
 from phalanx.head.gangs.minimums import GangSpecs
 from phalanx.head.gangs.scheduler_cache import SchedulerCache
+from phalanx.policies.placement import Placement
 
 CONFIGURATION = """\
 actions: "allocate, preempt, reclaim, backfill"
@@ -48,6 +49,7 @@ stands in conformance's tier: the first tier that names victims decides."""
 AFTER_DEFECT_S = 1.0
 """A cycle that failed is tried again so much later."""
 NEVER = float("inf")
+DEFAULT_PLACEMENT = Placement()
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,9 +90,15 @@ class CycleEffects(Protocol):
 
 
 @functools.cache
-def configuration() -> Configuration:
-    """The scheduler's rules."""
-    return parse_volcano(CONFIGURATION, known_plugins())
+def configuration(placement: Placement = DEFAULT_PLACEMENT) -> Configuration:
+    """The scheduler's rules: where the selector is the cluster's policy, it chooses the nodes in
+    binpack's place."""
+    text = CONFIGURATION
+    if placement.policy == "selector":
+        settings = msgspec.json.encode(placement.selector).decode()  # JSON is YAML
+        chosen = f"- name: selector\n    arguments: {settings}"
+        text = text.replace("- name: binpack", chosen)
+    return parse_volcano(text, known_plugins())
 
 
 class Cycles:

@@ -6,7 +6,7 @@ A gang is to nodes a placement group with a bundle a member: `cycles` decides wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import msgspec
 
@@ -27,8 +27,10 @@ from phalanx.head.gangs.member_states import SHOWN
 from phalanx.head.gangs.minimums import has_minimum
 from phalanx.head.gangs.network_domains import Domains
 from phalanx.head.gangs.not_in_use import Held
+from phalanx.head.gangs.offered_ports import OfferedPorts
 from phalanx.head.gangs.outside_work import OutsideWork
 from phalanx.head.gangs.plan_applier import PlanApplier
+from phalanx.head.gangs.refusals import Refusals
 from phalanx.head.gangs.rendezvous import Rendezvous
 from phalanx.head.gangs.reservations import GangReservations
 from phalanx.head.gangs.room_claims import RoomClaims
@@ -49,6 +51,7 @@ from phalanx.model.jobs.families import CronRecord, FlowRecord
 from phalanx.model.jobs.spec import JobSpec, PriorityClass
 from phalanx.model.rows.work import GangInfo
 from phalanx.observe.cluster_events import Event
+from phalanx.policies.placement import Placement
 from phalanx.protocol.cluster_messages import (
     BundleInventory,
     BundlesGone,
@@ -91,6 +94,7 @@ class GangScheduler:
         prober: Prober,
         nodes: NodeDirectory,
         groups: GroupControl,
+        placement: Placement,
         *,
         record: Callable[[Event], None],
         report_defect: Callable[[Exception], None],
@@ -108,7 +112,7 @@ class GangScheduler:
         self._view = view = ClusterView(
             nodes, self.queues, self.domains, registry, self._outside_work
         )
-        config = configuration()
+        config = configuration(placement)
         seen, member_of = registry.window.seen, registry.member_of
         self.cache = SchedulerCache(config, view, seen, member_of)
         self.cycles = Cycles(clock, registry, self.cache, view, self, Pace())
@@ -116,7 +120,10 @@ class GangScheduler:
         lifecycle = MemberLifecycle(
             registry, self.cache, self._outside_work, self._recorder, self.cycles
         )
-        self._rendezvous = Rendezvous(rng, self.address_of)
+        self._ports = OfferedPorts(nodes)
+        first_port = placement.selector.min_dynamic_port
+        self._rendezvous = Rendezvous(rng, self.address_of, self._ports, first_port)
+        self._refusals = Refusals(clock, self.cache.gang_amended)
         self._orders = BundleOrders(
             outbox, state_store, nodes.cluster, groups, self._rendezvous, self._remove
         )
@@ -133,6 +140,9 @@ class GangScheduler:
             self.priorities.of,
         )  # fmt: skip
         view.record_of = self.jobs.table.get
+        self._skips_tried = placement.policy == "selector" and placement.selector.skip_tried
+        if self._skips_tried:
+            view.tried = self._refusals.of
         self.logs = Logs(outbox, nodes, self.jobs)
         self.explanations = Explanations(registry, self._picture, self.cycles.show_next)
         self.job_requests = JobRequests(
@@ -254,6 +264,7 @@ class GangScheduler:
         self._nodes_changed(record)
 
     def _nodes_changed(self, record: NodeRecord) -> None:
+        self._ports.nodes_changed()
         self._outside_work.node_changed(record.node_id)
         self.cache.nodes_changed()
         self.cache.queues_changed()  # what they deserve is a part of what all nodes have
@@ -265,13 +276,17 @@ class GangScheduler:
         if gang is None:
             return
         attempt = self.reservations.attempts.get(message.group)
+        asked: Collection[int] = ()
         if attempt is not None and attempt.number == message.attempt:
+            asked = attempt.bundles.get(node_id, ())
             for index, devices in message.devices.items():
                 gang.members[index].devices = devices
         if message.busy:
             self._rendezvous.are_busy(message.busy)
             self._rendezvous.free_ports(gang)
             gang.backoff_s = 0.0
+        elif asked and self._skips_tried and not message.ok:
+            self._refusals.refused(gang, node_id, asked)
         group, number, ok = message.group, message.attempt, message.ok
         self.reservations.attempts.prepared(node_id, group, number, ok, now)
 
@@ -305,6 +320,8 @@ class GangScheduler:
     def tick(self, now: float) -> None:
         """See GangEvents."""
         self.reservations.tick(now)
+        if self._refusals.expire():
+            self._request_cycle()
         self.job_requests.tick()
 
     def round(self, now: float) -> float:
@@ -336,6 +353,7 @@ class GangScheduler:
         """See Listener."""
         self.cache.gang_changed(gang)
         self._rendezvous.free_ports(gang)
+        self._refusals.forget(gang)
         self._orders.over(gang)
         self._view.forget(gang)
         if gang.job:
@@ -353,9 +371,9 @@ class GangScheduler:
         """See PlanEffects."""
         self._recorder.evicted(gang, members, action)
 
-    def placing(self, gang: Gang) -> None:
+    def placing(self, gang: Gang, nodes: Collection[str]) -> bool:
         """See PlanEffects."""
-        self._rendezvous.choose_ports(gang)
+        return self._rendezvous.choose_ports(gang, nodes)
 
     def stranded(self, gang: Gang) -> None:
         """See CycleEffects."""

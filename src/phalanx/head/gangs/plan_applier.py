@@ -6,7 +6,7 @@ gang is looked at once more before nodes are asked for its places (`reservations
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
 from phalanx.batch.plan import Plan
@@ -25,8 +25,9 @@ class PlanEffects(Protocol):
         """These members are to go, as an action decided."""
         ...
 
-    def placing(self, gang: Gang) -> None:
-        """Nodes are about to be asked for places of the gang: it needs its ports by then."""
+    def placing(self, gang: Gang, nodes: Collection[str]) -> bool:
+        """These nodes are about to be asked for places of the gang, which needs its ports by then.
+        False when there are too few that the nodes have in common."""
         ...
 
 
@@ -90,7 +91,7 @@ class PlanApplier:
         if gang.is_removed or not waiting:
             return  # it is over, or has changed so that the next cycle decides anew
         if has_minimum(gang, self._specs, len(choice)):
-            self._effects.placing(gang)
-            if self._reservations.place(gang, choice):
+            has_ports = self._effects.placing(gang, choice.values())
+            if has_ports and self._reservations.place(gang, choice):
                 return
         self._reservations.rest(gang)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -13,6 +13,7 @@ from phalanx.manifests.quantities import batch_amounts
 from phalanx.manifests.shapes import shape_of
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord
+from phalanx.resources.sets import ResourceSet
 
 RecordOf = Callable[[str], JobRecord | None]
 
@@ -24,6 +25,8 @@ class PodGroups:
     def __init__(self) -> None:
         self.record_of: RecordOf = lambda uid: None
         """A job by its name."""
+        self.tried: Callable[[Gang], Mapping[str, ResourceSet]] = lambda gang: {}
+        """What nodes refused a gang a moment ago."""
         self._plain: dict[tuple[Amounts, Labels], Shape] = {}
         self._of_jobs: dict[str, dict[tuple[str, int | None], Shape]] = {}
         self._same: dict[Shape, Shape] = {}
@@ -33,7 +36,13 @@ class PodGroups:
         record = self._record_of(gang)
         if record is not None:
             found = podgroup_of(record, gang.priority)
-            return msgspec.structs.replace(found, promised=gang.is_promised)
+            return msgspec.structs.replace(
+                found,
+                promised=gang.is_promised,
+                port_count=gang.port_count,
+                ports=tuple(gang.ports),
+                tried=self._tried(gang),
+            )
         return PodGroupSpec(
             name=gang.name,
             namespace=gang.namespace,
@@ -44,7 +53,14 @@ class PodGroups:
             created=gang.created,
             started=gang.started,
             promised=gang.is_promised,
+            port_count=gang.port_count,
+            ports=tuple(gang.ports),
+            tried=self._tried(gang),
         )
+
+    def _tried(self, gang: Gang) -> tuple[tuple[str, Amounts], ...]:
+        refused = sorted(self.tried(gang).items())
+        return tuple((node, batch_amounts(amounts.to_mapping())) for node, amounts in refused)
 
     def task(self, gang: Gang, index: int) -> TaskSpec:
         """A member, as it waits for its place."""

@@ -5,20 +5,19 @@ What a member finds in its environment is worked out by `head.jobs.environment`,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import msgspec
 
 from phalanx.head.gangs.gang import NAMESPACE, ROLE, Gang
 from phalanx.head.gangs.member_states import ENDED, HELD, PLACING
+from phalanx.head.gangs.offered_ports import OfferedPorts
 from phalanx.head.jobs.environment import DEVICES, member_setup
 from phalanx.head.jobs.places import MemberPlace, PlacedGang
 from phalanx.model.jobs.gang_view import GangMember, GangView
 from phalanx.model.jobs.spec import JobSpec, TaskGroup, Template
-from phalanx.resources.ports import Ports, RandomSource, pick_ports
+from phalanx.resources.ports import RandomSource, settle_ports
 
-FIRST_PORT, LAST_PORT = 20_000, 32_000
-"""Below the ports that systems hand out to clients (from 32,768 on Linux)."""
 KEEP_BUSY = 1_000
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -27,24 +26,44 @@ _encode = msgspec.msgpack.Encoder().encode
 class Rendezvous:
     """Ports of all gangs, and the views of the members of each."""
 
-    def __init__(self, rng: RandomSource, address_of: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        rng: RandomSource,
+        address_of: Callable[[str], str],
+        offered: OfferedPorts,
+        first_port: int,
+    ) -> None:
+        """`first_port`: no port below it is chosen."""
         self._rng = rng
         self._address_of = address_of
+        self._offered = offered
+        self._first_port = first_port
         self._taken: set[int] = set()
         self._busy: dict[int, None] = {}
         """Ports that nodes said others use; the oldest are forgotten."""
 
-    def choose_ports(self, gang: Gang) -> None:
-        """Give the gang ports that no other gang has, unless it has some."""
-        if gang.ports or not gang.port_count:
-            return
-        picked = pick_ports(
-            Ports(((FIRST_PORT, LAST_PORT),)), gang.port_count, FIRST_PORT, self._rng, self
+    def choose_ports(self, gang: Gang, nodes: Collection[str]) -> bool:
+        """Have the gang's ports be some that these nodes, where members will be, and those where
+        members are, have in common, and that no other gang has: those that it had before, if
+        they will do. False when there are too few, and it keeps what it has."""
+        held = {member.node for member in gang.members if member.state == HELD}
+        self._taken.difference_update(gang.ports)
+        picked = settle_ports(
+            [self._offered.everywhere()],
+            [self._offered.of(node) for node in dict.fromkeys((*nodes, *sorted(held)))],
+            gang.port_count,
+            self._first_port,
+            self._rng,
+            before=gang.ports,
+            used=self,
         )
         if picked is None:
             self._busy.clear()
-        gang.ports = picked or []
+        is_settled = picked is not None and (not held or picked == gang.ports)
+        if is_settled and picked is not None:
+            gang.ports = picked
         self._taken.update(gang.ports)
+        return is_settled
 
     def __contains__(self, port: object) -> bool:
         """Whether somebody has this port."""

@@ -239,7 +239,8 @@ class Calls:
             return False
         self._record(call, STATE_FAILED, message, connection)
         if message.kind == "cancelled":
-            self._end(call, self._cancelled(call))
+            task = task_id_bytes(self._me, call.number).hex()
+            self._end(call, failures.cancelled(task, f"{call.actor.name}.{call.method}"))
         elif message.kind == "exit":
             # The actor is leaving. News of its end are on their way: they fail this call, with the
             # reason.

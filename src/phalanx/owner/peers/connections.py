@@ -19,6 +19,8 @@ class Peers:
         self._transport = transport
         self._on_dialled = on_dialled
         self._connections: dict[bytes, Connection] = {}
+        self._adopted: set[bytes] = set()
+        """Processes whose connection was made by them."""
         self._dead: set[bytes] = set()
         """Processes of this node that have ended."""
         self._dead_nodes: set[bytes] = set()
@@ -50,7 +52,14 @@ class Peers:
 
     def adopt(self, connection: Connection) -> bool:
         """Use a connection that the other process has made, unless there is one already."""
-        return self._connections.setdefault(connection.peer, connection) is connection
+        if self._connections.setdefault(connection.peer, connection) is not connection:
+            return False
+        self._adopted.add(connection.peer)
+        return True
+
+    def was_made_by(self, process: bytes) -> bool:
+        """Whether the connection in use to a process was made by that process, and not here."""
+        return process in self._adopted
 
     def is_here(self, process: bytes) -> bool:
         """Whether a process is of this node: then the end of its connection is its own end."""
@@ -68,6 +77,7 @@ class Peers:
         if not peer or self._connections.get(peer) is not connection:
             return False
         del self._connections[peer]
+        self._adopted.discard(peer)
         if self.is_here(peer):
             self._dead.add(peer)
         return True

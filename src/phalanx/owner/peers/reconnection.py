@@ -76,8 +76,12 @@ class Reconnection:
         before = self._peers.known(process)
         if message.again:
             self._ended.add(process)
-            if before is not None and before is not connection and not before.is_dialling:
-                self._drop(before)  # it has ended at the other side
+        # A process dials when it has no connection: it has seen the end of the one that it made,
+        # which is still to be noticed here.
+        has_ended = message.again or self._peers.was_made_by(process)
+        is_other = before is not None and before is not connection and not before.is_dialling
+        if before is not None and is_other and has_ended:
+            self._drop(before)
         if self._peers.adopt(connection):
             is_unsure = process in self._ended and not message.again
             self._begin(connection)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from phalanx.errors import LocalNodeDiedError
-from phalanx.model.ids import INDEX_BITS
+from phalanx.model.ids import INDEX_BITS, task_id_bytes
 from phalanx.model.lifecycle import FAILED as STATE_FAILED
 from phalanx.model.lifecycle import FINISHED, INFEASIBLE, PENDING_ARGS, PENDING_NODE, SUBMITTED
 from phalanx.objects import failures
@@ -31,6 +31,7 @@ from phalanx.owner.tasks.locality import Locality
 from phalanx.owner.tasks.records import LeasedWorker, PendingTask, SchedulingClass, Template
 from phalanx.owner.tasks.timeouts import Timeouts
 from phalanx.owner.transport import Connection, NodeLink, Outbox
+from phalanx.owner.work import CANCELLED
 from phalanx.protocol.messages import (
     FAILED,
     SHARED,
@@ -332,7 +333,10 @@ class Submission:
         template = task.template
         template.function.observe(message.ended - message.started)
         self._record(task, STATE_FAILED, message, connection.peer)
-        if message.kind == "cancelled" or task.cancelled:
+        if message.kind == "cancelled" and task.cancelled in ("", CANCELLED):
+            name = task_id_bytes(self._me, task.number).hex()
+            self.end(task, failures.cancelled(name, template.name))
+        elif message.kind == "cancelled" or task.cancelled:
             self.fail(task, "cancelled", "")
         elif (
             task.retries != 0

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from phalanx.model.rows.actors import ActorInfo
 from phalanx.model.rows.explanation import Explanation
 from phalanx.protocol.requests.request import EVERYBODY, Request, Role
 
@@ -104,6 +105,16 @@ class KillActor(Request[None]):
 
     actor: bytes
     no_restart: bool
+
+
+KILLED = "The actor is dead because it was killed by `ray.kill` (phalanx.kill)."
+"""Why an actor ended that a program killed, with the words that programs for Ray look for."""
+
+
+class ListActors(Request[list[ActorInfo]]):
+    """All actors, oldest first, the dead of late too."""
+
+    kind: ClassVar[int] = 48
 
 
 class ListNamedActors(Request[list[tuple[str, str]]]):

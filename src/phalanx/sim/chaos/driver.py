@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -17,12 +17,12 @@ from phalanx.protocol.node_messages import Ask, Reply, Stop
 from phalanx.protocol.requests.actors import ActorSpec
 from phalanx.protocol.requests.node import RegisterDriver
 from phalanx.protocol.requests.request import encode_request, read_result
+from phalanx.sim.chaos.history import History
+from phalanx.sim.chaos.hosts import Host
+from phalanx.sim.chaos.network import End, Message, Network
 from phalanx.sim.chaos.process import SimProcess
+from phalanx.sim.chaos.promises import Promises
 from phalanx.sim.chaos.work import Label, Work
-
-if TYPE_CHECKING:
-    from phalanx.sim.chaos.network import End, Message
-    from phalanx.sim.chaos.node import SimNode
 
 Refs = list[ObjectRef[Any]]
 
@@ -30,8 +30,17 @@ Refs = list[ObjectRef[Any]]
 class SimDriver(SimProcess):
     """One driver's process on a node."""
 
-    def __init__(self, node: SimNode, name: str) -> None:
-        super().__init__(node, name, "driver")
+    def __init__(
+        self,
+        host: Host,
+        prefix: bytes,
+        network: Network,
+        promises: Promises,
+        history: History,
+        name: str,
+    ) -> None:
+        super().__init__(host, prefix, network, promises, name, "driver")
+        self._history = history
         self.on_ready: Callable[[], None] = lambda: None
         self.dial_node()
         register = RegisterDriver(path=[], directory="", namespace=name, log_to_driver=False)
@@ -43,6 +52,7 @@ class SimDriver(SimProcess):
             super().on_message(end, message)
         elif isinstance(message, Reply):
             answer = read_result(RegisterDriver, message.result, message.error)
+            self._history.driver_joined(answer.process, self.name)
             self.join(answer.process)
             self.on_ready()
             self.settle()
@@ -71,7 +81,7 @@ class SimDriver(SimProcess):
         args, pins = self.arguments(work, nested)
         stream = Stream(self.process_id) if template.returns < 0 else None
         refs = self.owner.tasks.submit(template, args, inputs, pins, None, stream)
-        self.world.promises.task_promised(self, template, work, refs, stream, inputs)
+        self.promises.task_promised(self, template, work, refs, stream, inputs)
         return refs, stream
 
     def arguments(self, work: Work, nested: Refs | None) -> tuple[Payload, list[Any] | None]:
@@ -112,7 +122,7 @@ class SimDriver(SimProcess):
         call = self.owner.calls.submit(
             client, "work", args, None, pins, None, retries=retries, **options
         )
-        self.world.promises.call_promised(self, call, work)
+        self.promises.call_promised(self, call, work)
         return call.refs
 
     def start_gang(
@@ -121,4 +131,4 @@ class SimDriver(SimProcess):
         """A gang of tasks, whose group is there."""
         args, _ = self.arguments(work, None)
         tasks = self.owner.gangs.start(group, templates, min_members, args, None, None)
-        self.world.promises.gang_promised(self, group, min_members, tasks, work)
+        self.promises.gang_promised(self, group, min_members, tasks, work)

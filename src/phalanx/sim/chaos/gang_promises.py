@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
 from phalanx.sim.chaos.broken import Broken, group_name
+from phalanx.sim.chaos.history import History
 from phalanx.sim.chaos.truth import DONE, Key, Promise
-
-if TYPE_CHECKING:
-    from phalanx.sim.chaos.world import World
 
 
 class GangPromise(msgspec.Struct, kw_only=True):
@@ -29,15 +25,15 @@ class GangPromise(msgspec.Struct, kw_only=True):
 class GangPromises:
     """Gangs of tasks by their groups."""
 
-    def __init__(self, world: World, kept: dict[Key, Promise]) -> None:
-        self._world = world
+    def __init__(self, history: History, kept: dict[Key, Promise]) -> None:
+        self._history = history
         self._kept = kept
         self.gangs: dict[bytes | None, GangPromise] = {}
 
     def promised(self, group: bytes, min_members: int, tasks: list[Key]) -> None:
         """A driver has asked for a gang."""
         self.gangs[group] = GangPromise(min_members=min_members, tasks=tasks)
-        self._world.promises.count("gangs")
+        self._history.count("gangs")
 
     def begins(self, group: bytes, attempt: int, placed: int) -> None:
         """The first members of an attempt are ordered to begin; so many have places."""
@@ -62,12 +58,12 @@ class GangPromises:
         gang.failed += is_own
         gang.ended_with_it += not is_own
         if len(gang.tasks) - gang.failed < gang.min_members:
-            self._world.removed_groups.add(promise.group)
+            self._history.removed_groups.add(promise.group)
 
     def check(self) -> None:
         """Members that failed with others did so because these were too many."""
         for group, gang in self.gangs.items():
-            if gang.ended_with_it and group not in self._world.removed_groups:
+            if gang.ended_with_it and group not in self._history.removed_groups:
                 names = sorted({owner for owner, _ in gang.tasks})
                 done = sum(self._kept[key].outcome == DONE for key in gang.tasks)
                 raise Broken(

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from phalanx.head.control_plane import ControlPlane
+from phalanx.head.groups.record import KnownGroup
 from phalanx.head.jobs.probing import NoAnswers
 from phalanx.head.outbox import Outbox
 from phalanx.head.state_store import StateStore, read_state
 from phalanx.model.ids import CONTROL, PREFIX_BYTES
+from phalanx.model.lifecycle import ALIVE, CREATED, DEAD
 from phalanx.protocol.cluster_messages import CommitBundles, GiveBackBundles, PrepareBundles
 from phalanx.protocol.messages import Hello
+from phalanx.sim.chaos.broken import Broken, group_name
 from phalanx.sim.chaos.cache_check import check_cache
 from phalanx.sim.chaos.disk import SimJournal
+from phalanx.sim.chaos.history import History
+from phalanx.sim.chaos.hosts import Host
+from phalanx.sim.chaos.network import End, Message, Network
+from phalanx.sim.chaos.options import Options
+from phalanx.sim.chaos.promises import Promises
 from phalanx.storage.memory import MemoryDisk, MemoryShard
 from phalanx.storage.storage import Storage
-
-if TYPE_CHECKING:
-    from phalanx.head.groups.record import KnownGroup
-    from phalanx.sim.chaos.hosts import Host
-    from phalanx.sim.chaos.network import End, Message
-    from phalanx.sim.chaos.world import World
 
 _REPEATABLE = (PrepareBundles, CommitBundles, GiveBackBundles)
 """What the control store says again until it is answered: it may be lost, late, and come twice."""
@@ -45,19 +48,32 @@ class SimHead:
 
     name = "head"
 
-    def __init__(self, world: World, host: Host, disk: MemoryDisk, life: int) -> None:
-        self._world = world
+    def __init__(
+        self,
+        host: Host,
+        network: Network,
+        options: Options,
+        promises: Promises,
+        history: History,
+        trouble: Collection[str],
+        disk: MemoryDisk,
+        life: int,
+    ) -> None:
+        """`trouble`: the faults that messages may meet now. `life`: how many heads there were
+        before, and one."""
         self._host = host
-        self.life = life
-        """How many heads there were before, and one."""
-        self._rng = world.kernel.rng(f"head {life}")
+        self._write_s = options.write_s
+        self._promises = promises
+        self._history = history
+        self._trouble = trouble
+        self._life = life
+        self._rng = host.kernel.rng(f"head {life}")
         self._nodes: dict[bytes, End] = {}
         self._woken_at = 0.0
         self._ticks = 0
         storage = Storage([MemoryShard(disk)])
         stored = read_state(storage)
-        write_s = world.options.write_s
-        self._journal = SimJournal(storage, host, self._rng, write_s, self._round)
+        self._journal = SimJournal(storage, host, self._rng, self._write_s, self._round)
         state_store = StateStore(self._journal)
         self.control = ControlPlane(
             Outbox(self._send, state_store),
@@ -66,11 +82,11 @@ class SimHead:
             self._rng,
             NoAnswers(),
             stored=stored,
-            limits=world.options.limits,
+            limits=options.limits,
             report_defect=_raise,
         )
-        host.processes[CONTROL] = self
-        host.every(world.options.head_tick_s, partial(world.guard, host, self._tick))
+        network.add_process(host, CONTROL, self)
+        host.every(options.head_tick_s, partial(host.guard, self._tick))
 
     def crash(self) -> None:
         """The process is gone; of what it was about to write only the first part is there."""
@@ -81,11 +97,11 @@ class SimHead:
         if end is None:
             return
         if isinstance(message, PrepareBundles):
-            self._world.promises.usage.asked(prefix, message, self.life)
+            self._promises.usage.asked(prefix, message, self._life)
         elif isinstance(message, CommitBundles):
             group = self.control.group_table.get(message.group)
             placed = sum(map(bool, group.nodes)) if group is not None else 0
-            self._world.promises.gangs.begins(message.group, message.attempt, placed)
+            self._promises.gangs.begins(message.group, message.attempt, placed)
             self._job_begins(group, message.attempt)
         if isinstance(message, _REPEATABLE):
             self._send_repeatable(end, message)
@@ -97,10 +113,10 @@ class SimHead:
         gang = None if batch is None or group is None else batch.registry.gangs.get(group.group)
         record = batch.jobs.table.get(gang.job) if batch is not None and gang is not None else None
         if record is not None and group is not None:
-            self._world.promises.jobs.gang_begins(record, group, attempt)
+            self._promises.jobs.gang_begins(record, group, attempt)
 
     def _send_repeatable(self, end: End, message: Any) -> None:
-        trouble = self._world.trouble
+        trouble = self._trouble
         if "twice" in trouble and self._rng.random() < _TROUBLE:
             self._host.later(self._rng.uniform(0.0, _LATE_S), partial(end.post, message))
         if "lose" in trouble and self._rng.random() < _TROUBLE:
@@ -127,15 +143,29 @@ class SimHead:
         if wake_at < float("inf"):
             self._wake_in(max(wake_at - self._host.clock(), LEAST_ROUND_S))
         self.control.state_store.flush()
-        self._world.look(self)
+        self._look()
+
+    def _look(self) -> None:
+        """What does the control store say now?"""
+        control, history = self.control, self._history
+        for record in control.actor_table.all():
+            if record.state == ALIVE:
+                self._promises.actor_alive(record.actor, record.incarnation, record.worker)
+        for node in control.nodes.all():
+            if node.state == DEAD:
+                history.dead_nodes.add(node.node_id)
+        for group_id in sorted(history.groups):
+            group = control.group_table.get(group_id)
+            if group is not None and group.state == CREATED:
+                _check_places(control, group)
 
     def _wake_in(self, delay_s: float) -> None:
         """Look again then, unless a look before that is planned."""
-        at = self._world.kernel.now + delay_s
-        if at >= self._woken_at > self._world.kernel.now:
+        at = self._host.kernel.now + delay_s
+        if at >= self._woken_at > self._host.kernel.now:
             return
         self._woken_at = at
-        self._host.later(delay_s, partial(self._world.guard, self._host, self._round))
+        self._host.later(delay_s, partial(self._host.guard, self._round))
 
     def on_message(self, end: End, message: Message) -> None:
         """See Process."""
@@ -163,3 +193,14 @@ class SimHead:
 def _raise(error: Exception) -> None:
     """A defect that would be tried again is to be found here."""
     raise error
+
+
+def _check_places(control: ControlPlane, group: KnownGroup) -> None:
+    """Raise Broken when a group that is said to be there has a bundle on no living node."""
+    gone = [node for node in group.nodes if not control.nodes.is_alive(node)]
+    if gone:
+        raise Broken(
+            f"group {group_name(group.group)} is said to be created, and its bundles are on "
+            f"{', '.join(node[:12] or 'no node' for node in gone)}, which is not there",
+            ["head"],
+        )

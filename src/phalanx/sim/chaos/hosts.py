@@ -1,31 +1,13 @@
-"""Simulated machines: processes that live and die on a host, and the host's own clock."""
+"""Simulated machines: each has a clock of its own, and files."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
 
+from phalanx.sim.chaos.broken import Broken
 from phalanx.sim.chaos.kernel import Action, Kernel
 
-if TYPE_CHECKING:
-    from phalanx.sim.chaos.network import End, Message
-
-
 _READS_S = 0.001
-
-
-class Process(Protocol):
-    """What runs on a host and hears of its connections."""
-
-    name: str
-    """For people."""
-
-    def on_message(self, end: End, message: Message) -> None:
-        """A message came over this connection."""
-        ...
-
-    def on_end(self, end: End) -> None:
-        """This connection has ended."""
-        ...
 
 
 class Host:
@@ -37,10 +19,10 @@ class Host:
         self.is_up = True
         self.slowness = 1.0
         """Messages and work take so many times longer."""
-        self.processes: dict[bytes, Process] = {}
-        """By id; who is not here cannot be connected to."""
         self.files: dict[str, bytes] = {}
-        """Contents of the files of large objects, and of copies, by name."""
+        """Contents of large objects, and of copies, that lie in memory; by name."""
+        self.disk: dict[str, bytes] = {}
+        """The same of those that were spilled."""
         self._ahead_s = ahead_s
         self._rate = rate
         self._frozen_until = 0.0
@@ -53,6 +35,11 @@ class Host:
         """Do this on this machine after so long, unless it is down by then."""
         self.kernel.after(delay_s, lambda: self.do(action))
 
+    def content(self, name: str) -> bytes | None:
+        """What is in an object's file, in memory or on disk; None when it is in neither."""
+        found = self.files.get(name)
+        return self.disk.get(name) if found is None else found
+
     def do(self, action: Action) -> None:
         """Do this now, or when the machine moves again; never once it is down."""
         if not self.is_up:
@@ -61,6 +48,16 @@ class Host:
             self.kernel.at(self._frozen_until, lambda: self.do(action))
             return
         action()
+
+    def guard(self, action: Callable[[], object]) -> None:
+        """Do a step of a process on this machine. Raises Broken when the step raises anything."""
+        try:
+            action()
+        except Broken:
+            raise
+        except Exception as error:
+            what = f"{type(error).__name__}: {error}"
+            raise Broken(f"a machine on {self.name} raised {what}", [self.name]) from error
 
     def freeze(self, seconds: float) -> None:
         """Nothing moves here for so long; what comes waits."""

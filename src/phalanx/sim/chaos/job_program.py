@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -20,11 +20,9 @@ from phalanx.protocol.requests.jobs import (
     DeleteJob,
     Manifest,
 )
+from phalanx.sim.chaos.driver import SimDriver
 from phalanx.sim.chaos.members import WORK
-
-if TYPE_CHECKING:
-    from phalanx.sim.chaos.driver import SimDriver
-    from phalanx.sim.chaos.world import World
+from phalanx.sim.chaos.options import Options
 
 Later = Callable[[float, Callable[[], None]], None]
 
@@ -44,16 +42,18 @@ _POLICIES: tuple[tuple[Policy, ...], ...] = (
 class JobProgram:
     """The jobs of one driver, drawn from the seed. They do not end with it."""
 
-    def __init__(self, world: World, driver: SimDriver, queues: list[str], later: Later) -> None:
-        self._world = world
+    def __init__(
+        self, options: Options, driver: SimDriver, queues: list[str], later: Later
+    ) -> None:
+        self._options = options
         self._driver = driver
         self._queues = queues
         self._later = later
-        self._rng: random.Random = world.kernel.rng(f"jobs of {driver.name}")
+        self._rng: random.Random = driver.host.kernel.rng(f"jobs of {driver.name}")
 
     def plan(self, left_s: float) -> None:
         """Submit some jobs within so long."""
-        options = self._world.options
+        options = self._options
         for number in range(-(-options.jobs // options.drivers)):
             self._later(self._rng.uniform(0.0, left_s), partial(self._submit, number))
 
@@ -61,7 +61,7 @@ class JobProgram:
         rng = self._rng
         spec = self._spec(f"{self._driver.name}-{number}")
         draw = rng.random()
-        if not _fits(spec, self._world.options.nodes):
+        if not _fits(spec, self._options.nodes):
             return  # while a machine is not missed yet the cluster looks larger
 
         def answered(answer: Callable[[], list[AppliedInfo]]) -> None:
@@ -69,7 +69,7 @@ class JobProgram:
                 answer()
             except PhalanxError:
                 return  # too large for the cluster as it is now
-            self._world.promises.jobs.taken(spec)
+            self._driver.promises.jobs.taken(spec)
             if draw < 0.15:
                 self._command("suspend", spec)
                 self._later(rng.uniform(0.5, 3.0), partial(self._command, "resume", spec))
@@ -85,7 +85,7 @@ class JobProgram:
         self._driver.owner.requests.notify(CommandJob(spec.uid, command))
 
     def _delete(self, spec: JobSpec) -> None:
-        self._world.promises.jobs.deleted(spec.uid)
+        self._driver.promises.jobs.deleted(spec.uid)
         self._driver.owner.requests.notify(DeleteJob(spec.uid))
 
     def _spec(self, name: str) -> JobSpec:
@@ -105,13 +105,13 @@ class JobProgram:
         )
 
     def _group(self, name: str, after: DependsOn | None) -> TaskGroup:
-        rng, world = self._rng, self._world
-        node: dict[str, float] = rng.choice(world.options.nodes)
+        rng, options = self._rng, self._options
+        node: dict[str, float] = rng.choice(options.nodes)
         needs: dict[str, Any] = {"CPU": rng.choice([0.5, 1.0, node["CPU"]])}
         if "GPU" in node and rng.random() < 0.4:
             needs["GPU"] = 1.0
         replicas = rng.randint(1, 3)
-        work = (WORK, f"{world.options.task_s}", f"{rng.choice((0.0, 0.1, 0.5))}")
+        work = (WORK, f"{options.task_s}", f"{rng.choice((0.0, 0.1, 0.5))}")
         template = Template(
             processes=(Process(command=work, requests=tuple(sorted(needs.items()))),),
             restart=rng.choice(("Never", "Never", "OnFailure")),

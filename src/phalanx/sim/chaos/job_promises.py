@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
+from phalanx.head.control_plane import ControlPlane
+from phalanx.head.groups.record import KnownGroup
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.protocol.cluster_messages import StartMember
 from phalanx.sim.chaos.broken import Broken
-
-if TYPE_CHECKING:
-    from phalanx.head.groups.record import KnownGroup
-    from phalanx.sim.chaos.node import SimNode
-    from phalanx.sim.chaos.world import World
+from phalanx.sim.chaos.history import History
 
 AT_REST = st.FINISHED | {st.ABORTED}
 """A job in these states needs nothing more, unless somebody resumes it."""
@@ -24,7 +20,8 @@ AT_REST = st.FINISHED | {st.ABORTED}
 class _Run(msgspec.Struct, kw_only=True):
     """A member's commands on one node."""
 
-    node: SimNode
+    node: bytes
+    """Its prefix."""
     attempt: int
     commands: int = 0
 
@@ -32,8 +29,8 @@ class _Run(msgspec.Struct, kw_only=True):
 class JobPromises:
     """Jobs that the control store took, by their names."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, history: History) -> None:
+        self._history = history
         self._taken: dict[str, JobSpec] = {}
         self._deleted: set[str] = set()
         self._runs: dict[tuple[str, str], list[_Run]] = {}
@@ -47,7 +44,7 @@ class JobPromises:
     def taken(self, spec: JobSpec) -> None:
         """The control store has said that it has this job."""
         self._taken[spec.uid] = spec
-        self._world.promises.count("jobs")
+        self._history.count("jobs")
 
     def deleted(self, uid: str) -> None:
         """Somebody wants it forgotten."""
@@ -55,47 +52,49 @@ class JobPromises:
 
     # ---- commands ----------------------------------------------------------------------------
 
-    def started(self, node: SimNode, order: StartMember) -> None:
+    def started(self, node: bytes, order: StartMember) -> None:
         """A command of a member begins: no other attempt of that member runs, but on a node that
         was given up and does not know it."""
         runs = self._runs.setdefault((order.job, order.name), [])
         for run in runs:
-            is_given_up = run.node.node_id in self._world.dead_nodes
-            if (run.node is not node or run.attempt != order.attempt) and not is_given_up:
+            is_given_up = self._history.is_dead(run.node)
+            if (run.node != node or run.attempt != order.attempt) and not is_given_up:
+                names = [self._history.name_of_node(one) for one in (node, run.node)]
                 raise Broken(
                     f"member {order.name} of {order.job} begins its attempt {order.attempt} on "
-                    f"{node.name} while its attempt {run.attempt} runs on {run.node.name}",
-                    [node.name, run.node.name, "head"],
+                    f"{names[0]} while its attempt {run.attempt} runs on {names[1]}",
+                    [*names, "head"],
                 )
-        mine = next((r for r in runs if r.node is node and r.attempt == order.attempt), None)
+        mine = next((r for r in runs if r.node == node and r.attempt == order.attempt), None)
         if mine is None:
             attempt = (order.job, order.name, order.group, order.attempt)
             if attempt in self._attempts:
+                name = self._history.name_of_node(node)
                 raise Broken(
                     f"attempt {order.attempt} of member {order.name} of {order.job} begins again, "
-                    f"on {node.name}",
-                    [node.name, "head"],
+                    f"on {name}",
+                    [name, "head"],
                 )
             self._attempts.add(attempt)
             mine = _Run(node=node, attempt=order.attempt)
             runs.append(mine)
-            self._world.promises.count("member starts")
+            self._history.count("member starts")
         mine.commands += 1
 
-    def ended(self, node: SimNode, order: StartMember, code: int) -> None:
+    def ended(self, node: bytes, order: StartMember, code: int) -> None:
         """A command of a member has ended."""
         runs = self._runs.get((order.job, order.name), [])
-        for run in [r for r in runs if r.node is node and r.attempt == order.attempt]:
+        for run in [r for r in runs if r.node == node and r.attempt == order.attempt]:
             run.commands -= 1
             if not run.commands:
                 runs.remove(run)
         if not code:
             self._succeeded.setdefault(order.job, set()).add(order.name)
 
-    def node_gone(self, node: SimNode) -> None:
+    def node_gone(self, node: bytes) -> None:
         """A node's process has ended, and all commands with it."""
         for key, runs in self._runs.items():
-            self._runs[key] = [run for run in runs if run.node is not node]
+            self._runs[key] = [run for run in runs if run.node != node]
 
     # ---- what the head says ------------------------------------------------------------------
 
@@ -115,10 +114,10 @@ class JobPromises:
                 ["head"],
             )
 
-    def open(self) -> list[str]:
-        """Jobs that have still something to do, or that nobody knows any more, in words."""
-        head = self._world.head
-        batch = None if head is None else head.control.gangs_if_used
+    def open(self, control: ControlPlane | None) -> list[str]:
+        """Jobs that have still something to do, or that nobody knows any more, in words. `control`:
+        the head's; None while there is none."""
+        batch = None if control is None else control.gangs_if_used
         if batch is None:
             return sorted(self._taken.keys() - self._deleted)
         known = {job.uid: job for job in batch.jobs.table.all()}
@@ -126,10 +125,9 @@ class JobPromises:
         lost = sorted(self._taken.keys() - known.keys() - self._deleted)
         return left + [f"{uid} is not known any more" for uid in lost]
 
-    def check_ends(self) -> None:
+    def check_ends(self, control: ControlPlane | None) -> None:
         """Who is said to be completed has as many members that were."""
-        head = self._world.head
-        batch = None if head is None else head.control.gangs_if_used
+        batch = None if control is None else control.gangs_if_used
         for job in batch.jobs.table.all() if batch is not None else ():
             done = len(self._succeeded.get(job.uid, ()))
             by_policy = any(p.action == st.COMPLETE_JOB for p in job.spec.policies)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import random
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 
 from phalanx.model.exit_codes import KILLED, SIGNALLED
 from phalanx.protocol.cluster_messages import Command, StartMember
-
-if TYPE_CHECKING:
-    from phalanx.sim.chaos.node import SimNode
+from phalanx.sim.chaos.hosts import Host
+from phalanx.sim.chaos.job_promises import JobPromises
 
 WORK = "work"
 """The simulated command: `work MEAN_S FAILS` runs for a time around MEAN_S seconds, and exits
@@ -22,44 +21,49 @@ _FORK_S = 0.02
 class SimCommands:
     """See job_members.CommandEffects."""
 
-    def __init__(self, node: SimNode) -> None:
-        self._node = node
-        self._rng = node.world.kernel.rng(f"members {node.name}")
+    def __init__(
+        self,
+        host: Host,
+        prefix: bytes,
+        promises: JobPromises,
+        rng: random.Random,
+        exited: Callable[[bytes, int], None],
+    ) -> None:
+        """`prefix`: of its node. `exited`: the node is told the code of a process that ended."""
+        self._host = host
+        self._prefix = prefix
+        self._promises = promises
+        self._rng = rng
+        self._exited = exited
         self.running: dict[bytes, StartMember] = {}
         """The order to which each command belongs, by process."""
 
     def run(self, process: bytes, order: StartMember, command: Command, log: str) -> None:
         """See CommandEffects."""
-        node = self._node
         word, mean_s, fails = command.argv
         assert word == WORK, command.argv
         self.running[process] = order
-        node.world.promises.jobs.started(node, order)
+        self._promises.started(self._prefix, order)
         seconds = min(self._rng.expovariate(1.0 / float(mean_s)), 8.0 * float(mean_s))
         code = int(self._rng.random() < float(fails))
         forked_s = self._rng.uniform(0.0, _FORK_S)
-        node.host.later(
-            (forked_s + seconds) * node.host.slowness, partial(self._ends, process, code)
-        )
+        seconds = (forked_s + seconds) * self._host.slowness
+        self._host.later(seconds, partial(self._ends, process, code))
 
     def terminate(self, process: bytes) -> None:
         """See CommandEffects. One that hears SIGTERM may take its time for its end."""
         wait_s = self._rng.choice((0.001, 0.2, 3.0))
-        self._node.host.later(wait_s, partial(self._ends, process, _TERMINATED))
+        self._host.later(wait_s, partial(self._ends, process, _TERMINATED))
 
     def kill(self, process: bytes) -> None:
         """See CommandEffects."""
-        self._node.host.later(0.001, partial(self._ends, process, KILLED))
+        self._host.later(0.001, partial(self._ends, process, KILLED))
 
     def _ends(self, process: bytes, code: int) -> None:
         order = self.running.pop(process, None)
         if order is not None:
-            node = self._node
-            node.world.promises.jobs.ended(node, order, code)
-            node.guarded(partial(self._exited, process, code))
-
-    def _exited(self, process: bytes, code: int) -> None:
-        self._node.members.exited(process, code, "")
+            self._promises.ended(self._prefix, order, code)
+            self._exited(process, code)
 
 
 class NoJobFiles:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
+from phalanx.model.ids import PREFIX_BYTES
 from phalanx.protocol.frames import decode_body, encode_body
 from phalanx.protocol.handshake import Status
-from phalanx.sim.chaos.hosts import Host, Process
+from phalanx.sim.chaos.hosts import Host
 from phalanx.sim.chaos.kernel import Kernel
 from phalanx.sim.chaos.options import NetworkOptions
 
@@ -21,6 +22,21 @@ Message = Any
 Pair = tuple[str, str]
 LOCAL_S = 0.0002
 REFUSED_S = 0.001
+
+
+class Process(Protocol):
+    """What runs on a host and hears of its connections."""
+
+    name: str
+    """For people."""
+
+    def on_message(self, end: End, message: Message) -> None:
+        """A message came over this connection."""
+        ...
+
+    def on_end(self, end: End) -> None:
+        """This connection has ended."""
+        ...
 
 
 class End:
@@ -85,17 +101,42 @@ class Network:
         self._options = options
         self._rng = kernel.rng("network")
         self.hosts: dict[str, Host] = {}
+        self._places: dict[bytes, Host] = {}
+        """The machine of each node and of the head, by the prefix of its processes' ids."""
+        self._processes: dict[tuple[Host, bytes], Process] = {}
+        """By machine and id. A process that is not here cannot be connected to."""
         self._ends: dict[int, End] = {}
         self._count = 0
         self._blocked: set[Pair] = set()
         self._latency: dict[Pair, float] = {}
-        self.guard: Callable[[Host, Callable[[], None]], None] = lambda host, action: action()
-        """Runs what a process does, so that what it raises is laid at its door."""
+
+    # ---- who is where ------------------------------------------------------------------------
+
+    def add_host(self, host: Host, prefix: bytes) -> None:
+        """A machine, for processes whose ids begin with this prefix."""
+        self.hosts[host.name] = self._places[prefix] = host
+
+    def host_of(self, process: bytes) -> Host | None:
+        """The machine of a process, by its id or the prefix of that."""
+        return self._places.get(process[:PREFIX_BYTES])
+
+    def add_process(self, host: Host, process_id: bytes, process: Process) -> None:
+        """From now on this process can be connected to."""
+        self._processes[host, process_id] = process
+
+    def find_process(self, host: Host, process_id: bytes) -> Process | None:
+        """The process of this id, if it runs there."""
+        return self._processes.get((host, process_id))
+
+    def remove_process(self, host: Host, process_id: bytes) -> None:
+        """This process cannot be connected to any more."""
+        self._processes.pop((host, process_id), None)
 
     # ---- connections -------------------------------------------------------------------------
 
-    def dial(self, host: Host, process: Process, to: Host | None, target: bytes) -> End:
+    def dial(self, host: Host, process: Process, target: bytes) -> End:
         """Connect a process to another; if there is none, the connection ends at once."""
+        to = self.host_of(target)
         far_host = to or host
         near, far = self._end(host), self._end(far_host)
         near.other, far.other = far, near
@@ -103,7 +144,7 @@ class Network:
         near.is_dialling = True
 
         def arrive() -> None:
-            found = far_host.processes.get(target) if far_host.is_up else None
+            found = self.find_process(far_host, target) if far_host.is_up else None
             if found is None or to is None:
                 self._refuse(near)
             else:
@@ -131,7 +172,7 @@ class Network:
             if self.is_blocked(near.host, near.other.host):
                 self._kernel.after(0.25, look)
                 return
-            near.other.process = near.other.host.processes.get(target)
+            near.other.process = self.find_process(near.other.host, target)
             if near.other.process is None:
                 self._refuse(near)
                 return
@@ -198,7 +239,7 @@ class Network:
         for message in decode_body(body):
             by = end.process.name if end.process else "?"
             self._kernel.note(process.name, by, message, body)
-            self.guard(far.host, partial(process.on_message, far, message))
+            far.host.guard(partial(process.on_message, far, message))
 
     def _hear_end(self, end: End) -> None:
         if not end.is_open:
@@ -207,7 +248,7 @@ class Network:
         process = end.process
         if process is not None:
             self._kernel.tell(process.name, f"connection {end.number} has ended")
-            self.guard(end.host, partial(process.on_end, end))
+            end.host.guard(partial(process.on_end, end))
 
     def _finish(self, end: End) -> None:
         end.is_open = False

@@ -4,95 +4,133 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
-from phalanx.model.ids import CONTROL, PREFIX_BYTES, node_prefix, node_process_id
+from phalanx.model.ids import CONTROL, node_prefix, node_process_id
 from phalanx.node.cluster_node import cluster_node
 from phalanx.node.effects import NodeEffects, NodeSetup
 from phalanx.node.membership import MembershipOptions
 from phalanx.node.peers import Peer
 from phalanx.protocol.cluster_messages import CommitBundles, PrepareBundles
+from phalanx.protocol.gateway_messages import Pulled
 from phalanx.resources.instances import NodeResources
+from phalanx.sim.chaos.driver import SimDriver
 from phalanx.sim.chaos.files import SIZE_BYTES, NodeFiles, SimTransfers
+from phalanx.sim.chaos.history import History
+from phalanx.sim.chaos.hosts import Host
 from phalanx.sim.chaos.members import NoJobFiles, NoMemoryMeter, SimCommands
+from phalanx.sim.chaos.network import End, Message, Network
+from phalanx.sim.chaos.options import Options
 from phalanx.sim.chaos.processes import NoLogs, SimWorkers
+from phalanx.sim.chaos.promises import Promises
+from phalanx.sim.chaos.worker import SimWorker
 
-if TYPE_CHECKING:
-    from phalanx.sim.chaos.hosts import Host
-    from phalanx.sim.chaos.kernel import Action
-    from phalanx.sim.chaos.network import End, Message
-    from phalanx.sim.chaos.world import World
-
-STORE_BYTES = 1_000_000 * SIZE_BYTES
-"""More than all objects of a run: nothing is spilled."""
 BUSY_PORTS = 0.1
 """How often somebody else listens where a gang wants to."""
 
 
 class SimNode:
-    """One node's process."""
+    """One node's process, and those of its workers and drivers."""
 
-    def __init__(self, world: World, host: Host, node_id: str, total: dict[str, float]) -> None:
-        self.world = world
+    def __init__(
+        self,
+        host: Host,
+        node_id: str,
+        total: dict[str, float],
+        network: Network,
+        options: Options,
+        promises: Promises,
+        history: History,
+        stops: Callable[[SimNode, str], None],
+    ) -> None:
+        """`stops` is called when the node ends itself, with the reason."""
         self.host = host
-        self.name = host.name
+        self.name = name = host.name
         self.node_id = node_id
-        self.prefix = node_prefix(node_id)
+        self.prefix = prefix = node_prefix(node_id)
         self.total = total
+        self._network = network
+        self._promises = promises
+        self._history = history
+        self._stops = stops
         self.resources = NodeResources(total)
-        self.processes = SimWorkers(self)
-        self.commands = SimCommands(self)
-        files = NodeFiles(host)
-        rng = world.kernel.rng(f"node {self.name}")
+        rng = host.kernel.rng
+        make_worker = partial(SimWorker, host, prefix, network, promises)
+        self.processes = SimWorkers(
+            host, rng(f"processes {name}"), options.start_s, make_worker, self._reaped
+        )
+        self.commands = SimCommands(
+            host, prefix, promises.jobs, rng(f"members {name}"), self._command_exited
+        )
+        self.drivers: list[SimDriver] = []
+        files = NodeFiles(host, rng(f"disk {name}"), self._guarded)
+        ports = rng(f"node {name}")
         self._machines = machines = cluster_node(
             NodeSetup(
                 node_id=node_id,
                 resources=self.resources,
                 labels={},
                 address="head",
-                object_store_bytes=STORE_BYTES,
+                object_store_bytes=options.objects.store_objects * SIZE_BYTES,
             ),
             NodeEffects(
                 clock=host.clock,
                 wall=host.clock,
                 make_unique=_numbered(),
-                connections=_Connections(self),
+                connections=self,
                 forks=self.processes,
                 commands=self.commands,
                 job_files=NoJobFiles(),
                 memory=NoMemoryMeter(),
                 store_files=files,
                 spill_files=files,
-                transfers=SimTransfers(self),
+                transfers=SimTransfers(host, network, self._pulled),
                 logs=NoLogs(),
-                is_port_free=lambda port: rng.random() > BUSY_PORTS,
+                is_port_free=lambda port: ports.random() > BUSY_PORTS,
                 drain_output=lambda then: then(),
                 know_addresses=lambda rows: None,
                 sweep=lambda: None,
-                note=partial(world.kernel.tell, host.name),
+                note=self.note,
             ),
-            MembershipOptions(head="head", hostname=self.name, patience_s=world.options.patience_s),
-            _Head(self),
-            world.options.spilling,
-            world.kernel.rng(f"spilling {self.name}"),
+            MembershipOptions(head="head", hostname=name, patience_s=options.patience_s),
+            self,
+            options.spilling,
+            rng(f"spilling {name}"),
         )
         self.bundles = machines.bundles
         self.leases = machines.leases
         self.spilling = machines.spilling
-        self.store = machines.store
-        self.members = machines.members
-        self.workers = machines.workers
-        self.ended = machines.processes
-        host.processes[node_process_id(self.prefix)] = self
+        network.add_process(host, node_process_id(prefix), self)
+        history.node_joined(prefix, name, node_id)
+        promises.usage.node_joined(self)
         machines.membership.join("", 0)
-        host.every(world.options.tick_s, lambda: world.guard(host, self._tick))
+        host.every(options.tick_s, lambda: host.guard(self._tick))
 
-    def guarded(self, action: Action) -> None:
+    def start_driver(self, name: str) -> SimDriver:
+        """A driver's process starts on this machine."""
+        driver = SimDriver(
+            self.host, self.prefix, self._network, self._promises, self._history, name
+        )
+        self.drivers.append(driver)
+        return driver
+
+    def end_processes(self) -> None:
+        """The machine goes, and all that runs on it."""
+        for driver in self.drivers:
+            if driver.is_alive:
+                driver.is_alive = False
+                driver.gone()
+        self._promises.jobs.node_gone(self.prefix)
+        for worker in list(self.processes.workers.values()):
+            worker.is_alive = False
+            worker.gone()
+        self._promises.usage.node_gone(self.prefix)
+
+    # ---- steps -------------------------------------------------------------------------------
+
+    def _guarded(self, action: Callable[[], object]) -> None:
         """Do this as one of the node's own steps."""
-        self.world.guard(self.host, action)
-        self.world.guard(self.host, self._round)
-
-    # ---- time and ends -----------------------------------------------------------------------
+        self.host.guard(action)
+        self.host.guard(self._round)
 
     def _tick(self) -> None:
         self._machines.on_tick(self.host.clock())
@@ -100,7 +138,7 @@ class SimNode:
 
     def _round(self) -> None:
         self._machines.on_round()
-        self.world.look(self)
+        self._promises.usage.check(self.prefix)
 
     def on_end(self, end: End) -> None:
         """See Process."""
@@ -111,65 +149,56 @@ class SimNode:
         """See Process."""
         self._machines.on_message(end, message)
         if isinstance(message, PrepareBundles):
-            self.world.promises.usage.prepared(self, message)
+            self._promises.usage.prepared(self, message)
         elif isinstance(message, CommitBundles):
-            self.world.promises.usage.committed(self, message)
+            self._promises.usage.committed(self, message)
         self._round()
 
+    def _reaped(self, worker: bytes, how: str) -> None:
+        if self._machines.workers.is_preempted(worker):
+            self._promises.preempted(worker)
+        self._guarded(partial(self._machines.processes.exited, worker, how))
 
-class _Connections:
-    """See node_links.Connections."""
+    def _command_exited(self, process: bytes, code: int) -> None:
+        self._guarded(partial(self._machines.members.exited, process, code, ""))
 
-    def __init__(self, node: SimNode) -> None:
-        self._node = node
+    def _pulled(self, message: Pulled) -> None:
+        self._guarded(partial(self._machines.store.pulled, message))
+
+    # ---- Connections -------------------------------------------------------------------------
 
     def dial(self, process: bytes) -> End:
         """See Connections."""
-        node = self._node
-        to = node.world.host_of(process[:PREFIX_BYTES])
-        return node.world.network.dial(node.host, node, to, process)
+        return self._network.dial(self.host, self, process)
 
     def forget(self, peer: Peer) -> None:
         """See Connections."""
-        _end_of(peer).close()
+        assert isinstance(peer, End)
+        peer.close()
 
     def lose(self, peer: Peer) -> None:
         """See Connections."""
-        end = _end_of(peer)
-        if end.is_open:
-            end.close()
-            self._node.on_end(end)
+        assert isinstance(peer, End)
+        if peer.is_open:
+            peer.close()
+            self.on_end(peer)
 
-
-def _end_of(peer: Peer) -> End:
-    from phalanx.sim.chaos.network import End
-
-    assert isinstance(peer, End)
-    return peer
-
-
-class _Head:
-    """See membership.HeadEffects."""
-
-    def __init__(self, node: SimNode) -> None:
-        self._node = node
+    # ---- HeadEffects -------------------------------------------------------------------------
 
     def dial_head(self) -> End:
         """See HeadEffects."""
-        node = self._node
-        network = node.world.network
-        return network.dial(node.host, node, network.hosts["head"], CONTROL)
+        return self.dial(CONTROL)
 
     def joined(self) -> None:
         """See HeadEffects."""
 
     def note(self, text: str) -> None:
         """See HeadEffects."""
-        self._node.world.kernel.tell(self._node.name, text)
+        self.host.kernel.tell(self.name, text)
 
     def end(self, reason: str, is_about_token: bool) -> None:
         """See HeadEffects. The process ends after this, and all its processes with it."""
-        self._node.world.node_stops(self._node, reason)
+        self._stops(self, reason)
 
 
 def _numbered() -> Callable[[int], bytes]:

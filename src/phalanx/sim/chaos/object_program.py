@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef
@@ -15,12 +15,9 @@ from phalanx.owner.tasks.records import ClassKey, FunctionRecord, Template
 from phalanx.protocol.actor_creation import Creation
 from phalanx.protocol.messages import FAILED, Value
 from phalanx.protocol.requests.actors import ActorSpec
-from phalanx.sim.chaos.work import DIES, RAISES, RETURNS, OtherError, Raised, Work
-
-if TYPE_CHECKING:
-    from phalanx.sim.chaos.driver import SimDriver
-    from phalanx.sim.chaos.process import Outcome
-    from phalanx.sim.chaos.world import World
+from phalanx.sim.chaos.driver import SimDriver
+from phalanx.sim.chaos.options import Options
+from phalanx.sim.chaos.work import DIES, RAISES, RETURNS, OtherError, Outcome, Raised, Work
 
 Later = Callable[[float, Callable[[], None]], None]
 Refs = list[ObjectRef[Any]]
@@ -34,23 +31,23 @@ _ALL_SORTS: tuple[Any, ...] = (False, True, (Raised,), (OtherError,))
 class ObjectProgram:
     """What one driver does with objects, drawn from the seed."""
 
-    def __init__(self, world: World, driver: SimDriver, later: Later) -> None:
-        self._world = world
+    def __init__(self, options: Options, driver: SimDriver, later: Later) -> None:
+        self._options = options
         self._driver = driver
         self._later = later
-        self._rng: random.Random = world.kernel.rng(f"objects of {driver.name}")
+        self._rng: random.Random = driver.host.kernel.rng(f"objects of {driver.name}")
         self._function = FunctionRecord(b"object", "object", b"")
         self._held: Refs = []
         self.actors: list[ActorClient] = []
 
     def plan(self, left_s: float) -> None:
         """Do all that is drawn within so long."""
-        options = self._world.options.objects
+        options = self._options.objects
         plans = [(options.chains, self._chain), (options.streams, self._stream)]
         plans += [(options.cancels, self._cancel), (options.parents, self._parent)]
         plans += [(options.limits, self._limit), (options.lends, self._lend)]
         for count, what in plans:
-            for _ in range(-(-count // self._world.options.drivers)):
+            for _ in range(-(-count // self._options.drivers)):
                 self._later(self._rng.uniform(0.0, left_s), what)
 
     def release(self) -> None:
@@ -76,17 +73,17 @@ class ObjectProgram:
         bad = rng.choice((1, 1, 2, -1))
         if template.max_retries < 0:
             bad = abs(bad)  # else it would be tried for ever
-        seconds = min(rng.expovariate(1.0 / self._world.options.task_s), 3.0)
+        seconds = min(rng.expovariate(1.0 / self._options.task_s), 3.0)
         return Work(**{"seconds": seconds, "ends": ends, "bad_attempts": bad, **more})
 
     def _read(self, refs: Refs) -> None:
         """Read these, and what their values refer to."""
         for ref in refs:
-            read = self._world.promises.read_begins(self._driver, ref)
+            read = self._driver.promises.reads.begins(self._driver, ref)
             self._driver.read(ref, partial(self._was_read, ref, read))
 
     def _was_read(self, ref: ObjectRef[Any], read: int, outcome: Outcome) -> None:
-        self._world.promises.read_ends(read, outcome)
+        self._driver.promises.reads.ends(read, outcome)
         if ref._inner and not isinstance(outcome, BaseException):
             self._read(list(ref._inner))
 
@@ -94,7 +91,7 @@ class ObjectProgram:
         recursive = self._rng.random() < 0.7
 
         def cancel() -> None:
-            self._world.promises.cancelled((self._driver.name, number))
+            self._driver.promises.cancelled((self._driver.name, number))
             self._driver.owner.cancelling.cancel(object_number, force, recursive)
 
         self._later(self._rng.uniform(0.0, 1.5), cancel)
@@ -139,7 +136,7 @@ class ObjectProgram:
             assert found is not None
             stream = found
         stop_after = rng.randint(0, items) if rng.random() < 0.15 else items + 1
-        StreamReader(self._world, self._driver, stream, rng.choice((0.0, 0.05, 0.4)), stop_after)
+        StreamReader(self._driver, stream, rng.choice((0.0, 0.05, 0.4)), stop_after)
         if rng.random() < 0.15:
             self._cancel_later(stream.number, stream.number << 32, force=False)
 
@@ -232,11 +229,9 @@ class ObjectProgram:
 class StreamReader:
     """Takes the items of a stream one after another, and reads them."""
 
-    def __init__(
-        self, world: World, driver: SimDriver, stream: Stream, pace_s: float, stop_after: int
-    ) -> None:
+    def __init__(self, driver: SimDriver, stream: Stream, pace_s: float, stop_after: int) -> None:
         """It takes `pace_s` between two items, and reads no further than `stop_after`."""
-        self._promises = world.promises
+        self._promises = driver.promises
         self._driver = driver
         self._stream = stream
         self._pace_s = pace_s
@@ -264,6 +259,6 @@ class StreamReader:
             self._promises.stream_over(self._driver, self._stream.number, self._taken, error)
             return
         self._taken += 1
-        read = self._promises.read_begins(self._driver, ref)
-        self._driver.read(ref, partial(self._promises.read_ends, read))
+        read = self._promises.reads.begins(self._driver, ref)
+        self._driver.read(ref, partial(self._promises.reads.ends, read))
         self._look()

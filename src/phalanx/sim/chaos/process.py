@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from phalanx.errors import ObjectLostError
 from phalanx.model.ids import INDEX_BITS, PREFIX_BYTES, node_process_id
@@ -11,20 +11,18 @@ from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef
 from phalanx.owner.core import OwnerCore
 from phalanx.owner.objects.table import Callback
+from phalanx.owner.transport import Connection
 from phalanx.protocol.messages import FAILED, SHARED, CancelOwned, Done, Value
 from phalanx.protocol.node_messages import Used
 from phalanx.protocol.requests.node import PullObject
 from phalanx.sim.chaos.files import SIZE_BYTES, ProcessFiles
+from phalanx.sim.chaos.hosts import Host
+from phalanx.sim.chaos.network import End, Message, Network
+from phalanx.sim.chaos.promises import Promises
 from phalanx.sim.chaos.running import Resume, Wait
-
-if TYPE_CHECKING:
-    from phalanx.owner.transport import Connection
-    from phalanx.sim.chaos.network import End, Message
-    from phalanx.sim.chaos.node import SimNode
+from phalanx.sim.chaos.work import Outcome
 
 LEAST_TICK_S = 0.05
-Outcome = bytes | BaseException
-"""What a reader gets."""
 
 
 class SimProcess:
@@ -33,10 +31,20 @@ class SimProcess:
     owner: OwnerCore
     node_end: End
 
-    def __init__(self, node: SimNode, name: str, kind: str) -> None:
-        self.node = node
-        self.world = node.world
-        self.host = node.host
+    def __init__(
+        self,
+        host: Host,
+        prefix: bytes,
+        network: Network,
+        promises: Promises,
+        name: str,
+        kind: str,
+    ) -> None:
+        """`prefix`: of its node, on the same machine."""
+        self.host = host
+        self.prefix = prefix
+        self.network = network
+        self.promises = promises
         self.name = name
         self.kind = kind
         self.process_id = b""
@@ -45,13 +53,12 @@ class SimProcess:
 
     def dial_node(self) -> None:
         """Connect to the node."""
-        to = node_process_id(self.node.prefix)
-        self.node_end = self.world.network.dial(self.host, self, self.host, to)
+        self.node_end = self.network.dial(self.host, self, node_process_id(self.prefix))
 
     def join(self, process_id: bytes) -> None:
         """The process has its id: from now on it can be reached."""
         self.process_id = process_id
-        self.host.processes[process_id] = self
+        self.network.add_process(self.host, process_id, self)
         self.files = ProcessFiles(self.host, process_id, self.node_end)
         self.owner = OwnerCore(
             process_id,
@@ -74,23 +81,23 @@ class SimProcess:
         if not self.is_alive:
             return
         self.is_alive = False
-        self.world.kernel.tell(self.name, f"ends: {how}")
-        self.host.processes.pop(self.process_id, None)
+        self.host.kernel.tell(self.name, f"ends: {how}")
+        self.network.remove_process(self.host, self.process_id)
         self.gone()
-        self.world.network.process_gone(self.host, self)
+        self.network.process_gone(self.host, self)
 
     def gone(self) -> None:
         """The process has ended, whatever ended it."""
-        self.world.promises.owner_ended(self)
+        self.promises.owner_ended(self)
 
     # ---- Transport and Outbox ----------------------------------------------------------------
 
     def dial(self, process: bytes) -> End | None:
         """See Transport."""
-        prefix = process[:PREFIX_BYTES]
-        if prefix == self.node.prefix and process not in self.host.processes:
+        is_local = process[:PREFIX_BYTES] == self.prefix
+        if is_local and self.network.find_process(self.host, process) is None:
             return None
-        end = self.world.network.dial(self.host, self, self.world.host_of(prefix), process)
+        end = self.network.dial(self.host, self, process)
         end.on_post = self._posted
         return end
 
@@ -109,7 +116,7 @@ class SimProcess:
         """See Outbox: nothing waits here."""
 
     def _posted(self, message: Message) -> None:
-        self.world.promises.posted(self, message)
+        self.promises.posted(self, message)
 
     # ---- time --------------------------------------------------------------------------------
 
@@ -117,8 +124,8 @@ class SimProcess:
         self._plan_tick(LEAST_TICK_S)
 
     def _plan_tick(self, delay_s: float) -> None:
-        at = self.world.kernel.now + delay_s
-        if at < self._tick_at or self._tick_at <= self.world.kernel.now:
+        at = self.host.kernel.now + delay_s
+        if at < self._tick_at or self._tick_at <= self.host.kernel.now:
             self._tick_at = at
             self.host.timer(delay_s, lambda: self._tick(at))
 
@@ -142,7 +149,7 @@ class SimProcess:
             self.settle()
 
         if self.is_alive:
-            self.world.guard(self.host, step)
+            self.host.guard(step)
 
     def settle(self) -> None:
         """What the reactor does after each round: whatever was released is said."""
@@ -159,7 +166,7 @@ class SimProcess:
             return
         now = self.host.clock()
         if isinstance(message, CancelOwned):
-            self.world.promises.cancelled((self.name, message.number >> INDEX_BITS))
+            self.promises.cancelled((self.name, message.number >> INDEX_BITS))
         if isinstance(message, Done):
             self.owner.done(end, message, now)
         elif not self.take(end, message):
@@ -219,10 +226,11 @@ class SimProcess:
         """A file's content, fetched first when it may be elsewhere; None when it is gone."""
 
         def wait(resume: Resume) -> None:
-            if self.files.is_here(name):
+            content = self.host.content(name)
+            if content is not None:
                 self.node_end.post(Used(name))
-            if self.files.is_here(name) or not self.files.can_be_elsewhere(name):
-                resume(self.host.files.get(name))
+            if content is not None or not self.files.can_be_elsewhere(name):
+                resume(content)
                 return
 
             def answered(answer: Callable[[], None]) -> None:
@@ -231,7 +239,7 @@ class SimProcess:
                 except ObjectLostError:
                     resume(None)
                 else:
-                    resume(self.host.files.get(name))
+                    resume(self.host.content(name))
 
             self.owner.requests.call_async(PullObject(name, SIZE_BYTES), answered)
 

@@ -6,34 +6,36 @@ did: who runs, with which devices, for whom, and what readers got.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any, Protocol
 
 import msgspec
 
-from phalanx.errors import OwnerDiedError
+from phalanx.head.control_plane import ControlPlane
 from phalanx.model.ids import INDEX_BITS
 from phalanx.model.lifecycle import FAILED as STATE_FAILED
 from phalanx.model.lifecycle import FINISHED
 from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef
+from phalanx.objects.streams import Stream
 from phalanx.owner.actors.client import PendingCall
+from phalanx.owner.core import OwnerCore
+from phalanx.owner.objects.table import Callback
 from phalanx.owner.tasks.records import PendingTask, Template
 from phalanx.owner.tasks.timeouts import KILL_GRACE_S
 from phalanx.protocol.messages import FAILED, SHARED, Call, Cancel, Task, Value
 from phalanx.protocol.node_messages import CreateActor
 from phalanx.sim.chaos.broken import Broken
 from phalanx.sim.chaos.gang_promises import GangPromises
+from phalanx.sim.chaos.history import History
 from phalanx.sim.chaos.job_promises import JobPromises
-from phalanx.sim.chaos.truth import DONE, Key, Promise, Truth, is_lost_put
+from phalanx.sim.chaos.kernel import Kernel
+from phalanx.sim.chaos.network import Network
+from phalanx.sim.chaos.reads import Reads
+from phalanx.sim.chaos.truth import DONE, Key, Promise, Truth, name_of
 from phalanx.sim.chaos.usage import Usage
-from phalanx.sim.chaos.work import Raised, Work, read_label
-
-if TYPE_CHECKING:
-    from phalanx.objects.streams import Stream
-    from phalanx.sim.chaos.process import Outcome, SimProcess
-    from phalanx.sim.chaos.worker import SimWorker
-    from phalanx.sim.chaos.world import World
-    from phalanx.worker.context import LeaseInfo
+from phalanx.sim.chaos.work import Work, read_label
+from phalanx.worker.context import LeaseInfo
 
 ABANDONED = "abandoned"
 OWNER_GONE = "owner gone"
@@ -41,54 +43,57 @@ _STOP_S = 1.0
 """A task ends within so long after its worker could have ended it, where all is well."""
 
 
-class _Outcome:
-    """Stands among the waiters of a task's first reference, to see its outcome."""
+class Submitter(Protocol):
+    """A process that submits work."""
 
-    def __init__(self, promises: Promises, process: SimProcess, ref: ObjectRef[Any]) -> None:
-        self._promises = promises
-        self._process = process
-        self._ref = ref
+    name: str
+    owner: OwnerCore
 
-    def notify(self, failed: bool = False) -> None:
-        """The reference has its value."""
-        self._promises.ended(self._process, self._ref)
+
+class Worker(Protocol):
+    """A process that runs work."""
+
+    name: str
+    prefix: bytes
+    worker_id: bytes
 
 
 class Promises:
     """Everything that was promised, and what has become of it."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self.usage = Usage(world)
-        self.jobs = JobPromises(world)
+    def __init__(self, kernel: Kernel, network: Network, history: History) -> None:
+        self._kernel = kernel
+        self._network = network
+        self._history = history
+        self.usage = Usage(history)
+        self.jobs = JobPromises(history)
         self.kept: dict[Key, Promise] = {}
-        self.gangs = GangPromises(world, self.kept)
-        self._truth = Truth(world, self.kept)
+        self.gangs = GangPromises(history, self.kept)
+        self._truth = Truth(history, self.kept)
+        self.reads = Reads(network, history, self.kept, self._truth)
         self._running: dict[bytes, Key] = {}
         """What each worker runs: one task, or the last call of an actor that began."""
         self._ended_under: dict[bytes, Key] = {}
         """What workers ran that have ended."""
-        self._to_stop: set[tuple[bytes, Key]] = set()
-        """(worker, task) of those that a Cancel has come for."""
-        self._reads: dict[int, tuple[SimProcess, ObjectRef[Any]]] = {}
-        self._read_count = 0
+        self._to_stop: dict[tuple[bytes, Key], float] = {}
+        """When the last Cancel has come for a task, by worker and task."""
         self._alive_as: dict[tuple[bytes, int], bytes] = {}
         """The worker as which the head said that each incarnation of an actor is alive."""
-        self.counts: dict[str, int] = {}
 
     # ---- work is submitted -------------------------------------------------------------------
 
     def task_promised(
         self,
-        process: SimProcess,
+        process: Submitter,
         template: Template,
         work: Work,
         refs: list[ObjectRef[Any]],
         stream: Stream | None,
         inputs: list[ObjectRef[Any]] | None,
-        parent: Key | None = None,
+        parent: tuple[bytes, int] | None = None,
     ) -> None:
-        """A process has submitted a task; `parent`: on behalf of this task or call."""
+        """A process has submitted a task; `parent`: on behalf of this task or call, by its owner
+        and number."""
         number = refs[0]._task if stream is None else stream.number
         assert number is not None
         strategy = msgspec.json.decode(template.key.strategy) if template.key.strategy else {}
@@ -101,17 +106,18 @@ class Promises:
             retries=template.max_retries,
             retry_exceptions=template.retry_exceptions,
             timeout_s=template.timeout_s,
-            since=self._world.kernel.now,
+            since=self._kernel.now,
             inputs=[key for ref in inputs or () if (key := self._key(ref)) in self.kept],
             takes_put=any(self._key(ref) not in self.kept for ref in inputs or ()),
             group=None if group is None else bytes.fromhex(group),
             node=strategy.get("node_id", ""),
         )
-        if parent in self.kept:
-            self.kept[parent].children.append((process.name, number))
+        caller = None if parent is None else self.kept.get(self._key_of(*parent))
+        if caller is not None:
+            caller.children.append((process.name, number))
         self._promise(process, promise, refs[0] if stream is None else stream.completion)
 
-    def call_promised(self, process: SimProcess, call: PendingCall, work: Work) -> None:
+    def call_promised(self, process: Submitter, call: PendingCall, work: Work) -> None:
         """A process has called an actor."""
         promise = Promise(
             owner=process.name,
@@ -120,7 +126,7 @@ class Promises:
             work=work,
             retries=call.retries,
             retry_exceptions=call.retry_exceptions,
-            since=self._world.kernel.now,
+            since=self._kernel.now,
             is_call=True,
         )
         first = call.stream.completion if call.stream is not None else call.refs[0]
@@ -128,7 +134,7 @@ class Promises:
 
     def gang_promised(
         self,
-        process: SimProcess,
+        process: Submitter,
         group: bytes,
         min_members: int,
         tasks: list[PendingTask],
@@ -139,19 +145,18 @@ class Promises:
             self.task_promised(process, task.template, work, task.refs, None, None)
         self.gangs.promised(group, min_members, [(process.name, task.number) for task in tasks])
 
-    def _promise(self, process: SimProcess, promise: Promise, first: ObjectRef[Any] | None) -> None:
+    def _promise(self, process: Submitter, promise: Promise, first: ObjectRef[Any] | None) -> None:
         assert first is not None
         self.kept[process.name, promise.number] = promise
-        self.count("promised")
-        outcome = _Outcome(self, process, first)
+        self._history.count("promised")
         if first._value is None:
-            process.owner.objects.add_waiter(first, outcome)
+            process.owner.objects.add_waiter(first, Callback(partial(self.ended, process, first)))
         else:
-            outcome.notify()
+            self.ended(process, first)
 
     # ---- work travels ------------------------------------------------------------------------
 
-    def posted(self, process: SimProcess, message: Any) -> None:
+    def posted(self, process: Submitter, message: Any) -> None:
         """A process sends something to another."""
         if not isinstance(message, Task | Call):
             return
@@ -159,7 +164,7 @@ class Promises:
         if promise is None:
             return  # it is only about to be promised
         if promise.outcome == DONE and message.attempt > promise.last_attempt:
-            self.count("made again")
+            self._history.count("made again")
         promise.last_attempt = message.attempt
         if promise.is_cancelled and promise.outcome != DONE:
             raise Broken(
@@ -174,12 +179,12 @@ class Promises:
         if promise is not None:
             promise.was_cancelled = True
             promise.is_cancelled |= not promise.outcome
-            self.count("cancelled")
+            self._history.count("cancelled")
 
-    def cancel_came(self, worker: SimWorker, owner: bytes, message: Cancel) -> None:
+    def cancel_came(self, worker: Worker, owner: bytes, message: Cancel) -> None:
         """A worker is asked to stop a task or call, and perhaps what that has submitted."""
-        key = (self._world.name_of(owner), message.number)
-        self._to_stop.add((worker.worker_id, key))
+        key = self._key_of(owner, message.number)
+        self._to_stop[worker.worker_id, key] = self._kernel.now
         is_running = self._running.get(worker.worker_id) == key
         if message.recursive and is_running:
             for child in self.kept[key].children:
@@ -187,7 +192,7 @@ class Promises:
 
     # ---- work runs ---------------------------------------------------------------------------
 
-    def task_started(self, worker: SimWorker, owner: bytes, task: Task, lease: LeaseInfo) -> None:
+    def task_started(self, worker: Worker, owner: bytes, task: Task, lease: LeaseInfo) -> None:
         """A worker begins to run a task."""
         promise = self._started(worker, owner, task.number)
         if not lease.job:
@@ -195,11 +200,11 @@ class Promises:
                 raise Broken(f"{worker.name} runs {promise.what} without a lease", [worker.name])
             return
         in_bundle = lease.group is not None
-        self.usage.occupy(worker, lease.resources, lease.devices, in_bundle)
+        self.usage.occupy(worker.prefix, worker.name, lease.resources, lease.devices, in_bundle)
 
-    def task_ended(self, worker: SimWorker, is_done: bool) -> None:
+    def task_ended(self, worker: Worker, is_done: bool) -> None:
         """It ran to its end, or stopped."""
-        self.usage.vacate(worker)
+        self.usage.vacate(worker.prefix, worker.name)
         key = self._running.pop(worker.worker_id, None)
         if key is None:
             return
@@ -207,7 +212,9 @@ class Promises:
         if not is_done:
             return
         promise.finished_on.append(worker.worker_id)
-        if (worker.worker_id, key) in self._to_stop and not promise.work.is_stubborn:
+        # A machine that stood still does what was due at one moment: a task may end in that moment.
+        asked_at = self._to_stop.get((worker.worker_id, key), self._kernel.now)
+        if asked_at < self._kernel.now and not promise.work.is_stubborn:
             raise Broken(
                 f"{worker.name} was asked to stop {promise.what} of {promise.owner}, and ran it to "
                 "its end",
@@ -215,18 +222,16 @@ class Promises:
             )
         limit = promise.timeout_s
         longest = None if limit is None else limit + KILL_GRACE_S + _STOP_S
-        if longest is not None and not self._world.had_faults and promise.work.seconds > longest:
+        if longest is not None and not self._history.had_faults and promise.work.seconds > longest:
             raise Broken(
                 f"{promise.what} of {promise.owner} took {promise.work.seconds:.1f} s and may take "
                 f"{limit:g} s",
                 [worker.name, promise.owner],
             )
 
-    def call_started(self, worker: SimWorker, owner: bytes, call: Call) -> None:
-        """An actor begins to run a call."""
+    def call_started(self, worker: Worker, order: CreateActor, owner: bytes, call: Call) -> None:
+        """The actor that was ordered so begins to run a call."""
         self._started(worker, owner, call.number)
-        assert worker.actor is not None
-        order = worker.actor.order
         alive = self._alive_as.get((order.actor, order.incarnation))
         if alive != worker.worker_id:
             raise Broken(
@@ -235,8 +240,8 @@ class Promises:
                 [worker.name, "head"],
             )
 
-    def _started(self, worker: SimWorker, owner: bytes, number: int) -> Promise | None:
-        key = (self._world.name_of(owner), number)
+    def _started(self, worker: Worker, owner: bytes, number: int) -> Promise | None:
+        key = self._key_of(owner, number)
         promise = self.kept.get(key)
         if promise is None:
             return None
@@ -253,16 +258,16 @@ class Promises:
 
     # ---- actors ------------------------------------------------------------------------------
 
-    def actor_begun(self, worker: SimWorker, order: CreateActor) -> None:
+    def actor_begun(self, worker: Worker, order: CreateActor) -> None:
         """A worker begins to construct an actor."""
         in_bundle = order.placement_group is not None
-        self.usage.occupy(worker, order.resources, order.devices, in_bundle)
+        self.usage.occupy(worker.prefix, worker.name, order.resources, order.devices, in_bundle)
 
     def actor_alive(self, actor: bytes, incarnation: int, worker: bytes) -> None:
         """The control store says that an actor is alive, in this process."""
         before = self._alive_as.setdefault((actor, incarnation), worker)
         if before != worker:
-            names = [self._world.name_of(before), self._world.name_of(worker)]
+            names = [self._history.name_of(before), self._history.name_of(worker)]
             raise Broken(
                 f"actor {actor.hex()} in its incarnation {incarnation} was alive as {names[0]} and "
                 f"as {names[1]}",
@@ -271,7 +276,7 @@ class Promises:
 
     # ---- outcomes ----------------------------------------------------------------------------
 
-    def ended(self, process: SimProcess, ref: ObjectRef[Any]) -> None:
+    def ended(self, process: Submitter, ref: ObjectRef[Any]) -> None:
         """The owner of a task or call has its outcome, or knows that its stream is over."""
         promise = self.kept[process.name, ref._number >> INDEX_BITS]
         value = ref._value
@@ -295,7 +300,7 @@ class Promises:
         self._conclude(promise, DONE)
 
     def stream_over(
-        self, process: SimProcess, number: int, items: int, error: BaseException | None
+        self, process: Submitter, number: int, items: int, error: BaseException | None
     ) -> None:
         """The reader of a stream has got so many items, and then its end or an error."""
         promise = self.kept[process.name, number]
@@ -310,7 +315,7 @@ class Promises:
             )
         self._conclude(promise, DONE)
 
-    def stream_abandoned(self, process: SimProcess, number: int) -> None:
+    def stream_abandoned(self, process: Submitter, number: int) -> None:
         """Nobody reads any more of a stream."""
         promise = self.kept[process.name, number]
         promise.is_abandoned = True
@@ -339,66 +344,25 @@ class Promises:
                 [promise.owner, *promise.ran_on],
             )
         promise.outcome = outcome
-        self.count(outcome)
-
-    # ---- objects are read --------------------------------------------------------------------
-
-    def read_begins(self, process: SimProcess, ref: ObjectRef[Any]) -> int:
-        """A process waits for a value: a number for `read_ends`."""
-        self._read_count += 1
-        self._reads[self._read_count] = (process, ref)
-        return self._read_count
-
-    def read_ends(self, read: int, outcome: Outcome) -> None:
-        """It has the value, or an error."""
-        process, ref = self._reads.pop(read)
-        self.was_read(process, ref, outcome)
-
-    def was_read(self, process: SimProcess, ref: ObjectRef[Any], outcome: Outcome) -> None:
-        """A process has read an object: it is the right one, or the error is true."""
-        self.count("reads")
-        if isinstance(outcome, BaseException):
-            self._check_error(process, ref, outcome)
-            return
-        label = read_label(outcome)
-        if (label.owner, label.number) != (ref._owner, ref._number):
-            raise Broken(
-                f"{process.name} reads object {ref._number:x} of "
-                f"{self._world.name_of(ref._owner)} and gets {label}",
-                [process.name],
-            )
-
-    def _check_error(self, process: SimProcess, ref: ObjectRef[Any], error: BaseException) -> None:
-        owner = self._world.name_of(ref._owner)
-        if isinstance(error, OwnerDiedError):
-            is_true = self._world.had_faults or not self._world.is_running(ref._owner)
-        else:
-            promise = self.kept.get(self._key(ref))
-            if promise is None:
-                is_true = is_lost_put(error)
-            else:
-                is_true = promise.outcome == name_of(error) or self._truth.is_true(promise, error)
-        if not is_true:
-            raise Broken(
-                f"{process.name} reads object {ref._number:x} of {owner} and gets "
-                f"{name_of(error)} for no good reason: {error}",
-                [process.name, owner],
-            )
+        self._history.count(outcome)
 
     def _key(self, ref: ObjectRef[Any]) -> Key:
-        return self._world.name_of(ref._owner), ref._number >> INDEX_BITS
+        return self._key_of(ref._owner, ref._number >> INDEX_BITS)
+
+    def _key_of(self, owner: bytes, number: int) -> Key:
+        return self._history.name_of(owner), number
 
     def _content(self, value: Value) -> bytes | None:
         """What is in a file, wherever it is; None when it is gone already."""
         name = value.data.decode()
-        hosts = self._world.network.hosts.values()
-        return next((host.files[name] for host in hosts if name in host.files), None)
+        contents = (host.content(name) for host in self._network.hosts.values())
+        return next((content for content in contents if content is not None), None)
 
     # ---- lives -------------------------------------------------------------------------------
 
-    def worker_ended(self, worker: SimWorker) -> None:
+    def worker_ended(self, worker: Worker) -> None:
         """A worker's process is gone, whatever it did."""
-        self.usage.vacate(worker)
+        self.usage.vacate(worker.prefix, worker.name)
         key = self._running.pop(worker.worker_id, None)
         if key is not None:
             self._ended_under[worker.worker_id] = key
@@ -408,14 +372,14 @@ class Promises:
         key = self._ended_under.get(worker)
         if key is not None:
             self.kept[key].excused += 1
-            self.count("preempted")
+            self._history.count("preempted")
 
-    def owner_ended(self, process: SimProcess) -> None:
+    def owner_ended(self, process: Submitter) -> None:
         """Nobody waits for what it submitted, and it waits for nothing."""
         for promise in self.kept.values():
             if promise.owner == process.name and not promise.outcome:
                 promise.outcome = OWNER_GONE
-        self._reads = {n: read for n, read in self._reads.items() if read[0] is not process}
+        self.reads.process_ended(process)
 
     # ---- the end -----------------------------------------------------------------------------
 
@@ -423,14 +387,10 @@ class Promises:
         """What has no outcome yet."""
         return [promise for promise in self.kept.values() if not promise.outcome]
 
-    @property
-    def has_open_reads(self) -> bool:
-        """Whether somebody waits for a value."""
-        return bool(self._reads)
-
-    def check_all_kept(self, waited_s: float) -> None:
-        """Everything submitted has ended, one way or another, and nobody waits for a value."""
-        jobs = self.jobs.open()
+    def check_all_kept(self, waited_s: float, control: ControlPlane | None) -> None:
+        """Everything submitted has ended, one way or another, and nobody waits for a value.
+        `control`: the head's."""
+        jobs = self.jobs.open(control)
         if jobs:
             raise Broken(
                 f"{len(jobs)} jobs are not done {waited_s:.0f} s after the last fault: "
@@ -446,16 +406,10 @@ class Promises:
                 f"{one.since:.3f} s, started {one.starts} times ({', '.join(one.ran_on)})",
                 [one.owner, *one.ran_on],
             )
-        for process, ref in self._reads.values():
-            owner = self._world.name_of(ref._owner)
-            raise Broken(
-                f"{process.name} waits for object {ref._number:x} of {owner} {waited_s:.0f} s "
-                "after the last fault",
-                [process.name, owner],
-            )
+        self.reads.check_none_open(waited_s)
         self.gangs.check()
 
-    def check_journal(self, process: SimProcess) -> None:
+    def check_journal(self, process: Submitter) -> None:
         """What an owner wrote down of its tasks is what has happened to them."""
         states = process.owner.journal.states()
         for promise in self.kept.values():
@@ -480,15 +434,6 @@ class Promises:
             if run.worker not in known.finished_on:
                 raise Broken(
                     f"{known.what} of {known.owner} is written down as finished on "
-                    f"{self._world.name_of(run.worker)}, which never ran it to its end",
+                    f"{self._history.name_of(run.worker)}, which never ran it to its end",
                     [known.owner],
                 )
-
-    def count(self, what: str) -> None:
-        """One more of these, for the summary."""
-        self.counts[what] = self.counts.get(what, 0) + 1
-
-
-def name_of(error: BaseException) -> str:
-    """The name of an error's class, for people."""
-    return "raised" if isinstance(error, Raised) else type(error).__name__

@@ -49,7 +49,7 @@ def try_seed(seed: int) -> tuple[Result, World]:
     except Broken as error:
         broken = error.sentence
         story = tuple(told(world.kernel.story, error.involved, STORY_LINES))
-    counts = dict(world.promises.counts)
+    counts = dict(world.history.counts)
     result = Result(
         seed=seed,
         digest=world.kernel.digest(),

@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from phalanx.model.lifecycle import DEAD, REMOVED
 from phalanx.sim.chaos.broken import Broken, group_name
-from phalanx.sim.chaos.process import SimProcess
-
-if TYPE_CHECKING:
-    from phalanx.head.control_plane import ControlPlane
-    from phalanx.head.groups.record import KnownGroup
-    from phalanx.sim.chaos.world import World
+from phalanx.sim.chaos.cluster import Cluster
 
 
-def actors_left(world: World) -> list[str]:
+def actors_left(cluster: Cluster) -> list[str]:
     """Actors that live, in the head's words or as processes."""
     left = []
-    if world.head is not None:
-        table = world.head.control.actor_table.all()
+    if cluster.head is not None:
+        table = cluster.head.control.actor_table.all()
         left += [f"{a.class_name} is {a.state}" for a in table if a.state != DEAD]
-    for node in world.running_nodes():
+    for node in cluster.running_nodes():
         workers = node.processes.workers.values()
         left += [f"{w.name} is an actor" for w in workers if w.actor is not None]
     return left
 
 
-def references_left(world: World) -> list[str]:
+def references_left(cluster: Cluster) -> list[str]:
     """What processes hold of objects though no program refers to any, in words."""
     left = []
-    for node in world.running_nodes():
-        for process in node.host.processes.values():
-            if not isinstance(process, SimProcess):
+    for node in cluster.running_nodes():
+        for process in (*node.drivers, *node.processes.workers.values()):
+            if not (process.is_alive and process.process_id):
                 continue
             owner = process.owner
             counts = {
@@ -45,16 +38,16 @@ def references_left(world: World) -> list[str]:
     return left
 
 
-def leftovers(world: World) -> list[str]:
+def leftovers(cluster: Cluster) -> list[str]:
     """What is still held by somebody, in words."""
-    head = world.head
+    head = cluster.head
     if head is None:
         return ["there is no head"]
-    left = actors_left(world)
+    left = actors_left(cluster)
     for row in head.control.group_table.table():
         if row["state"] != REMOVED:
             left.append(f"group {row['placement_group_id']} is {row['state']}")
-    for node in world.running_nodes():
+    for node in cluster.running_nodes():
         held = node.bundles.inventory().held
         left += [f"{node.name} holds bundle {i} of {group_name(g)}" for g, i, _, _ in held]
         left += [
@@ -71,20 +64,9 @@ def leftovers(world: World) -> list[str]:
     return left
 
 
-def check_group(control: ControlPlane, group: KnownGroup) -> None:
-    """Raise Broken when a group that is said to be there has a bundle on no living node."""
-    gone = [node for node in group.nodes if not control.nodes.is_alive(node)]
-    if gone:
-        raise Broken(
-            f"group {group_name(group.group)} is said to be created, and its bundles are on "
-            f"{', '.join(node[:12] or 'no node' for node in gone)}, which is not there",
-            ["head"],
-        )
-
-
-def check_references(world: World) -> None:
+def check_references(cluster: Cluster) -> None:
     """Raise Broken when an object is kept that nobody refers to."""
-    left = references_left(world)
+    left = references_left(cluster)
     if left:
         raise Broken(
             f"{len(left)} counts of objects are left when no program refers to any: "
@@ -93,12 +75,12 @@ def check_references(world: World) -> None:
         )
 
 
-def check(world: World) -> None:
+def check(cluster: Cluster) -> None:
     """Raise Broken when anything is left."""
-    left = leftovers(world)
+    left = leftovers(cluster)
     if left:
         raise Broken(
             f"{len(left)} things are left when nobody wants anything any more: "
             f"{'; '.join(left[:4])}",
-            ["head", *(node.name for node in world.running_nodes())],
+            ["head", *(node.name for node in cluster.running_nodes())],
         )

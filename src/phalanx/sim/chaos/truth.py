@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from phalanx import errors
 from phalanx.objects.failures import is_retriable
+from phalanx.sim.chaos.history import History
 from phalanx.sim.chaos.work import RAISED, RAISES, Raised, Work
-
-if TYPE_CHECKING:
-    from phalanx.sim.chaos.world import World
 
 Key = tuple[str, int]
 """(name of the owner, number of its task or call)."""
@@ -74,8 +72,8 @@ class Promise(msgspec.Struct, kw_only=True):
 class Truth:
     """Holds errors against what has happened."""
 
-    def __init__(self, world: World, kept: dict[Key, Promise]) -> None:
-        self._world = world
+    def __init__(self, history: History, kept: dict[Key, Promise]) -> None:
+        self._history = history
         self._kept = kept
 
     def is_true(self, promise: Promise, error: BaseException) -> bool:
@@ -84,7 +82,7 @@ class Truth:
 
     def is_own(self, promise: Promise, error: BaseException) -> bool:
         """The same, arguments aside."""
-        world = self._world
+        history = self._history
         match error:
             case Raised():
                 return self._raised(promise)
@@ -95,13 +93,13 @@ class Truth:
             case errors.WorkerCrashedError() if promise.was_cancelled:
                 return True
             case _ if isinstance(error, _LOST_WORKER):
-                was_disturbed = promise.ran_on or world.had_faults or world.dead_nodes
-                is_removed = promise.group in world.removed_groups
+                was_disturbed = promise.ran_on or history.had_faults or history.dead_nodes
+                is_removed = promise.group in history.removed_groups
                 return not promise.has_tries_left and bool(was_disturbed or is_removed)
             case errors.TaskPlacementGroupRemoved():
-                return promise.group in world.removed_groups
+                return promise.group in history.removed_groups
             case errors.TaskUnschedulableError():
-                return promise.node in world.dead_nodes or promise.node in world.drained_nodes
+                return promise.node in history.dead_nodes or promise.node in history.drained_nodes
             case errors.ActorError():
                 return promise.is_call
         return self._is_lost_for_good(promise, error)
@@ -122,6 +120,8 @@ class Truth:
         if type(error) is _UNMAKEABLE:
             text = str(error)
             is_disabled = "may not run again" in text and promise.retries == 0
+            if "was cancelled" in text:
+                return promise.was_cancelled
             return is_disabled or ("its actor is dead" in text and promise.is_call)
         return False
 
@@ -138,3 +138,8 @@ class Truth:
 def is_lost_put(error: BaseException) -> bool:
     """Whether this is the error of an object that was put, whose file is gone."""
     return type(error) is _UNMAKEABLE and "it was put by process" in str(error)
+
+
+def name_of(error: BaseException) -> str:
+    """The name of an error's class, for people."""
+    return "raised" if isinstance(error, Raised) else type(error).__name__

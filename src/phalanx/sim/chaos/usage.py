@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import msgspec
 
+from phalanx.node.bundle_table import BundleTable
 from phalanx.protocol.cluster_messages import CommitBundles, PrepareBundles
 from phalanx.resources.quantities import SCALE, to_units
 from phalanx.sim.chaos.broken import Broken, group_name
-
-if TYPE_CHECKING:
-    from phalanx.sim.chaos.node import SimNode
-    from phalanx.sim.chaos.worker import SimWorker
-    from phalanx.sim.chaos.world import World
+from phalanx.sim.chaos.history import History
 
 Amounts = Mapping[str, float]
+
+
+class Node(Protocol):
+    """A node of which it is checked what is in use there."""
+
+    name: str
+    prefix: bytes
+    total: dict[str, float]
+    bundles: BundleTable
 
 
 class _Held(msgspec.Struct, frozen=True):
@@ -30,10 +36,11 @@ class _Held(msgspec.Struct, frozen=True):
 class Usage:
     """Amounts and devices by machine, and which bundles its node keeps."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._held: dict[str, dict[str, _Held]] = {}
-        """By host and worker."""
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._nodes: dict[bytes, Node] = {}
+        self._held: dict[bytes, dict[str, _Held]] = {}
+        """By node and worker."""
         self._lent: dict[str, Amounts] = {}
         """What each worker holds under whose lease CPUs were lent."""
         self._asked: dict[tuple[bytes, int], dict[bytes, int]] = {}
@@ -42,45 +49,51 @@ class Usage:
         self._amounts: dict[tuple[bytes, int, int], Amounts] = {}
         """What each (group, attempt, bundle) asks for."""
 
+    def node_joined(self, node: Node) -> None:
+        """There is this node."""
+        self._nodes[node.prefix] = node
+
     # ---- processes ---------------------------------------------------------------------------
 
     def occupy(
         self,
-        worker: SimWorker,
+        prefix: bytes,
+        worker: str,
         resources: Amounts,
         devices: Mapping[str, Sequence[int]],
         in_bundle: bool,
     ) -> None:
-        """This process uses so much from now on. `resources`: the same object for all work under
-        one lease."""
-        if self._lent.get(worker.name) is resources:
+        """This worker of a node uses so much from now on. `resources`: the same object for all work
+        under one lease."""
+        if self._lent.get(worker) is resources:
             resources = _without_cpus(resources)
         else:
-            self._lent.pop(worker.name, None)
-        held = self._held.setdefault(worker.host.name, {})
-        held[worker.name] = _Held(resources, devices, in_bundle)
-        self.check(worker.node)
+            self._lent.pop(worker, None)
+        held = self._held.setdefault(prefix, {})
+        held[worker] = _Held(resources, devices, in_bundle)
+        self.check(prefix)
 
-    def blocked(self, worker: SimWorker) -> None:
+    def blocked(self, prefix: bytes, worker: str) -> None:
         """It waits, and lends its CPUs to others. They come back whether they are free or not: so
         they do not count any more, until its lease ends."""
-        held = self._held.get(worker.host.name, {})
-        one = held.get(worker.name)
+        held = self._held.get(prefix, {})
+        one = held.get(worker)
         if one is not None:
-            held[worker.name] = _Held(_without_cpus(one.resources), one.devices, one.in_bundle)
-            self._lent.setdefault(worker.name, one.resources)
+            held[worker] = _Held(_without_cpus(one.resources), one.devices, one.in_bundle)
+            self._lent.setdefault(worker, one.resources)
 
-    def vacate(self, worker: SimWorker) -> None:
+    def vacate(self, prefix: bytes, worker: str) -> None:
         """It uses nothing any more."""
-        self._held.get(worker.host.name, {}).pop(worker.name, None)
+        self._held.get(prefix, {}).pop(worker, None)
 
-    def host_down(self, host: str) -> None:
+    def node_gone(self, prefix: bytes) -> None:
         """Nothing runs there any more."""
-        self._held.pop(host, None)
+        self._held.pop(prefix, None)
 
-    def check(self, node: SimNode) -> None:
+    def check(self, prefix: bytes) -> None:
         """Raise Broken when more is in use on a node, or kept for groups, than it has."""
-        held = self._held.get(node.name, {})
+        node = self._nodes[prefix]
+        held = self._held.get(prefix, {})
         used: dict[str, int] = {}
         devices: dict[tuple[str, int], int] = {}
         for one in held.values():
@@ -114,15 +127,15 @@ class Usage:
         for index, amounts in message.bundles.items():
             self._amounts[message.group, message.attempt, index] = amounts
 
-    def prepared(self, node: SimNode, message: PrepareBundles) -> None:
+    def prepared(self, node: Node, message: PrepareBundles) -> None:
         """A node was asked; what does it hold now?"""
         held = node.bundles.inventory().held
         if any((g, a) == (message.group, message.attempt) for g, _, a, _ in held):
             key = (message.group, message.attempt)
             self._prepared.setdefault(key, set()).add(node.prefix)
-            self.check(node)
+            self.check(node.prefix)
 
-    def committed(self, node: SimNode, message: CommitBundles) -> None:
+    def committed(self, node: Node, message: CommitBundles) -> None:
         """A node was told to keep bundles: by then all others have set theirs aside."""
         held = node.bundles.inventory().held
         kept = [
@@ -141,17 +154,19 @@ class Usage:
             if at == life and prefix not in self._prepared.get(key, set())
         ]
         if lacking:
+            names = ", ".join(map(self._history.name_of_node, lacking))
             raise Broken(
-                f"group {group_name(message.group)} begins on {node.name} while "
-                f"{', '.join(map(self._world.name_of_node, lacking))} never set its bundles aside",
+                f"group {group_name(message.group)} begins on {node.name} while {names} never set "
+                "its bundles aside",
                 [node.name, "head"],
             )
         self._check_unique(node, kept)
 
-    def _check_unique(self, node: SimNode, kept: list[tuple[bytes, int]]) -> None:
-        living = self._world.living_nodes()
-        for other in living if node in living else ():
-            if other is node:
+    def _check_unique(self, node: Node, kept: list[tuple[bytes, int]]) -> None:
+        if self._history.is_dead(node.prefix):
+            return
+        for other in self._nodes.values():
+            if other is node or self._history.is_dead(other.prefix):
                 continue
             for group, index, _, is_committed in other.bundles.inventory().held:
                 if is_committed and (group, index) in kept:

@@ -9,6 +9,10 @@ import msgspec
 RETURNS, RAISES, DIES = "returns", "raises", "dies"
 
 
+Outcome = bytes | BaseException
+"""What a reader gets."""
+
+
 class Raised(Exception):
     """What simulated tasks raise."""
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
+from phalanx.errors import ObjectStoreFullError
 from phalanx.objects.reference import ObjectRef
 from phalanx.owner.peers.redialling import GIVE_UP_S
 from phalanx.owner.tasks.records import ClassKey, FunctionRecord, Template
-from phalanx.protocol.actor_creation import Creation
 from phalanx.protocol.messages import (
     INLINE,
     PROTOCOL_VERSION,
@@ -27,21 +27,21 @@ from phalanx.protocol.messages import (
     Task,
     Value,
 )
-from phalanx.protocol.node_messages import ActorReady, CreateActor, JobSetup
+from phalanx.protocol.node_messages import CreateActor, JobSetup
+from phalanx.protocol.requests.node import ReserveMemory
+from phalanx.sim.chaos.actor import SimActor
+from phalanx.sim.chaos.files import SIZE_BYTES
+from phalanx.sim.chaos.hosts import Host
+from phalanx.sim.chaos.network import End, Message, Network
 from phalanx.sim.chaos.process import SimProcess
-from phalanx.sim.chaos.running import Body, Interrupted, Resume, Running
+from phalanx.sim.chaos.promises import Promises
+from phalanx.sim.chaos.running import Body, Interrupted, Resume, Running, Wait
 from phalanx.sim.chaos.work import DIES, RAISED, RAISES, Label, Work
-from phalanx.worker.actor_calls import ActorCalls
-from phalanx.worker.assigned import AssignedWork, Connection, Entry, Key
-from phalanx.worker.context import LeaseInfo, TaskContext
+from phalanx.worker.assigned import Connection, Entry, Key
+from phalanx.worker.context import TaskContext
 from phalanx.worker.core import WorkerCore
 from phalanx.worker.references import TaskReferences
 
-if TYPE_CHECKING:
-    from phalanx.sim.chaos.network import End, Message
-    from phalanx.sim.chaos.node import SimNode
-
-CONSTRUCT_S = 0.01
 _CHILD = Template(
     function=FunctionRecord(b"child", "child", b""),
     key=ClassKey((("CPU", 0.5),), b"", b"", "", 0, False),
@@ -54,10 +54,20 @@ _CHILD = Template(
 class SimWorker(SimProcess):
     """One worker process, from its fork to its end."""
 
-    def __init__(self, node: SimNode, worker_id: bytes) -> None:
-        name = f"{node.name}/w{int.from_bytes(worker_id[6:12], 'big')}"
-        super().__init__(node, name, "worker")
+    def __init__(
+        self,
+        host: Host,
+        prefix: bytes,
+        network: Network,
+        promises: Promises,
+        worker_id: bytes,
+        died: Callable[[str, float], None],
+    ) -> None:
+        """`died` is called once: how, and until when what it sent last is on its way."""
+        name = f"{host.name}/w{int.from_bytes(worker_id[6:12], 'big')}"
+        super().__init__(host, prefix, network, promises, name, "worker")
         self.worker_id = worker_id
+        self._died = died
         self.actor: SimActor | None = None
         self._run: Running | None = None
         self.interruptible: set[TaskContext] = set()
@@ -86,7 +96,7 @@ class SimWorker(SimProcess):
         if self.is_alive:
             read_until = self.node_end.next_at if self.process_id else 0.0
             super().die(how)
-            self.node.processes.died(self, how, read_until)
+            self._died(how, read_until)
 
     def gone(self) -> None:
         """See SimProcess."""
@@ -95,14 +105,14 @@ class SimWorker(SimProcess):
         if self.actor is not None:
             self.actor.abandon()
         super().gone()
-        self.world.promises.worker_ended(self)
+        self.promises.worker_ended(self)
 
     # ---- messages ----------------------------------------------------------------------------
 
     def take(self, end: End, message: Message) -> bool:
         """See SimProcess."""
         if isinstance(message, Cancel):
-            self.world.promises.cancel_came(self, end.peer, message)
+            self.promises.cancel_came(self, end.peer, message)
         return self.core.handle(end, message)
 
     def settle(self) -> None:
@@ -116,6 +126,10 @@ class SimWorker(SimProcess):
         super()._on_tick()
 
     # ---- LocalWork ---------------------------------------------------------------------------
+
+    def connection_lost(self, connection: Connection) -> None:
+        """See LocalWork."""
+        self.core.connection_lost(connection)
 
     def peer_lost(self, process: bytes) -> None:
         """See LocalWork."""
@@ -153,7 +167,9 @@ class SimWorker(SimProcess):
 
     def become(self, message: CreateActor) -> SimActor:
         """See Effects."""
-        self.actor = SimActor(self, message)
+        self.actor = SimActor(
+            message, self, self.node_end, self.host.clock, self.promises, self.interruptible
+        )
         return self.actor
 
     # ---- tasks -------------------------------------------------------------------------------
@@ -177,9 +193,10 @@ class SimWorker(SimProcess):
         assert isinstance(task, Task)
         lease = self.core.lease_of(connection)
         context = TaskContext(connection.peer, task.number, task.name, task.attempt, lease, False)
+        self.core.running_for = connection
         self.core.running = context
         began = self.host.clock()
-        started = partial(self.world.promises.task_started, self, connection.peer, task, lease)
+        started = partial(self.promises.task_started, self, connection.peer, task, lease)
         body = self.code(connection, task, context, started, [])
         run = Running(body, lambda message: self._ended(entry, context, message, began))
         if self.core.running is context:  # else it has ended already
@@ -189,23 +206,26 @@ class SimWorker(SimProcess):
         connection, task = entry
         assert isinstance(task, Task)
         self._run = self.core.running = None
+        if message is not None:
+            self.promises.task_ended(self, isinstance(message, Done))
+        if self.finish(connection, context, message):
+            definition = self.core.functions[task.function]
+            self.core.ended(connection, definition, self.host.clock() - began)
+
+    def finish(self, connection: Connection, context: TaskContext, message: Any) -> bool:
+        """See ActorProcess. It is sent once the owners of what is still held here know that it
+        is."""
         if message is None:
             self.die("exit code 1")
-            return
-        self.world.promises.task_ended(self, isinstance(message, Done))
-        self.answer(connection, context, message)
-        self.owner.children.forget((connection.peer, task.number))
-        definition = self.core.functions[task.function]
-        self.core.ended(connection, definition, self.host.clock() - began)
-
-    def answer(self, connection: Connection, context: TaskContext, message: Any) -> None:
-        """Send an outcome, once the owners of what is still held here know that it is."""
+            return False
         third = self.references.settle(context, connection.peer)
         send = partial(connection.post, message)
         if third:
             self.owner.references.syncs.after(third, send)
         else:
             send()
+        self.owner.children.forget((connection.peer, message.number))
+        return True
 
     # ---- simulated code ----------------------------------------------------------------------
 
@@ -220,12 +240,7 @@ class SimWorker(SimProcess):
         """Runs a task or call; its outcome as a message, None when the process is to die. `kept`:
         the references that its actor keeps."""
         number, began = message.number, self.host.clock()
-        lost = []
-        for value in (message.args, *message.inputs):
-            if type(value) is Value and value.kind == SHARED:
-                name = value.data.decode()
-                if (yield self.open(name)) is None:
-                    lost.append(name)
+        lost = yield from self._open_inputs(message)
         if lost:
             return Failed(number, " ".join(lost).encode(), began, self.host.clock(), "lost")
         if context.is_cancelled:
@@ -252,11 +267,20 @@ class SimWorker(SimProcess):
         ended = self.host.clock()
         if end == RAISES:
             return Failed(number, RAISED, began, ended)
-        value = self._value(work, connection.peer, message, 1)
-        more = [
-            self._value(work, connection.peer, message, i) for i in range(2, message.returns + 1)
-        ]
-        return Done(number, value, began, ended, more)
+        values = []
+        for index in range(1, max(message.returns, 1) + 1):
+            values.append((yield from self._value(work, connection.peer, message, index)))
+        return Done(number, values[0], began, ended, values[1:])
+
+    def _open_inputs(self, message: Task | Call) -> Generator[Wait, Any, list[str]]:
+        """Read the files of all arguments; the names of those that are gone."""
+        lost = []
+        for value in (message.args, *message.inputs):
+            if type(value) is Value and value.kind == SHARED:
+                name = value.data.decode()
+                if (yield self.open(name)) is None:
+                    lost.append(name)
+        return lost
 
     def _arguments(
         self, args: Payload, number: int, context: TaskContext
@@ -269,11 +293,11 @@ class SimWorker(SimProcess):
         return msgspec.msgpack.decode(data, type=Work).of(number), refs  # type: ignore[arg-type]
 
     def _take_time(self, work: Work, seconds: float) -> Body:
-        until = self.world.kernel.now + seconds * self.host.slowness
+        until = self.host.kernel.now + seconds * self.host.slowness
         while True:
             try:
                 yield lambda resume: self.later(
-                    max(until - self.world.kernel.now, 0.0) / self.host.slowness,
+                    max(until - self.host.kernel.now, 0.0) / self.host.slowness,
                     partial(resume, None),
                 )
                 return
@@ -294,12 +318,12 @@ class SimWorker(SimProcess):
         if not waited:
             return
         if not context.is_actor:
-            self.world.promises.usage.blocked(self)
+            self.promises.usage.blocked(self.prefix, self.name)
             self.core.block()
         try:
             for ref in waited:
                 outcome = yield partial(self.read, ref)
-                self.world.promises.was_read(self, ref, outcome)
+                self.promises.reads.was_read(self, ref, outcome)
         finally:
             if not context.is_actor and self.is_alive:
                 self.core.unblock()
@@ -309,8 +333,7 @@ class SimWorker(SimProcess):
         args = msgspec.msgpack.encode(work)
         parent = (context.owner, context.number)
         refs = self.owner.tasks.submit(_CHILD, args, None, None, parent)
-        key = (self.world.name_of(context.owner), context.number)
-        self.world.promises.task_promised(self, _CHILD, work, refs, None, None, key)
+        self.promises.task_promised(self, _CHILD, work, refs, None, None, parent)
         return refs[0]
 
     def _give_items(
@@ -327,7 +350,7 @@ class SimWorker(SimProcess):
         try:
             for index in range(1, count + 1):
                 yield from self._take_time(work, work.seconds / work.items)
-                value = self._value(work, connection.peer, message, first + index)
+                value = yield from self._value(work, connection.peer, message, first + index)
                 connection.post(Item(message.number, index, value))
                 while context.is_ahead(index, message.backpressure):
                     yield partial(self._await_reader, context)
@@ -337,16 +360,32 @@ class SimWorker(SimProcess):
     def _await_reader(self, context: TaskContext, resume: Resume) -> None:
         context.progress = resume
 
-    def _value(self, work: Work, owner: bytes, message: Task | Call, index: int) -> Payload:
+    def _value(
+        self, work: Work, owner: bytes, message: Task | Call, index: int
+    ) -> Generator[Wait, Any, Payload]:
         number = message.number << 32 | index
         label = Label(owner, number, self.process_id, message.attempt).encode()
         if work.is_large:
-            return self.files.write(label)
+            is_full = (yield self._reserve) if not self.files.credit_bytes else False
+            return self.files.write(label, is_for_disk=is_full)
         if not work.gives:
             return label
         given = [self._put() for _ in range(work.gives)]
         self.references.hand_over(given, owner, message.number)
         return Value(INLINE, label, [], [(ref._owner, ref._number) for ref in given])
+
+    def _reserve(self, resume: Resume) -> None:
+        """Ask for room in memory; whether there is none."""
+
+        def answered(answer: Callable[[], int]) -> None:
+            try:
+                self.files.credit_bytes += answer()
+            except ObjectStoreFullError:
+                resume(True)
+            else:
+                resume(False)
+
+        self.owner.requests.call_async(ReserveMemory(SIZE_BYTES), answered)
 
     def _put(self) -> ObjectRef[Any]:
         number = self.owner.next_object()
@@ -354,107 +393,3 @@ class SimWorker(SimProcess):
         ref = self.owner.objects.put(number, label, None, None)
         self.owner.references.export(ref)
         return ref
-
-
-class SimActor:
-    """The one actor that a worker is."""
-
-    def __init__(self, worker: SimWorker, order: CreateActor) -> None:
-        self._worker = worker
-        self.order = order
-        self._creation = msgspec.msgpack.decode(order.creation, type=Creation)
-        self._calls = ActorCalls(
-            self._creation.max_concurrency, self._creation.groups, worker.host.clock
-        )
-        self._is_concurrent = self._creation.max_concurrency > 1 or bool(self._creation.groups)
-        self._lease = LeaseInfo(order.job, order.resources, order.devices, order.placement_group)
-        self._runs: dict[Key, Running] = {}
-        self._kept: list[ObjectRef[Any]] = []
-        self._is_begun = self.is_constructed = False
-        self._is_draining = False
-
-    @property
-    def is_drained(self) -> bool:
-        """Whether nothing is left to do before it ends."""
-        return self._is_draining and self._calls.is_idle and not self._runs
-
-    def go_on(self) -> None:
-        """Begin what may begin now."""
-        worker = self._worker
-        if not self._is_begun:
-            self._is_begun = True
-            worker.world.promises.actor_begun(worker, self.order)
-            worker.later(CONSTRUCT_S, self._constructed)
-        if not self.is_constructed:
-            return
-        if self._is_concurrent:
-            while (entry := self._calls.received.take()) is not None:
-                if self._calls.admit(entry):
-                    self._begin(entry)
-        else:
-            while not self._runs and (entry := self._calls.received.take()) is not None:
-                self._begin(entry)
-
-    def _constructed(self) -> None:
-        self.is_constructed = True
-        self._worker.node_end.post(ActorReady(self.order.actor))
-
-    def abandon(self) -> None:
-        """Its process is gone."""
-        for run in self._runs.values():
-            run.abandon()
-
-    # ---- HostedActor -------------------------------------------------------------------------
-
-    def receive(self, connection: Connection, call: Call) -> None:
-        """See HostedActor."""
-        self._calls.received.append((connection, call))
-
-    def waiting(self) -> list[AssignedWork]:
-        """See HostedActor."""
-        return self._calls.waiting()
-
-    def drain(self) -> None:
-        """See HostedActor."""
-        self._is_draining = True
-
-    def cancel(self, key: Key) -> None:
-        """See HostedActor. Only calls on an event loop can be interrupted."""
-        context = self._calls.cancel(key)
-        if context is not None and self._is_concurrent:
-            self._worker.later(0.0, partial(self._interrupt, key, context))
-
-    def _interrupt(self, key: Key, context: TaskContext) -> None:
-        if context in self._worker.interruptible:
-            self._runs[key].interrupt()
-
-    # ---- calls -------------------------------------------------------------------------------
-
-    def _begin(self, entry: Entry) -> None:
-        worker = self._worker
-        connection, call = entry
-        assert isinstance(call, Call)
-        key = (connection.peer, call.number)
-        context = TaskContext(*key, call.method, call.attempt, self._lease, True)
-        self._calls.contexts[key] = context
-        started = partial(worker.world.promises.call_started, worker, connection.peer, call)
-        body = worker.code(connection, call, context, started, self._kept)
-        run = Running(body, lambda message: self._ended(entry, context, message))
-        if self._calls.contexts.get(key) is context:
-            self._runs[key] = run
-
-    def _ended(self, entry: Entry, context: TaskContext, message: Any) -> None:
-        worker = self._worker
-        connection, call = entry
-        key = (connection.peer, call.number)
-        self._calls.contexts.pop(key, None)
-        self._runs.pop(key, None)
-        if message is None:
-            worker.die("exit code 1")
-            return
-        worker.answer(connection, context, message)
-        worker.owner.children.forget(key)
-        if self._is_concurrent:
-            following = self._calls.finished(entry)
-            if following is not None:
-                self._begin(following)

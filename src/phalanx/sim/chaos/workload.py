@@ -5,25 +5,26 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from phalanx.errors import PhalanxError
+from phalanx.owner.actors.client import ActorClient
 from phalanx.owner.tasks.records import ClassKey, FunctionRecord, Template
 from phalanx.protocol.actor_creation import Creation
 from phalanx.protocol.requests.actors import ActorSpec, KillActor
 from phalanx.protocol.requests.gangs import CreateGang
 from phalanx.protocol.requests.groups import CreateGroup, RemoveGroup
 from phalanx.protocol.requests.queues import CreateQueue, QueueFields, UpdateQueue
+from phalanx.sim.chaos.cluster import Cluster
+from phalanx.sim.chaos.driver import SimDriver
+from phalanx.sim.chaos.history import History
 from phalanx.sim.chaos.job_program import JobProgram
+from phalanx.sim.chaos.node import SimNode
 from phalanx.sim.chaos.object_program import ObjectProgram
+from phalanx.sim.chaos.options import Options
 from phalanx.sim.chaos.work import DIES, RAISES, RETURNS, Work
-
-if TYPE_CHECKING:
-    from phalanx.owner.actors.client import ActorClient
-    from phalanx.sim.chaos.driver import SimDriver
-    from phalanx.sim.chaos.world import World
 
 HOLD_S = 3.0
 """Groups and actors are kept for up to so long after their last work was asked for."""
@@ -32,16 +33,27 @@ HOLD_S = 3.0
 class Program:
     """What one driver does, drawn from the seed."""
 
-    def __init__(self, world: World, driver: SimDriver, rng: random.Random) -> None:
-        self._world = world
+    def __init__(
+        self,
+        options: Options,
+        history: History,
+        cluster: Cluster,
+        node: SimNode,
+        driver: SimDriver,
+        rng: random.Random,
+    ) -> None:
+        """`node`: that of the driver."""
+        self._options = options
+        self._history = history
+        self._cluster = cluster
+        self._node = node
         self.driver = driver
         self._rng = rng
-        self._options = world.options
-        self._queue_rng = world.kernel.rng(f"queues of {driver.name}")
+        self._queue_rng = driver.host.kernel.rng(f"queues of {driver.name}")
         self._functions = [
             FunctionRecord(b"f%d" % i, f"f{i}", b"") for i in range(rng.randint(1, 4))
         ]
-        self.groups: list[bytes] = []
+        self._groups: list[bytes] = []
         """Those that it has not removed."""
         self._actors: list[ActorClient] = []
         self.objects: ObjectProgram | None = None
@@ -53,7 +65,7 @@ class Program:
 
     def _begin(self) -> None:
         options, rng = self._options, self._rng
-        left_s = max(options.chaos_s - self._world.kernel.now, 0.0)
+        left_s = max(options.chaos_s - self.driver.host.kernel.now, 0.0)
         share = options.drivers
         plans = [(options.tasks, self._task), (options.actors, self._actor)]
         plans += [(options.groups, self._group), (options.gangs, self._gang)]
@@ -64,8 +76,8 @@ class Program:
             self.driver.owner.requests.notify(CreateQueue(f"q{number}", fields))
         for _ in range(options.queue_changes if options.queues else 0):
             self._later(self._queue_rng.uniform(0.0, left_s), self._change_queue)
-        JobProgram(self._world, self.driver, self._queue_names(), self._later).plan(left_s)
-        self.objects = ObjectProgram(self._world, self.driver, self._later)
+        JobProgram(options, self.driver, self._queue_names(), self._later).plan(left_s)
+        self.objects = ObjectProgram(options, self.driver, self._later)
         self.objects.plan(left_s)
         for count, what in plans:
             for _ in range(-(-count // share)):
@@ -118,8 +130,8 @@ class Program:
         if draw < 0.2:
             strategy = {"name": "SPREAD"}
         elif draw < 0.3:
-            view = self.driver.node.spilling
-            nodes = [n for n in self._world.living_nodes() if not view.why_closed(n.node_id)]
+            view = self._node.spilling
+            nodes = [n for n in self._cluster.living_nodes() if not view.why_closed(n.node_id)]
             soft = rng.random() < 0.5
             strategy = {"node_id": rng.choice(nodes).node_id, "soft": soft} if nodes else {}
         burst = rng.choice((1, 1, 1, 5, 12))
@@ -149,7 +161,7 @@ class Program:
             retry_exceptions=rng.random() < 0.5,
         )
         if "node_id" in strategy and not strategy["soft"]:
-            node = self._world.node_named(strategy["node_id"])
+            node = self._cluster.node_named(strategy["node_id"])
             if node is None or any(v > node.total.get(k, 0) for k, v in resources):
                 return  # it could never run there
         for _ in range(count):
@@ -204,13 +216,15 @@ class Program:
         group = f"{driver.name}{next(driver.owner.numbers):04}g".encode().ljust(18, b" ")
         strategy = rng.choice(("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"))
         bundles = [dict(self._resources()) or {"CPU": 1.0} for _ in range(rng.randint(1, 3))]
-        self.groups.append(group)
+        self._groups.append(group)
+        self._history.groups.add(group)
 
         def created(answer: Callable[[], None]) -> None:
             try:
                 answer()
             except PhalanxError:
-                self.groups.remove(group)
+                self._groups.remove(group)
+                self._history.groups.discard(group)
                 return
             for index, bundle in enumerate(bundles):
                 if rng.random() < 0.7:
@@ -224,9 +238,10 @@ class Program:
         driver.owner.requests.call_async(request, created)
 
     def _end_group(self, group: bytes) -> None:
-        if group in self.groups:
-            self.groups.remove(group)
-            self._world.removed_groups.add(group)
+        if group in self._groups:
+            self._groups.remove(group)
+            self._history.groups.discard(group)
+            self._history.removed_groups.add(group)
             self.driver.owner.requests.notify(RemoveGroup(group))
 
     # ---- gangs -------------------------------------------------------------------------------
@@ -292,7 +307,7 @@ class Program:
         self.objects.release()
         for client in (*self._actors, *self.objects.actors):
             self.driver.owner.requests.notify(KillActor(client.actor, no_restart=True))
-        for group in list(self.groups):
+        for group in list(self._groups):
             self._end_group(group)
 
 

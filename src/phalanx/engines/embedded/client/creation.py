@@ -18,7 +18,6 @@ from phalanx.engines.embedded.client.requests import NodeRequests
 from phalanx.engines.embedded.client.strategies import environment_of, strategy_of
 from phalanx.engines.embedded.client.values import Packed
 from phalanx.engines.embedded.client.waiting import Waiting
-from phalanx.errors import AsyncioActorExit, WorkerExit
 from phalanx.model.options import required_resources
 from phalanx.model.signatures import ActorShape
 from phalanx.objects.reference import ObjectRef
@@ -27,7 +26,6 @@ from phalanx.owner.actors.client import ActorClient
 from phalanx.owner.actors.registration import Registration
 from phalanx.protocol.actor_creation import Creation
 from phalanx.protocol.requests.actors import ActorSpec, GetActor
-from phalanx.worker.context import current
 
 
 class ActorMaker:
@@ -83,6 +81,10 @@ class ActorMaker:
             options.get("max_task_retries") or 0,
             options.get("max_pending_calls") or -1,
             is_threaded if out_of_order is None else out_of_order,
+            {
+                method: dumps_definition(wrap, f"The decorator of {name}.{method}")
+                for method, wrap in definition.decorators.items()
+            },
         )
         creation = Creation(
             key, data, name, payload, [], concurrency, groups, is_async, shape.out_of_order
@@ -158,19 +160,3 @@ def _record(definition: ActorDefinition) -> tuple[bytes, bytes]:
         data = dumps_definition(definition.cls, f"The actor class {definition.name}")
         definition.record = (hashlib.sha256(data).digest()[:12], data)
     return definition.record
-
-
-def exit_actor() -> None:
-    """See Engine."""
-    context = current.get()
-    if context is None or not context.is_actor:
-        raise TypeError("exit_actor() can only be called inside an actor's method.")
-    from asyncio import current_task
-
-    try:
-        inside_loop = current_task() is not None
-    except RuntimeError:
-        inside_loop = False
-    if inside_loop:
-        raise AsyncioActorExit("exit_actor() was called.")
-    raise WorkerExit(0)

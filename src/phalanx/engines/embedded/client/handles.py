@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
@@ -57,11 +58,9 @@ class EmbeddedMethod(ActorMethod):
     def options(self, **options: Any) -> EmbeddedMethod:
         """See ActorMethod."""
         check_method_options(options)
-        return EmbeddedMethod(
-            self._client, self._ref, self._name, self._shape, self._whole, options
-        )
+        return type(self)(self._client, self._ref, self._name, self._shape, self._whole, options)
 
-    def remote(self, *args: Any, **kwargs: Any) -> Any:
+    def remote(self, /, *args: Any, **kwargs: Any) -> Any:
         """See ActorMethod."""
         client = self._client
         caller = process.caller
@@ -105,6 +104,10 @@ class EmbeddedMethod(ActorMethod):
             return ObjectRefGenerator(stream, caller.hooks)
         return None if returns == 0 else list(refs)
 
+    def __reduce__(self) -> Any:
+        handle: EmbeddedHandle[Any] = EmbeddedHandle(self._client, self._whole, self._ref)
+        return _rebuild_method, (handle, self._name, self._options)
+
     def _resolved(self) -> tuple[int, str, int, Any, int]:
         """(returns, concurrency group, retries, exceptions to retry, back-pressure)."""
         shape = self._shape
@@ -122,6 +125,18 @@ class EmbeddedMethod(ActorMethod):
             options.get("retry_exceptions", shape.retries_exceptions),
             options.get("_generator_backpressure_num_objects", shape.backpressure),
         )
+
+
+class DecoratedMethod(EmbeddedMethod):
+    """A method whose class wraps its `remote`; the wrapper takes and gives (args, kwargs)."""
+
+    __slots__ = ()
+
+    def remote(self, /, *args: Any, **kwargs: Any) -> Any:
+        """See ActorMethod."""
+        decorate = pickle.loads(self._whole.decorators[self._name])  # noqa: S301  (from its owner)
+        call = super().remote
+        return decorate(lambda args, kwargs: call(*args, **kwargs))(args, kwargs)
 
 
 class EmbeddedHandle(ActorHandle[T]):
@@ -154,7 +169,8 @@ class EmbeddedHandle(ActorHandle[T]):
                     f"The actor class {self._shape.class_name} has no method {name!r}."
                 )
             shape = MethodShape(ANYTHING)
-        found = EmbeddedMethod(self._client, self._ref, name, shape, self._shape)
+        kind = DecoratedMethod if name in self._shape.decorators else EmbeddedMethod
+        found = kind(self._client, self._ref, name, shape, self._shape)
         self.__dict__[name] = found
         return found
 
@@ -210,6 +226,13 @@ class _Process:
 
 
 process = _Process()
+
+
+def _rebuild_method(
+    handle: EmbeddedHandle[Any], name: str, options: dict[str, Any] | None
+) -> EmbeddedMethod:
+    method: EmbeddedMethod = getattr(handle, name)
+    return method.options(**options) if options else method
 
 
 def _rebuild_handle(actor: bytes, shape: bytes, ref: ObjectRef[Any] | None) -> EmbeddedHandle[Any]:

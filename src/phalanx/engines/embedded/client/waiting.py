@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from phalanx.engines.embedded.client import interrupts
 from phalanx.engines.embedded.client.reactor import Reactor, Waiter
@@ -25,6 +26,13 @@ _PATIENCE_S = 0.002
 
 class WaitingTask(Protocol):
     """The task that waits, if the calling thread runs one."""
+
+    interrupt_due: bool
+    """Whether it is to be interrupted, and has not been: before it sees what it waited for."""
+
+    def raise_interrupt(self) -> NoReturn:
+        """Interrupt it now."""
+        ...
 
     def block(self) -> bool:
         """The task waits from now on; whether there is one."""
@@ -211,15 +219,22 @@ class Waiting:
         patience = time.monotonic() + _PATIENCE_S
         first = patience if deadline is None else min(patience, deadline)
         if self._reactor.wait(waiter, first):
+            self._interrupt_first(running)
             return True
         if first == deadline:
             return False
         blocked = running.block()
         try:
-            return self._reactor.wait(waiter, deadline)
+            is_there = self._reactor.wait(waiter, deadline)
         finally:
             if blocked:
                 running.unblock()
+        self._interrupt_first(running)
+        return is_there
+
+    def _interrupt_first(self, running: WaitingTask) -> None:
+        if running.interrupt_due and threading.current_thread() is threading.main_thread():
+            running.raise_interrupt()
 
     def _poll(self, missing: list[ObjectRef[Any]], needed: int) -> bool:
         """Look once at what has come, without waiting."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from phalanx.engines.processes import session as sessions
-from phalanx.node.options import SpillOptions
+from phalanx.node.options import PATIENCE_S, SpillOptions
 
 
 class MemberConfig(msgspec.Struct, kw_only=True):
@@ -18,8 +18,8 @@ class MemberConfig(msgspec.Struct, kw_only=True):
     port: int = 0
     token_file: str = ""
     insecure: bool = False
-    patience_s: float = 60.0
-    """Without a head for so long, the node ends."""
+    patience_s: float = PATIENCE_S
+    """See MembershipOptions."""
 
 
 class NodeConfig(msgspec.Struct, kw_only=True):

@@ -9,12 +9,14 @@ import pickle
 import queue
 import threading
 import time
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
 from phalanx.engines.embedded.client.reactor import Reactor, Waiter
 from phalanx.engines.embedded.client.transport import NodeConnection
+from phalanx.engines.embedded.worker.devices import DeviceEnvironment
+from phalanx.engines.embedded.worker.ending import end_process
 from phalanx.engines.embedded.worker.result_outbox import ResultOutbox
 from phalanx.engines.embedded.worker.task_results import TaskResults
 from phalanx.engines.embedded.worker.task_values import TaskValues
@@ -29,10 +31,10 @@ from phalanx.protocol.node_messages import ActorFailed, ActorLeaving, ActorReady
 from phalanx.worker import assigned
 from phalanx.worker.actor_calls import ActorCalls
 from phalanx.worker.assigned import AssignedWork, Entry, Key
-from phalanx.worker.context import LeaseInfo, TaskContext, current
-from phalanx.worker.devices import DeviceEnvironment
+from phalanx.worker.context import TaskContext, current, lease_info
 
 _SHUTDOWN_S = 30.0
+_EXIT_ACTOR = "The actor died because it called exit_actor()."
 
 
 class ActorHost:
@@ -60,14 +62,8 @@ class ActorHost:
         self._children = children
         self.actor = message.actor
         self._creation = msgspec.msgpack.decode(message.creation, type=Creation)
-        self._lease = LeaseInfo(
-            message.job,
-            message.resources,
-            message.devices,
-            message.placement_group,
-            message.capture,
-            message.gang,
-        )
+        self._lease = lease_info(message)
+        self.is_async = self._creation.is_async
         self._instance: Any = None
         self.restarted = message.incarnation > 0
         self.name = message.name
@@ -86,6 +82,8 @@ class ActorHost:
         """Whether the actor has ended, and all its results have left."""
         self._draining = False
         self._means: dict[str, float] = {}
+        self._methods: dict[str, Any] = {}
+        """Methods bound to the instance, from their first call on."""
 
     # ---- life --------------------------------------------------------------------------------
 
@@ -98,7 +96,7 @@ class ActorHost:
         if creation.is_async:
             return self._serve_async()
         if not self._construct():
-            return self._wait_for_end()
+            return self._end_unmade()
         if creation.max_concurrency > 1 or creation.groups:
             self._serve_threads()
         else:
@@ -121,6 +119,8 @@ class ActorHost:
             self._instance.__init__(*args, **kwargs)
             del args, kwargs
         except BaseException as error:
+            if self._exit_reason:
+                return False
             name = f"{creation.class_name}.__init__"
             data = failures.describe(error, name, os.getpid(), None)
             self._node.send(ActorFailed(self.actor, data))
@@ -131,7 +131,11 @@ class ActorHost:
         self._node.send(ActorReady(self.actor))
         return True
 
-    def _wait_for_end(self) -> int:
+    def _end_unmade(self) -> int:
+        """The constructor raised, or wants the actor to end."""
+        if self._exit_reason:
+            self._finish()
+            return 0
         self._reactor.wait(Waiter(), time.monotonic() + 5)
         return 1
 
@@ -227,12 +231,16 @@ class ActorHost:
             args, kwargs = values.arguments(call.args, call.inputs, context)
             result = method(*args, **kwargs)
             del args, kwargs
+            if context.leaves:  # user code has caught what exit_actor raised
+                raise WorkerExit
+            if context.is_cancelled:  # it may have looked, and ended early: nobody wants the result
+                raise KeyboardInterrupt
             if call.returns == 1 and not inspect.isgenerator(result):
                 value = values.pack(result, connection, call.number, context.name)
                 message: Message = Done(call.number, value, started, time.time())
             else:
                 message = self._results.pack_many(connection, call, result, context, started)
-        except (WorkerExit, SystemExit) as error:
+        except SystemExit as error:
             message = self._leaving(call, error, started)
         except BaseException as error:
             message = self._failure(call, error, context, started)
@@ -255,21 +263,65 @@ class ActorHost:
             actor_repr = f"{self._creation.class_name}(?)"
         return self._results.failure(call.number, error, context.name, started, actor_repr)
 
-    def _leaving(self, call: Call, error: BaseException, started: float) -> Message:
-        reason = "The actor died because it called exit_actor()."
+    def _leaving(self, call: Call, error: SystemExit, started: float) -> Message:
+        """As Ray: exit_actor and an exit with code 0 are meant, any other is a crash."""
         if not isinstance(error, WorkerExit):
-            reason = f"The actor died because a method raised SystemExit({error})."
-        self._exit_reason = reason
-        self._node.send(ActorLeaving(self.actor, reason))
+            if error.code != 0:
+                self._crash(error)
+            self._leave("The actor died because a method raised SystemExit(0).")
+        elif not self._exit_reason:  # a plain __ray_terminate__
+            self._leave(_EXIT_ACTOR)
         return Failed(call.number, b"", started, time.time(), "exit")
 
+    def _crash(self, error: SystemExit) -> NoReturn:
+        self._outbox.flush()
+        for connection in (self._node.connection, *self._peers.all()):
+            assert isinstance(connection, Connection)
+            connection.drain_all(1.0)
+        end_process(error)
+
+    def leave(self) -> NoReturn:
+        """The calling method, or what it started, wants the actor to end."""
+        context = current.get()
+        if context is not None:
+            context.leaves = True
+        self._leave(_EXIT_ACTOR)
+        try:
+            is_inside_loop = asyncio.current_task() is not None
+        except RuntimeError:
+            is_inside_loop = False
+        if is_inside_loop:
+            raise AsyncioActorExit("exit_actor() was called.")
+        raise WorkerExit(0)
+
+    def _leave(self, reason: str) -> None:
+        if self._exit_reason:
+            return
+        self._exit_reason = reason
+        self._node.send(ActorLeaving(self.actor, reason))
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._end_if_drained)
+        self._wake()
+
     def _method(self, name: str) -> Any:
+        found = self._methods.get(name)
+        if found is None:
+            found = self._methods[name] = self._find_method(name)
+        return found
+
+    def _find_method(self, name: str) -> Any:
         if name == "__ray_ready__":
             return lambda: True
         if name == "__ray_call__":
             return lambda function, *args, **kwargs: function(self._instance, *args, **kwargs)
         if name == "__ray_terminate__":
             raise WorkerExit
+        cls = type(self._instance)
+        for base in cls.__mro__:  # an attribute of the instance may have a method's name
+            if name in vars(base):
+                member = vars(base)[name]
+                bind = getattr(type(member), "__get__", None)
+                return member if bind is None else bind(member, self._instance, cls)
         return getattr(self._instance, name)
 
     # ---- in threads --------------------------------------------------------------------------
@@ -327,7 +379,7 @@ class ActorHost:
 
     async def _async_main(self, loop: asyncio.AbstractEventLoop) -> int:
         if not self._construct():
-            return self._wait_for_end()
+            return self._end_unmade()
         with self._reactor.lead_on(loop):
             self._loop = loop
             while (entry := self._calls.received.take()) is not None:
@@ -361,6 +413,8 @@ class ActorHost:
             del args, kwargs
             if inspect.isawaitable(result):
                 result = await result
+            if context.leaves:  # user code has caught what exit_actor raised
+                raise WorkerExit
             if inspect.isasyncgen(result):
                 message = await self._stream_async(connection, call, result, context, started)
             elif call.returns == 1 and not inspect.isgenerator(result):
@@ -368,9 +422,10 @@ class ActorHost:
                 message = Done(call.number, value, started, time.time())
             else:
                 message = self._results.pack_many(connection, call, result, context, started)
-        except (WorkerExit, AsyncioActorExit, SystemExit) as error:
-            exiting = WorkerExit() if isinstance(error, AsyncioActorExit) else error
-            message = self._leaving(call, exiting, started)
+        except AsyncioActorExit:
+            message = self._leaving(call, WorkerExit(), started)
+        except SystemExit as error:
+            message = self._leaving(call, error, started)
         except BaseException as error:
             message = self._failure(call, error, context, started)
         finally:

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from phalanx.engines.embedded.client.interrupts import come_again, in_runtime, interruptible
 from phalanx.engines.embedded.client.job_settings import JobSettings
@@ -25,10 +25,13 @@ from phalanx.engines.embedded.client.reactor import Reactor, Waiter
 from phalanx.engines.embedded.client.transport import NodeConnection
 from phalanx.engines.embedded.client.values import Packed, Values
 from phalanx.engines.embedded.client.waiting import Waiting
+from phalanx.engines.embedded.worker.devices import DeviceEnvironment
+from phalanx.engines.embedded.worker.ending import end_process
 from phalanx.engines.embedded.worker.result_outbox import ResultOutbox
 from phalanx.engines.embedded.worker.task_results import TaskResults
 from phalanx.engines.embedded.worker.task_values import TaskValues
 from phalanx.engines.processes.connection import Connection
+from phalanx.owner import transport
 from phalanx.owner.cancelling import Cancelling
 from phalanx.owner.children import Children
 from phalanx.owner.objects.references import References
@@ -40,7 +43,6 @@ from phalanx.protocol.node_messages import CreateActor, JobSetup
 from phalanx.worker.assigned import Key
 from phalanx.worker.context import TaskContext, current
 from phalanx.worker.core import Definition, WorkerCore
-from phalanx.worker.devices import DeviceEnvironment
 from phalanx.worker.references import TaskReferences
 
 if TYPE_CHECKING:
@@ -89,16 +91,23 @@ class WorkerExecutor:
         self._waiter: Waiter | None = None
         self._main = threading.main_thread().ident or 0
         self._interruptible = False
+        self.interrupt_due = False
+        """See WaitingTask."""
         signal.signal(signal.SIGINT, self._on_interrupt)
 
     def _on_interrupt(self, signum: int, frame: FrameType | None) -> None:
-        running = self.core.running
-        if not self._interruptible:
+        if not (self._interruptible and self.interrupt_due):
             return
+        running = self.core.running
         if in_runtime(frame):
-            come_again(lambda: self.core.running is running)
+            come_again(lambda: self.interrupt_due and self.core.running is running)
         else:
-            raise KeyboardInterrupt
+            self.raise_interrupt()
+
+    def raise_interrupt(self) -> NoReturn:
+        """See WaitingTask."""
+        self.interrupt_due = False
+        raise KeyboardInterrupt
 
     # ---- effects of the core -----------------------------------------------------------------
 
@@ -110,6 +119,7 @@ class WorkerExecutor:
 
     def interrupt(self, context: TaskContext) -> None:
         """See Effects."""
+        self.interrupt_due = True
         signal.pthread_kill(self._main, signal.SIGINT)
 
     def progress(self, context: TaskContext) -> None:
@@ -159,6 +169,10 @@ class WorkerExecutor:
         return self.actor
 
     # ---- what else the process asks ----------------------------------------------------------
+
+    def connection_lost(self, connection: transport.Connection) -> None:
+        """See LocalWork."""
+        self.core.connection_lost(connection)
 
     def peer_lost(self, process: bytes) -> None:
         """See LocalWork."""
@@ -219,7 +233,9 @@ class WorkerExecutor:
         if lease.devices or definition.calls == 0 or gang or self._devices.shows_gang:
             self._devices.show(lease.devices, lease.resources.get("CPU", 1), gang)
         token = current.set(context)
+        core.running_for = connection
         core.running = context
+        self.interrupt_due = False
         started = time.time()
         try:
             message = self._run(connection, task, definition, context, started)
@@ -265,19 +281,14 @@ class WorkerExecutor:
             return Failed(task.number, b"", started, time.time(), "cancelled")
         except SystemExit as error:
             self._exit(connection, error)
-            raise AssertionError("unreachable") from None
         except BaseException as error:
             return self._results.failure(task.number, error, definition.name, started)
 
-    def _exit(self, connection: Connection, error: SystemExit) -> None:
+    def _exit(self, connection: Connection, error: SystemExit) -> NoReturn:
         """sys.exit() in a task ends its worker."""
         self._outbox.flush()
         connection.drain_all(1.0)
-        with contextlib.suppress(Exception):
-            sys.stdout.flush()
-            sys.stderr.flush()
-        code = error.code if isinstance(error.code, int) else 1
-        os._exit(code)
+        end_process(error)
 
     # ---- waiting inside a task ---------------------------------------------------------------
 

@@ -8,6 +8,7 @@ import sys
 from phalanx.engines.embedded.client.job_settings import JobSettings
 from phalanx.engines.embedded.client.runtime import Runtime
 from phalanx.engines.embedded.engine import adopt_runtime
+from phalanx.engines.embedded.worker.ending import run_exit_handlers
 from phalanx.engines.embedded.worker.executor import WorkerExecutor
 from phalanx.engines.processes.connection import connect
 from phalanx.engines.processes.session import Session
@@ -48,6 +49,7 @@ def main(worker_id: bytes, session: Session) -> int:
     node.send(Hello(PROTOCOL_VERSION, worker_id, "worker", os.getpid()))
     runtime.reactor.start()
     code = executor.serve()
+    run_exit_handlers()
     for connection in runtime.connections():
         connection.drain_all(1.0)
     return code

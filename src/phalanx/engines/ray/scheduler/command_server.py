@@ -12,7 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import msgspec
 
@@ -24,8 +24,15 @@ _OF_WORKERS = ("CUDA_VISIBLE_DEVICES", "RAY_JOB_ID", "RAY_RAYLET_PID", "RAY_NODE
 """What Ray sets for its own workers and commands are not to see."""
 
 
-def start_command_server(session: Session) -> socket.socket:
-    """Start the process; the socket to it."""
+class CommandServer(NamedTuple):
+    """The process, which ends when the socket is closed, and the socket to it."""
+
+    process: subprocess.Popen[bytes]
+    socket: socket.socket
+
+
+def start_command_server(session: Session) -> CommandServer:
+    """Start the process."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     variables = {k: v for k, v in child_environment().items() if k not in _OF_WORKERS}
     command = [sys.executable, "-m", __name__, str(theirs.fileno())]
@@ -40,7 +47,7 @@ def start_command_server(session: Session) -> socket.socket:
     assert process.stdin is not None
     with process.stdin as stdin:
         stdin.write(json.dumps(msgspec.to_builtins(session)).encode() + b"\n")
-    return ours
+    return CommandServer(process, ours)
 
 
 def main() -> NoReturn:

@@ -52,17 +52,17 @@ class ControlEffects(Protocol):
 
 
 class RayOutbox(Outbox):
-    """Replies to processes that are no nodes leave by the effects, too."""
+    """Programs and visitors, which are no nodes, get their replies too."""
 
     def __init__(self, effects: ControlEffects, state_store: StateStore) -> None:
         super().__init__(effects.send, state_store)
-        self._effects = effects
+        self._replied = effects.replied
         self._when_written = state_store.when_written
 
     def reply(self, prefix: bytes, reply: ForwardedReply) -> None:
-        """To who asked, once all that the reply speaks of is written."""
+        """Send a reply, once all that it speaks of is written."""
         if prefix == CLIENTS:
-            self._when_written(lambda: self._effects.replied(reply))
+            self._when_written(lambda: self._replied(reply))
         else:
             super().reply(prefix, reply)
 

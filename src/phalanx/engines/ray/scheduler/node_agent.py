@@ -79,7 +79,8 @@ class NodeAgent:
         self._scheduler = ray.get_actor(SCHEDULER, namespace=NAMESPACE)
         self._peer = SchedulerPeer()
         self._session = sessions.create()
-        self._forks = ForkClient(start_command_server(self._session))
+        self._server = start_command_server(self._session)
+        self._forks = ForkClient(self._server.socket)
         totals = self._setup.totals
         self._machines = NodeMachines(
             self._setup.node_id,

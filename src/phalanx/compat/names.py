@@ -1,0 +1,146 @@
+"""Which of Ray's modules and names there are, and which of ours stand behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+_OURS = "phalanx.compat.ray_modules"
+
+SAME_MODULE = {
+    "ray.actor": "phalanx.actor",
+    "ray.cloudpickle": "cloudpickle",
+    "ray.exceptions": "phalanx.exceptions",
+    "ray.runtime_env": "phalanx.runtime_env",
+    "ray.util.actor_pool": "phalanx.util.actor_pool",
+    "ray.util.check_serialize": "phalanx.util.check_serialize",
+    "ray.util.helpers": "phalanx.util.completion",
+    "ray.util.joblib": "phalanx.util.joblib",
+    "ray.util.multiprocessing": "phalanx.util.multiprocessing",
+    "ray.util.multiprocessing.pool": "phalanx.util.multiprocessing.pool",
+    "ray.util.placement_group": "phalanx.util.placement_group",
+    "ray.util.queue": "phalanx.util.queue",
+    "ray.util.scheduling_strategies": "phalanx.util.scheduling_strategies",
+}
+"""Ray's modules that are a module of ours: the same object under both names."""
+
+_LISTINGS = (
+    "get_actor",
+    "get_node",
+    "get_placement_group",
+    "get_task",
+    "list_actors",
+    "list_nodes",
+    "list_placement_groups",
+    "list_tasks",
+)
+
+_VERBS = ("cancel", "get", "init", "is_initialized", "kill", "put", "shutdown", "wait")
+
+_KV = (
+    "_initialize_internal_kv",
+    "_internal_kv_del",
+    "_internal_kv_exists",
+    "_internal_kv_get",
+    "_internal_kv_initialized",
+    "_internal_kv_list",
+    "_internal_kv_put",
+    "_internal_kv_reset",
+)
+
+_IDS = (
+    "ActorID",
+    "JobID",
+    "NodeID",
+    "ObjectID",
+    "ObjectRef",
+    "ObjectRefGenerator",
+    "DynamicObjectRefGenerator",
+    "PlacementGroupID",
+    "TaskID",
+    "UniqueID",
+    "WorkerID",
+)
+
+SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
+    "ray": {"phalanx": ("*",)},
+    "ray.cluster_utils": {"phalanx.cluster_utils": ("Cluster", "cluster_not_supported")},
+    "ray.util": {"phalanx.util": ("*",), f"{_OURS}.network": ("get_node_ip_address",)},
+    "ray.util.annotations": {
+        f"{_OURS}.annotations": (
+            *("ConsoleAPI", "Deprecated", "DeveloperAPI", "PublicAPI", "RayDeprecationWarning"),
+        )
+    },
+    "ray.util.state": {f"{_OURS}.state_api": _LISTINGS},
+    "ray.util.state.exception": {f"{_OURS}.state_api": ("RayStateApiException",)},
+    "ray.experimental.state": {},
+    "ray.experimental.state.api": {f"{_OURS}.state_api": _LISTINGS},
+    "ray.util.serialization": {"phalanx.util": ("deregister_serializer", "register_serializer")},
+    "ray.autoscaler": {},
+    "ray.experimental": {},
+    "ray.experimental.internal_kv": {f"{_OURS}.internal_kv": _KV},
+    "ray.experimental.tqdm_ray": {f"{_OURS}.tqdm_ray": ("safe_print", "tqdm")},
+    "ray.remote_function": {"phalanx.api.functions": ("RemoteFunction",)},
+    "ray.runtime_context": {
+        "phalanx.api.runtime_context": ("RuntimeContext", "get_runtime_context")
+    },
+    "ray.types": {"phalanx": ("ObjectRef",)},
+    "ray._raylet": {"phalanx": _IDS},
+    "ray._common": {},
+    "ray._common.constants": {f"{_OURS}.constants": ("*",)},
+    "ray._common.network_utils": {f"{_OURS}.network": ("*",)},
+    "ray._common.utils": {f"{_OURS}.common": ("*",)},
+    "ray._private": {},
+    "ray._private.auto_init_hook": {
+        f"{_OURS}.client_mode_hook": ("auto_init_hook", "wrap_auto_init")
+    },
+    "ray._private.client_mode_hook": {
+        f"{_OURS}.client_mode_hook": (
+            "_explicitly_disable_client_mode",
+            "_explicitly_enable_client_mode",
+            "client_mode_hook",
+            "client_mode_should_convert",
+            "client_mode_wrap",
+            "disable_client_hook",
+            "enable_client_mode",
+            "is_client_mode_enabled",
+        )
+    },
+    "ray._private.ray_constants": {f"{_OURS}.constants": ("*",)},
+    "ray._private.services": {f"{_OURS}.network": ("*",)},
+    "ray._private.utils": {f"{_OURS}.common": ("*",)},
+    "ray._private.state": {f"{_OURS}.state": ("*",)},
+    "ray._private.worker": {
+        "phalanx": _VERBS,
+        f"{_OURS}.worker": (
+            *("LOCAL_MODE", "SCRIPT_MODE", "WORKER_MODE", "_global_node", "_post_init_hooks"),
+            *("global_worker", "pickle"),
+        ),
+    },
+}
+"""Ray's modules that gather names of ours: from which module, and which ("*": all public ones)."""
+
+_NO_LISTINGS = (
+    "get_job",
+    "get_log",
+    "get_objects",
+    "get_worker",
+    "list_cluster_events",
+    "list_jobs",
+    "list_logs",
+    "list_objects",
+    "list_runtime_envs",
+    "list_workers",
+    "summarize_actors",
+    "summarize_objects",
+    "summarize_tasks",
+)
+
+REFUSED: Mapping[str, Sequence[str]] = {
+    "ray.autoscaler.sdk": ("request_resources",),
+    "ray.cluster_utils": ("AutoscalingCluster",),
+    "ray.util": ("connect", "disconnect"),
+    "ray.util.state": _NO_LISTINGS,
+    "ray.experimental.state.api": _NO_LISTINGS,
+    "ray.util.client": ("RayAPIStub", "ray"),
+}
+"""What programs import, though few call it: there, and refused when called."""

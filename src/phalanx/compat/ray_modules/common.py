@@ -1,0 +1,89 @@
+"""`ray._common.utils` and `ray._private.utils`: small functions that programs use."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from phalanx.engines.detection import cpu_count, memory_bytes
+
+
+def get_or_create_event_loop() -> asyncio.AbstractEventLoop:
+    """The running loop, else the thread's, else a new one that becomes the thread's."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        pass
+    try:
+        loop = asyncio.get_event_loop_policy().get_event_loop()
+    except RuntimeError:
+        loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
+    return loop
+
+
+def hex_to_binary(text: str) -> bytes:
+    """Bytes of hex digits."""
+    return bytes.fromhex(text)
+
+
+def binary_to_hex(data: bytes) -> str:
+    """Hex digits of bytes."""
+    return data.hex()
+
+
+def decode(text: str | bytes | None, allow_none: bool = False, encode_type: str = "utf-8") -> str:
+    """Text of bytes or text. Raises ValueError for anything else."""
+    if isinstance(text, bytes):
+        return text.decode(encode_type)
+    if isinstance(text, str):
+        return text
+    if text is None and allow_none:
+        return ""
+    raise ValueError(f"neither bytes nor str: {type(text)}")
+
+
+def get_system_memory() -> int:
+    """Bytes that this process may use."""
+    return memory_bytes()
+
+
+def get_num_cpus() -> int:
+    """CPUs that this process may use."""
+    return cpu_count()
+
+
+def get_ray_doc_version() -> str:
+    """The part of the documentation's address that names a version."""
+    return "latest"
+
+
+def reset_ray_address(*_: object) -> None:
+    """No file names the last cluster's address."""
+
+
+def run_background_task(coroutine: Any) -> asyncio.Task[Any]:
+    """Start a coroutine whose task nobody has to keep."""
+    task = asyncio.get_running_loop().create_task(coroutine)
+    _background.add(task)
+    task.add_done_callback(_background.discard)
+    return task
+
+
+_background: set[asyncio.Task[Any]] = set()
+
+
+def import_attr(path: str) -> Any:
+    """`package.module.name` or `package.module:name`."""
+    import importlib
+
+    module, _, name = path.replace(":", ".").rpartition(".")
+    return getattr(importlib.import_module(module), name)
+
+
+def get_call_location(back: int = 1) -> str:
+    """FILE:LINE of a caller."""
+    import sys
+
+    frame = sys._getframe(back + 1)
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"

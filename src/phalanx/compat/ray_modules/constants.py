@@ -1,0 +1,54 @@
+"""`ray._private.ray_constants` and `ray._common.constants`: the names and numbers that programs
+read."""
+
+from __future__ import annotations
+
+import os
+
+RAY_NODE_ID_KEY = "ray.io/node-id"
+HEAD_NODE_RESOURCE_NAME = "node:__internal_head__"
+NODE_ID_PREFIX = "node:"
+RESOURCE_CONSTRAINT_PREFIX = "accelerator_type:"
+RAY_ADDRESS_ENVIRONMENT_VARIABLE = "RAY_ADDRESS"
+RAY_NAMESPACE_ENVIRONMENT_VARIABLE = "RAY_NAMESPACE"
+RAY_OVERRIDE_RESOURCES_ENVIRONMENT_VARIABLE = "RAY_OVERRIDE_RESOURCES"
+DEFAULT_DASHBOARD_IP = "127.0.0.1"
+DEFAULT_DASHBOARD_PORT = 8265
+DEFAULT_PORT = 6379
+ID_SIZE = 28
+DEFAULT_ACTOR_METHOD_CPU_SIMPLE = 1
+DEFAULT_ACTOR_CREATION_CPU_SIMPLE = 0
+DEFAULT_MAX_RETRIES = 3
+DEFAULT_TASK_MAX_RETRIES = 3
+DEFAULT_ACTOR_MAX_CONCURRENCY_ASYNC = 1000
+KV_NAMESPACE_FUNCTION_TABLE = b"fun"
+KV_NAMESPACE_PACKAGE = None
+LOG_PREFIX_ACTOR_NAME = ":actor_name:"
+LOG_PREFIX_TASK_NAME = ":task_name:"
+MIN_RESOURCE_GRANULARITY = 0.0001
+PROCESS_TYPE_WORKER = "worker"
+
+
+def env_bool(key: str, default: bool) -> bool:
+    """An environment variable that is 1 or true, or neither."""
+    text = os.environ.get(key)
+    return default if text is None else text.lower() in ("true", "1")
+
+
+def env_integer(key: str, default: int) -> int:
+    """An environment variable as a whole number; the default where it is none."""
+    text = os.environ.get(key)
+    return int(text) if text is not None and text.lstrip("-").isdigit() else default
+
+
+def env_float(key: str, default: float) -> float:
+    """An environment variable as a number; the default where it is none."""
+    try:
+        return float(os.environ[key])
+    except (KeyError, ValueError):
+        return default
+
+
+def env_set_by_user(key: str) -> bool:
+    """Whether the variable is there."""
+    return key in os.environ

@@ -1,0 +1,73 @@
+"""`ray._private.state`: the cluster's nodes and what they have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phalanx.api.cluster import available_resources, cluster_resources, nodes, timeline
+from phalanx.api.runtime_context import get_runtime_context
+from phalanx.api.session import running_engine
+
+
+def node_ids() -> list[str]:
+    """The ids of the living nodes, as the resources that stand for them."""
+    return [
+        name
+        for row in nodes()
+        if row["Alive"]
+        for name in row["Resources"]
+        if name.startswith("node:") and name != "node:__internal_head__"
+    ]
+
+
+def current_node_id() -> str:
+    """The resource that stands for the node beside this process."""
+    here = get_runtime_context().get_node_id()
+    return next(f"node:{row['NodeManagerAddress']}" for row in nodes() if row["NodeID"] == here)
+
+
+def total_resources_per_node() -> dict[str, dict[str, float]]:
+    """What each living node has, by its id."""
+    return {row["NodeID"]: row["Resources"] for row in nodes() if row["Alive"]}
+
+
+class GlobalState:
+    """The same, as methods of one object."""
+
+    def node_table(self) -> list[dict[str, Any]]:
+        """All nodes."""
+        return nodes()
+
+    def get_cluster_resources(self) -> dict[str, float]:
+        """What all living nodes have."""
+        return cluster_resources()
+
+    def cluster_resources(self) -> dict[str, float]:
+        """What all living nodes have."""
+        return cluster_resources()
+
+    def available_resources(self) -> dict[str, float]:
+        """What is free."""
+        return available_resources()
+
+    def get_node_labels(self) -> dict[str, dict[str, str]]:
+        """Each living node's labels, by its id."""
+        return {row["NodeID"]: row["Labels"] for row in nodes() if row["Alive"]}
+
+    def _check_connected(self) -> None:
+        running_engine()
+
+
+state = GlobalState()
+
+__all__ = [
+    "GlobalState",
+    "available_resources",
+    "cluster_resources",
+    "current_node_id",
+    "node_ids",
+    "nodes",
+    "state",
+    "timeline",
+    "total_resources_per_node",
+]

@@ -1,0 +1,135 @@
+"""`ray.util.state`: listings of actors, tasks, nodes and placement groups.
+
+Tasks are those of the calling process; what other processes started, they list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from phalanx.api.cluster import nodes
+from phalanx.api.session import running_engine
+from phalanx.protocol.requests.actors import ListActors
+
+Filters = Sequence[tuple[str, str, Any]] | None
+_LIMIT = 100
+
+
+class StateRow(dict[str, Any]):
+    """One thing, its fields by key and by attribute."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+class RayStateApiException(Exception):  # Ray's name
+    """A listing cannot be had."""
+
+
+def list_actors(
+    address: str | None = None,
+    filters: Filters = None,
+    limit: int = _LIMIT,
+    timeout: float = 30,
+    detail: bool = False,
+    raise_on_missing_output: bool = True,
+) -> list[StateRow]:
+    """All actors, the dead of late too."""
+    return _chosen((dict(row) for row in running_engine().ask(ListActors())), filters, limit)
+
+
+def get_actor(id: str, address: str | None = None, timeout: float = 30) -> StateRow | None:
+    """The actor with this id; None when there is none."""
+    return _one("actor_id", id, list_actors(limit=_ALL))
+
+
+def list_tasks(
+    address: str | None = None,
+    filters: Filters = None,
+    limit: int = _LIMIT,
+    timeout: float = 30,
+    detail: bool = False,
+    raise_on_missing_output: bool = True,
+) -> list[StateRow]:
+    """This process's tasks and calls."""
+    return _chosen(running_engine().tasks(), filters, limit)
+
+
+def get_task(id: str | Any, address: str | None = None, timeout: float = 30) -> StateRow | None:
+    """This process's task with this id; None when there is none."""
+    wanted = id if isinstance(id, str) else id.task_id().hex()
+    return _one("task_id", wanted, list_tasks(limit=_ALL))
+
+
+def list_nodes(
+    address: str | None = None,
+    filters: Filters = None,
+    limit: int = _LIMIT,
+    timeout: float = 30,
+    detail: bool = False,
+    raise_on_missing_output: bool = True,
+) -> list[StateRow]:
+    """All nodes, the dead of late too."""
+    rows = (
+        {
+            "node_id": row["NodeID"],
+            "node_ip": row["NodeManagerAddress"],
+            "node_name": row["NodeName"],
+            "state": "ALIVE" if row["Alive"] else "DEAD",
+            "state_message": row["DeathReasonMessage"],
+            "is_head_node": "node:__internal_head__" in row["Resources"],
+            "resources_total": row["Resources"],
+            "labels": row["Labels"],
+        }
+        for row in nodes()
+    )
+    return _chosen(rows, filters, limit)
+
+
+def get_node(id: str, address: str | None = None, timeout: float = 30) -> StateRow | None:
+    """The node with this id; None when there is none."""
+    return _one("node_id", id, list_nodes(limit=_ALL))
+
+
+def list_placement_groups(
+    address: str | None = None,
+    filters: Filters = None,
+    limit: int = _LIMIT,
+    timeout: float = 30,
+    detail: bool = False,
+    raise_on_missing_output: bool = True,
+) -> list[StateRow]:
+    """All placement groups."""
+    return _chosen(running_engine().groups(), filters, limit)
+
+
+def get_placement_group(
+    id: str, address: str | None = None, timeout: float = 30
+) -> StateRow | None:
+    """The placement group with this id; None when there is none."""
+    return _one("placement_group_id", id, list_placement_groups(limit=_ALL))
+
+
+_ALL = 1 << 30
+
+
+def _chosen(rows: Iterable[Mapping[str, Any]], filters: Filters, limit: int) -> list[StateRow]:
+    found = [StateRow(row) for row in rows]
+    for key, predicate, value in filters or ():
+        if predicate not in ("=", "!="):
+            raise ValueError(f"Unsupported filter predicate {predicate} is given: '=' or '!='.")
+        name = key.lower()
+        found = [row for row in found if (_same(row.get(name), value)) is (predicate == "=")]
+    return found[:limit]
+
+
+def _same(have: Any, wanted: Any) -> bool:
+    return have == wanted or (have is not None and str(have).lower() == str(wanted).lower())
+
+
+def _one(key: str, wanted: str, rows: list[StateRow]) -> StateRow | None:
+    return next((row for row in rows if row[key] == wanted), None)

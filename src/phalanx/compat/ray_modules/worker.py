@@ -1,0 +1,133 @@
+"""`ray._private.worker`: what programs read of the process that they run in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cloudpickle
+
+from phalanx.api.runtime_context import get_runtime_context
+from phalanx.api.session import is_initialized, running_engine
+from phalanx.compat.ray_modules.network import get_node_ip_address
+from phalanx.model.ids import ActorID, JobID, TaskID, WorkerID
+
+pickle = cloudpickle
+SCRIPT_MODE, WORKER_MODE, LOCAL_MODE = 0, 1, 2
+_post_init_hooks: list[Any] = []
+
+
+class _NodeIdText(str):
+    """A node's id in hex, with the methods of an id."""
+
+    __slots__ = ()
+
+    def hex(self) -> str:
+        return str(self)
+
+    def binary(self) -> bytes:
+        return bytes.fromhex(self)
+
+
+class GlobalNode:
+    """The node beside this process."""
+
+    @property
+    def unique_id(self) -> str:
+        """Its id in hex."""
+        return get_runtime_context().get_node_id()
+
+    node_id = unique_id
+
+    @property
+    def address_info(self) -> dict[str, Any]:
+        """What `init` gave."""
+        return running_engine().facts()
+
+    @property
+    def node_ip_address(self) -> str:
+        """Where other nodes reach it."""
+        return get_node_ip_address()
+
+    @property
+    def gcs_address(self) -> str:
+        """The control store's address."""
+        return get_runtime_context().gcs_address
+
+    @property
+    def session_name(self) -> str:
+        """The session's name."""
+        return get_runtime_context().get_session_name()
+
+    def get_session_dir_path(self) -> str:
+        """The session's directory."""
+        return get_runtime_context().get_temp_dir()
+
+    def get_temp_dir_path(self) -> str:
+        """The session's directory."""
+        return get_runtime_context().get_temp_dir()
+
+
+class GlobalWorker:
+    """This process, as `global_worker` tells of it."""
+
+    node = GlobalNode()
+
+    @property
+    def connected(self) -> bool:
+        """Whether a runtime is up."""
+        return is_initialized()
+
+    @property
+    def mode(self) -> int | None:
+        """SCRIPT_MODE in a driver, WORKER_MODE in a worker, None without a runtime."""
+        if not is_initialized():
+            return None
+        return WORKER_MODE if running_engine().is_worker else SCRIPT_MODE
+
+    @property
+    def current_node_id(self) -> Any:
+        """The node's id."""
+        return _NodeIdText(get_runtime_context().get_node_id())
+
+    @property
+    def current_job_id(self) -> JobID:
+        """The job's id."""
+        return get_runtime_context().job_id
+
+    @property
+    def current_task_id(self) -> TaskID | None:
+        """The running task's id; None in a driver."""
+        return get_runtime_context().task_id
+
+    @property
+    def actor_id(self) -> ActorID | None:
+        """The actor's id; None outside actors."""
+        return get_runtime_context().actor_id
+
+    @property
+    def worker_id(self) -> bytes:
+        """The process's id."""
+        return WorkerID.from_hex(get_runtime_context().get_worker_id()).binary()
+
+    @property
+    def namespace(self) -> str:
+        """Where named actors of this job are."""
+        return running_engine().namespace
+
+    @property
+    def runtime_env(self) -> str:
+        """The environment in force, as JSON."""
+        return get_runtime_context().get_runtime_env_string()
+
+    @property
+    def node_ip_address(self) -> str:
+        """Where other nodes reach this one."""
+        return get_node_ip_address()
+
+    def check_connected(self) -> None:
+        """Raise when no runtime is up."""
+        running_engine()
+
+
+global_worker = GlobalWorker()
+_global_node = GlobalWorker.node

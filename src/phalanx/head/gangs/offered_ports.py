@@ -1,0 +1,41 @@
+"""Which ports gangs may use on which node."""
+
+from __future__ import annotations
+
+import functools
+
+from phalanx.head.nodes import NodeDirectory
+from phalanx.resources.ports import Ports, common_ports, parse_ports
+
+USUAL = Ports(((20_000, 32_000),))
+"""Below the ports that systems hand out to clients (from 32,768 on Linux)."""
+
+
+class OfferedPorts:
+    """Those that each node names, else the usual ones."""
+
+    def __init__(self, nodes: NodeDirectory) -> None:
+        self._nodes = nodes
+        self._everywhere: Ports | None = None
+
+    def nodes_changed(self) -> None:
+        """A node joined, or is dead."""
+        self._everywhere = None
+
+    def of(self, node_id: str) -> Ports:
+        """The ports of a node; none of one that is gone."""
+        record = self._nodes.get(node_id)
+        return Ports() if record is None else ports_of(record.ports)
+
+    def everywhere(self) -> Ports:
+        """The ports that every node has."""
+        if self._everywhere is None:
+            texts = dict.fromkeys(record.ports for record in self._nodes.living())
+            self._everywhere = common_ports(map(ports_of, texts))
+        return self._everywhere
+
+
+@functools.cache
+def ports_of(text: str) -> Ports:
+    """What a node's record says of its ports."""
+    return parse_ports(text) if text else USUAL

@@ -1,0 +1,49 @@
+"""What nodes refused gangs a moment ago: cycles pass these nodes over as far as that goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from phalanx.head.clock import Clock
+from phalanx.head.gangs.gang import Gang
+from phalanx.policies.selector.tried import TriedPlaces
+from phalanx.resources.sets import EMPTY, ResourceSet
+
+
+class Refusals:
+    """By gang and node, for as long as `TriedPlaces` says."""
+
+    def __init__(self, clock: Clock, gang_amended: Callable[[Gang], None]) -> None:
+        """`gang_amended` is called when the scheduler is to read a gang again."""
+        self._clock = clock
+        self._gang_amended = gang_amended
+        self._tried = TriedPlaces[bytes]()
+        self._gangs: dict[bytes, tuple[Gang, int]] = {}
+        """The gangs that were refused, and how many nodes the scheduler knows of."""
+
+    def refused(self, gang: Gang, node_id: str, members: Iterable[int]) -> None:
+        """The node has no room for these members, though it showed some."""
+        needs = (ResourceSet.from_mapping(gang.members[index].need) for index in members)
+        self._tried.refused(gang.group, node_id, sum(needs, EMPTY), self._clock.now())
+        self._gangs[gang.group] = (gang, len(self.of(gang)))
+        self._gang_amended(gang)
+
+    def of(self, gang: Gang) -> Mapping[str, ResourceSet]:
+        """What nodes refused it, by node."""
+        return self._tried.of(gang.group, self._clock.now())
+
+    def expire(self) -> bool:
+        """Whether any gang may ask nodes again that refused it."""
+        expired = [(gang, left) for gang, known in self._gangs.values()
+                   if (left := len(self.of(gang))) < known]  # fmt: skip
+        for gang, left in expired:
+            self._gangs[gang.group] = (gang, left)
+            self._gang_amended(gang)
+            if not left:
+                del self._gangs[gang.group]
+        return bool(expired)
+
+    def forget(self, gang: Gang) -> None:
+        """It is over."""
+        self._gangs.pop(gang.group, None)
+        self._tried.forget(gang.group)

@@ -1,0 +1,47 @@
+"""Patterns that users write. They match in linear time, whatever they are, and in bounded memory.
+
+The syntax is RE2's, which is that of Go and so of Volcano: no look-around and no back references.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Protocol
+
+import re2
+
+MAX_PATTERN = 1_000
+"""Characters of a pattern."""
+MAX_MEMORY_BYTES = 1_048_576
+"""Of one compiled pattern; it also bounds the steps for each character of a name."""
+
+
+class Pattern(Protocol):
+    """A compiled pattern."""
+
+    def search(self, text: str, /) -> object | None: ...
+
+
+@functools.lru_cache(maxsize=256)
+def compiled(pattern: str) -> Pattern:
+    """The pattern, to be searched for in names. Raises ValueError that says what is wrong."""
+    if len(pattern) > MAX_PATTERN:
+        raise ValueError(f"a pattern has up to {MAX_PATTERN} characters, not {len(pattern)}")
+    options = re2.Options()
+    options.max_mem = MAX_MEMORY_BYTES
+    options.never_capture = True
+    options.log_errors = False
+    try:
+        found: Pattern = re2.compile(pattern, options)
+    except re2.error as error:
+        reason = error.args[0].decode("utf-8", "replace")
+        raise ValueError(f"{pattern!r} is no regular expression: {reason}") from None
+    return found
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Whether the pattern is found in the name; one that cannot be compiled is found in none."""
+    try:
+        return compiled(pattern).search(name) is not None
+    except ValueError:
+        return False

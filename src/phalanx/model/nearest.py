@@ -1,0 +1,18 @@
+"""The known word that a mistyped one stands for."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+MAX_LENGTH = 64
+"""Of longer words no neighbour is looked for: the search takes time quadratic in them."""
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Ends a sentence: "; did you mean 'command'?", or nothing where no known word is close."""
+    if len(word) > MAX_LENGTH:
+        return ""
+    by_lower = {name.lower(): name for name in sorted(known)}
+    close = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.7)
+    return f"; did you mean {by_lower[close[0]]!r}?" if close else ""

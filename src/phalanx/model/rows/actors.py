@@ -1,0 +1,26 @@
+"""Rows of actors."""
+
+from __future__ import annotations
+
+from phalanx.model.rows.row import Row
+
+
+class ActorInfo(Row, frozen=True):
+    """An actor, under the names of Ray's state API. Ids are in hex."""
+
+    actor_id: str
+    class_name: str
+    state: str
+    job_id: str
+    name: str
+    """Empty for an actor without one."""
+    ray_namespace: str
+    node_id: str
+    """Empty while it has no place."""
+    pid: int
+    is_detached: bool
+    num_restarts: int
+    required_resources: dict[str, float]
+    placement_group_id: str | None
+    death_cause: str
+    """Why it is dead, or restarts."""

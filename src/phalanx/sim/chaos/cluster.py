@@ -1,0 +1,165 @@
+"""A simulated cluster: its machines, which come and go, the nodes on them, and the head."""
+
+from __future__ import annotations
+
+import random
+
+from phalanx.model.ids import CONTROL, PREFIX_BYTES
+from phalanx.sim.chaos.driver import SimDriver
+from phalanx.sim.chaos.head import SimHead
+from phalanx.sim.chaos.history import History
+from phalanx.sim.chaos.hosts import Host
+from phalanx.sim.chaos.kernel import Kernel
+from phalanx.sim.chaos.network import Network
+from phalanx.sim.chaos.node import SimNode
+from phalanx.sim.chaos.options import Options
+from phalanx.sim.chaos.promises import Promises
+from phalanx.storage.memory import MemoryDisk
+
+_RESTART_S = 1.0
+"""A node that has ended itself is started anew after so long."""
+
+
+class Cluster:
+    """All nodes that ever were, and the head if there is one."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        network: Network,
+        options: Options,
+        promises: Promises,
+        history: History,
+        rng: random.Random,
+    ) -> None:
+        """`rng` decides how wrong the machines' clocks are."""
+        self._kernel = kernel
+        self._rng = rng
+        self._network = network
+        self._options = options
+        self._promises = promises
+        self._history = history
+        self.trouble = set(options.faults)
+        """The faults that may happen to messages."""
+        self._nodes: dict[bytes, SimNode] = {}
+        """Every node that ever was, by prefix."""
+        self.drivers: list[SimDriver] = []
+        self._disk = MemoryDisk()
+        self._lives = 0
+        self.head: SimHead | None = None
+        """The head's process; None while there is none."""
+        self.head_host = self._host("head", CONTROL)
+        self.head_up()
+        for total in options.nodes:
+            self.add_node(total)
+
+    # ---- who is there ------------------------------------------------------------------------
+
+    def living_nodes(self) -> list[SimNode]:
+        """Nodes whose process runs and whom the head has not given up."""
+        return [n for n in self.running_nodes() if not self._history.is_dead(n.prefix)]
+
+    def running_nodes(self) -> list[SimNode]:
+        """Nodes whose process runs, whatever the head thinks of them."""
+        return [node for node in self._nodes.values() if node.host.is_up]
+
+    def node_named(self, node_id: str) -> SimNode | None:
+        """The node of this id."""
+        return next((n for n in self._nodes.values() if n.node_id == node_id), None)
+
+    def start_driver(self, node: SimNode, name: str) -> SimDriver:
+        """A driver's process starts on this node's machine."""
+        driver = node.start_driver(name)
+        self.drivers.append(driver)
+        return driver
+
+    # ---- machines ----------------------------------------------------------------------------
+
+    def _host(self, name: str, process: bytes) -> Host:
+        skew_s = self._rng.uniform(0.0, self._options.skew_s)
+        rate = 1.0 + self._rng.uniform(-self._options.drift, self._options.drift)
+        host = Host(self._kernel, name, ahead_s=skew_s, rate=rate)
+        self._network.add_host(host, process[:PREFIX_BYTES])
+        return host
+
+    def add_node(self, total: dict[str, float]) -> None:
+        """A machine joins as a new node."""
+        number = len(self._nodes) + 1
+        prefix = (f"node{number:02d}" if number < 100 else f"no{number:04d}").encode()
+        host = self._host(f"n{number}", prefix)
+        self._kernel.tell(host.name, f"starts with {total}")
+        self._nodes[prefix] = SimNode(
+            host,
+            prefix.hex().ljust(56, "0"),
+            total,
+            self._network,
+            self._options,
+            self._promises,
+            self._history,
+            self._node_stops,
+        )
+
+    def node_down(self, host: Host, how: str, is_noticed: bool) -> dict[str, float] | None:
+        """A machine goes; what it had is put back when the chaos ends. The resources it had."""
+        node = next((n for n in self._nodes.values() if n.host is host), None)
+        if node is None or not host.is_up:
+            return None
+        self._kernel.tell(host.name, f"{how}; {'noticed at once' if is_noticed else 'silently'}")
+        node.end_processes()
+        host.is_up = False
+        host.files.clear()
+        host.disk.clear()
+        self._network.host_down(host, is_noticed)
+        self._history.dead_nodes.add(node.node_id)
+        return node.total
+
+    def _node_stops(self, node: SimNode, reason: str) -> None:
+        """A node's process ends by itself: the head has no place for it. It is started anew."""
+        total = self.node_down(node.host, reason, is_noticed=True)
+        if total is not None:
+            self._kernel.after(_RESTART_S, lambda: self.add_node(total))
+
+    def restore_nodes(self) -> None:
+        """As many machines as at the beginning, with the same resources."""
+        have = [tuple(sorted(node.total.items())) for node in self.running_nodes()]
+        for total in self._options.nodes:
+            key = tuple(sorted(total.items()))
+            if key in have:
+                have.remove(key)
+            else:
+                self.add_node(total)
+
+    # ---- the head ----------------------------------------------------------------------------
+
+    def head_down(self) -> None:
+        """The head's process dies."""
+        head, self.head = self.head, None
+        if head is None:
+            return
+        self._kernel.tell("head", "dies")
+        self.head_host.is_up = False
+        self._network.remove_process(self.head_host, CONTROL)
+        head.crash()
+        self._network.host_down(self.head_host, is_noticed=True)
+
+    def head_up(self) -> None:
+        """The head's process is started, on the storage that it had."""
+        if self.head is not None:
+            return
+        self._lives += 1
+        if self._lives > 1:
+            self.head_host = self._host("head", CONTROL)
+        self._kernel.tell("head", f"starts, life {self._lives}")
+        self.head_host.guard(self._make_head)
+
+    def _make_head(self) -> None:
+        self.head = SimHead(
+            self.head_host,
+            self._network,
+            self._options,
+            self._promises,
+            self._history,
+            self.trouble,
+            self._disk,
+            self._lives,
+        )

@@ -1,0 +1,41 @@
+"""What the documents for people who change the code name, is there."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from tests.docs.programs import ROOT
+
+PACKAGE = ROOT / "src" / "phalanx"
+DOCUMENTS = sorted(
+    str(path.relative_to(ROOT))
+    for path in [
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "CHANGELOG.md",
+        ROOT / "docs" / "testing.md",
+        *(ROOT / "docs" / "decisions").glob("*.md"),
+    ]
+)
+NO_FILES = {"src/phalanx/batch/plugins/NAME.py", "phalanx-snapshot/1"}
+"""A placeholder, and the name of a format."""
+PATH = re.compile(r"`((?:[\w.-]+/)+[\w.-]*|[\w-]+\.(?:py|toml|txt))`")
+LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
+
+
+def is_there(name: str) -> bool:
+    if "/" not in name:
+        return (
+            any(PACKAGE.rglob(name)) or any((ROOT / "tests").rglob(name)) or (ROOT / name).exists()
+        )
+    return (ROOT / name).exists() or (PACKAGE / name).exists()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_named_files_are_there(document: str) -> None:
+    path = ROOT / document
+    text = path.read_text(encoding="utf-8")
+    named = set(PATH.findall(text)) - NO_FILES
+    assert [name for name in sorted(named) if not is_there(name)] == []
+    links = [link for link in LINK.findall(text) if "://" not in link]
+    assert [link for link in links if not (path.parent / link).exists()] == []

@@ -1,0 +1,113 @@
+"""What the agent of a Ray node runs, without Ray: its machines, and the server of its commands."""
+
+from __future__ import annotations
+
+import select
+import time
+
+import pytest
+
+from phalanx.engines.processes import session as sessions
+from phalanx.engines.processes.connection import wait_for
+from phalanx.engines.processes.fork_client import ForkClient
+from phalanx.engines.ray.scheduler.command_server import start_command_server
+from phalanx.engines.ray.scheduler.node_machines import NodeMachines
+from phalanx.protocol.cluster_messages import (
+    BundlesGone,
+    Command,
+    CommitBundles,
+    Committed,
+    GiveBackBundles,
+    MemberNews,
+    NodeReport,
+    PrepareBundles,
+    Prepared,
+    StartMember,
+    Told,
+)
+from phalanx.protocol.frames import decode_body
+from phalanx.resources.instances import NodeResources
+
+NODE = "ab" * 28
+GROUP = b"g" * 18
+REPORT_EVERY_S = 1e6
+
+
+class Agent:
+    """The machines of one node, and what they have sent to the scheduler."""
+
+    peer, tag = b"", None
+
+    def __init__(self, session):
+        self.server = start_command_server(session)
+        self.forks = ForkClient(self.server.socket)
+        resources = NodeResources({"CPU": 2.0, "GPU": 4.0})
+        self.machines = NodeMachines(
+            NODE, resources, {}, self.forks, session.directory, REPORT_EVERY_S
+        )
+        self.machines.joined(self)
+        self._sent = []
+
+    def post(self, message):
+        self._sent += decode_body(message.body) if isinstance(message, Told) else [message]
+
+    send = post
+
+    def hear(self, message):
+        """The scheduler sends this; what the node sends after."""
+        self.machines.from_scheduler.handle(message)
+        self.machines.on_round()
+        self.forks.connection.flush()
+        return self.sent()
+
+    def sent(self):
+        """What was sent since this was last asked."""
+        sent, self._sent = self._sent, []
+        return sent
+
+    def wait(self):
+        """Hear of what becomes of commands until something is sent; that."""
+        while not self._sent:
+            assert wait_for(self.forks.connection.fileno, select.POLLIN, 60.0)
+            for message in self.forks.connection.receive():
+                self.machines.from_fork_server(message)
+        return self.sent()
+
+
+@pytest.fixture
+def agent():
+    session = sessions.create()
+    agent = Agent(session)
+    yield agent
+    agent.forks.connection.close()
+    assert agent.server.process.wait(60.0) == 0
+    sessions.remove(session)
+
+
+def test_a_command_runs_in_its_bundle_and_its_end_is_reported(agent):
+    agent.machines.on_tick(time.monotonic())
+    assert [type(one) for one in agent.sent()] == [NodeReport]
+    bundle = {"CPU": 1.0, "GPU": 2.0}
+    (prepared,) = agent.hear(PrepareBundles(GROUP, 1, {0: bundle}))
+    assert prepared == Prepared(GROUP, 1, True, {0: {"GPU": [0, 1]}})
+    assert agent.hear(CommitBundles(GROUP, 1)) == [Committed(GROUP, 1, True)]
+    command = Command(argv=["sh", "-c", "echo $WHO; exit 3"], variables={"WHO": "me"})
+    member = StartMember(GROUP, 0, 1, "a-job", "worker-0", [], [command], {}, 1.0)
+    (running,) = agent.hear(member)
+    assert (running.code, running.index) == (None, 0)
+    (ended,) = agent.wait()
+    assert isinstance(ended, MemberNews)
+    assert ended.code == 3
+    with open(ended.log) as log:
+        assert log.read() == "me\n"
+    report, gone = agent.hear(GiveBackBundles(GROUP, 1, [0]))
+    assert report.available == {"CPU": 2.0, "GPU": 4.0}, "it comes first: else it counts as taken"
+    assert gone == BundlesGone(GROUP, 1)
+
+
+def test_a_node_joins_with_what_it_holds(agent):
+    agent.hear(PrepareBundles(GROUP, 4, {2: {"GPU": 1.0}}))
+    join = agent.machines.join("10.0.0.1", "host", 7)
+    assert (join.row.node_id, join.row.host, join.hostname) == (NODE, "10.0.0.1", "host")
+    assert join.row.available["GPU"] == 3.0
+    assert (join.epoch, join.bundles.held) == (7, [(GROUP, 2, 4, False)])

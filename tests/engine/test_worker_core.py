@@ -1,0 +1,73 @@
+"""A worker whose owner has made a second connection before the end of the first was noticed."""
+
+from __future__ import annotations
+
+import pytest
+
+from phalanx.protocol.messages import Lease, Task
+from phalanx.worker.context import TaskContext
+from phalanx.worker.core import WorkerCore
+
+ME, OWNER = b"nodeaa" + b"w" * 10, b"nodebb" + b"o" * 10
+
+
+class Connection:
+    peer = OWNER
+
+    def post(self, message):
+        pass
+
+    send = post
+
+
+class Worker:
+    """The effects of a worker whose tasks run until the test ends them."""
+
+    def __init__(self):
+        self.interrupted = []
+        self.core = WorkerCore(ME, Connection(), None, self, clock=lambda: 0.0, wall=lambda: 0.0)
+
+    def wake(self):
+        pass
+
+    def interrupt(self, context):
+        self.interrupted.append(context.number)
+
+    def comes(self, connection, number):
+        self.core.handle(connection, Lease(1, b"job", {"CPU": 1.0}, {}))
+        self.core.handle(connection, Task(number, b"f", b"", []))
+
+    def begins(self):
+        connection, task = self.core.tasks.take()
+        lease = self.core.lease_of(connection)
+        self.core.running = TaskContext(OWNER, task.number, "f", 0, lease, False)
+        self.core.running_for = connection
+
+
+@pytest.fixture
+def worker():
+    return Worker()
+
+
+def test_work_of_the_second_connection_survives_the_end_of_the_first(worker):
+    first, second = Connection(), Connection()
+    worker.comes(first, 1)
+    worker.comes(second, 2)
+    worker.comes(second, 3)
+    worker.core.tasks.rotate(-1)
+    worker.begins()
+    worker.core.connection_lost(first)
+    assert not worker.interrupted
+    assert [task.number for _, task in worker.core.tasks] == [3]
+    assert worker.core.lease_of(second).job == b"job"
+    assert not worker.core.lease_of(first).job
+
+
+def test_work_of_a_connection_ends_with_it(worker):
+    only = Connection()
+    worker.comes(only, 1)
+    worker.comes(only, 2)
+    worker.begins()
+    worker.core.connection_lost(only)
+    assert worker.interrupted == [1]
+    assert not worker.core.tasks

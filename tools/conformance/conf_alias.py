@@ -1,0 +1,237 @@
+"""`import ray` gives the engine under test, with the private helpers that tests import.
+
+RAY_CONF_ENGINE=phalanx  ray and ray.* are what phalanx.compat.ray gives; test helpers come
+                         from shim/, and what is not offered is a stub.
+RAY_CONF_ENGINE=ray      ray is Ray; only the test helpers (FORCED) come from shim/.
+
+A stub stands for a name the engine lacks: it can be imported, subclassed, caught, and it
+raises NotImplementedError when a test calls it. So one missing name costs the tests that
+use it, not their whole file. Missing names are written to RAY_CONF_MISSING.
+"""
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import json
+import os
+import sys
+import types
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SHIM = os.path.join(HERE, "shim")
+
+# module -> file in shim/, for every engine
+FORCED = {
+    "ray._common.test_utils": "test_utils.py",
+    "ray._private.test_utils": "private_test_utils.py",
+    "ray.tests": "tests.py",
+    "ray.tests.conftest": "stub.py",
+    "ray.tests.client_test_utils": "client_test_utils.py",
+}
+_noted = set()
+
+
+def note_missing(name):
+    path = os.environ.get("RAY_CONF_MISSING")
+    if path and name not in _noted:
+        _noted.add(name)
+        try:
+            with open(path, "a") as out:
+                out.write(name + "\n")
+        except OSError:
+            pass
+
+
+def _importing_tests():
+    """True while a test file's own top-level code runs."""
+    folder = os.environ.get("RAY_TESTS_DIR", "")
+    frame = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "<module>" and os.path.dirname(code.co_filename) == folder:
+            return True
+        frame = frame.f_back
+    return False
+
+
+class StubMeta(type):
+    def __getattr__(cls, name):
+        if name.startswith("__") or name.startswith("_pytest"):
+            raise AttributeError(name)
+        return make_stub("%s.%s" % (cls.__dict__.get("conf_name", cls.__name__), name))
+
+    def __call__(cls, *args, **kwargs):
+        if _importing_tests():
+            return cls
+        raise NotImplementedError(
+            "%s: not provided by the engine" % getattr(cls, "conf_name", cls.__name__)
+        )
+
+    def __bool__(cls):
+        return False
+
+    def __iter__(cls):
+        return iter(())
+
+
+def make_stub(name):
+    return StubMeta(
+        name.rpartition(".")[2] or "Stub",
+        (Exception,),
+        {"conf_name": name, "__module__": "conf_alias"},
+    )
+
+
+def stub_getattr(module_name):
+    """A module-level __getattr__ that answers every public name with a stub."""
+
+    def __getattr__(name):
+        if name.startswith("__") or name in ("pytestmark", "pytest_plugins"):
+            raise AttributeError("%s.%s" % (module_name, name))
+        stub = make_stub("%s.%s" % (module_name, name))
+        setattr(sys.modules[module_name], name, stub)
+        return stub
+
+    __getattr__.answers_all = True
+    return __getattr__
+
+
+class Loader(importlib.abc.Loader):
+    def __init__(self, make):
+        self.make = make
+
+    def create_module(self, spec):
+        module = self.make(spec.name)
+        self.kept = getattr(module, "__spec__", None), getattr(module, "__loader__", None)
+        return module
+
+    def exec_module(self, module):
+        spec, loader = self.kept
+        if spec is not None:  # a module with another name of its own: leave it as it was
+            module.__spec__ = spec
+            module.__loader__ = loader
+        run = module.__dict__.pop("__conf_exec__", None)
+        if run:
+            run(module)
+
+
+def _from_file(name, filename):
+    """A module called name with the text of shim/filename."""
+    path = os.path.join(SHIM, filename)
+    module = types.ModuleType(name)
+    module.__file__ = path
+    if filename == "tests.py":
+        module.__path__ = [os.environ.get("RAY_TESTS_DIR", SHIM)]
+    else:
+        module.__path__ = []
+
+    def run(mod):
+        mod.__dict__["__getattr__"] = stub_getattr(name)
+        with open(path) as src:
+            exec(compile(src.read(), path, "exec"), mod.__dict__)
+
+    module.__dict__["__conf_exec__"] = run
+    return module
+
+
+def _stub_module(name):
+    note_missing("module " + name)
+    module = types.ModuleType(name)
+    module.__path__ = []
+    module.__dict__["__getattr__"] = stub_getattr(name)
+    return module
+
+
+class Finder(importlib.abc.MetaPathFinder):
+    def __init__(self, engine):
+        self.engine = engine
+        self.busy = set()
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "ray" and not name.startswith("ray."):
+            return None
+        if name in self.busy:
+            return None
+        if name in FORCED:
+            return self.spec(name, lambda n: _from_file(n, FORCED[n]))
+        if name.startswith("ray.tests."):  # a test file imported by another one
+            return importlib.machinery.PathFinder.find_spec(name, path)
+        if self.engine == "ray":
+            return None
+        compat = importlib.import_module("phalanx.compat.ray")
+        compat.install()
+        self.busy.add(name)
+        try:
+            spec = importlib.util.find_spec(name)
+        except ModuleNotFoundError:
+            return self.spec(name, _stub_module)
+        finally:
+            self.busy.discard(name)
+        if name == "ray":
+            run = spec.loader.exec_module
+
+            def exec_module(module):
+                run(module)
+                for helper in FORCED:  # reached as attributes too, also in workers
+                    importlib.import_module(helper)
+                self.fill()
+
+            spec.loader.exec_module = exec_module
+        return spec
+
+    def spec(self, name, make):
+        return importlib.machinery.ModuleSpec(name, Loader(make), is_package=True)
+
+    def fill(self):
+        """Give stubs for the names this test file imports and the engine lacks."""
+        names = json.loads(os.environ.get("RAY_CONF_NAMES") or "{}")
+        for module_name, wanted in names.items():
+            if module_name in FORCED or module_name.startswith("ray.tests"):
+                continue
+            try:
+                module = importlib.import_module(module_name)
+            except Exception as error:
+                print("conformance: import %s failed: %r" % (module_name, error), file=sys.stderr)
+                continue
+            if getattr(module.__dict__.get("__getattr__"), "answers_all", False):
+                continue
+            for name in wanted:
+                if hasattr(module, name):
+                    continue
+                full = "%s.%s" % (module_name, name)
+                if full in FORCED:
+                    continue
+                note_missing(full)
+                setattr(module, name, make_stub(full))
+
+
+class KeepFirst(list):
+    """sys.meta_path on which our finder stays first, whatever an engine inserts."""
+
+    def insert(self, index, finder):
+        super().insert(1 if index == 0 and self and isinstance(self[0], Finder) else index, finder)
+
+
+class Absent(importlib.abc.MetaPathFinder):
+    """Packages that test files import at their top but demanded tests do not need."""
+
+    NAMES = ("grpc", "click", "pydantic")
+
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] not in self.NAMES:
+            return None
+        frame = sys._getframe(1)
+        while frame is not None and "importlib" in frame.f_code.co_filename:
+            frame = frame.f_back
+        folder = os.environ.get("RAY_TESTS_DIR", "")
+        if frame is None or os.path.dirname(frame.f_code.co_filename) != folder:
+            return None
+        return importlib.machinery.ModuleSpec(name, Loader(_stub_module), is_package=True)
+
+
+def install():
+    if not any(isinstance(f, Finder) for f in sys.meta_path):
+        sys.meta_path = KeepFirst(sys.meta_path)
+        sys.meta_path.append(Absent())
+        sys.meta_path.insert(0, Finder(os.environ.get("RAY_CONF_ENGINE", "phalanx")))
