@@ -9,12 +9,14 @@ on the ObjectRef as `_hold`, whose finalizer does it.
 from __future__ import annotations
 
 import concurrent.futures
+import os
 import threading
 from abc import ABCMeta
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
+from phalanx.errors import OutOfBandSerializationError
 from phalanx.model.ids import JobID, TaskID, object_id_bytes, split_object_id
 from phalanx.protocol.messages import Payload
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     import asyncio
 
 T = TypeVar("T")
+ALLOW_OUT_OF_BAND = "RAY_allow_out_of_band_object_ref_serialization"
+"""Ray's environment variable: 0 forbids to pickle references by hand."""
 
 
 class Vanished(Exception):
@@ -199,10 +203,13 @@ class ObjectRef(Generic[T], metaclass=ABCMeta):
         hooks.on_ready(self, ready)
 
     def as_future(self) -> asyncio.Future[T]:
-        """An asyncio future of the value, in the running loop."""
+        """An asyncio future of the value, in the running loop, else in the thread's own."""
         import asyncio  # slow to import, and most programs have no event loop
 
-        loop = asyncio.get_running_loop()
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            loop = asyncio.get_event_loop_policy().get_event_loop()
         future: asyncio.Future[T] = loop.create_future()
         hooks = _hooks()
 
@@ -229,6 +236,11 @@ class ObjectRef(Generic[T], metaclass=ABCMeta):
     def __reduce__(self) -> tuple[Any, ...]:
         refs = nesting.refs
         if refs is None:
+            if os.environ.get(ALLOW_OUT_OF_BAND, "1") == "0":
+                raise OutOfBandSerializationError(
+                    f"ObjectRef({self.hex()}) is pickled outside of arguments and results, "
+                    f"where nobody follows it, and {ALLOW_OUT_OF_BAND}=0 forbids that."
+                )
             if process.hooks is not None:
                 process.hooks.pin_forever(self)
             return (_load_alone, (self.binary(),))

@@ -15,7 +15,7 @@ from phalanx.owner.objects.lineage import Remembered
 from phalanx.owner.objects.reconstruction import Reconstruction, RemadeStream
 from phalanx.owner.objects.table import ObjectTable
 from phalanx.owner.transport import Outbox
-from phalanx.owner.work import PendingWork
+from phalanx.owner.work import CANCELLED, FORCED, PendingWork
 from phalanx.protocol.messages import Consumed, Item, Payload, Value
 
 Pack = Callable[[Any], tuple[Payload, FileHold | None, list[ObjectRef[Any]] | None]]
@@ -82,15 +82,21 @@ class Streams:
         if type(stream) is RemadeStream:
             self._reconstruction.end_stream(work, error)
             return
+        if error is not None and work.cancelled in (CANCELLED, FORCED):
+            self._reconstruction.cancelled(work)
         self._reconstruction.finished(work)
         stream.on_taken = None
         complete = self._objects.complete
         if work.refs:
             # "dynamic": one reference whose value holds the references of all items.
             ref = work.refs[0]
-            if error is not None:
+            if error is not None and not failures.is_raised(error):
                 complete(ref, error)
                 return
+            if error is not None:  # as in Ray: the last of the references fails, not all of them
+                index = stream.next_free()
+                complete(stream.slot(index), error)
+                stream.arrived(index)
             payload, hold, inner = self._pack(stream.as_dynamic())
             ref._hold = hold
             ref._inner = inner
@@ -101,7 +107,7 @@ class Streams:
             complete(stream.slot(index), error)
             stream.arrived(index)
         left = stream.end()
-        complete(stream.completion, failures.NONE)
+        complete(stream.completion, failures.NONE if error is None else error)
         over = ObjectRefStreamEndOfStreamError("The stream has no further item.")
         for ref in left:
             complete(ref, failures.failed(over))
