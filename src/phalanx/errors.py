@@ -80,6 +80,8 @@ class TaskError(PhalanxError):
         """This error as an instance of both TaskError and the class of `cause`."""
         return derive(self)
 
+    make_dual_exception_instance = as_instanceof_cause
+
 
 class _Derived:
     """Marks the classes that `derive` makes."""
@@ -97,11 +99,7 @@ def derive(error: TaskError) -> TaskError:
     if cause is None or isinstance(error, _Derived):
         return error
     kind = type(cause)
-    if isinstance(cause, PhalanxError) and not isinstance(cause, TaskError):
-        kind_ok = True
-    else:
-        kind_ok = not issubclass(TaskError, kind)
-    if not kind_ok:
+    if issubclass(TaskError, kind):
         return error
     if kind not in _derived:
         _derived[kind] = _make_derived(kind)

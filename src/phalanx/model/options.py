@@ -249,7 +249,10 @@ def check_actor_options(options: Mapping[str, Any], *, in_options: bool = False)
 def _check_bundle(options: Mapping[str, Any]) -> None:
     index = options.get("placement_group_bundle_index")
     if index not in (None, -1) and options.get("placement_group") in (None, "default"):
-        raise ValueError(f"placement_group_bundle_index={index} needs placement_group= beside it.")
+        raise ValueError(
+            "If placement group is not set, the value of placement group bundle index must be -1: "
+            f"{index} needs placement_group= beside it."
+        )
 
 
 def check_method_options(options: Mapping[str, Any]) -> None:

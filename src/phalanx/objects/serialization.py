@@ -106,6 +106,8 @@ def dumps_definition(value: Any, name: str) -> bytes:
     outer, nesting.refs = nesting.refs, None
     try:
         data: bytes = cloudpickle.dumps(value, protocol=5)
+    except PhalanxError:  # a reference that may not leave so
+        raise
     except Exception as error:
         raise TypeError(f"{name} cannot be sent to workers: {blame(value, error)}") from error
     finally:

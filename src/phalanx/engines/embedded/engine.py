@@ -299,7 +299,9 @@ class EmbeddedEngine:
         """See Engine."""
         actor = self._actor()
         if actor is None:
-            raise TypeError("exit_actor called on a non-actor worker: only actors have an end.")
+            raise TypeError(
+                "exit_actor API is called on a non-actor worker: only actors have an end."
+            )
         actor.leave()
 
     def create_group(

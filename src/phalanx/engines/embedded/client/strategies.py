@@ -38,7 +38,7 @@ def strategy_of(options: Mapping[str, Any], resources: Mapping[str, float]) -> d
         wire = {"name": strategy}
     elif strategy is not None and not isinstance(strategy, str):
         raise ValueError(f"scheduling_strategy must be a strategy, got {strategy!r}.")
-    elif strategy is None:
+    elif strategy is None and options.get("placement_group", "default") == "default":
         context = current.get()
         if context is not None and context.lease.capture and context.lease.group is not None:
             wire = {"group": context.lease.group.hex(), "bundle": -1, "capture": True}

@@ -79,6 +79,8 @@ class Waiting:
             check_session(refs)
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         missing = [ref for ref in refs if ref._value is None]
+        if missing and len(missing) < len(refs):
+            self._raise_first(refs, deadline)  # what has failed already is not waited on for others
         if missing and not self._wait(missing, len(missing), timeout_s, fail_fast=True):
             left = [ref for ref in refs if ref._value is None]
             first = f" The first of them is {self._name_of(left[0])}." if left else ""
@@ -87,15 +89,18 @@ class Waiting:
                 f"{timeout_s} s.{first}"
             )
         if missing:
-            for ref in refs:
-                value = ref._value
-                if type(value) is Value and value.kind == FAILED:
-                    self._read(ref, deadline)
+            self._raise_first(refs, deadline)
         read = self._read
         return [
             deserialize(value) if type(value := ref._value) is bytes else read(ref, deadline)
             for ref in refs
         ]
+
+    def _raise_first(self, refs: list[ObjectRef[Any]], deadline: float | None) -> None:
+        for ref in refs:
+            value = ref._value
+            if type(value) is Value and value.kind == FAILED:
+                self._read(ref, deadline)
 
     def get_one(self, ref: ObjectRef[Any], timeout_s: float | None) -> Any:
         """One value. Raises its error, or GetTimeoutError."""
