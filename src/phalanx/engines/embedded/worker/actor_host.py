@@ -391,17 +391,22 @@ class ActorHost:
             self._spawn(entry, self._loop)
 
     def _spawn(self, entry: Entry, loop: asyncio.AbstractEventLoop) -> None:
-        key = (entry[0].peer, entry[1].number)
-        self._tasks[key] = loop.create_task(self._run_async(entry, key))
-
-    async def _run_async(self, entry: Entry, key: Key) -> None:
         connection, call = _parts(entry)
-        context = self._context(connection, call)
+        context = self._context(connection, call)  # now: it may be cancelled before it begins
+        loop.create_task(self._run_async(entry, (connection.peer, call.number), context))
+
+    async def _run_async(self, entry: Entry, key: Key, context: TaskContext) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks[key] = task
+        connection, call = _parts(entry)
         current.set(context)  # the task has a copy of the context to itself
         values = self._values
         started = time.time()
         message: Message
         try:
+            if context.is_cancelled:
+                raise asyncio.CancelledError
             self._calls.check_group(call, self._creation.class_name)
             method = self._methods.find(call.method)
             args, kwargs = values.arguments(call.args, call.inputs, context)
