@@ -405,9 +405,7 @@ class ActorHost:
         started = time.time()
         message: Message
         try:
-            if context.is_cancelled:
-                raise asyncio.CancelledError
-            self._calls.check_group(call, self._creation.class_name)
+            self._check(call, context)
             method = self._methods.find(call.method)
             args, kwargs = values.arguments(call.args, call.inputs, context)
             result = method(*args, **kwargs)
@@ -444,6 +442,12 @@ class ActorHost:
             self._spawn(following, asyncio.get_running_loop())
         if self._exit_reason or self._draining:
             self._end_if_drained()
+
+    def _check(self, call: Call, context: TaskContext) -> None:
+        """Raise for a call that is not to run."""
+        if context.is_cancelled:
+            raise asyncio.CancelledError
+        self._calls.check_group(call, self._creation.class_name)
 
     def _plan_flush(self) -> None:
         if self._loop is None:
