@@ -13,6 +13,7 @@ import pytest
 
 import phalanx
 from phalanx.compat import names
+from phalanx.compat import names
 from phalanx.compat import ray as compat
 
 
@@ -128,7 +129,7 @@ def test_what_is_not_there_says_so(installed, statement):
 
 @pytest.mark.parametrize(
     ("theirs", "name"),
-    [(module, name) for module, names in sorted(compat.REFUSED.items()) for name in names],
+    [(module, name) for module, names in sorted(names.REFUSED.items()) for name in names],
 )
 def test_what_is_refused_imports_and_says_so_when_it_is_called(installed, theirs, name):
     refused = getattr(importlib.import_module(theirs), name)

@@ -42,8 +42,6 @@ def _cancelled(task: PendingTask, owner: bytes) -> PhalanxError:
     if task.cancelled == TIMED_OUT:
         return TaskTimeoutError(f"Task {name} ran longer than {task.template.timeout_s} s.")
     if task.cancelled == FORCED:
-        return WorkerCrashedError(
-            f"The worker was ended while it ran task {name}: the task was cancelled with "
-            "force=True."
-        )
+        how = f"the worker was ended while it ran {name}, as force=True asks."
+        return TaskCancelledError(task_id_bytes(owner, task.number).hex(), how)
     return TaskCancelledError(task_id_bytes(owner, task.number).hex(), None)
