@@ -1,4 +1,4 @@
-"""Lists what in `src` no product code reaches: modules, functions, classes and methods.
+"""Lists what in `src` no product code reaches: modules, functions, classes, methods, constants.
 
 The walk begins at the entry points: the console script, the modules that programs import, the
 `python -m` modules. What it reaches names further definitions, and those are reached too; what only
@@ -11,7 +11,9 @@ may be too short. What is on it, no product code uses.
 from __future__ import annotations
 
 import ast
+import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,8 +34,8 @@ PUBLIC = (
 )
 """Packages and modules that programs import, beside the names of `phalanx` itself."""
 
-UNDER_RAYS_NAMES = "phalanx.compat.ray_modules."
-"""Modules so begin whose private names programs import too, as Ray calls them so."""
+IN_RAYS_NAMES = "phalanx.compat.ray_modules"
+"""Its modules stand in for Ray's private ones: names with an underscore are those of Ray, too."""
 
 RETURNED = (
     "api.gangs.Gang",
@@ -178,6 +180,8 @@ class Walk:
         for found in self._program.all():
             if found.qualified.removeprefix(f"{PACKAGE}.") in RETURNED:
                 self._publish_methods(found)
+            elif found.module.startswith(IN_RAYS_NAMES):
+                self._reach(found)
         for name, module in self._program.modules.items():
             if any(name == one or name.startswith(f"{one}.") for one in PUBLIC):
                 self._publish(name)
@@ -194,7 +198,7 @@ class Walk:
         module = self._program.modules[name]
         self._reach(module)
         for word in (*module.members, *self._program.imports[name]):
-            if not word.startswith("_") or name.startswith(UNDER_RAYS_NAMES):
+            if not word.startswith("_") or name.startswith(IN_RAYS_NAMES):
                 self._name(name, word)
                 for found in self._meant(name, word):
                     self._publish_methods(found)
@@ -305,6 +309,26 @@ def unused(src: Path = SRC) -> dict[str, str]:
     return found
 
 
+def unnamed(src: Path = SRC) -> dict[str, str]:
+    """The same for constants of modules: the word stands nowhere else in `src`. Of modules that
+    programs import, and of those that stand in for Ray's, they may be read from outside."""
+    texts = {path: path.read_text(encoding="utf-8") for path in sorted(src.rglob("*.py"))}
+    counts = Counter(word for text in texts.values() for word in re.findall(r"\w+", text))
+    found = {}
+    for path, text in texts.items():
+        module = ".".join(path.relative_to(src).with_suffix("").parts).removesuffix(".__init__")
+        if any(f"{module}.".startswith(f"{one}.") for one in (*PUBLIC, IN_RAYS_NAMES)):
+            continue
+        for node in ast.parse(text).body:
+            targets = node.targets if isinstance(node, ast.Assign) else ()
+            targets = [node.target] if isinstance(node, ast.AnnAssign) else targets
+            for target in targets:
+                name = target.id if isinstance(target, ast.Name) else "__"
+                if counts[name] == 1 and not _is_dunder(name):
+                    found[f"{module}.{name}"] = f"{path.relative_to(src.parent)}:{node.lineno}"
+    return found
+
+
 def _imports(tree: ast.Module) -> Iterator[tuple[str, tuple[str, str]]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -333,7 +357,7 @@ def _runs_as_main(module: Definition) -> bool:
 
 def main() -> int:
     """Print what is unused, and exceptions that are none any more."""
-    found = unused()
+    found = unused() | unnamed()
     strange = {name: where for name, where in found.items() if name not in EXCEPTIONS}
     for name, where in sorted(strange.items(), key=lambda pair: pair[1]):
         print(f"{where}: {name}: no product code uses it")

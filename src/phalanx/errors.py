@@ -181,6 +181,14 @@ class WorkerCrashedError(PhalanxError):
     """The worker process died while it ran the task, and no retries were left."""
 
 
+class TaskKilledError(WorkerCrashedError, TaskCancelledError):
+    """The task was cancelled with `force=True`, and its worker was ended for that. A
+    WorkerCrashedError too, which is what Ray raises."""
+
+    def __str__(self) -> str:
+        return self.error_message or super().__str__()
+
+
 class ActorError(PhalanxError):
     """Something is wrong with the actor that a call went to."""
 
@@ -323,7 +331,7 @@ class OutOfBandSerializationError(PhalanxError):
 
 
 class UnserializableException(PhalanxError):
-    """The remote exception itself could not be read here."""
+    """A value or an exception of another process cannot be read here."""
 
 
 class ActorAlreadyExistsError(ValueError, PhalanxError):

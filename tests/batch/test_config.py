@@ -4,11 +4,27 @@ from __future__ import annotations
 
 import pytest
 
-from phalanx.batch.config import CHART_YAML, DEFAULT_YAML, parse_volcano
+from phalanx.batch.config import CHART_YAML, parse_volcano
 from phalanx.batch.registry import known_plugins
 from phalanx.errors import BatchFileError
 
 KNOWN = known_plugins()
+
+DEFAULT_YAML = """\
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: conformance
+- plugins:
+  - name: overcommit
+  - name: drf
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+"""
+"""What Volcano's binary runs without a file."""
 
 
 def test_both_defaults_are_read() -> None:

@@ -24,6 +24,7 @@ from phalanx.owner.objects.lineage import (
     no_retries,
     put_by,
 )
+from phalanx.owner.objects.reconstruction import Reconstruction
 from phalanx.protocol.messages import SHARED, Value
 
 ME, OTHER = b"me" * 8, b"you!" * 4
@@ -328,3 +329,18 @@ def test_the_error_says_what_was_lost_and_why(reason, error):
     assert str(made) == (
         f"Object {made.object_ref_hex} is lost and cannot be made again: {reason.why}"
     )
+
+
+def test_what_a_cancelled_generator_gave_is_not_made_again():
+    runs = []
+    machine = Reconstruction(ME, SimpleNamespace(), SimpleNamespace(), runs.append)
+    work = SimpleNamespace(
+        number=1, recipe=Recipe, retries=3, attempt=0, refs=[], args=b"", inputs=None, pins=None
+    )
+    work.stream = object()
+    record = machine.maker(work, (Value(SHARED, b"file"),))
+    assert record.why_not() is None
+    machine.cancelled(work)
+    machine.finished(work)
+    assert record.why_not() == Unmakeable("cancelled", "task f, which made it, was cancelled.")
+    assert machine.lineage.kept_bytes == 0

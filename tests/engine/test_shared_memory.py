@@ -13,6 +13,8 @@ from types import SimpleNamespace
 import pytest
 
 from phalanx.engines.embedded.client.values import Values
+from phalanx.engines.processes import shared_memory
+from phalanx.engines.processes.shared_memory import _KEEP_FILES, SharedStore
 from phalanx.errors import (
     LocalNodeDiedError,
     ObjectLostError,
@@ -20,10 +22,8 @@ from phalanx.errors import (
     OutOfDiskError,
     SystemFailureError,
 )
-from phalanx.objects import shared_memory
 from phalanx.objects.names import spare_file
 from phalanx.objects.reference import make_ref
-from phalanx.objects.shared_memory import _KEEP_FILES, SharedStore
 
 MIB = 1 << 20
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.effort import examples
 
-from phalanx.policies.bundles.domain import GPU_DOMAIN, pick_bundles
+from phalanx.policies.bundles.domain import pick_bundles
 from phalanx.policies.bundles.matching import match
 from phalanx.policies.bundles.placement import BundleOutcome
 from phalanx.policies.bundles.request import BundleRejection, BundleRequest, BundlesPlaced
@@ -20,6 +20,8 @@ from phalanx.policies.request_class import ClusterView
 from phalanx.resources.sets import ResourceSet
 
 from .language import cluster, resources
+
+GPU_DOMAIN = "ray.io/gpu-domain"
 
 
 def group(text: str, **more: object) -> BundleRequest:

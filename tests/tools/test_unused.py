@@ -75,3 +75,10 @@ def test_what_is_found(tool: ModuleType, tmp_path: Path) -> None:
         "phalanx.shapes.Square.turn",
         "phalanx.table.line",
     ]
+
+
+def test_constants_that_nothing_names(tool: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "phalanx").mkdir()
+    (tmp_path / "phalanx" / "one.py").write_text("LIMIT = 1\nWORD: str = 'x'\n__all__ = ['y']\n")
+    (tmp_path / "phalanx" / "two.py").write_text("from phalanx.one import LIMIT\nprint(LIMIT)\n")
+    assert list(tool.unnamed(tmp_path)) == ["phalanx.one.WORD"]

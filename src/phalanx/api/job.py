@@ -71,7 +71,7 @@ class Job:
     resources: Mapping[str, float] | None = None
     """What each member holds of resources that nodes declare."""
     env: Mapping[str, str] | None = None
-    """Variables beside those of the node."""
+    """Variables beside the few that all jobs get of their node (`PATH`, `HOME` and the like)."""
     working_dir: str | None = None
     """Where members run, which their nodes must have; by default the current directory."""
     max_retries: int = 0
@@ -116,7 +116,7 @@ class Job:
         process = Process(
             command=tuple(map(_literal, self._words())),
             env=tuple((variable, _literal(value)) for variable, value in (self.env or {}).items()),
-            working_dir=self.working_dir or "",
+            working_dir=os.path.abspath(self.working_dir) if self.working_dir else "",
             requests=tuple(sorted(needs.items())),
             limits=() if self.memory_limit is None else (("memory", float(self.memory_limit)),),
         )

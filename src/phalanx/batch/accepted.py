@@ -66,7 +66,6 @@ QUANTITY = Kind(
     good=lambda v: not isinstance(v, bool) and quantity(v) is not None,
 )
 HOURS = Kind(says="hours such as 22:00-04:00", good=_hours)
-MAPPING = Kind(says="a mapping", good=lambda v: isinstance(v, dict))
 FOREIGN = Kind(says="anything", good=lambda _: True)
 """Known to Volcano, without meaning here."""
 

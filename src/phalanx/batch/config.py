@@ -70,22 +70,6 @@ SWITCHES = (
 )
 OFF_BY_DEFAULT = frozenset({"hierarchy"})
 
-DEFAULT_YAML = """\
-actions: "enqueue, allocate, backfill"
-tiers:
-- plugins:
-  - name: priority
-  - name: gang
-  - name: conformance
-- plugins:
-  - name: overcommit
-  - name: drf
-  - name: predicates
-  - name: proportion
-  - name: nodeorder
-"""
-"""What Volcano's binary runs without a file."""
-
 CHART_YAML = """\
 actions: "enqueue, allocate, backfill"
 tiers:

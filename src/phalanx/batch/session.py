@@ -6,7 +6,7 @@ Actions ask the session; plugins speak through it; neither knows the other.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from phalanx.batch import jobs as j
@@ -29,9 +29,6 @@ class Plugin(Protocol):
     name: str
 
     def open(self, session: Session) -> None: ...
-
-
-PluginMaker = Callable[[Mapping[str, Any]], Plugin]
 
 
 class Session:

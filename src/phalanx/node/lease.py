@@ -79,6 +79,8 @@ class Demand(msgspec.Struct, kw_only=True, eq=False):
     """Whether an actor whose worker starts is not to be made here any more."""
     is_claim: bool = False
     """Whether it is room that is kept for a gang: nothing is started for it."""
+    retriable: bool = True
+    """Whether what runs for it runs again when its worker is ended for want of memory."""
     can_run_here: bool = True
     """Whether this node, empty, could run it."""
     asker: Asker = NO_ASKER

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-
 from phalanx.model.ids import PREFIX_BYTES
 
 
 def is_name(name: str) -> bool:
     """Names come from other processes: none may lead out of the session's directories."""
-    return os.sep not in name and "\0" not in name and name not in ("", ".", "..")
+    return "/" not in name and "\0" not in name and name not in ("", ".", "..")
 
 
 def prefix_of_name(name: str) -> bytes:

@@ -9,14 +9,12 @@ on the ObjectRef as `_hold`, whose finalizer does it.
 from __future__ import annotations
 
 import concurrent.futures
-import os
 import threading
 from abc import ABCMeta
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
-from phalanx.errors import OutOfBandSerializationError
 from phalanx.model.ids import JobID, TaskID, object_id_bytes, split_object_id
 from phalanx.protocol.messages import Payload
 
@@ -24,8 +22,6 @@ if TYPE_CHECKING:
     import asyncio
 
 T = TypeVar("T")
-ALLOW_OUT_OF_BAND = "RAY_allow_out_of_band_object_ref_serialization"
-"""Ray's environment variable: 0 forbids to pickle references by hand."""
 
 
 class Vanished(Exception):
@@ -44,7 +40,8 @@ class RefHooks(Protocol):
         ...
 
     def pin_forever(self, ref: ObjectRef[Any]) -> None:
-        """The reference left outside any value that Phalanx follows: keep its object."""
+        """The reference left outside any value that Phalanx follows: keep its object. Raises
+        OutOfBandSerializationError where the environment forbids that."""
         ...
 
     def on_ready(self, ref: ObjectRef[Any], callback: Callable[[], None]) -> None:
@@ -236,11 +233,6 @@ class ObjectRef(Generic[T], metaclass=ABCMeta):
     def __reduce__(self) -> tuple[Any, ...]:
         refs = nesting.refs
         if refs is None:
-            if os.environ.get(ALLOW_OUT_OF_BAND, "1") == "0":
-                raise OutOfBandSerializationError(
-                    f"ObjectRef({self.hex()}) is pickled outside of arguments and results, "
-                    f"where nobody follows it, and {ALLOW_OUT_OF_BAND}=0 forbids that."
-                )
             if process.hooks is not None:
                 process.hooks.pin_forever(self)
             return (_load_alone, (self.binary(),))

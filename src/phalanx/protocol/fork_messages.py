@@ -69,7 +69,6 @@ class OutputRead(msgspec.Struct, array_like=True, tag=12):
 
 
 ForkMessage = Fork | RunCommand | SendSignal | ReadOutput | Began | Exited | OutputRead | LogLine
-ForkOrder = Fork | RunCommand | SendSignal | ReadOutput
 
 _decoder = msgspec.msgpack.Decoder(list[ForkMessage])
 

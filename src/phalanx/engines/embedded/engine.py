@@ -149,7 +149,7 @@ class EmbeddedEngine:
 
     @default_env.setter
     def default_env(self, environment: dict[str, Any]) -> None:
-        self.job.environment = environment
+        self.job.set_environment(environment)
 
     # ---- up and down -------------------------------------------------------------------------
 

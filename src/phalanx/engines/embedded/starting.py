@@ -81,7 +81,7 @@ def _start_options(options: EngineOptions) -> StartOptions:
     )
     return StartOptions(
         resources=here.resources,
-        labels=dict(options.labels or {}),
+        labels={**here.labels, **(options.labels or {})},
         object_store_bytes=here.object_store_bytes,
         prestart=min(int(here.resources.get("CPU", 0)), _MOST_PRESTARTED),
         temp_dir=options.more.get("_temp_dir"),

@@ -46,12 +46,10 @@ ANY_EVENT: Final = "*"
 POD_FAILED: Final = "PodFailed"
 POD_EVICTED: Final = "PodEvicted"
 POD_PENDING: Final = "PodPending"
-POD_RUNNING: Final = "PodRunning"
 UNKNOWN_EVENT: Final = "Unknown"
 TASK_COMPLETED: Final = "TaskCompleted"
 TASK_FAILED: Final = "TaskFailed"
 JOB_UPDATED: Final = "JobUpdated"
-OUT_OF_SYNC: Final = "OutOfSync"
 COMMAND_ISSUED: Final = "CommandIssued"
 
 POLICY_EVENTS: Final = (
@@ -65,7 +63,6 @@ POLICY_EVENTS: Final = (
     JOB_UPDATED,
 )
 """What a policy may wait for."""
-INTERNAL_EVENTS: Final = (POD_RUNNING, OUT_OF_SYNC, COMMAND_ISSUED)
 
 ABORT_JOB: Final = "AbortJob"
 RESTART_JOB: Final = "RestartJob"
@@ -87,7 +84,6 @@ POLICY_ACTIONS: Final = (
     RESUME_JOB,
 )
 """What a policy may do."""
-INTERNAL_ACTIONS: Final = ("SyncJob", "EnqueueJob", "SyncQueue", "OpenQueue", "CloseQueue")
 
 WAITING: Final = "Waiting"
 """A member that is not asked for yet: its group waits for other groups, or the job is held."""

@@ -47,7 +47,7 @@ class Unmakeable(NamedTuple):
     """Why an object cannot be made again: a kind for programs, a clause for people."""
 
     kind: str
-    """put, disabled, exhausted, evicted, items or actor."""
+    """put, disabled, exhausted, evicted, cancelled, items or actor."""
     why: str
 
 
@@ -355,6 +355,11 @@ class Lineage:
         self._kept_bytes += record.kept_bytes
         self._evict()
         return record
+
+    def forget(self, record: Remembered, reason: Unmakeable) -> None:
+        """This work is not to run again."""
+        self._drop(record.number)
+        record.forget(reason)
 
     def _collect(self) -> None:
         released = self._released

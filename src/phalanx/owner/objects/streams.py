@@ -15,7 +15,7 @@ from phalanx.owner.objects.lineage import Remembered
 from phalanx.owner.objects.reconstruction import Reconstruction, RemadeStream
 from phalanx.owner.objects.table import ObjectTable
 from phalanx.owner.transport import Outbox
-from phalanx.owner.work import PendingWork
+from phalanx.owner.work import CANCELLED, FORCED, PendingWork
 from phalanx.protocol.messages import Consumed, Item, Payload, Value
 
 Pack = Callable[[Any], tuple[Payload, FileHold | None, list[ObjectRef[Any]] | None]]
@@ -82,6 +82,8 @@ class Streams:
         if type(stream) is RemadeStream:
             self._reconstruction.end_stream(work, error)
             return
+        if error is not None and work.cancelled in (CANCELLED, FORCED):
+            self._reconstruction.cancelled(work)
         self._reconstruction.finished(work)
         stream.on_taken = None
         complete = self._objects.complete

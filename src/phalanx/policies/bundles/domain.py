@@ -9,9 +9,6 @@ from phalanx.policies.bundles.request import BundleRejection, BundleRequest, Bun
 from phalanx.policies.node_table import Flags
 from phalanx.policies.request_class import ClusterView
 
-GPU_DOMAIN = "ray.io/gpu-domain"
-"""The label that names the fabric which a rack-scale machine's GPUs share."""
-
 
 def pick_bundles(view: ClusterView, asked: BundleRequest) -> BundleOutcome:
     """Nodes for all bundles of a group, inside one domain where the group asks for that.

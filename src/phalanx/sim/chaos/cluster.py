@@ -108,6 +108,7 @@ class Cluster:
         node.end_processes()
         host.is_up = False
         host.files.clear()
+        host.disk.clear()
         self._network.host_down(host, is_noticed)
         self._history.dead_nodes.add(node.node_id)
         return node.total

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from phalanx.model.ids import PREFIX_BYTES
+from phalanx.node.object_room import Copied
 from phalanx.objects.file_hold import FileHold
 from phalanx.objects.names import prefix_of_name
 from phalanx.protocol.gateway_messages import Pulled
@@ -18,6 +20,7 @@ from phalanx.sim.chaos.network import End, Network
 
 SIZE_BYTES = 1000
 _COPY_S = 0.01
+_SPILL_S = (0.001, 0.3)
 _GIVES_UP_S = 0.05
 """So long it takes to find out that a machine cannot be reached."""
 
@@ -28,6 +31,9 @@ class ProcessFiles:
     def __init__(self, host: Host, process_id: bytes, node: End) -> None:
         """`node`: the connection to its node."""
         self._files = host.files
+        self._disk = host.disk
+        self.credit_bytes = 0
+        """So much may be written to memory without asking the node for room."""
         self._process_id = process_id
         self._node = node
         self._count = 0
@@ -44,12 +50,16 @@ class ProcessFiles:
     def lend(self, name: str) -> None:
         """See FileStore."""
 
-    def write(self, content: bytes) -> Value:
-        """A new file's payload."""
+    def write(self, content: bytes, is_for_disk: bool = False) -> Value:
+        """A new file's payload. `is_for_disk`: memory holds no more."""
         self._count += 1
         name = f"{self._process_id.hex()}-{self._count}"
-        self._files[name] = content
-        self._node.post(Sealed(name, SIZE_BYTES))
+        if is_for_disk:
+            self._disk[name] = content
+        else:
+            self._files[name] = content
+            self.credit_bytes = max(self.credit_bytes - SIZE_BYTES, 0)
+            self._node.post(Sealed(name, SIZE_BYTES))
         return Value(SHARED, name.encode(), size=SIZE_BYTES)
 
     def can_be_elsewhere(self, name: str) -> bool:
@@ -63,20 +73,31 @@ class ProcessFiles:
             name = self.dropped.popleft()[0]
             if not self.can_be_elsewhere(name):
                 self._files.pop(name, None)
+                self._disk.pop(name, None)
             self._node.post(Dropped(name, 0))
 
 
 class NodeFiles:
-    """See object_store.StoreFiles and object_room.SpillFiles. Memory holds everything."""
+    """See object_store.StoreFiles and object_room.SpillFiles."""
 
-    def __init__(self, host: Host) -> None:
-        self._files = host.files
+    def __init__(
+        self, host: Host, rng: random.Random, guarded: Callable[[Callable[[], object]], None]
+    ) -> None:
+        """`guarded` does a step of the node."""
+        self._host = host
+        self._files, self._disk = host.files, host.disk
+        self._copies: dict[str, bytes] = {}
+        """On disk, of files that are still in memory."""
+        self._rng = rng
+        self._guarded = guarded
 
     def is_in_memory(self, name: str) -> bool:
         """See StoreFiles."""
         return name in self._files
 
-    is_here = is_in_memory
+    def is_here(self, name: str) -> bool:
+        """See StoreFiles."""
+        return self._host.content(name) is not None
 
     def stat(self, name: str) -> tuple[float, int] | None:
         """See StoreFiles."""
@@ -85,9 +106,11 @@ class NodeFiles:
     def delete(self, name: str) -> None:
         """See StoreFiles."""
         self._files.pop(name, None)
+        self.delete_spilled(name)
 
     def delete_spilled(self, name: str) -> None:
         """See StoreFiles."""
+        self._disk.pop(name, None)
 
     def rename(self, name: str, to: str) -> None:
         """See StoreFiles."""
@@ -97,18 +120,32 @@ class NodeFiles:
     def written_by(self, process: bytes) -> list[str]:
         """See StoreFiles."""
         prefix = f"{process.hex()}-"
-        return [name for name in self._files if name.startswith(prefix)]
+        places = (self._files, self._disk)
+        return [name for place in places for name in place if name.startswith(prefix)]
 
-    def copy(self, names: Sequence[str], copied: Callable[[list[OSError | None]], None]) -> None:
+    def copy(self, names: Sequence[str], copied: Copied) -> None:
         """See SpillFiles."""
-        raise AssertionError("memory holds everything")
+        failures: list[OSError | None] = []
+        for name in names:
+            content = self._files.get(name)
+            if content is not None:
+                self._copies[name] = content
+            failures.append(None if content is not None else FileNotFoundError(name))
+        seconds = self._rng.uniform(*_SPILL_S) * self._host.slowness
+        self._host.later(seconds, partial(self._guarded, partial(copied, failures)))
 
     def keep_copy(self, name: str) -> bool:
         """See SpillFiles."""
-        return False
+        content = self._copies.pop(name, None)
+        if content is None:
+            return False
+        self._disk[name] = content
+        self._files.pop(name, None)
+        return True
 
     def discard_copy(self, name: str) -> None:
         """See SpillFiles."""
+        self._copies.pop(name, None)
 
 
 class SimTransfers:
@@ -128,15 +165,15 @@ class SimTransfers:
             host.later(_GIVES_UP_S, partial(self._pulled, missing))
             return
         seconds = _COPY_S * source.slowness
-        host.later(seconds, partial(self._arrived, name, source, seconds))
+        host.later(seconds, partial(self._arrived, name, source, seconds, on_disk))
 
     def let_go(self, name: str) -> None:
         """See Transfers."""
 
-    def _arrived(self, name: str, source: Host, seconds: float) -> None:
-        content = source.files.get(name) if source.is_up else None
+    def _arrived(self, name: str, source: Host, seconds: float, on_disk: bool) -> None:
+        content = source.content(name) if source.is_up else None
         if content is None:
             self._pulled(Pulled(name, False, "it is not there", 0, 0.0))
             return
-        self._host.files[name] = content
+        (self._host.disk if on_disk else self._host.files)[name] = content
         self._pulled(Pulled(name, True, "", SIZE_BYTES, seconds))

@@ -20,7 +20,9 @@ class Host:
         self.slowness = 1.0
         """Messages and work take so many times longer."""
         self.files: dict[str, bytes] = {}
-        """Contents of the files of large objects, and of copies, by name."""
+        """Contents of large objects, and of copies, that lie in memory; by name."""
+        self.disk: dict[str, bytes] = {}
+        """The same of those that were spilled."""
         self._ahead_s = ahead_s
         self._rate = rate
         self._frozen_until = 0.0
@@ -32,6 +34,11 @@ class Host:
     def later(self, delay_s: float, action: Action) -> None:
         """Do this on this machine after so long, unless it is down by then."""
         self.kernel.after(delay_s, lambda: self.do(action))
+
+    def content(self, name: str) -> bytes | None:
+        """What is in an object's file, in memory or on disk; None when it is in neither."""
+        found = self.files.get(name)
+        return self.disk.get(name) if found is None else found
 
     def do(self, action: Action) -> None:
         """Do this now, or when the machine moves again; never once it is down."""

@@ -24,8 +24,6 @@ from phalanx.sim.chaos.processes import NoLogs, SimWorkers
 from phalanx.sim.chaos.promises import Promises
 from phalanx.sim.chaos.worker import SimWorker
 
-STORE_BYTES = 1_000_000 * SIZE_BYTES
-"""More than all objects of a run: nothing is spilled."""
 BUSY_PORTS = 0.1
 """How often somebody else listens where a gang wants to."""
 
@@ -64,7 +62,7 @@ class SimNode:
             host, prefix, promises.jobs, rng(f"members {name}"), self._command_exited
         )
         self.drivers: list[SimDriver] = []
-        files = NodeFiles(host)
+        files = NodeFiles(host, rng(f"disk {name}"), self._guarded)
         ports = rng(f"node {name}")
         self._machines = machines = cluster_node(
             NodeSetup(
@@ -72,7 +70,7 @@ class SimNode:
                 resources=self.resources,
                 labels={},
                 address="head",
-                object_store_bytes=STORE_BYTES,
+                object_store_bytes=options.objects.store_objects * SIZE_BYTES,
             ),
             NodeEffects(
                 clock=host.clock,

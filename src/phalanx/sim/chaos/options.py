@@ -68,6 +68,8 @@ class ObjectOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Tasks that submit others."""
     lends: int
     """Actors that keep references."""
+    store_objects: int
+    """So many large objects a node's memory holds."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,12 +170,13 @@ def draw(kernel: Kernel) -> Options:
         queue_changes=later.choice((0, 0, 3)),
         has_tasks_in_queues=later.random() < 0.5,
         task_s=pick(0.02, 0.2, 1.0) if tasks < 30 else pick(0.02, 0.2),
-        objects=_objects(kernel.rng("object options")),
+        objects=_objects(kernel),
     )
     return msgspec.structs.replace(drawn, quotas=tuple(_quota(later) for _ in drawn.queues))
 
 
-def _objects(rng: random.Random) -> ObjectOptions:
+def _objects(kernel: Kernel) -> ObjectOptions:
+    rng = kernel.rng("object options")
     return ObjectOptions(
         chains=rng.choice((0, 20, 40, 60)),
         streams=rng.choice((0, 0, 5, 15)),
@@ -181,6 +184,7 @@ def _objects(rng: random.Random) -> ObjectOptions:
         limits=rng.choice((0, 0, 5)),
         parents=rng.choice((0, 0, 3, 10)),
         lends=rng.choice((0, 0, 2, 5)),
+        store_objects=kernel.rng("store options").choice((1_000_000, 1_000_000, 4, 20)),
     )
 
 

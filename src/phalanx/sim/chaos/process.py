@@ -226,10 +226,11 @@ class SimProcess:
         """A file's content, fetched first when it may be elsewhere; None when it is gone."""
 
         def wait(resume: Resume) -> None:
-            if self.files.is_here(name):
+            content = self.host.content(name)
+            if content is not None:
                 self.node_end.post(Used(name))
-            if self.files.is_here(name) or not self.files.can_be_elsewhere(name):
-                resume(self.host.files.get(name))
+            if content is not None or not self.files.can_be_elsewhere(name):
+                resume(content)
                 return
 
             def answered(answer: Callable[[], None]) -> None:
@@ -238,7 +239,7 @@ class SimProcess:
                 except ObjectLostError:
                     resume(None)
                 else:
-                    resume(self.host.files.get(name))
+                    resume(self.host.content(name))
 
             self.owner.requests.call_async(PullObject(name, SIZE_BYTES), answered)
 

@@ -355,8 +355,8 @@ class Promises:
     def _content(self, value: Value) -> bytes | None:
         """What is in a file, wherever it is; None when it is gone already."""
         name = value.data.decode()
-        hosts = self._network.hosts.values()
-        return next((host.files[name] for host in hosts if name in host.files), None)
+        contents = (host.content(name) for host in self._network.hosts.values())
+        return next((content for content in contents if content is not None), None)
 
     # ---- lives -------------------------------------------------------------------------------
 

@@ -120,6 +120,8 @@ class Truth:
         if type(error) is _UNMAKEABLE:
             text = str(error)
             is_disabled = "may not run again" in text and promise.retries == 0
+            if "was cancelled" in text:
+                return promise.was_cancelled
             return is_disabled or ("its actor is dead" in text and promise.is_call)
         return False
 

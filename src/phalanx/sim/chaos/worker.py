@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any
 
 import msgspec
 
+from phalanx.errors import ObjectStoreFullError
 from phalanx.objects.reference import ObjectRef
 from phalanx.owner.peers.redialling import GIVE_UP_S
 from phalanx.owner.tasks.records import ClassKey, FunctionRecord, Template
@@ -27,12 +28,14 @@ from phalanx.protocol.messages import (
     Value,
 )
 from phalanx.protocol.node_messages import CreateActor, JobSetup
+from phalanx.protocol.requests.node import ReserveMemory
 from phalanx.sim.chaos.actor import SimActor
+from phalanx.sim.chaos.files import SIZE_BYTES
 from phalanx.sim.chaos.hosts import Host
 from phalanx.sim.chaos.network import End, Message, Network
 from phalanx.sim.chaos.process import SimProcess
 from phalanx.sim.chaos.promises import Promises
-from phalanx.sim.chaos.running import Body, Interrupted, Resume, Running
+from phalanx.sim.chaos.running import Body, Interrupted, Resume, Running, Wait
 from phalanx.sim.chaos.work import DIES, RAISED, RAISES, Label, Work
 from phalanx.worker.assigned import Connection, Entry, Key
 from phalanx.worker.context import TaskContext
@@ -237,12 +240,7 @@ class SimWorker(SimProcess):
         """Runs a task or call; its outcome as a message, None when the process is to die. `kept`:
         the references that its actor keeps."""
         number, began = message.number, self.host.clock()
-        lost = []
-        for value in (message.args, *message.inputs):
-            if type(value) is Value and value.kind == SHARED:
-                name = value.data.decode()
-                if (yield self.open(name)) is None:
-                    lost.append(name)
+        lost = yield from self._open_inputs(message)
         if lost:
             return Failed(number, " ".join(lost).encode(), began, self.host.clock(), "lost")
         if context.is_cancelled:
@@ -269,11 +267,20 @@ class SimWorker(SimProcess):
         ended = self.host.clock()
         if end == RAISES:
             return Failed(number, RAISED, began, ended)
-        value = self._value(work, connection.peer, message, 1)
-        more = [
-            self._value(work, connection.peer, message, i) for i in range(2, message.returns + 1)
-        ]
-        return Done(number, value, began, ended, more)
+        values = []
+        for index in range(1, max(message.returns, 1) + 1):
+            values.append((yield from self._value(work, connection.peer, message, index)))
+        return Done(number, values[0], began, ended, values[1:])
+
+    def _open_inputs(self, message: Task | Call) -> Generator[Wait, Any, list[str]]:
+        """Read the files of all arguments; the names of those that are gone."""
+        lost = []
+        for value in (message.args, *message.inputs):
+            if type(value) is Value and value.kind == SHARED:
+                name = value.data.decode()
+                if (yield self.open(name)) is None:
+                    lost.append(name)
+        return lost
 
     def _arguments(
         self, args: Payload, number: int, context: TaskContext
@@ -343,7 +350,7 @@ class SimWorker(SimProcess):
         try:
             for index in range(1, count + 1):
                 yield from self._take_time(work, work.seconds / work.items)
-                value = self._value(work, connection.peer, message, first + index)
+                value = yield from self._value(work, connection.peer, message, first + index)
                 connection.post(Item(message.number, index, value))
                 while context.is_ahead(index, message.backpressure):
                     yield partial(self._await_reader, context)
@@ -353,16 +360,32 @@ class SimWorker(SimProcess):
     def _await_reader(self, context: TaskContext, resume: Resume) -> None:
         context.progress = resume
 
-    def _value(self, work: Work, owner: bytes, message: Task | Call, index: int) -> Payload:
+    def _value(
+        self, work: Work, owner: bytes, message: Task | Call, index: int
+    ) -> Generator[Wait, Any, Payload]:
         number = message.number << 32 | index
         label = Label(owner, number, self.process_id, message.attempt).encode()
         if work.is_large:
-            return self.files.write(label)
+            is_full = (yield self._reserve) if not self.files.credit_bytes else False
+            return self.files.write(label, is_for_disk=is_full)
         if not work.gives:
             return label
         given = [self._put() for _ in range(work.gives)]
         self.references.hand_over(given, owner, message.number)
         return Value(INLINE, label, [], [(ref._owner, ref._number) for ref in given])
+
+    def _reserve(self, resume: Resume) -> None:
+        """Ask for room in memory; whether there is none."""
+
+        def answered(answer: Callable[[], int]) -> None:
+            try:
+                self.files.credit_bytes += answer()
+            except ObjectStoreFullError:
+                resume(True)
+            else:
+                resume(False)
+
+        self.owner.requests.call_async(ReserveMemory(SIZE_BYTES), answered)
 
     def _put(self) -> ObjectRef[Any]:
         number = self.owner.next_object()

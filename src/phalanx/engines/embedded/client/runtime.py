@@ -24,10 +24,10 @@ from phalanx.engines.embedded.client.values import Packer, Values
 from phalanx.engines.embedded.client.waiting import Waiting, WaitingTask
 from phalanx.engines.processes.connection import Connection, listen, same_user
 from phalanx.engines.processes.session import Session
+from phalanx.engines.processes.shared_memory import SharedStore
 from phalanx.errors import AuthenticationError
 from phalanx.objects import reference
 from phalanx.objects.reference import forget_process
-from phalanx.objects.shared_memory import SharedStore
 from phalanx.objects.stand_ins import stand_in
 from phalanx.owner.core import LocalWork, OwnerCore
 from phalanx.protocol.frames import Unsendable
@@ -103,6 +103,7 @@ class Runtime:
             owner.references,
             owner.tasks,
             self.values,
+            owner.name_of,
         )
         self.hooks = ReferenceHooks(
             self.lock,

@@ -11,6 +11,7 @@ from typing import Any
 
 from phalanx.engines.embedded.client.requests import NodeRequests
 from phalanx.engines.embedded.client.transport import NodeConnection
+from phalanx.engines.processes.shared_memory import SharedStore
 from phalanx.errors import GetTimeoutError, ObjectLostError
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.objects import failures
@@ -18,7 +19,6 @@ from phalanx.objects.file_hold import FileHold
 from phalanx.objects.names import prefix_of_name
 from phalanx.objects.reference import ObjectRef, Vanished
 from phalanx.objects.serialization import INLINE_BYTES, Pickled, deserialize, serialize
-from phalanx.objects.shared_memory import SharedStore
 from phalanx.owner.objects.table import ObjectTable
 from phalanx.protocol.messages import FAILED, INLINE, Payload, Value
 from phalanx.protocol.node_messages import Used

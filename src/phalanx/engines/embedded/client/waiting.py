@@ -56,7 +56,10 @@ class Waiting:
         references: References,
         tasks: Submission,
         values: Values,
+        name_of: Callable[[ObjectRef[Any]], str],
     ) -> None:
+        """`name_of`: what an object is, for people."""
+        self._name_of = name_of
         self._me = me
         self._reactor = reactor
         self._lock = lock
@@ -79,9 +82,11 @@ class Waiting:
         if missing and len(missing) < len(refs):
             self._raise_first(refs, deadline)  # what has failed already is not waited on for others
         if missing and not self._wait(missing, len(missing), timeout_s, fail_fast=True):
-            left = sum(ref._value is None for ref in refs)
+            left = [ref for ref in refs if ref._value is None]
+            first = f" The first of them is {self._name_of(left[0])}." if left else ""
             raise GetTimeoutError(
-                f"Get timed out: {left} of {len(refs)} objects were not there after {timeout_s} s."
+                f"Get timed out: {len(left)} of {len(refs)} objects were not there after "
+                f"{timeout_s} s.{first}"
             )
         if missing:
             self._raise_first(refs, deadline)
@@ -104,7 +109,7 @@ class Waiting:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         if ref._value is None and not self._wait([ref], 1, timeout_s):
             raise GetTimeoutError(
-                f"Get timed out: object {ref.hex()} was not there after {timeout_s} s."
+                f"Get timed out: {self._name_of(ref)} was not there after {timeout_s} s."
             )
         value = ref._value
         if type(value) is bytes:
@@ -120,7 +125,7 @@ class Waiting:
                 left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
                 if not self._wait([ref], 1, left):
                     raise GetTimeoutError(
-                        f"Get timed out: object {ref.hex()} was lost and is being made again."
+                        f"Get timed out: {self._name_of(ref)} was lost and is being made again."
                     ) from None
 
     # ---- wait --------------------------------------------------------------------------------

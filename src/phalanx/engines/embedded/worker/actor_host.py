@@ -17,6 +17,7 @@ from phalanx.engines.embedded.client.reactor import Reactor, Waiter
 from phalanx.engines.embedded.client.transport import NodeConnection
 from phalanx.engines.embedded.worker.actor_groups import GroupThreads, start_loop
 from phalanx.engines.embedded.worker.actor_methods import ActorMethods
+from phalanx.engines.embedded.worker.devices import DeviceEnvironment
 from phalanx.engines.embedded.worker.ending import end_process
 from phalanx.engines.embedded.worker.result_outbox import ResultOutbox
 from phalanx.engines.embedded.worker.task_results import TaskResults
@@ -33,7 +34,6 @@ from phalanx.worker import assigned
 from phalanx.worker.actor_calls import ActorCalls
 from phalanx.worker.assigned import AssignedWork, Entry, Key
 from phalanx.worker.context import TaskContext, current, lease_info
-from phalanx.worker.devices import DeviceEnvironment
 
 _SHUTDOWN_S = 30.0
 _EXIT_ACTOR = "The actor died because it called exit_actor()."

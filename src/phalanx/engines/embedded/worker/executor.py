@@ -25,6 +25,7 @@ from phalanx.engines.embedded.client.reactor import Reactor, Waiter
 from phalanx.engines.embedded.client.transport import NodeConnection
 from phalanx.engines.embedded.client.values import Packed, Values
 from phalanx.engines.embedded.client.waiting import Waiting
+from phalanx.engines.embedded.worker.devices import DeviceEnvironment
 from phalanx.engines.embedded.worker.ending import end_process
 from phalanx.engines.embedded.worker.result_outbox import ResultOutbox
 from phalanx.engines.embedded.worker.task_results import TaskResults
@@ -42,7 +43,6 @@ from phalanx.protocol.node_messages import CreateActor, JobSetup
 from phalanx.worker.assigned import Key
 from phalanx.worker.context import TaskContext, current
 from phalanx.worker.core import Definition, WorkerCore
-from phalanx.worker.devices import DeviceEnvironment
 from phalanx.worker.references import TaskReferences
 
 if TYPE_CHECKING:

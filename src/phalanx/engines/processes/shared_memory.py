@@ -20,6 +20,8 @@ from typing import Any
 
 import msgspec
 
+from phalanx.engines.processes.copying import copy
+from phalanx.engines.processes.mapping import map_file
 from phalanx.errors import (
     LocalNodeDiedError,
     ObjectLostError,
@@ -27,9 +29,7 @@ from phalanx.errors import (
     OutOfDiskError,
     SystemFailureError,
 )
-from phalanx.objects.copying import copy
 from phalanx.objects.file_hold import FileHold
-from phalanx.objects.mapping import map_file
 from phalanx.objects.names import is_name, prefix_of_name
 from phalanx.protocol.messages import SHARED, Value
 
