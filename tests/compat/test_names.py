@@ -13,7 +13,6 @@ import pytest
 
 import phalanx
 from phalanx.compat import names
-from phalanx.compat import names
 from phalanx.compat import ray as compat
 
 
