@@ -156,7 +156,7 @@ def _process(at: Fields) -> Process:
     )
     if not process.argv:
         reason = "no command: no image is pulled here, so nothing would run"
-        at.error("command" if at.has("command") else "", "no_command", reason)
+        at.warn("command" if at.has("command") else "", "no_command", reason)
     at.close()
     return process
 

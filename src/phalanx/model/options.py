@@ -45,8 +45,9 @@ def _at_least(low: float) -> Check:
 
 
 def _amount(value: float) -> str | None:
-    good = 0 <= value <= LARGEST_AMOUNT
-    return None if good else f"a number from 0 to {LARGEST_AMOUNT:g}"
+    if LARGEST_AMOUNT < value < float("inf"):
+        return f"a number of at most {LARGEST_AMOUNT:g}"
+    return None if 0 <= value <= LARGEST_AMOUNT else "a finite number of at least 0"
 
 
 def _count(value: int) -> str | None:
