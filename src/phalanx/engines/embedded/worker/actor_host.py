@@ -391,18 +391,21 @@ class ActorHost:
             self._spawn(entry, self._loop)
 
     def _spawn(self, entry: Entry, loop: asyncio.AbstractEventLoop) -> None:
-        key = (entry[0].peer, entry[1].number)
-        self._tasks[key] = loop.create_task(self._run_async(entry, key))
-
-    async def _run_async(self, entry: Entry, key: Key) -> None:
         connection, call = _parts(entry)
-        context = self._context(connection, call)
+        context = self._context(connection, call)  # now: it may be cancelled before it begins
+        loop.create_task(self._run_async(entry, (connection.peer, call.number), context))
+
+    async def _run_async(self, entry: Entry, key: Key, context: TaskContext) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks[key] = task
+        connection, call = _parts(entry)
         current.set(context)  # the task has a copy of the context to itself
         values = self._values
         started = time.time()
         message: Message
         try:
-            self._calls.check_group(call, self._creation.class_name)
+            self._check(call, context)
             method = self._methods.find(call.method)
             args, kwargs = values.arguments(call.args, call.inputs, context)
             result = method(*args, **kwargs)
@@ -439,6 +442,12 @@ class ActorHost:
             self._spawn(following, asyncio.get_running_loop())
         if self._exit_reason or self._draining:
             self._end_if_drained()
+
+    def _check(self, call: Call, context: TaskContext) -> None:
+        """Raise for a call that is not to run."""
+        if context.is_cancelled:
+            raise asyncio.CancelledError
+        self._calls.check_group(call, self._creation.class_name)
 
     def _plan_flush(self) -> None:
         if self._loop is None:
