@@ -8,8 +8,8 @@ from typing import Protocol
 import msgspec
 
 from phalanx.model.exit_codes import KILLED, NOT_STARTED, TIMED_OUT
+from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.bundle_table import BundleTable
-from phalanx.node.bundles import BundlePool
 from phalanx.node.control_link import ControlLink
 from phalanx.node.dispatch import MessageTable
 from phalanx.protocol.cluster_messages import (

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from phalanx.node.bundles import BundlePool
+from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.workers import WorkerRecord
 from phalanx.resources.instances import Allocation, NodeResources
 from phalanx.resources.sets import ResourceSet

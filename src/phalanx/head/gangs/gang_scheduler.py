@@ -15,11 +15,11 @@ from phalanx.batch.plan import Plan
 from phalanx.batch.specs import Shape, Snapshot, TaskSpec
 from phalanx.head.clock import Clock
 from phalanx.head.gangs.admission import admitted
+from phalanx.head.gangs.bundle_orders import BundleOrders
 from phalanx.head.gangs.cluster_view import ClusterView
 from phalanx.head.gangs.cycles import NEVER, Cycles, Pace, configuration
 from phalanx.head.gangs.explaining import Explanations
 from phalanx.head.gangs.gang import Gang
-from phalanx.head.gangs.gang_bundles import BundleOrders
 from phalanx.head.gangs.gang_events import Recorder
 from phalanx.head.gangs.gang_registry import GangRegistry
 from phalanx.head.gangs.member_lifecycle import MemberLifecycle
