@@ -15,14 +15,14 @@ CHECKS = {
 }
 
 REFUSED = """
-task   num_cpus=-1                          ValueError  a number from 0
+task   num_cpus=-1                          ValueError  at least 0
 task   num_cpus=0.00001                     ValueError  cannot go beyond 0.0001
-task   num_cpus=float("nan")                ValueError  a number from 0
+task   num_cpus=float("nan")                ValueError  finite
 task   num_cpus="1"                         TypeError   <class 'float'>
 task   num_cpus=True                        TypeError   received type <class 'bool'>
 task   resources={"CPU": 1}                 ValueError  use num_cpus
 task   resources={"x": "1"}                 TypeError   values are numbers
-task   resources={"x": -1}                  ValueError  a number from 0
+task   resources={"x": -1}                  ValueError  at least 0
 task   num_returns="some"                   TypeError   or 'dynamic'
 task   num_returns=-1                       ValueError  non-negative integer
 task   max_retries=-2                       ValueError  0, -1 or a positive

@@ -20,7 +20,12 @@ class Slots(Generic[S]):
     takes the next. A future that is cancelled while it waits is never started.
     """
 
-    def __init__(self, slots: Sequence[S]) -> None:
+    def __init__(
+        self, slots: Sequence[S], ended: Callable[[S, Future[Any]], object] | None = None
+    ) -> None:
+        """`ended` is called with a slot and what its work came to, before the slot takes the
+        next."""
+        self._ended = ended
         self._free: deque[S] = deque(slots)
         self._waiting: deque[tuple[Start[S], Future[Any]]] = deque()
         self._in_flight = 0
@@ -69,6 +74,8 @@ class Slots(Generic[S]):
         return True
 
     def _finish(self, slot: S, done: Future[Any], future: Future[Any]) -> None:
+        if self._ended is not None:
+            self._ended(slot, done)
         self._give_back(slot)
         self._start_waiting()
         settle(future, done)

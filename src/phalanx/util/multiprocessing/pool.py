@@ -12,6 +12,7 @@ from phalanx.api.cluster import cluster_resources
 from phalanx.api.decorator import remote
 from phalanx.api.objects import get, kill, put
 from phalanx.api.session import init, is_initialized
+from phalanx.errors import ActorError
 from phalanx.util.multiprocessing.batch import Calls, PoolProcess
 from phalanx.util.multiprocessing.result import AsyncResult, Batch, ResultIterator
 from phalanx.util.slots import Slots
@@ -40,6 +41,11 @@ class _Process:
                 self.actor.__ray_terminate__.remote()
                 self.actor, self._left = self._create(), self._batches
         return ref
+
+    def ended(self, batch: Future[Any]) -> None:
+        """A batch is done. A process that died has lost its batch; the next finds its successor."""
+        if not batch.cancelled() and isinstance(batch.exception(), ActorError):
+            self.actor, self._left = self._create(), self._batches
 
 
 class Pool:
@@ -70,16 +76,14 @@ class Pool:
         if maxtasksperchild is not None and maxtasksperchild < 1:
             raise ValueError(f"maxtasksperchild must be None or at least 1, got {maxtasksperchild}")
         count = _process_count(processes, address or ray_address)
-        # A process that dies loses its batch, and comes back for the next one.
-        defaults = {"num_cpus": 0, "max_restarts": -1}
-        options = {**defaults, **(ray_remote_args or {}), **(remote_args or {})}
+        options = {"num_cpus": 0, **(ray_remote_args or {}), **(remote_args or {})}
         kind = remote(**options)(PoolProcess)
         arguments = (initializer, tuple(initargs or ()))
         self._processes = [
             _Process(lambda: kind.remote(*arguments), maxtasksperchild) for _ in range(count)
         ]
         get([process.actor.is_ready.remote() for process in self._processes])
-        self._slots = Slots(self._processes)
+        self._slots = Slots(self._processes, _Process.ended)
         self._is_open = True
         self._is_terminated = False
 
