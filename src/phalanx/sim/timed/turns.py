@@ -1,4 +1,4 @@
-"""The turns of the plugin `tiresias`: who stands where in its service queues, from cycle to cycle."""
+"""The turns of the plugin `tiresias`: who stands where in its service queues between cycles."""
 
 from __future__ import annotations
 
