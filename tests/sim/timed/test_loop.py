@@ -100,10 +100,9 @@ def test_at_the_heads_pace_only_who_has_a_right_to_it_takes_room() -> None:
 
 
 def test_the_queue_for_which_room_was_made_comes_first() -> None:
-    """h of p has the shortest left and evicts l of q; the room is h's, though q held nothing then
-    and came first by its name."""
+    """h evicts l of its own queue. The room is h's, though p comes first and m waits there."""
     queues = (QueueSpec(name="p"), QueueSpec(name="q"))
-    text = "l 0 100 1x8 queue=p\nm 1 90 1x8 queue=p\nh 2 5 1x8 queue=q"
+    text = "l 0 100 1x8 queue=q\nm 1 90 1x8 queue=p\nh 2 5 1x8 queue=q"
     nodes = [machine("n", cpu=8, gpus=8)]
     result = simulate(day(text), nodes, config=classic("srtf"), queues=queues, rules=AT_ONCE)
     assert lives(result)["h"] == (2, 7)
