@@ -11,7 +11,7 @@ CONTRACT_ON_RAY := $(addprefix tests/contract/test_,tasks.py actors.py get_put_w
 CORE := $(addprefix --cov=phalanx.,head node owner batch policies resources scheduling)
 TESTS_OF_CORE := $(addprefix tests/,batch engine head gangs node policies protocol resources scheduling sim)
 .DEFAULT_GOAL := help
-.PHONY: help setup redis run test test-ray test-ray-slow test-slow cover check hooks fmt bench reproduce explore clean
+.PHONY: help setup redis run test conformance test-ray test-ray-slow test-slow cover check hooks fmt bench reproduce explore clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -51,6 +51,9 @@ $(RAY_STAMP): pyproject.toml constraints.txt
 	@$(RAY_VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
 	  -c $(RAY_VENV)/constraints.txt -e '.[dev,ray]'
 	@touch $(RAY_STAMP)
+
+conformance: setup ## Ray's own tests, from RAY_TESTS=DIR with Ray's python/ray/tests (an hour)
+	@$(BIN)/python tools/conformance/run.py --tests-dir $(RAY_TESTS) --out conformance.json
 
 test-slow: setup redis ## the long soak and everything marked slow
 	@$(BIN)/python -m pytest --cold --hypothesis-profile full -m 'slow or hypothesis'

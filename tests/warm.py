@@ -109,8 +109,11 @@ class WarmPopen(subprocess.Popen[Any]):
             return super()._try_wait(wait_flags)  # type: ignore[misc,no-any-return]
         if wait_flags & os.WNOHANG and not select.select([self._parent], [], [], 0)[0]:
             return 0, 0
-        (status,) = _STATUS.unpack(self._parent.recv(_STATUS.size))
+        answer = self._parent.recv(_STATUS.size)
         self._parent.close()
+        if not answer:  # the parent has ended, and with it all that it had started
+            return self.pid, int(signal.SIGKILL)
+        (status,) = _STATUS.unpack(answer)
         return self.pid, status
 
     def _internal_poll(self, *args: Any, **options: Any) -> int | None:

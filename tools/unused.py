@@ -60,7 +60,9 @@ EXCEPTIONS: dict[str, str] = {
 }
 """Qualified name -> why it stays although no product code reaches it."""
 
-CALLED_BY_RAYS_PROGRAMS = frozenset({"_actor_id", "_ray_actor_id", "_remote"})
+CALLED_BY_RAYS_PROGRAMS = frozenset(
+    {"_actor_id", "_check_connected", "_generator_ref", "_ray_actor_id", "_remote"}
+)
 """Private names of Ray's that programs written for it use."""
 
 CALLED_BY_PYTHON = frozenset(
@@ -196,7 +198,7 @@ class Walk:
         module = self._program.modules[name]
         self._reach(module)
         for word in (*module.members, *self._program.imports[name]):
-            if not word.startswith("_"):
+            if not word.startswith("_") or name.startswith(IN_RAYS_NAMES):
                 self._name(name, word)
                 for found in self._meant(name, word):
                     self._publish_methods(found)

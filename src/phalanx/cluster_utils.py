@@ -15,6 +15,7 @@ from typing import Any
 
 from phalanx.api.session import init, is_initialized, shutdown
 from phalanx.engines.embedded.daemons import (
+    PRIVATE_ADDRESS,
     Daemon,
     HeadOptions,
     NodeOptions,
@@ -57,10 +58,16 @@ class ClusterNode:
         return self.daemon.process.poll() is None
 
     @property
+    def address(self) -> str:
+        """HOST:PORT of its cluster's head."""
+        return self.daemon.told.address
+
+    gcs_address = address
+
+    @property
     def address_info(self) -> dict[str, Any]:
         """Where its cluster is."""
-        address = self.daemon.told.address
-        return {"address": address, "gcs_address": address, "node_id": self.node_id}
+        return {"address": self.address, "gcs_address": self.address, "node_id": self.node_id}
 
     def __repr__(self) -> str:
         return f"ClusterNode({self.node_id})"
@@ -132,6 +139,7 @@ class Cluster:
         self._head = start_head(options, self._ends)
         self._address = self._head.told.address
         self._link = link_cluster(self._address, self.temp_dir)
+        os.environ[PRIVATE_ADDRESS] = self._address
 
     def kill_head(self) -> None:
         """End the head's process by SIGKILL; nodes and what they run stay."""
@@ -214,9 +222,14 @@ class Cluster:
         return first + sorted(self.worker_nodes, key=lambda node: node.node_id)
 
     def wait_for_nodes(self, timeout: float = 30) -> None:
-        """Wait until the cluster knows exactly these nodes to be alive. Raises TimeoutError."""
+        """Wait until the driver here sees exactly these nodes alive. Raises TimeoutError.
+
+        Without a driver there is nothing to wait for: a node has joined when it is started.
+        """
         from phalanx.api.cluster import nodes
 
+        if not is_initialized():
+            return
         wanted = {node.node_id for node in self.list_all_nodes()}
         deadline = time.monotonic() + timeout
         while True:
@@ -248,6 +261,8 @@ class Cluster:
         self.head_node = None
         self.worker_nodes.clear()
         self.kill_head()
+        if os.environ.get(PRIVATE_ADDRESS) == self._address:
+            del os.environ[PRIVATE_ADDRESS]
         if self._link:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._link)

@@ -80,6 +80,8 @@ class TaskError(PhalanxError):
         """This error as an instance of both TaskError and the class of `cause`."""
         return derive(self)
 
+    make_dual_exception_instance = as_instanceof_cause
+
 
 class _Derived:
     """Marks the classes that `derive` makes."""
@@ -97,11 +99,7 @@ def derive(error: TaskError) -> TaskError:
     if cause is None or isinstance(error, _Derived):
         return error
     kind = type(cause)
-    if isinstance(cause, PhalanxError) and not isinstance(cause, TaskError):
-        kind_ok = True
-    else:
-        kind_ok = not issubclass(TaskError, kind)
-    if not kind_ok:
+    if issubclass(TaskError, kind):
         return error
     if kind not in _derived:
         _derived[kind] = _make_derived(kind)
@@ -181,6 +179,14 @@ def _rebuild_task_error(
 
 class WorkerCrashedError(PhalanxError):
     """The worker process died while it ran the task, and no retries were left."""
+
+
+class TaskKilledError(WorkerCrashedError, TaskCancelledError):
+    """The task was cancelled with `force=True`, and its worker was ended for that. A
+    WorkerCrashedError too, which is what Ray raises."""
+
+    def __str__(self) -> str:
+        return self.error_message or super().__str__()
 
 
 class ActorError(PhalanxError):
@@ -325,7 +331,7 @@ class OutOfBandSerializationError(PhalanxError):
 
 
 class UnserializableException(PhalanxError):
-    """The remote exception itself could not be read here."""
+    """A value or an exception of another process cannot be read here."""
 
 
 class ActorAlreadyExistsError(ValueError, PhalanxError):

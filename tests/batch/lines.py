@@ -147,7 +147,7 @@ def _node(words: list[str]) -> dict[str, Any]:
 
 def _net(words: list[str]) -> dict[str, Any]:
     name, tier, members = words
-    key = "nodes" if tier == "1" else "children"
+    key = "nodes" if int(tier) <= 1 else "children"
     return {"name": name, "tier": int(tier), key: members.split(",")}
 
 

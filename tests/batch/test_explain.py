@@ -11,6 +11,15 @@ from phalanx.batch.explain import REASONS, sentence
 from phalanx.batch.remedies import REMEDIES
 
 TABLE = """
+use allocate | predicates
+
+case labels t lack the labels asked for: disk=ssd (1 nodes have it), gpu=a100 (0 nodes have it)
+node n 2c 2G disk=ssd
+node m 2c 2G
+queue q
+gang g q min=1
+task t g 1c 1G sel.gpu=a100 sel.disk=ssd
+
 use enqueue, allocate, preempt | priority, gang | overcommit, drf, predicates, proportion, nodeorder
 
 case gang-tasks-missing g submit 1 more

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 
 import pytest
 from tests.polling import eventually
+
+from phalanx.engines.embedded import visitor
+from phalanx.errors import MessageTooLargeError
 
 
 @pytest.fixture
@@ -123,3 +127,23 @@ def test_without_a_cluster_commands_say_so(machine):
         ended = machine.phalanx(*command)
         assert ended.returncode == 1
         assert "phalanx start --head" in ended.stderr
+
+
+def test_a_long_output_is_read_and_a_large_job_is_submitted(cluster, tmp_path, monkeypatch):
+    """Reading was superlinear where lines are long, and a request of more than 200 kB was never
+    sent to its end."""
+    program = "print('x' * (40 << 20)); print('y')"
+    command = json.dumps([sys.executable, "-c", program])
+    text = (
+        "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata:\n  name: large\n"
+        f"  annotations: {{note: {'n' * 900_000}}}\n"
+        "spec:\n  tasks:\n  - name: main\n    template: {spec: {containers: "
+        f"[{{name: c, command: {command}}}]}}}}\n"
+    )
+    file = tmp_path / "large.yaml"
+    file.write_text(text)
+    cluster.done("submit", str(file), "--wait")
+    assert cluster.done("logs", "large") == "x" * (40 << 20) + "\ny\n"
+    monkeypatch.setattr(visitor, "VISITORS_REQUEST_BYTES", 0)
+    with pytest.raises(MessageTooLargeError, match="limit of a command's request"):
+        cluster.jobs()

@@ -9,22 +9,18 @@ from typer.testing import CliRunner
 from phalanx.cli import commands
 from phalanx.model.jobs.spec import JobSpec
 
-ODD = (
-    "nan", "inf", "-inf", "1e400", "1.5", "-1", "0", "0x10", "1e5", "1_0", "18446744073709551616",
-    "1e-9", "0.00001", "abc", ",", "=", "a=b", "CPU=nan", "CPU=1e999", "GPU=1.5", "CPU=-1", "CPU",
-    "=1", "memory=1e30", "٣", "", "1" + "0" * 30, "1" + "0" * 5000, "x" * 300,
-)  # fmt: skip
+ODD = ["nan", "1.5", "-1", "1" + "0" * 30, "CPU=nan", "x" * 300]
 OF_RUN = (
     "--gang", "--min", "--cpus", "--gpus", "--memory", "--priority", "--retries", "--time-limit",
     "--env", "--queue", "--name",
 )  # fmt: skip
-OF_QUEUES = ("--weight", "--priority", "--parent", "--capability", "--deserved", "--guarantee")
+OF_QUEUE = ("--weight", "--priority", "--parent", "--capability", "--deserved", "--guarantee")
 COMMANDS = [
     *[f"run {option} @ -d -- true" for option in OF_RUN],
-    *[f"queue {verb} q {option} @" for verb in ("create", "update") for option in OF_QUEUES],
-    *("resize j @", "resize j a=@", "resize j 1 --min @"),
-    *("explain @", "jobs --queue @", "logs @"),
-]
+    *[f"queue create q {option} @" for option in OF_QUEUE],
+    "queue update q --capability @", "resize j @", "resize j a=@", "resize j 1 --min @",
+    "explain @", "jobs --queue @",
+]  # fmt: skip
 
 
 class Asked(Exception):
@@ -42,7 +38,7 @@ def nobody_answers(monkeypatch):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_line_is_understood_or_refused_with_a_sentence(command):
+def test_a_command_line_is_understood_or_refused_with_a_sentence(command) -> None:
     for odd in ODD:
         words = [word.replace("@", odd) for word in command.split()]
         done = CliRunner().invoke(commands.app, words)
@@ -61,14 +57,15 @@ def test_a_command_line_is_understood_or_refused_with_a_sentence(command):
         "--time-limit=nan", "--time-limit=1e300", "--queue=a/b", "--name=..",
     ],
 )  # fmt: skip
-def test_what_no_node_could_hold_is_refused_at_the_call(option):
+def test_what_no_node_could_hold_is_refused_at_the_call(option) -> None:
     done = CliRunner().invoke(commands.app, ["run", option, "-d", "--", "true"])
     assert (done.exit_code, type(done.exception)) == (2, SystemExit), done.exception
 
 
-def test_what_is_right_is_sent():
-    words = "run --gpus 0.5 --cpus 1.5 -n j -d -- true"
-    done = CliRunner().invoke(commands.app, words.split())
+def test_what_is_right_is_sent() -> None:
+    done = CliRunner().invoke(
+        commands.app, ["run", "--gpus", "0.5", "--cpus", "1.5", "-n", "j", "-d", "--", "true"]
+    )
     assert isinstance(done.exception, Asked)
     (manifest,) = done.exception.args[0].manifests
     spec = msgspec.msgpack.decode(manifest.spec, type=JobSpec)

@@ -126,6 +126,16 @@ def test_what_is_not_there_says_so(installed, statement):
         exec(statement, {})
 
 
+@pytest.mark.parametrize(
+    ("theirs", "name"),
+    [(module, name) for module, names in sorted(names.REFUSED.items()) for name in names],
+)
+def test_what_is_refused_imports_and_says_so_when_it_is_called(installed, theirs, name):
+    refused = getattr(importlib.import_module(theirs), name)
+    with pytest.raises(NotImplementedError, match=f"Phalanx has no {theirs}.{name}"):
+        refused()
+
+
 def test_an_attribute_that_is_not_there_says_so(installed):
     import ray
 

@@ -70,6 +70,37 @@ True told
 """
 
 
+BY_ITSELF = """
+import ray
+from ray.util.state import list_actors
+
+print(ray.is_initialized())
+
+
+@ray.remote
+def look():
+    return ray.is_initialized(), ray._private.worker.global_worker.mode
+
+
+print(ray.get(look.remote()), ray.is_initialized())
+print(ray.util.get_node_ip_address() == ray.nodes()[0]["NodeManagerAddress"], list_actors())
+"""
+
+ON_A_CLUSTER = """
+import ray
+from ray.cluster_utils import Cluster
+
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+cluster.add_node(num_cpus=2, _system_config={})
+cluster.wait_for_nodes()
+for address in (cluster.address, "auto"):
+    ray.init(address=address)
+    print(len(ray.nodes()), ray.cluster_resources()["CPU"])
+    ray.shutdown()
+cluster.shutdown()
+"""
+
+
 def run(*arguments):
     return subprocess.run(
         [sys.executable, "-m", "phalanx.compat.ray", *arguments],
@@ -85,6 +116,20 @@ def test_an_unchanged_program_runs(tmp_path):
     path.write_text(PROGRAM)
     done = run(str(path), "--flag", "value")
     assert (done.returncode, done.stdout) == (0, EXPECTED), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        (BY_ITSELF, "False\n(True, 1) True\nTrue []\n"),
+        (ON_A_CLUSTER, "2 3.0\n2 3.0\n"),
+    ],
+)
+def test_programs_that_import_ray_alone(tmp_path, program, expected):
+    path = tmp_path / "program.py"
+    path.write_text(program)
+    done = run(str(path))
+    assert (done.returncode, done.stdout) == (0, expected), done.stderr
 
 
 def test_a_neighbouring_module_is_found(tmp_path):

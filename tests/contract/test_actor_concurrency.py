@@ -364,3 +364,45 @@ def test_async_constructor_is_not_needed_for_a_loop_in_methods(ray, get):
     actor = Background.remote()
     get(actor.start.remote())
     assert get(actor.read.remote()) == ["worked"]
+
+
+def test_a_call_that_blocks_its_loop_holds_up_its_own_group_alone(ray, get, gate, eventually):
+    @ray.remote(concurrency_groups={"slow": 1, "fast": 1})
+    class Grouped:
+        @ray.method(concurrency_group="slow")
+        async def block(self):
+            gate.enter()
+
+        async def block_too(self):
+            gate.enter()
+
+        @ray.method(concurrency_group="fast")
+        def answer(self):
+            return "ok"
+
+    actor = Grouped.remote()
+    refs = [actor.block.remote(), actor.block.remote(), actor.block_too.remote()]
+    eventually(lambda: gate.entered() == 2)
+    assert get(actor.answer.remote()) == "ok"
+    gate.open()
+    get(refs)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_each_group_has_threads_of_its_own(ray, get, is_async):
+    import threading
+
+    class Grouped:
+        def ident(self):
+            return threading.get_ident()
+
+    class OnLoops(Grouped):
+        async def other(self):
+            pass
+
+    made = ray.remote(concurrency_groups={"io": 1, "compute": 1})(OnLoops if is_async else Grouped)
+    actor = made.remote()
+    io, compute = (actor.ident.options(concurrency_group=name) for name in ("io", "compute"))
+    first, second, third = get([io.remote(), compute.remote(), actor.ident.remote()])
+    assert len({first, second, third}) == 3
+    assert get([io.remote(), compute.remote()]) == [first, second]

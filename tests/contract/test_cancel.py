@@ -375,3 +375,24 @@ def test_async_actors_are_not_asked_whether_they_are_cancelled(ray, get):
 
     with pytest.raises(RuntimeError, match="not supported in an async actor"):
         get(OnLoop.remote().look.remote())
+
+
+def test_calls_of_an_async_actor_are_cancelled_at_any_moment(ray, get, errors):
+    """Before they leave, before they begin, while they run."""
+
+    @ray.remote
+    class Sleeper:
+        async def sleep(self):
+            import asyncio
+
+            await asyncio.sleep(60)
+
+    sleeper = Sleeper.remote()
+    get(sleeper.__ray_ready__.remote())
+    refs = []
+    for _ in range(200):
+        refs.append(sleeper.sleep.remote())
+        ray.cancel(refs[-1])
+    for ref in refs:
+        with pytest.raises(errors.TaskCancelledError):
+            get(ref)

@@ -308,3 +308,59 @@ def test_a_task_reads_a_stream(ray, get, count):
 def test_several_streams_at_once(ray, get, count):
     generators = [count.remote(n) for n in (1, 2, 3)]
     assert [get(list(g)) for g in generators] == [[0], [0, 1], [0, 1, 2]]
+
+
+@pytest.mark.parametrize("is_actor", [False, True])
+def test_what_a_counted_generator_gave_before_it_raised_stays(ray, get, is_actor):
+    class Source:
+        def three(self):
+            yield 1
+            raise KeyError("two")
+
+    @ray.remote(num_returns=3)
+    def three():
+        yield 1
+        raise KeyError("two")
+
+    if is_actor:
+        first, second, third = ray.remote(Source).remote().three.options(num_returns=3).remote()
+    else:
+        first, second, third = three.remote()
+    assert get(first) == 1
+    for ref in (second, third):
+        with pytest.raises(KeyError):
+            get(ref)
+
+
+def test_items_beyond_the_count_are_dropped(ray, get):
+    @ray.remote(num_returns=2)
+    def three():
+        yield from range(3)
+
+    assert get(three.remote()) == [0, 1]
+    assert get(three.options(num_returns=1).remote()) == 0
+
+
+def test_a_dynamic_generator_that_raises_gives_what_came_before(ray, get):
+    @ray.remote(num_returns="dynamic", max_retries=0)
+    def two():
+        yield 1
+        raise KeyError("two")
+
+    first, second = get(two.remote())
+    assert get(first) == 1
+    with pytest.raises(KeyError):
+        get(second)
+
+
+def test_a_finished_generator_has_no_next_item(ray, get):
+    @ray.remote
+    def one():
+        yield 1
+
+    generator = one.remote()
+    get(generator.completed())
+    assert generator.next_ready()
+    assert get(next(generator)) == 1
+    assert not generator.next_ready()
+    assert generator.is_finished()

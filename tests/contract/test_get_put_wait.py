@@ -250,3 +250,19 @@ def test_pop_ready_refs_until_none_remain(ray, get):
         ready, pending = ray.wait(pending, timeout=30)
         seen += get(ready)
     assert sorted(seen) == list(range(20))
+
+
+def test_a_failure_that_is_there_is_not_held_back_by_what_hangs(ray, get, gate):
+    @ray.remote
+    def fail():
+        raise KeyError("gone")
+
+    failed = fail.remote()
+    ray.wait([failed])
+
+    @ray.remote
+    def hang():
+        gate.enter()
+
+    with pytest.raises(KeyError):
+        get([hang.remote(), failed])

@@ -334,3 +334,17 @@ def test_ready_of_a_removed_group_fails(pgs, group, get, errors):
     pgs.remove_placement_group(one)
     with pytest.raises(errors.TaskPlacementGroupRemoved):
         get(one.ready())
+
+
+def test_a_strategy_with_no_group_is_in_none(ray, get, part):
+    strategies = part("util.scheduling_strategies")
+
+    @ray.remote
+    def where():
+        return part_of(ray)
+
+    def part_of(module):
+        return module.get_runtime_context().get_placement_group_id()
+
+    strategy = strategies.PlacementGroupSchedulingStrategy(placement_group=None)
+    assert get(where.options(scheduling_strategy=strategy).remote()) is None

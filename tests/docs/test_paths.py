@@ -13,6 +13,8 @@ DOCUMENTS = sorted(
     for path in [
         ROOT / "CONTRIBUTING.md",
         ROOT / "CHANGELOG.md",
+        ROOT / "docs" / "ARCHITECTURE.md",
+        ROOT / "docs" / "chaos-simulator.md",
         ROOT / "docs" / "testing.md",
         *(ROOT / "docs" / "decisions").glob("*.md"),
     ]

@@ -77,14 +77,15 @@ def test_out_of_order_it_holds_up_nobody():
     assert caller.log == ["send 2", "send 1"]
 
 
-def test_without_retries_what_is_under_way_fails_and_the_rest_waits():
+def test_without_retries_what_is_under_way_fails_and_nothing_waits_for_the_restart():
     caller = Caller()
     caller.up()
     caller.call()
     caller.down()
     caller.call()
     caller.up()
-    assert caller.log == ["send 1", "fail 1", "send 2"]
+    caller.call()
+    assert caller.log == ["send 1", "fail 1", "fail 2", "send 3"]
 
 
 def test_with_retries_what_is_under_way_goes_first_again_in_order():

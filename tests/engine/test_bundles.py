@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phalanx.node.bundles import BundlePool
+from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.workers import IDLE_S, WorkerPool
 from phalanx.resources.instances import NodeResources
 from phalanx.resources.quantities import SCALE

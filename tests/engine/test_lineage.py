@@ -17,7 +17,7 @@ from phalanx.objects.reference import make_ref
 from phalanx.owner.objects.lineage import (
     RECORD_BYTES,
     Lineage,
-    Lost,
+    LostHold,
     Remembered,
     Unmakeable,
     lost_error,
@@ -167,7 +167,7 @@ class Model(RuleBasedStateMachine):
                 continue
             assert ref is twin, "there are two references to one object"
             assert held.get(ref._number, ref) is ref
-            assert ref._number in held or type(ref._hold) is Lost
+            assert ref._number in held or type(ref._hold) is LostHold
         assert {ref._number for ref in exported} <= set(numbers)
         assert all(type(ref._value) is bytes for ref in more)
 
@@ -223,7 +223,7 @@ def test_a_small_input_is_kept_with_the_lineage_of_what_it_refers_to():
     (outer,), exported = inputs_again(total)
     assert outer._value == b"a list with a reference"
     (inner,) = outer._inner
-    assert type(inner._hold) is Lost
+    assert type(inner._hold) is LostHold
     assert exported == [inner, outer]
 
 
@@ -242,7 +242,7 @@ def test_what_was_not_there_yet_is_kept_until_it_is():
     assert source.revive(lambda ref: None) is inner
     del inner
     gc.collect()
-    assert type(source.revive(lambda ref: None)._hold) is Lost
+    assert type(source.revive(lambda ref: None)._hold) is LostHold
 
 
 def test_references_inside_arguments_are_had_again_too():
@@ -251,7 +251,7 @@ def test_references_inside_arguments_are_had_again_too():
     total = result(lineage, 2, nested=[inner])
     del inner
     (source,) = total._hold.lineage.nested
-    assert type(source.revive(lambda ref: None)._hold) is Lost
+    assert type(source.revive(lambda ref: None)._hold) is LostHold
 
 
 def test_the_oldest_is_forgotten_first_and_says_so():

@@ -19,7 +19,7 @@ from phalanx.protocol.cluster_messages import (
     PlaceActor,
     WithdrawActor,
 )
-from phalanx.protocol.wire_errors import class_of
+from phalanx.protocol.wire_errors import code_of
 from phalanx.resources.instances import NodeResources
 
 JOB = b"\0\0\0\1"
@@ -144,7 +144,7 @@ def test_actors_beyond_the_limit_of_processes_fail_and_tasks_find_room():
     assert (node.placed(), node.starting) == (made, [])
     (refused,) = [m for m in node.notified if isinstance(m, ActorRefused)]
     assert refused.actor == bytes([3]) * 16
-    assert class_of(refused.code) is ActorUnschedulableError
+    assert refused.code == code_of(ActorUnschedulableError)
     assert "runs 3 actors" in refused.reason
     node.leases.worker_gone(made[0], node.now)
     node.order(actor=bytes([4]) * 16)

@@ -15,19 +15,18 @@ CHECKS = {
 }
 
 REFUSED = """
-task   num_cpus=-1                          ValueError  at least 0
-task   num_cpus=0.00001                     ValueError  smallest share
-task   num_cpus=float("nan")                ValueError  finite
-task   num_cpus="1"                         TypeError   must be int or float
-task   num_cpus=True                        TypeError   received type bool
-task   num_gpus=1.5                         ValueError  whole number
+task   num_cpus=-1                          ValueError  a number from 0
+task   num_cpus=0.00001                     ValueError  cannot go beyond 0.0001
+task   num_cpus=float("nan")                ValueError  a number from 0
+task   num_cpus="1"                         TypeError   <class 'float'>
+task   num_cpus=True                        TypeError   received type <class 'bool'>
 task   resources={"CPU": 1}                 ValueError  use num_cpus
 task   resources={"x": "1"}                 TypeError   values are numbers
-task   resources={"x": -1}                  ValueError  at least 0
-task   num_returns="some"                   TypeError   'dynamic' or 'streaming'
-task   num_returns=-1                       ValueError  at least 0
-task   max_retries=-2                       ValueError  at least -1
-task   max_retries=1.5                      TypeError   must be int
+task   resources={"x": -1}                  ValueError  a number from 0
+task   num_returns="some"                   TypeError   or 'dynamic'
+task   num_returns=-1                       ValueError  non-negative integer
+task   max_retries=-2                       ValueError  0, -1 or a positive
+task   max_retries=1.5                      TypeError   <class 'int'>
 task   retry_exceptions=[1]                 ValueError  exception classes
 task   timeout_s=0                          ValueError  above 0
 task   scheduling_strategy="FAST"           ValueError  'DEFAULT', 'SPREAD'
@@ -40,14 +39,14 @@ task   runtime_env={"env_vars": {"A": 1}}   TypeError   strings to strings
 task   _generator_backpressure_num_objects=0  ValueError  positive
 task   queue=""                             ValueError  not empty
 task   max_restarts=1                       ValueError  Invalid option keyword 'max_restarts'
-actor  max_restarts=-2                      ValueError  at least -1
+actor  max_restarts=-2                      ValueError  0, -1 or a positive
 actor  lifetime="for ever"                  ValueError  'detached'
 actor  name=""                              ValueError  empty
 actor  get_if_exists=True                   ValueError  needs a name
 actor  concurrency_groups={"io": 0}         ValueError  positive
 actor  max_calls=1                          ValueError  Invalid option keyword 'max_calls'
 method num_cpus=1                           TypeError   Invalid option keyword 'num_cpus'
-method concurrency_group=1                  TypeError   must be str
+method concurrency_group=1                  TypeError   <class 'str'>
 """
 
 ALLOWED = """
@@ -102,7 +101,7 @@ def test_allowed(kind, text):
 )
 def test_some_stand_in_the_decorator_only(check, key, value):
     check({key: value})
-    with pytest.raises(ValueError, match="give it to the decorator"):
+    with pytest.raises(ValueError, match="Give it to the decorator"):
         check({key: value}, in_options=True)
 
 
@@ -135,3 +134,9 @@ def test_whatever_is_given_only_type_and_value_errors_come(given_them):
 def test_what_is_asked_for(text, amounts):
     found = options.required_resources(given_options(text), default_cpus=1)
     assert found == amounts
+
+
+@pytest.mark.parametrize("asked", [{"num_gpus": 1.5}, {"resources": {"TPU": 2.5}}])
+def test_a_device_and_a_half_is_no_amount(asked):
+    with pytest.raises(ValueError, match="must be whole numbers"):
+        options.required_resources(asked, default_cpus=1)

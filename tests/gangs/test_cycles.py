@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.asking import ask
 from tests.head.making import make_control
 
 from phalanx.batch.plugins.priority import Priority
+from phalanx.head.gangs.podgroups import PodGroups
+from phalanx.head.gangs.reservations import GangReservations
 from phalanx.protocol.cluster_messages import (
     Committed,
     NodeReport,
@@ -13,7 +16,8 @@ from phalanx.protocol.cluster_messages import (
     Prepared,
     ViewRow,
 )
-from phalanx.protocol.requests.gangs import CreateGang
+from phalanx.protocol.requests.cluster import GetStatus
+from phalanx.protocol.requests.gangs import CreateGang, EndMembers, Explain
 
 PREFIX = bytes(6)
 
@@ -97,3 +101,56 @@ def test_no_cycle_runs_when_nothing_waits():
     assert len(world.round()) == 1
     world.now += 1_000
     assert world.shell.on_round(world.now) == float("inf")
+
+
+BAD = bytes([2] * 18)
+
+
+def plant(monkeypatch, seam: str) -> None:
+    """Have whatever concerns gang 2 fail at this seam."""
+
+    def for_bad(of, name, gang_of):
+        real = getattr(of, name)
+
+        def fails(self, first, *rest, **named):
+            if gang_of(first) == BAD:
+                raise ZeroDivisionError("a defect")
+            return real(self, first, *rest, **named)
+
+        monkeypatch.setattr(of, name, fails)
+
+    if seam == "plugin":
+        real = Priority.open
+
+        def opens(self, session):
+            if any(job.uid.endswith(BAD[:6].hex()) for job in session.cluster.jobs):
+                raise ZeroDivisionError("a defect")
+            real(self, session)
+
+        monkeypatch.setattr(Priority, "open", opens)
+    elif seam == "patching":
+        for_bad(PodGroups, "task", lambda gang: gang.group)
+    elif seam == "reading":
+        for_bad(PodGroups, "podgroup", lambda gang: gang.group)
+    else:
+        for_bad(GangReservations, "place", lambda gang: gang.group)
+
+
+@pytest.mark.parametrize("seam", ["plugin", "patching", "reading", "applying"])
+def test_one_bad_gang_is_set_aside_and_the_others_start(monkeypatch, seam):
+    plant(monkeypatch, seam)
+    world = World()
+    for number in (1, 2, 3):
+        world.gang(number, members=1)
+    asked = world.round() + world.round()
+    assert sorted(message.group[0] for message in asked) == [1, 3]
+    assert [type(error) for error in world.defects] == [ZeroDivisionError]
+    assert ask(world.shell, GetStatus()).gangs["set aside"] == 1
+    explained = ask(world.shell, Explain(BAD.hex()))
+    assert explained.waits
+    assert "set aside, as deciding about it failed: ZeroDivisionError: a defect" in str(explained)
+    world.gang(4, members=1)  # who comes later is not kept waiting either
+    assert [message.group[0] for message in world.round()] == [4]
+    ask(world.shell, EndMembers(BAD, [0]))
+    world.round()
+    assert ask(world.shell, GetStatus()).gangs["set aside"] == 0

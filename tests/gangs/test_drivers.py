@@ -9,7 +9,7 @@ import pytest
 
 import phalanx
 from phalanx.errors import QueueUnavailableError
-from phalanx.node.queue_shares import QueueShares
+from phalanx.node.queue_usage import QueueShares
 from phalanx.resources.sets import ResourceSet
 
 from .conftest import PATIENCE_S

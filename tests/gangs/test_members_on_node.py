@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from types import SimpleNamespace
 
 import pytest
 
+from phalanx.engines.processes import job_files
 from phalanx.engines.processes.job_files import JobDirectories
 from phalanx.model.exit_codes import KILLED, NOT_STARTED, TIMED_OUT
 from phalanx.node.bundle_table import BundleTable
-from phalanx.node.job_members import LOOK_AT_MEMORY_EVERY_S, JobMembers
+from phalanx.node.job_members import LOOK_AT_LOGS_EVERY_S, LOOK_AT_MEMORY_EVERY_S, JobMembers
 from phalanx.protocol.cluster_messages import Command, EndMember, MemberNews, StartMember
 from phalanx.resources.instances import NodeResources
 from phalanx.resources.sets import ResourceSet
@@ -150,3 +152,37 @@ def test_a_command_that_uses_too_much_memory_is_killed_and_the_news_say_how_much
     node.exits(KILLED)
     assert node.told()[-1] == (1, KILLED)
     assert node.news[-1].reason == "it used 80 MiB of memory, above its limit of 50 MiB"
+
+
+def test_of_a_log_without_end_the_last_part_is_kept(node, tmp_path, monkeypatch):
+    """Whoever prints goes on where it was: offsets stay what they are."""
+    monkeypatch.setattr(job_files, "LOG_BYTES", 64 << 10)
+    node.start()
+    log = node.news[-1].log
+    line = b"0123456789abcde\n"
+    with open(log, "ab", buffering=0) as file:
+        for _ in range(20):
+            file.write(line * 1024)
+            node.later(LOOK_AT_LOGS_EVERY_S)
+            assert os.stat(log).st_blocks * 512 <= 80 << 10
+    length = 20 * 1024 * len(line)
+    files = JobDirectories(str(tmp_path))
+    data, size, skipped = files.read(log, 0, length)
+    assert size == length == skipped + len(data)
+    assert data == line * (len(data) // len(line))
+    assert 32 << 10 <= len(data) <= 64 << 10
+    assert files.read(log, length - 16, 100) == (line, length, 0)
+    assert files.read(log, length, 100) == (b"", length, 0)
+
+
+def test_of_the_output_of_old_attempts_little_is_kept(node, tmp_path, monkeypatch):
+    monkeypatch.setattr(job_files, "OLD_LOG_BYTES", 16 << 10)
+    logs = []
+    for attempt in range(1, 5):
+        node.start(attempt)
+        logs.append(node.news[-1].log)
+        with open(logs[-1], "ab") as file:
+            file.write(b"x" * (40 << 10))
+        node.exits(1)
+    kept = [os.stat(log).st_blocks * 512 <= 16 << 10 for log in logs]
+    assert kept == [True, True, False, False]

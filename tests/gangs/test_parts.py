@@ -18,7 +18,7 @@ from phalanx.head.gangs.member_states import DONE, HELD, WAITING
 from phalanx.head.gangs.podgroups import PodGroups
 from phalanx.head.jobs.environment import member_setup
 from phalanx.head.jobs.places import MemberPlace, PlacedGang
-from phalanx.head.queues.shares import by_weight
+from phalanx.head.queues.deserved import with_deserved
 from phalanx.model.jobs.spec import JobSpec, TaskGroup
 
 from .checking import faults, left
@@ -54,7 +54,7 @@ def test_why_no_node_holds_a_member():
 
 def shares(queues, busy, total):
     specs = [QueueSpec(name="root"), *(QueueSpec(**fields) for fields in queues)]
-    return {q.name: dict(q.deserved).get("cpu", 0.0) for q in by_weight(specs, busy, total)}
+    return {q.name: dict(q.deserved).get("cpu", 0.0) for q in with_deserved(specs, busy, total)}
 
 
 def test_busy_queues_deserve_by_weight():

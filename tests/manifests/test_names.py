@@ -40,7 +40,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
-def test_a_hostile_name_is_refused_by_every_rule(name):
+def test_a_hostile_name_is_refused_by_every_rule(name) -> None:
     for fault in (label_fault(name), qualified_fault(name), subdomain_fault(name)):
         assert fault is not None
         assert fault.isascii()
@@ -49,7 +49,7 @@ def test_a_hostile_name_is_refused_by_every_rule(name):
 
 @pytest.mark.parametrize("kind", ["Job", "JobTemplate", "JobFlow", "CronJob", "PodGroup"])
 @pytest.mark.parametrize("name", [n for n in HOSTILE if n not in ("empty", "surrogate")])
-def test_a_manifest_says_which_of_its_names_is_none(kind, name):
+def test_a_manifest_says_which_of_its_names_is_none(kind, name) -> None:
     for key, code in (("name", "name_invalid"), ("namespace", "namespace_invalid")):
         names = {"name": "j"} | {key: HOSTILE[name]}
         text = json.dumps({"kind": kind, "metadata": names, "spec": {}})
@@ -59,7 +59,7 @@ def test_a_manifest_says_which_of_its_names_is_none(kind, name):
 
 
 @pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
-def test_a_job_made_in_python_is_under_the_same_rule(name):
+def test_a_job_made_in_python_is_under_the_same_rule(name) -> None:
     given = {"namespace": name} if not name else {"name": name}
     with pytest.raises(ValueError, match="no name"):
         Job("true", **given)
@@ -72,13 +72,13 @@ def test_a_job_made_in_python_is_under_the_same_rule(name):
 
 
 @pytest.mark.parametrize("name", [n for n in HOSTILE if n not in ("nul", "surrogate", "empty")])
-def test_a_command_is_under_the_same_rule(name):
+def test_a_command_is_under_the_same_rule(name) -> None:
     done = CliRunner().invoke(commands.app, ["run", f"--name={HOSTILE[name]}", "--", "true"])
     assert done.exit_code == 2
     assert "no name" in done.stderr
 
 
-def test_names_that_manifests_take_python_takes_too():
+def test_names_that_manifests_take_python_takes_too() -> None:
     assert Job("true", name="Train_2.b", namespace="team-1").uid == "team-1/Train_2.b"
     with pytest.raises(ValueError, match="a member's name"):
         Job("true", name="a" * 60)

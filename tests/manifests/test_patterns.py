@@ -23,7 +23,7 @@ LONG = 1_000_000
 @pytest.mark.parametrize(
     "pattern", ["([0-9a-z]+)+!", "(a|a)*b", "(a*)*b", "(.*.*)*x", "(a?){500}a{500}", "(.*a){300}b"]
 )
-def test_a_domains_pattern_takes_linear_time(pattern):
+def test_a_domains_pattern_takes_linear_time(pattern) -> None:
     name = "a" * 253
     domain = HyperNode(name="s", tier=1, members=(Member(kind="Node", pattern=pattern),))
     (found,) = resolve([domain], {name: {}}, {})
@@ -33,7 +33,7 @@ def test_a_domains_pattern_takes_linear_time(pattern):
 @pytest.mark.parametrize(
     "pattern", ["(", "a(?=b)", r"(a)\1", "a{1001}", "a" * (MAX_PATTERN + 1), "(.{999}){2}", "[b-a]"]
 )
-def test_a_pattern_that_is_none_is_refused_and_matches_nothing(pattern):
+def test_a_pattern_that_is_none_is_refused_and_matches_nothing(pattern) -> None:
     with pytest.raises(ValueError, match=r"pattern|regular expression"):
         compiled(pattern)
     assert not matches(pattern, "a")  # one that an earlier version kept
@@ -42,14 +42,14 @@ def test_a_pattern_that_is_none_is_refused_and_matches_nothing(pattern):
     assert [f.code for f in read_manifests(text)[1].errors] == ["regex_invalid"]
 
 
-def test_a_pattern_is_searched_for_in_the_name():
+def test_a_pattern_is_searched_for_in_the_name() -> None:
     assert matches("^node-[0-9]+$", "node-12")
     assert matches("e-1", "node-12")
     assert not matches("^node-[0-9]+$", "node-12\n")
     assert not matches("^node$", "n\u043ede")
 
 
-def test_long_texts_in_fields_take_no_longer_than_reading_them():
+def test_long_texts_in_fields_take_no_longer_than_reading_them() -> None:
     assert seconds("9" * LONG) is None
     assert seconds("1h" * LONG) is None
     assert amount("1" + "." + "9" * LONG) is None

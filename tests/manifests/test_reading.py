@@ -351,27 +351,56 @@ def test_whatever_is_written_is_read_or_refused_but_never_breaks(kind, spec) -> 
 
 
 ODD = [
-    ".inf", "-.inf", ".nan", "1e400", "1.5", "-1", "0", "0b_", "0x_", "_", "1__0", "1_0", "true",
-    "null", '""', '"\\0"', "[]", "{}", "[[]]", "{a:1}", "2026-01-01", "1:30", "=", "<<", "!!int(x)",
-    "9223372036854775808", "18446744073709551616", "-9223372036854775809", "2147483648",
-    '"1e999"', "0777", "٣", "99999999999999999999h",
-]  # fmt: skip
+    ".inf",
+    "-.inf",
+    ".nan",
+    "1e400",
+    "1.5",
+    "-1",
+    "0",
+    "0b_",
+    "0x_",
+    "_",
+    "1__0",
+    "1_0",
+    "true",
+    "null",
+    '""',
+    '"\\0"',
+    "[]",
+    "{}",
+    "[[]]",
+    "{a:1}",
+    "2026-01-01",
+    "1:30",
+    "=",
+    "<<",
+    "!!int(x)",
+    "9223372036854775808",
+    "18446744073709551616",
+    "-9223372036854775809",
+    "2147483648",
+    '"1e999"',
+    "0777",
+    "٣",
+    "99999999999999999999h",
+]
 ODD += ["1" + "0" * 30, "1" + "0" * 5000, "0x" + "f" * 5000, "!!bool x", "!!float x", "!!set {a}"]
 
 
 def leaves(node, path=()):
     """The paths to all values below, and to the lists and mappings that hold them."""
-    pairs = node.items() if isinstance(node, dict) else enumerate(node)
-    for key, value in pairs if isinstance(node, dict | list) else ():
-        yield (*path, key)
-        yield from leaves(value, (*path, key))
+    if isinstance(node, dict | list):
+        for key, value in node.items() if isinstance(node, dict) else enumerate(node):
+            yield (*path, key)
+            yield from leaves(value, (*path, key))
 
 
 @pytest.mark.parametrize("document", [FULL, *OTHERS.split("---\n")])
-def test_an_odd_value_in_any_field_is_read_or_refused_but_never_breaks(document):
+def test_an_odd_value_in_any_field_is_read_or_refused_but_never_breaks(document) -> None:
     whole = yaml.safe_load(document)
-    for path in leaves(whole):
-        for odd in ODD:
+    for number, path in enumerate(leaves(whole)):
+        for odd in [ODD[(number * 5 + i) % len(ODD)] for i in range(5)]:
             written = json.loads(json.dumps(whole))
             inner = written
             for step in path[:-1]:
@@ -402,13 +431,13 @@ def needs(*amounts: str) -> str:
         ["memory: 1E"],
     ],
 )
-def test_amounts_that_no_member_can_hold_are_refused(amounts):
+def test_amounts_that_no_member_can_hold_are_refused(amounts) -> None:
     with pytest.raises(ManifestError) as refusal:
         read_checked(needs(*amounts))
     assert [f.code for f in refusal.value.findings] == ["amount_not_held"]
 
 
-def test_shares_that_fit_on_one_device_are_taken():
+def test_shares_that_fit_on_one_device_are_taken() -> None:
     assert job(needs("gpu: 0.5", "gpu: 500m")).groups[0].template.needs == {"GPU": 1.0}
 
 
@@ -423,7 +452,7 @@ def test_shares_that_fit_on_one_device_are_taken():
     ],
 )
 @pytest.mark.parametrize("kind", ["Job", "JobTemplate", "CronJob"])
-def test_a_job_that_would_run_nothing_is_not_submitted(kind, task):
+def test_a_job_that_would_run_nothing_is_not_submitted(kind, task) -> None:
     spec = f"spec: {{tasks: [{task}]}}"
     if kind == "CronJob":
         spec = f"spec: {{schedule: '* * * * *', jobTemplate: {{{spec}}}}}"
@@ -434,7 +463,7 @@ def test_a_job_that_would_run_nothing_is_not_submitted(kind, task):
     assert (finding.code, finding.line) == ("no_command", 4)
 
 
-def test_an_unknown_field_is_named_with_its_nearest_neighbour():
+def test_an_unknown_field_is_named_with_its_nearest_neighbour() -> None:
     _, report = read_manifests(needs("cpu: 1").replace("command", "comand"))
     (unknown,) = [f for f in report.warnings if f.code == "unknown_field"]
     assert "no field 'comand' here" in unknown.reason

@@ -87,6 +87,7 @@ def test_bridged_pairs(tmp_path: Path) -> None:
     gpus, wiring = detect_gpus(driver, visible=None, root=tmp_path)
     assert wiring is not None
     assert [gpu.model for gpu in gpus] == ["H100"] * 4
+    assert all(gpu_model(gpu.product) == gpu.model != gpu.product for gpu in gpus)
     assert wiring.numa == (0, 0, 1, 1)
     assert (wiring.weights[0][1], wiring.weights[2][3], wiring.weights[0][2]) == (250, 50, 10)
     assert not driver.is_open

@@ -57,15 +57,15 @@ def _importing_tests():
 
 class StubMeta(type):
     def __getattr__(cls, name):
-        if name.startswith("__") or name.startswith("_pytest"):
+        if name.startswith(("__", "_pytest")):
             raise AttributeError(name)
-        return make_stub("%s.%s" % (cls.__dict__.get("conf_name", cls.__name__), name))
+        return make_stub("{}.{}".format(cls.__dict__.get("conf_name", cls.__name__), name))
 
     def __call__(cls, *args, **kwargs):
         if _importing_tests():
             return cls
         raise NotImplementedError(
-            "%s: not provided by the engine" % getattr(cls, "conf_name", cls.__name__)
+            "{}: not provided by the engine".format(getattr(cls, "conf_name", cls.__name__))
         )
 
     def __bool__(cls):
@@ -88,8 +88,8 @@ def stub_getattr(module_name):
 
     def __getattr__(name):
         if name.startswith("__") or name in ("pytestmark", "pytest_plugins"):
-            raise AttributeError("%s.%s" % (module_name, name))
-        stub = make_stub("%s.%s" % (module_name, name))
+            raise AttributeError(f"{module_name}.{name}")
+        stub = make_stub(f"{module_name}.{name}")
         setattr(sys.modules[module_name], name, stub)
         return stub
 
@@ -192,14 +192,14 @@ class Finder(importlib.abc.MetaPathFinder):
             try:
                 module = importlib.import_module(module_name)
             except Exception as error:
-                print("conformance: import %s failed: %r" % (module_name, error), file=sys.stderr)
+                print(f"conformance: import {module_name} failed: {error!r}", file=sys.stderr)
                 continue
             if getattr(module.__dict__.get("__getattr__"), "answers_all", False):
                 continue
             for name in wanted:
                 if hasattr(module, name):
                     continue
-                full = "%s.%s" % (module_name, name)
+                full = f"{module_name}.{name}"
                 if full in FORCED:
                     continue
                 note_missing(full)

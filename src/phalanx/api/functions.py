@@ -133,8 +133,8 @@ def _check_returns(function: Callable[..., Any], options: dict[str, Any]) -> Non
     returns = options.get("num_returns")
     if returns in ("streaming", "dynamic") and not inspect.isgeneratorfunction(function):
         raise ValueError(
-            f"num_returns={returns!r} needs a generator function, and {function.__qualname__} "
-            "does not yield."
+            f"num_returns={returns!r} can only be used with generator functions, and "
+            f"{function.__qualname__} does not yield."
         )
 
 

@@ -26,6 +26,7 @@ from phalanx.model.jobs.spec import (
 from phalanx.model.options import (
     LARGEST_AMOUNT,
     LARGEST_NUMBER,
+    amount_fault,
     check_task_options,
     required_resources,
 )
@@ -71,7 +72,7 @@ class Job:
     resources: Mapping[str, float] | None = None
     """What each member holds of resources that nodes declare."""
     env: Mapping[str, str] | None = None
-    """Variables beside those of the node."""
+    """Variables beside the few that all jobs get of their node (`PATH`, `HOME` and the like)."""
     working_dir: str | None = None
     """Where members run, which their nodes must have; by default the current directory."""
     max_retries: int = 0
@@ -116,7 +117,7 @@ class Job:
         process = Process(
             command=tuple(map(_literal, self._words())),
             env=tuple((variable, _literal(value)) for variable, value in (self.env or {}).items()),
-            working_dir=self.working_dir or "",
+            working_dir=os.path.abspath(self.working_dir) if self.working_dir else "",
             requests=tuple(sorted(needs.items())),
             limits=() if self.memory_limit is None else (("memory", float(self.memory_limit)),),
         )
@@ -160,7 +161,7 @@ class Job:
             "resources": None if self.resources is None else dict(self.resources),
         }
 
-    def _check(self) -> None:
+    def _check_names(self) -> None:
         from phalanx.manifests.names import member_fault, object_fault, subdomain_fault
 
         for name in ("name", "namespace", "queue"):
@@ -176,6 +177,9 @@ class Job:
             raise ValueError(f"Job: {self.uid!a}: {fault}.")
         if fault := subdomain_fault(self.queue):
             raise ValueError(f"Job: queue={self.queue!a}: {fault}.")
+
+    def _check(self) -> None:
+        self._check_names()
         _whole("min_members", self.min_members, 1)
         if (self.min_members or 0) > self.members:
             raise _refused("min_members", self.min_members, f"at most members={self.members}")
@@ -193,6 +197,9 @@ class Job:
                 raise TypeError(f"Job: {name}={value!r}: it is a mapping.")
         try:
             check_task_options({k: v for k, v in self._amounts().items() if v is not None})
+            if (allowed := amount_fault("GPU", self.num_gpus)) is not None:
+                raise ValueError(f"num_gpus={self.num_gpus!r}: it is {allowed}.")
+            required_resources(self._amounts(), default_cpus=1)
         except (ValueError, TypeError) as error:
             raise type(error)(f"Job: {error}") from None
 

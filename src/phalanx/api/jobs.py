@@ -84,7 +84,7 @@ class JobHandle:
         Raises JobNotFoundError for a member that was not started (so often).
         """
         parts = read_log(engine_or_start().ask, self.uid, self._member(member), attempt)
-        return b"".join(parts).decode("utf-8", "replace")
+        return b"".join(data for data, _ in parts).decode("utf-8", "replace")
 
     def _member(self, member: str | int) -> str:
         if isinstance(member, str):
@@ -216,13 +216,15 @@ class AskForLog(Protocol):
 
 def read_log(
     ask: AskForLog, job: str, member: str, attempt: int, offset: int = 0
-) -> Iterator[bytes]:
-    """What a member has printed from `offset` on, in parts, as far as it is there now."""
+) -> Iterator[tuple[bytes, int]]:
+    """What a member has printed from `offset` on, in parts, as far as it is there now: each with
+    the offset behind it. What its node has dropped is replaced by a line that says so."""
     while True:
         part = ask(ReadJobLog(job, member, attempt, offset))
         if not part.data:
             return
-        offset += len(part.data)
-        yield part.data
+        offset += part.skipped + len(part.data)
+        gone = b"[phalanx: %d bytes of older output were dropped]\n" % part.skipped
+        yield gone + part.data if part.skipped else part.data, offset
         if offset >= part.size:
             return

@@ -75,7 +75,8 @@ class Cluster:
         self._hold(*self._tasks(snapshot, distinct))
         self._subjobs()
         self.hypernodes = HyperNodes(snapshot.hypernodes, self.node_index)
-        bound_and_settle(self.jobs, self.hypernodes, self.node_of, self.status)
+        is_strict = snapshot.config.compat == "none"
+        bound_and_settle(self.jobs, self.hypernodes, self.node_of, self.status, is_strict)
         self.version = 0
         self._others: dict[str, Counts] = {}
         """What others take of nodes (see `occupy`)."""

@@ -136,10 +136,22 @@ def _nominations(session: Session, promised: list[int]) -> dict[str, str]:
 def phase_of(session: Session, job: Job) -> str:
     """The podgroup's phase after the cycle. Source: Volcano's getPodGroupPhase."""
     c = job.counts
-    if 0 < c[j.RUNNING] < job.min_available and not job.is_ready() and not session.job_ready(job):
-        return "Unknown"
     done = c[j.SUCCEEDED] + c[j.FAILED]
-    scheduled = c[j.RUNNING] + c[j.BOUND] + done
+    node_of, status = session.cluster.node_of, session.cluster.status
+    # What is ending on a node still holds its place there.
+    leaving = 0
+    if c[j.RELEASING]:
+        leaving = sum(status[t] == j.RELEASING and node_of[t] >= 0 for t in job.tasks)
+    scheduled = c[j.RUNNING] + c[j.BOUND] + done + leaving
+    is_only_leaving = leaving and scheduled >= job.min_available and not _has_work_to_place(job)
+    is_short = 0 < c[j.RUNNING] < job.min_available and not job.is_ready()
+    if is_short and not is_only_leaving and not session.job_ready(job):
+        return "Unknown"
     if scheduled >= job.min_available:
         return "Completed" if scheduled == done else "Running"
     return "Inqueue" if job.phase == "Inqueue" else "Pending"
+
+
+def _has_work_to_place(job: Job) -> bool:
+    c = job.counts
+    return bool(c[j.PENDING] + c[j.IDLE_PENDING] + c[j.PIPELINED])

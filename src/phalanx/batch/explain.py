@@ -14,6 +14,7 @@ from phalanx.batch.jobs import Job
 from phalanx.batch.plan import Rejection
 from phalanx.batch.rows import Ask, Rows
 from phalanx.batch.session import Session
+from phalanx.batch.specs import Match
 
 REASONS: dict[str, str] = {
     "gang-tasks-missing": "the gang has {tasks} of its {minimum} tasks: submit {count} more",
@@ -44,7 +45,7 @@ REASONS: dict[str, str] = {
     "no-single-node": "none of {count} nodes has all of that at once",
     "slots": "{count} nodes have no slot for another task",
     "unschedulable": "{count} nodes are closed to new tasks",
-    "labels": "{count} nodes lack the labels asked for",
+    "labels": "{count} nodes lack the labels asked for: {labels}",
     "taints": "{count} nodes have a taint that it does not tolerate",
     "ports": "{count} nodes have a port in use that it needs",
     "pod-affinity": "{count} nodes are not near the tasks it must be near",
@@ -199,7 +200,10 @@ def _of_nodes(session: Session, ask: Ask) -> _Nodes:
         passes = f.passes(rows, ask)
         away = int((~passes).sum())
         if away:
-            out.append(Rejection(reason=f.reason, count=away, detail={"of": n}))
+            detail: dict[str, Any] = {"of": n}
+            if f.reason == "labels":
+                detail["labels"] = _labels(session, ask)
+            out.append(Rejection(reason=f.reason, count=away, detail=detail))
             left &= passes
     short = np.zeros(n, dtype=np.bool_)
     for r in ask.eq_class.asked:
@@ -211,6 +215,20 @@ def _of_nodes(session: Session, ask: Ask) -> _Nodes:
     if room == 0 and not any(x.count == n for x in out):
         out.append(Rejection(reason="no-single-node", count=n, detail={"of": n}))
     return _Nodes(tuple(out), room)
+
+
+def _labels(session: Session, ask: Ask) -> str:
+    """Each condition on labels, with how many nodes meet it alone."""
+    shape, cluster = ask.eq_class.shape, session.cluster
+    conditions = [
+        (f"{key}={value}", Match(key=key, op="In", values=(value,)))
+        for key, value in shape.selector
+    ]
+    for matches in shape.affinity.node_required if shape.affinity else ():
+        conditions += [(" ".join((m.key, m.op, ",".join(m.values))).strip(), m) for m in matches]
+    return ", ".join(
+        f"{text} ({int(cluster.labelled(match).sum())} nodes have it)" for text, match in conditions
+    )
 
 
 def _lack(session: Session, ask: Ask, r: int, lacks: Flags) -> Rejection:

@@ -80,7 +80,7 @@ class SubJob(Counted):
         self.nominated_hypernode = ""
 
     def is_hard(self) -> bool:
-        return _is_hard(self.topology)
+        return is_bound(self.topology)
 
 
 class Job(Counted):
@@ -220,7 +220,7 @@ class Job(Counted):
 
     def is_hard(self) -> bool:
         """Whether it, or a part of it, must stay within a network domain."""
-        return _is_hard(self.topology) or any(x.is_hard() for x in self.subjobs.values())
+        return is_bound(self.topology) or any(x.is_hard() for x in self.subjobs.values())
 
     def has_topology(self) -> bool:
         return self.topology is not None or any(
@@ -234,8 +234,9 @@ class Job(Counted):
             self.failed_roles.pop(sub.uid, None)
 
 
-def _is_hard(topology: NetworkTopology | None) -> bool:
-    """Soft ones are hard with the whole cluster as the bound, once the session converts them."""
+def is_bound(topology: NetworkTopology | None) -> bool:
+    """Whether it names a highest tier, of which 0 is one too. Soft ones are hard with the whole
+    cluster as the bound, once the session converts them."""
     return (
         topology is not None
         and topology.mode == "hard"

@@ -31,15 +31,24 @@ def part_for(job: Job, labels: Mapping[str, str]) -> SubJob:
 
 
 def bound_and_settle(
-    jobs: Sequence[Job], tree: HyperNodes, node_of: Sequence[int], status: Sequence[int]
+    jobs: Sequence[Job],
+    tree: HyperNodes,
+    node_of: Sequence[int],
+    status: Sequence[int],
+    is_strict: bool,
 ) -> None:
     """Turn soft wishes into bounds that only the whole cluster reaches; then, where domains were
-    given, a part that runs somewhere already stays in the smallest domain that holds it."""
+    given, a part that runs somewhere already stays in the smallest domain that holds it.
+
+    The name of a tier that there is not is no bound, as in Volcano; `is_strict`: nothing is within
+    it.
+    """
     top = max(tree.tier.values())
+    names = None if is_strict else frozenset(tree.tier_name.values())
     for job in jobs:
-        job.topology = _converted(job.topology, top)
+        job.topology = _converted(job.topology, top, names)
         for sub in job.subjobs.values():
-            sub.topology = _converted(sub.topology, top)
+            sub.topology = _converted(sub.topology, top, names)
 
     def domain_of(tasks: Sequence[int]) -> str:
         found = ""
@@ -60,7 +69,14 @@ def bound_and_settle(
             job.allocated_hypernode = domain_of(job.tasks)
 
 
-def _converted(topology: NetworkTopology | None, top: int) -> NetworkTopology | None:
-    if topology is None or topology.mode == "hard":
+def _converted(
+    topology: NetworkTopology | None, top: int, names: frozenset[str] | None
+) -> NetworkTopology | None:
+    if topology is None:
+        return None
+    if topology.mode == "hard":
+        name = topology.highest_tier_name
+        if name and names is not None and name not in names:
+            return NetworkTopology(mode="hard")
         return topology
     return NetworkTopology(mode="hard", highest_tier=top)

@@ -76,7 +76,8 @@ def status_text(status: StatusInfo, version: str) -> str:
     lines += [
         f"actors: {_counted(actors)}",
         f"placement groups: {_counted(Counter(g['state'] for g in status.groups))}",
-        f"jobs: {len(status.jobs)} running",
+        f"drivers: {len(status.jobs)} running",
+        f"gangs and jobs: {_counted(status.gangs)}",
     ]
     return "\n".join(lines)
 

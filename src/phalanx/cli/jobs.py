@@ -247,7 +247,7 @@ class _Shown:
         self._member = member
         self._attempt = attempt
         self._read: dict[tuple[str, int], int] = {}
-        self._partial: dict[str, bytes] = {}
+        self._partial: dict[str, list[bytes]] = {}
 
     def go_on(self, is_last: bool = False) -> JobDescription:
         """Print what is new; the job."""
@@ -266,24 +266,28 @@ class _Shown:
                 continue
             key = (member.name, attempt)
             offset = self._read.get(key, 0)
-            for data in read_log(self._ask_for_log, uid, member.name, attempt, offset):
-                offset += len(data)
-                self._print(member.name, data, len(found.members) > 1)
-            self._read[key] = offset
+            prefix = f"{member.name} | ".encode() if len(found.members) > 1 else b""
+            for data, end in read_log(self._ask_for_log, uid, member.name, attempt, offset):
+                self._read[key] = end
+                self._print(member.name, data, prefix)
             if is_last and self._partial.get(member.name):
-                self._print(member.name, b"\n", len(found.members) > 1)
+                self._print(member.name, b"\n", prefix)
         sys.stdout.flush()
         return found
 
     def _ask_for_log(self, request: ReadJobLog) -> LogPart:
         return ask(self._address, request)
 
-    def _print(self, member: str, data: bytes, is_one_of_many: bool) -> None:
-        *lines, rest = (self._partial.get(member, b"") + data).split(b"\n")
-        self._partial[member] = rest
-        for line in lines:
-            text = line.decode("utf-8", "replace")
-            typer.echo(f"{member} | {text}" if is_one_of_many else text)
+    def _print(self, member: str, data: bytes, prefix: bytes) -> None:
+        """Print whole lines; the rest waits for its end."""
+        partial = self._partial.setdefault(member, [])
+        whole, newline, rest = data.rpartition(b"\n")
+        if newline:
+            lines = b"".join((*partial, whole)).split(b"\n")
+            partial.clear()
+            sys.stdout.buffer.write(b"".join(prefix + line + b"\n" for line in lines))
+        if rest:
+            partial.append(rest)
 
 
 def cancel(names: Names, address: Address = None) -> None:

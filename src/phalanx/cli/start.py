@@ -250,7 +250,7 @@ def _start_node(where: str, node: dict[str, Any], amounts: NodeAmounts) -> Daemo
             resources=amounts.resources,
             object_store_bytes=amounts.object_store_bytes,
             topology=amounts.topology,
-            **node,
+            **{**node, "labels": {**amounts.labels, **node["labels"]}},
         )
     )
     has = ", ".join(

@@ -84,7 +84,7 @@ SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
         "phalanx.api.runtime_context": ("RuntimeContext", "get_runtime_context")
     },
     "ray.types": {"phalanx": ("ObjectRef",)},
-    "ray._raylet": {"phalanx": _IDS},
+    "ray._raylet": {"phalanx": _IDS, f"{_OURS}.constants": ("RAY_NODE_ID_KEY",)},
     "ray._common": {},
     "ray._common.constants": {f"{_OURS}.constants": ("*",)},
     "ray._common.network_utils": {f"{_OURS}.network": ("*",)},

@@ -35,6 +35,8 @@ class DetectedGpu:
     number: int
     model: str
     memory_bytes: int = 0
+    product: str = ""
+    """Its whole name, as `NVIDIA A100-SXM4-80GB`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +59,7 @@ def cpu_count(root: Path = Path("/")) -> int:
     """CPUs by the process's affinity and the tightest cgroup quota, at least one."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
     counted = allowed or psutil.cpu_count() or 1
-    for folder in _cgroups(root, "cpu"):
+    for folder in cgroup_folders(root, "cpu"):
         quota = _cpu_quota(folder)
         if quota is not None:
             counted = min(counted, max(1, int(quota)))
@@ -67,9 +69,9 @@ def cpu_count(root: Path = Path("/")) -> int:
 def memory_bytes(root: Path = Path("/")) -> int:
     """Memory of the machine, or the tightest cgroup limit below it."""
     limit: int = psutil.virtual_memory().total
-    for folder in _cgroups(root, "memory"):
+    for folder in cgroup_folders(root, "memory"):
         for name in ("memory.max", "memory.limit_in_bytes"):
-            text = _read(folder / name)
+            text = read_text(folder / name)
             if text is not None and text.isdigit():
                 limit = min(limit, int(text))
     return limit
@@ -109,6 +111,7 @@ def detect_gpus(
                 number=number,
                 model=gpu_model(_text(nvml.nvmlDeviceGetName(handles[number]))),
                 memory_bytes=int(nvml.nvmlDeviceGetMemoryInfo(handles[number]).total),
+                product=_text(nvml.nvmlDeviceGetName(handles[number])),
             )
             for number in numbers
         )
@@ -188,14 +191,14 @@ def _nvlinks(nvml: Any, handle: Any) -> list[str]:
 def _numa_node(bus: str, root: Path) -> int:
     domain, _, rest = bus.partition(":")
     place = root / "sys/bus/pci/devices" / f"{domain[-4:]}:{rest}" / "numa_node"
-    text = _read(place)
+    text = read_text(place)
     return int(text) if text is not None and text.isdigit() else -1
 
 
-def _cgroups(root: Path, controller: str) -> list[Path]:
+def cgroup_folders(root: Path, controller: str) -> list[Path]:
     """The folders of this process's cgroup and of those around it, for either cgroup version."""
     folders = []
-    for line in (_read(root / "proc/self/cgroup") or "").splitlines():
+    for line in (read_text(root / "proc/self/cgroup") or "").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers and controller not in controllers.split(","):
             continue
@@ -206,16 +209,20 @@ def _cgroups(root: Path, controller: str) -> list[Path]:
 
 
 def _cpu_quota(folder: Path) -> float | None:
-    text = _read(folder / "cpu.max")
+    text = read_text(folder / "cpu.max")
     quota, period = text.split() if text else (None, None)
     if text is None:
-        quota, period = _read(folder / "cpu.cfs_quota_us"), _read(folder / "cpu.cfs_period_us")
+        quota, period = (
+            read_text(folder / "cpu.cfs_quota_us"),
+            read_text(folder / "cpu.cfs_period_us"),
+        )
     if quota is None or period is None or not quota.isdigit() or int(period) <= 0:
         return None  # "max" and -1 stand for no limit
     return int(quota) / int(period)
 
 
-def _read(path: Path) -> str | None:
+def read_text(path: Path) -> str | None:
+    """What stands in a file; None where there is none."""
     try:
         return path.read_text(encoding="utf-8").strip()
     except OSError:

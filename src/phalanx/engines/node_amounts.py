@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Mapping
 
 import msgspec
@@ -18,6 +19,24 @@ class NodeAmounts(msgspec.Struct, frozen=True, kw_only=True):
     resources: dict[str, float]
     object_store_bytes: int
     topology: str = ""
+    labels: dict[str, str] = {}
+    """What Kubernetes calls the node's system and devices, for files that select nodes by it."""
+
+
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+def _labels(gpu: str) -> dict[str, str]:
+    """`gpu`: the product's name; empty where there is none."""
+    machine = platform.machine()
+    labels = {
+        "kubernetes.io/os": platform.system().lower(),
+        "kubernetes.io/arch": _ARCHITECTURES.get(machine, machine),
+        "kubernetes.io/hostname": platform.node(),
+    }
+    if gpu:
+        labels["nvidia.com/gpu.product"] = gpu.replace(" ", "-")
+    return labels
 
 
 def node_amounts(
@@ -58,4 +77,5 @@ def node_amounts(
         resources={name: amount for name, amount in total.items() if amount},
         object_store_bytes=int(store),
         topology=topology,
+        labels=_labels(machine.gpus[0].product if machine.gpus and total["GPU"] else ""),
     )

@@ -252,7 +252,11 @@ class RuntimeContext:
 
     def get(self) -> dict[str, Any]:
         """Ids as a dict (the older way)."""
-        found: dict[str, Any] = {"job_id": self.job_id, "node_id": self.node_id}
+        found: dict[str, Any] = {
+            "job_id": self.job_id,
+            "node_id": self.node_id,
+            "namespace": self.namespace,
+        }
         if self._task is not None:
             found["task_id"] = self.task_id
             if self.actor_id is not None:

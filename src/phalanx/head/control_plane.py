@@ -144,6 +144,7 @@ class ControlPlane:
             self.groups,
             self.events,
             lambda: (self.address, state_store.address),
+            lambda: {} if self.gangs_if_used is None else self.gangs_if_used.counts(),
         )
         self._must_place = self._must_look_again = False
         self._restore(stored, clock.now())

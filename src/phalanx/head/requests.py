@@ -76,8 +76,11 @@ class ControlRequests:
         groups: GroupControl,
         events: EventGathering,
         addresses: Callable[[], tuple[str, str]],
+        gang_counts: Callable[[], dict[str, int]],
     ) -> None:
-        """`addresses` gives those of the head and of its store, empty where there is none."""
+        """`addresses` gives those of the head and of its store, empty where there is none;
+        `gang_counts` how many gangs there are of each kind, as StatusInfo names them."""
+        self._gang_counts = gang_counts
         self._outbox = outbox
         self._clock = clock
         self._nodes = nodes
@@ -161,6 +164,7 @@ class ControlRequests:
             actors=dict(Counter(actor.state for actor in self._actors.table.all())),
             groups=self._groups.table.table(),
             jobs=self._drivers.rows(),
+            gangs=self._gang_counts(),
         )
 
     # ---- actors ------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ class Fields:
         if self.has(key):
             self.warn(key, "no_meaning_here", why)
 
-    def close(self) -> None:
+    def warn_unknown(self) -> None:
         """Name every key that nobody asked for."""
         for key in self.known:
             if key not in self._asked:

@@ -34,7 +34,7 @@ def read_flow(at: Fields, name: str, namespace: str) -> FlowSpec:
     if ring:
         at.error("flows", "flow_not_dag", f"steps wait in a ring: {' -> '.join(ring)}")
     retain = at.choice("jobRetainPolicy", ("retain", "delete"), "retain")
-    at.close()
+    at.warn_unknown()
     return FlowSpec(
         name=name,
         namespace=namespace,
@@ -56,7 +56,7 @@ def _step(at: Fields) -> Step:
     changes = patch.fields("jobSpec" if patch.has("jobSpec") else "spec")
     step = Step(name=name, targets=targets, probes=_probes(probe), patch=dict(changes.known))
     for fields in (probe, depends, patch, at):
-        fields.close()
+        fields.warn_unknown()
     return step
 
 
@@ -65,15 +65,15 @@ def _probes(at: Fields) -> tuple[Probe, ...]:
     for item in at.items("taskStatusList" if at.has("taskStatusList") else "taskStatus"):
         group, phase = item.text("taskName"), item.text("phase")
         probes.append(Probe(kind="taskStatus", group=group, phase=phase))
-        item.close()
+        item.warn_unknown()
     for item in at.items("tcpSocketList" if at.has("tcpSocketList") else "tcpSocket"):
         probes.append(Probe(kind="tcpSocket", group=item.text("taskName"), port=_port(item)))
-        item.close()
+        item.warn_unknown()
     for item in at.items("httpGetList" if at.has("httpGetList") else "httpGet"):
         group, path = item.text("taskName"), item.text("path")
         item.unused("httpHeader", "probes send no headers of their own")
         probes.append(Probe(kind="httpGet", group=group, port=_port(item), path=path))
-        item.close()
+        item.warn_unknown()
     return tuple(probes)
 
 
@@ -129,7 +129,7 @@ def read_cron(at: Fields, name: str, namespace: str) -> CronSpec:
     for key in ("name", "namespace", "creationTimestamp"):
         metadata.raw(key)
     for fields in (metadata, template, at):
-        fields.close()
+        fields.warn_unknown()
     return cron
 
 

@@ -43,7 +43,7 @@ def read_hypernode(at: Fields, name: str) -> HyperNode:
     domain = HyperNode(
         name=name, tier=tier, tier_name=at.text("tierName"), members=tuple(filter(None, members))
     )
-    at.close()
+    at.warn_unknown()
     return domain
 
 
@@ -52,11 +52,11 @@ def _member(at: Fields) -> Member | None:
     if kind not in ("Node", "HyperNode"):
         at.error("type", "member_type_invalid", f"a member is a Node or a HyperNode, not {kind!r}")
     selector = at.fields("selector")
-    at.close()
+    at.warn_unknown()
     given = [key for key in SELECTORS if selector.has(key)]
     for key in SELECTORS:
         selector.raw(key)
-    selector.close()
+    selector.warn_unknown()
     if len(given) != 1:
         reason = f"a member has exactly one of {', '.join(SELECTORS)}, not {len(given)} of them"
         selector.error("", "not_one_selector", reason)
@@ -75,7 +75,7 @@ def _member(at: Fields) -> Member | None:
         inner.unused("matchExpressions", "nodes are matched by matchLabels")
         if not member.labels:
             inner.error("matchLabels", "no_labels", "labelMatch has labels to match")
-    inner.close()
+    inner.warn_unknown()
     return member
 
 

@@ -40,6 +40,8 @@ def job_faults(job: JobSpec) -> list[Fault]:
             if (allowed := amount_fault(resource, amount)) is not None:
                 reason = f"each of {group.name!a} would hold {amount:g} of {resource}; allowed is "
                 faults.append(Fault(path, "amount_not_held", reason + allowed))
+        if job.plugin("ray") is not None:
+            continue  # its own command runs where a process has none
         if not template.processes:
             reason = f"task {group.name!a} runs nothing: give it a container with a command"
             faults.append(Fault(path, "no_command", reason))

@@ -60,7 +60,7 @@ def read_job(
     at.text("schedulerName")
     at.unused("runningEstimate", "how long jobs run is learnt from earlier runs")
     read_volumes(at)
-    at.close()
+    at.warn_unknown()
     _check(at, job, most)
     return job
 
@@ -151,7 +151,7 @@ def _group(at: Fields, index: int) -> TaskGroup:
     )
     if group.topology_policy:
         _whole_cores(at, group)
-    at.close()
+    at.warn_unknown()
     return group
 
 
@@ -177,7 +177,7 @@ def _partition(at: Fields, replicas: int) -> Partition | None:
     total, size = inner.whole("totalPartitions"), inner.whole("partitionSize")
     minimum = inner.whole("minPartitions") or total
     topology = read_topology(inner)
-    inner.close()
+    inner.warn_unknown()
     if total <= 0 or size <= 0 or minimum < 0:
         reason = f"partitions have a number and a size above 0: {total} partitions of {size}"
         inner.error("", "partition_invalid", reason)
@@ -201,7 +201,7 @@ def _depends_on(at: Fields) -> DependsOn | None:
     inner = at.fields("dependsOn")
     names = (inner.text("name"),) if isinstance(inner.raw("name"), str) else inner.texts("name")
     iteration = inner.choice("iteration", ("any", "all"), "all")
-    inner.close()
+    inner.warn_unknown()
     return (
         DependsOn(names=names, iteration="any" if iteration == "any" else "all") if names else None
     )

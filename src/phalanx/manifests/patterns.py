@@ -39,6 +39,15 @@ def compiled(pattern: str) -> Pattern:
     return found
 
 
+def pattern_fault(pattern: str) -> str | None:
+    """Why the text is no pattern, or None."""
+    try:
+        compiled(pattern)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
 def matches(pattern: str, name: str) -> bool:
     """Whether the pattern is found in the name; one that cannot be compiled is found in none."""
     try:

@@ -63,12 +63,12 @@ def read_template(at: Fields) -> Template:
     labels, annotations = metadata.pairs("labels"), metadata.pairs("annotations")
     for key in ("name", "namespace", "creationTimestamp", "generateName"):
         metadata.raw(key)  # members are named after their job and group
-    metadata.close()
+    metadata.warn_unknown()
     check_budgets(metadata, annotations)
     spec = at.fields("spec")
-    at.close()
+    at.warn_unknown()
     template = _pod(spec, labels, annotations)
-    spec.close()
+    spec.warn_unknown()
     return template
 
 
@@ -138,7 +138,7 @@ def _process(at: Fields) -> Process:
     resources = at.fields("resources")
     requests, limits = resources.amounts("requests"), resources.amounts("limits")
     resources.unused("claims", "devices are asked for as resources")
-    resources.close()
+    resources.warn_unknown()
     most = dict(limits)
     for name, amount in requests:
         if amount > most.get(name, amount):
@@ -156,8 +156,8 @@ def _process(at: Fields) -> Process:
     )
     if not process.argv:
         reason = "no command: no image is pulled here, so nothing would run"
-        at.error("command" if at.has("command") else "", "no_command", reason)
-    at.close()
+        at.warn("command" if at.has("command") else "", "no_command", reason)
+    at.warn_unknown()
     return process
 
 
@@ -170,7 +170,7 @@ def _environment(at: Fields) -> Pairs:
         item.unused("valueFrom", "only values that stand in the manifest can be passed on")
         if "value" in item.known or not item.has("valueFrom"):
             out[name] = item.loose_text("value")
-        item.close()
+        item.warn_unknown()
     return tuple(out.items())
 
 
@@ -187,5 +187,5 @@ def _ports(at: Fields) -> tuple[Port, ...]:
         item.unused("hostIP", "processes use the node's network")
         item.text("protocol")
         ports.append(Port(number=number, name=item.text("name")))
-        item.close()
+        item.warn_unknown()
     return tuple(ports)

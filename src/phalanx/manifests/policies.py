@@ -15,7 +15,7 @@ def read_policies(at: Fields, key: str = "policies") -> tuple[Policy, ...]:
     policies = []
     for item in at.items(key):
         policy = _read(item)
-        item.close()
+        item.warn_unknown()
         policies.append(policy)
         for event in policy.events:
             if event in seen:

@@ -43,10 +43,10 @@ def read_queue(at: Fields, name: str, annotations: Pairs, state: str) -> QueueSp
         annotations=tuple(a for a in annotations if a[0] not in (HIERARCHY, WEIGHTS)),
     )
     if nested:
-        guarantee.close()
+        guarantee.warn_unknown()
     for key in ("extendClusters", "dequeueStrategy", "type"):
         at.unused(key, f"nothing here reads {key}")
-    at.close()
+    at.warn_unknown()
     return queue
 
 
@@ -64,7 +64,7 @@ def _affinity(at: Fields) -> GroupAffinity | None:
         anti_preferred=apart.texts(may) + apart.texts("preferred"),
     )
     for fields in (near, apart, inner):
-        fields.close()
+        fields.warn_unknown()
     return affinity
 
 
@@ -93,7 +93,7 @@ def read_podgroup(at: Fields, name: str, namespace: str, annotations: Pairs) -> 
         if minimum < 0:
             reason = f"the minimum of {role} is 0 or more, not {minimum}"
             minimums.error(role, "min_member_negative", reason)
-    at.close()
+    at.warn_unknown()
     return group
 
 
@@ -114,5 +114,5 @@ def _subgroup(at: Fields) -> SubgroupPolicy:
         minimum=minimum,
         topology=read_topology(at),
     )
-    at.close()
+    at.warn_unknown()
     return policy

@@ -125,8 +125,8 @@ def _read(at: Fields) -> Manifest | None:
     for key in _FILLED_IN:
         metadata.raw(key)
     at.raw("status")
-    metadata.close()
-    at.close()
+    metadata.warn_unknown()
+    at.warn_unknown()
     return Manifest(kind=kind, name=name, namespace=namespace, spec=spec, fields=at)
 
 

@@ -14,7 +14,7 @@ def read_topology(at: Fields) -> NetworkTopology | None:
     inner = at.fields("networkTopology")
     mode = inner.choice("mode", ("hard", "soft"), "hard")
     tier, name = inner.optional_whole("highestTierAllowed"), inner.text("highestTierName")
-    inner.close()
+    inner.warn_unknown()
     if tier is not None and name:
         reason = "highestTierAllowed and highestTierName exclude each other"
         inner.error("", "topology_tier_and_name", reason)

@@ -26,6 +26,6 @@ def read_volumes(at: Fields) -> None:
         elif name and (fault := subdomain_fault(name)) is not None:
             item.error("volumeClaimName", "volume_claim_name", fault)
         item.raw("name")
-        item.close()
+        item.warn_unknown()
         reason = f"nothing is mounted: processes see the node's own files at {path or 'that path'}"
         item.warn("", "no_meaning_here", reason)

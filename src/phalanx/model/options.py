@@ -45,8 +45,9 @@ def _at_least(low: float) -> Check:
 
 
 def _amount(value: float) -> str | None:
-    good = 0 <= value <= LARGEST_AMOUNT
-    return None if good else f"a number from 0 to {LARGEST_AMOUNT:g}"
+    if LARGEST_AMOUNT < value < float("inf"):
+        return f"a number of at most {LARGEST_AMOUNT:g}"
+    return None if 0 <= value <= LARGEST_AMOUNT else "a finite number of at least 0"
 
 
 def _count(value: int) -> str | None:
@@ -249,7 +250,10 @@ def check_actor_options(options: Mapping[str, Any], *, in_options: bool = False)
 def _check_bundle(options: Mapping[str, Any]) -> None:
     index = options.get("placement_group_bundle_index")
     if index not in (None, -1) and options.get("placement_group") in (None, "default"):
-        raise ValueError(f"placement_group_bundle_index={index} needs placement_group= beside it.")
+        raise ValueError(
+            "If placement group is not set, the value of placement group bundle index must be -1: "
+            f"{index} needs placement_group= beside it."
+        )
 
 
 def check_method_options(options: Mapping[str, Any]) -> None:

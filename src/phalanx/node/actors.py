@@ -112,6 +112,7 @@ class NodeActors:
             priority=order.priority,
             group=place,
             strategy={},
+            retriable=order.restarts,
             asker=self,
         )
 

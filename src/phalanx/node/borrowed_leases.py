@@ -60,6 +60,7 @@ class LeaseInquiries:
             demand.priority,
             demand.queue,
             seen,
+            demand.retriable,
         )
         self._links.send_to(prefix, demand.owner, wanted)
 

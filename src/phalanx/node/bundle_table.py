@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from phalanx.errors import TaskPlacementGroupRemoved
-from phalanx.node.bundles import BundlePool
+from phalanx.node.bundle_pool import BundlePool
 from phalanx.protocol.cluster_messages import BundleInventory
 from phalanx.protocol.wire_errors import code_of
 from phalanx.resources.instances import Allocation, NodeResources

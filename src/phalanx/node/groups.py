@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from phalanx.model.lifecycle import PENDING, REMOVED
+from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.bundle_table import BundleTable
-from phalanx.node.bundles import BundlePool
 from phalanx.node.control_link import ControlLink, ask
 from phalanx.node.dispatch import MessageTable
 from phalanx.node.group_places import GroupPlaces

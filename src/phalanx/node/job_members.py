@@ -8,8 +8,8 @@ from typing import Protocol
 import msgspec
 
 from phalanx.model.exit_codes import KILLED, NOT_STARTED, TIMED_OUT
+from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.bundle_table import BundleTable
-from phalanx.node.bundles import BundlePool
 from phalanx.node.control_link import ControlLink
 from phalanx.node.dispatch import MessageTable
 from phalanx.protocol.cluster_messages import (
@@ -28,6 +28,8 @@ REMEMBERED = 10_000
 MARK = b"member"
 """The ids of their processes begin so; those of workers begin with the node's prefix."""
 LOOK_AT_MEMORY_EVERY_S = 0.5
+LOOK_AT_LOGS_EVERY_S = 0.1
+"""Whoever prints without end writes a few hundred megabytes a second."""
 NEVER = float("inf")
 
 
@@ -61,8 +63,13 @@ class JobFiles(Protocol):
         """Delete everything of a job."""
         ...
 
-    def read(self, path: str, offset: int, limit: int) -> tuple[bytes, int]:
-        """(a part of a log, how long the whole is); length -1 for what is no file of a job."""
+    def read(self, path: str, offset: int, limit: int) -> tuple[bytes, int, int]:
+        """(a part of a log, how long the whole is, how many bytes from `offset` on are gone, which
+        the part stood behind); length -1 for what is no file of a job."""
+        ...
+
+    def shorten(self, path: str) -> None:
+        """Drop the oldest of a log that is longer than logs may be."""
         ...
 
 
@@ -127,6 +134,7 @@ class JobMembers:
         self._limited: dict[bytes, _Limited] = {}
         self._look_at = 0.0
         """When memory is measured next."""
+        self._look_at_logs_at = 0.0
 
     def handle_in(self, table: MessageTable) -> None:
         """Take the head's messages about members."""
@@ -213,8 +221,8 @@ class JobMembers:
 
     def read_log(self, message: ReadLog) -> None:
         """Answer with a part of a log."""
-        data, size = self._files.read(message.path, message.offset, message.limit)
-        self._control.notify(LogRead(message.token, data, size))
+        data, size, skipped = self._files.read(message.path, message.offset, message.limit)
+        self._control.notify(LogRead(message.token, data, size, skipped))
 
     # ---- processes ---------------------------------------------------------------------------
 
@@ -279,6 +287,7 @@ class JobMembers:
 
     def _ended(self, member: _Member) -> None:
         order = member.order
+        self._files.shorten(member.log)
         del self._members[order.group, order.index]
         self._is_over((order.group, order.index), order.attempt)
         member.pool.release(member.held)
@@ -305,6 +314,10 @@ class JobMembers:
             if now >= member.kill_at:
                 member.kill_at = NEVER
                 self._signal(member, self._commands.kill)
+        if self._members and now >= self._look_at_logs_at:
+            self._look_at_logs_at = now + LOOK_AT_LOGS_EVERY_S
+            for member in self._members.values():
+                self._files.shorten(member.log)
         if self._limited and now >= self._look_at:
             self._look_at = now + LOOK_AT_MEMORY_EVERY_S
             self._look_at_memory()

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from phalanx.node.bundles import BundlePool
+from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.workers import WorkerRecord
 from phalanx.resources.instances import Allocation, NodeResources
 from phalanx.resources.sets import ResourceSet
@@ -79,6 +79,8 @@ class Demand(msgspec.Struct, kw_only=True, eq=False):
     """Whether an actor whose worker starts is not to be made here any more."""
     is_claim: bool = False
     """Whether it is room that is kept for a gang: nothing is started for it."""
+    retriable: bool = True
+    """Whether what runs for it runs again when its worker is ended for want of memory."""
     can_run_here: bool = True
     """Whether this node, empty, could run it."""
     asker: Asker = NO_ASKER

@@ -185,6 +185,7 @@ class LeaseRequests:
             group=place,
             strategy=strategy,
             seen=message.seen,
+            retriable=message.retriable,
             here=0 if is_mine and place is None and self._spilling.must_plan(strategy) else -1,
             asker=self._asker,
         )

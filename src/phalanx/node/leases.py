@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from phalanx.errors import ActorUnschedulableError, TaskUnschedulableError
+from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.bundle_table import BundleTable
-from phalanx.node.bundles import BundlePool
 from phalanx.node.claims import Claims
 from phalanx.node.demands import Demands
 from phalanx.node.group_places import GroupPlaces

@@ -107,9 +107,9 @@ class LocalProcesses:
         if not connection.peer or self._peers.get(connection.peer) is not connection:
             return
         self._peers.remove(connection.peer)
-        self._gone(connection.peer, connection.tag == DRIVER)
+        self._process_ended(connection.peer, connection.tag == DRIVER)
 
-    def _gone(self, process: bytes, is_driver: bool = False) -> None:
+    def _process_ended(self, process: bytes, is_driver: bool = False) -> None:
         """A driver or worker has ended, or is about to: what it had goes."""
         self._leases.owner_gone(process, self._clock())
         self._spilling.owner_gone(process)
@@ -142,7 +142,7 @@ class LocalProcesses:
             return
         died = WorkerDied(worker, reason, kind)
         holder = self._report_to_holder(lease, died)
-        self._gone(worker)
+        self._process_ended(worker)
         for process in self._peers.processes():
             if process != holder:
                 self._peers.post(process, died)

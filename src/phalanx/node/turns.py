@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from phalanx.node.lease import Demand, DemandKey, Lease
-from phalanx.node.queue_shares import QueueShares
+from phalanx.node.queue_usage import QueueShares
 from phalanx.resources.instances import NodeResources
 
 LEAST_HOLD_S = 0.01

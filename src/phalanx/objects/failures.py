@@ -104,14 +104,22 @@ def load(data: bytes) -> BaseException:
         assert isinstance(loaded, BaseException)
         return loaded
     _, function_name, text, cause_bytes, pid, actor_repr = loaded
-    cause = None
-    if cause_bytes is not None:
-        try:
-            cause = pickle.loads(cause_bytes)  # noqa: S301
-        except Exception:
-            cause = None
+    try:
+        if cause_bytes is None:
+            raise TypeError("it could not be pickled")
+        cause = pickle.loads(cause_bytes)  # noqa: S301
+    except Exception as broken:
+        last = text.strip().rpartition("\n")[2]
+        cause = PhalanxError(
+            f"The original cause of this error isn't serializable ({broken}): {last}"
+        )
     task_error = TaskError(function_name, text, cause, pid, "127.0.0.1", actor_repr)
     return errors.derive(task_error)
+
+
+def is_raised(failure: Value) -> bool:
+    """Whether a task's own code raised; else the system failed it."""
+    return isinstance(pickle.loads(failure.data), tuple)  # noqa: S301  (as in `load`)
 
 
 def is_retriable(wanted: Any, error: bytes) -> bool:

@@ -40,7 +40,8 @@ class RefHooks(Protocol):
         ...
 
     def pin_forever(self, ref: ObjectRef[Any]) -> None:
-        """The reference left outside any value that Phalanx follows: keep its object."""
+        """The reference left outside any value that Phalanx follows: keep its object. Raises
+        OutOfBandSerializationError where the environment forbids that."""
         ...
 
     def on_ready(self, ref: ObjectRef[Any], callback: Callable[[], None]) -> None:
@@ -199,10 +200,13 @@ class ObjectRef(Generic[T], metaclass=ABCMeta):
         hooks.on_ready(self, ready)
 
     def as_future(self) -> asyncio.Future[T]:
-        """An asyncio future of the value, in the running loop."""
+        """An asyncio future of the value, in the running loop, else in the thread's own."""
         import asyncio  # slow to import, and most programs have no event loop
 
-        loop = asyncio.get_running_loop()
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            loop = asyncio.get_event_loop_policy().get_event_loop()
         future: asyncio.Future[T] = loop.create_future()
         hooks = _hooks()
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import cloudpickle
 
-from phalanx.errors import MessageTooLargeError
+from phalanx.errors import MessageTooLargeError, PhalanxError, UnserializableException
 from phalanx.objects.reference import ObjectRef, nested, nesting
 
 INLINE_BYTES = 100 * 1024
@@ -106,6 +106,8 @@ def dumps_definition(value: Any, name: str) -> bytes:
     outer, nesting.refs = nesting.refs, None
     try:
         data: bytes = cloudpickle.dumps(value, protocol=5)
+    except PhalanxError:  # a reference that may not leave so
+        raise
     except Exception as error:
         raise TypeError(f"{name} cannot be sent to workers: {blame(value, error)}") from error
     finally:
@@ -137,12 +139,20 @@ def deserialize(
     buffers: Sequence[Any] = (),
     refs: Sequence[ObjectRef[Any]] = (),
 ) -> Any:
-    """The value. Whatever the user's classes raise while loading goes up unchanged."""
-    if refs:
-        return _Reader(data, refs, buffers).load()
-    if buffers:
-        return _loads(data, buffers=buffers)
-    return _loads(data)
+    """The value. Raises UnserializableException with what the user's classes have raised for its
+    cause."""
+    try:
+        if refs:
+            return _Reader(data, refs, buffers).load()
+        if buffers:
+            return _loads(data, buffers=buffers)
+        return _loads(data)
+    except PhalanxError:  # of a class that asks us something while it is loaded
+        raise
+    except Exception as error:
+        raise UnserializableException(
+            f"A value cannot be unpickled in this process: {type(error).__name__}: {error}"
+        ) from error
 
 
 def register_serializer(

@@ -167,22 +167,21 @@ class ObjectRefGenerator(Generic[T], metaclass=ABCMeta):
         return self._stream.slot(self._next_index)
 
     def next_ready(self) -> bool:
-        """Whether the next item is there already. Raises StopIteration at the end."""
-        stream = self._stream
-        if stream.arrived_to >= self._next_index:
-            return True
-        if stream.is_ended:
-            raise StopIteration
-        return False
+        """Whether the next item is there already."""
+        return self._stream.arrived_to >= self._next_index
 
     def is_finished(self) -> bool:
         """Whether the last item has been taken."""
         return self._stream.is_ended and self._stream.arrived_to < self._next_index
 
     def completed(self) -> ObjectRef[Any]:
-        """A reference that is there once the task has ended."""
+        """A reference that is there once the task has ended, and fails when the task does."""
         assert self._stream.completion is not None
         return self._stream.completion
+
+    @property
+    def _generator_ref(self) -> ObjectRef[Any]:
+        return self.completed()
 
     def task_id(self) -> Any:
         """The generator task."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from phalanx.model.ids import INDEX_BITS
+from phalanx.objects.reference import ObjectRef
 from phalanx.objects.streams import Stream
 from phalanx.observe.cluster_events import EventRing
 from phalanx.observe.task_journal import TaskJournal
@@ -109,6 +110,7 @@ class OwnerCore:
     ) -> None:
         """`kind`: driver or worker. `pack` makes payloads of values. `clock` counts seconds, `wall`
         since the epoch. `tick_soon` asks for a tick. `warn` shows a text to the user."""
+        self._me = me
         self._kind = kind
         self._node = node
         self._outbox = outbox
@@ -186,6 +188,18 @@ class OwnerCore:
     def next_object(self) -> int:
         """The number of a new object that no task makes."""
         return next(self.numbers) << INDEX_BITS
+
+    def name_of(self, ref: ObjectRef[Any]) -> str:
+        """What an object is, for people: the result of which task, as far as that is known here."""
+        number = ref._number >> INDEX_BITS
+        if ref._owner == self._me:
+            task = self.tasks.machine.pending.get(number)
+            if task is not None:
+                return f"the result of task {task.template.name}"
+            call = self.calls.by_number.get(number)
+            if call is not None:
+                return f"the result of the actor's method {call.method}"
+        return f"object {ref.hex()}"
 
     # ---- what the machines need of each other ------------------------------------------------
 

@@ -125,6 +125,8 @@ class PlaceActor(msgspec.Struct, array_like=True, tag=76):
     environment: bytes
     strategy: dict[str, Any]
     priority: int
+    restarts: bool = False
+    """Whether it is made again when its worker ends."""
 
 
 class WithdrawActor(msgspec.Struct, array_like=True, tag=77):
@@ -397,11 +399,13 @@ class ReadLog(msgspec.Struct, array_like=True, tag=105):
 
 
 class LogRead(msgspec.Struct, array_like=True, tag=106):
-    """Node to control: a part of a log, and how long the whole is; -1: there is no such file."""
+    """Node to control: a part of a log, and how long the whole is; -1: there is no such file.
+    `skipped`: so many bytes from the offset on are gone, and `data` stood behind them."""
 
     token: int
     data: bytes
     size: int
+    skipped: int = 0
 
 
 class QueueWeights(msgspec.Struct, array_like=True, tag=107):

@@ -139,7 +139,8 @@ class Done(msgspec.Struct, array_like=True, tag=10, gc=False):
 
 class Failed(msgspec.Struct, array_like=True, tag=11):
     """Task `number` raised. `error` is pickled; `cancelled` when it was asked to stop; `lost` when
-    values of its arguments were not there: then `error` names their files, and it did not run."""
+    values of its arguments were not there: then `error` names their files, and it did not run.
+    `values`: the first results of a generator that was to give a fixed number of them."""
 
     number: int
     error: bytes
@@ -147,6 +148,7 @@ class Failed(msgspec.Struct, array_like=True, tag=11):
     ended: float
     kind: str = ""  # "", "cancelled", "lost", "exit" (the actor left on its own will)
     retriable: bool = True
+    values: list[bytes | Value] = []
 
 
 class Item(msgspec.Struct, array_like=True, tag=12, gc=False):

@@ -52,6 +52,8 @@ class LeaseWanted(msgspec.Struct, array_like=True, tag=32):
     priority: int = 0
     queue: str = ""
     seen: int = 0
+    retriable: bool = True
+    """Whether its tasks run again when their worker is ended for want of memory."""
 
 
 class Granted(msgspec.Struct, array_like=True, tag=33):

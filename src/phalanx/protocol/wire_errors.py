@@ -24,6 +24,7 @@ ERROR_CLASSES: dict[str, type[Exception]] = {
     "phalanx": errors.PhalanxError,
     "cross_language": errors.CrossLanguageError,
     "task_cancelled": errors.TaskCancelledError,
+    "task_killed": errors.TaskKilledError,
     "task_timeout": errors.TaskTimeoutError,
     "task_failed": errors.TaskError,
     "worker_crashed": errors.WorkerCrashedError,

@@ -11,9 +11,10 @@ from phalanx.api.session import engine_or_start
 from phalanx.engines.interface import PendingReply
 from phalanx.model.ids import NodeID, PlacementGroupID
 from phalanx.objects.reference import ObjectRef
+from phalanx.policies.labels import parse_selector
 from phalanx.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-VALID_STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
+VALID_PLACEMENT_GROUP_STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
 
 
 class PlacementGroup:
@@ -110,22 +111,9 @@ def placement_group(
 
     Raises ValueError for bundles or options that cannot be, TypeError for what is no list.
     """
-    _check_bundles(bundles)
-    if strategy not in VALID_STRATEGIES:
-        raise ValueError(
-            f"Invalid placement group strategy {strategy!r}; valid ones are {VALID_STRATEGIES}."
-        )
-    if lifetime not in (None, "detached"):
-        raise ValueError(f"lifetime of a placement group is None or 'detached', not {lifetime!r}.")
-    if _soft_target_node_id is not None:
-        if strategy != "STRICT_PACK":
-            raise ValueError("_soft_target_node_id only goes with STRICT_PACK.")
-        _check_node_id(_soft_target_node_id)
-    if bundle_label_selector is not None and len(bundle_label_selector) != len(bundles):
-        raise ValueError(
-            f"bundle_label_selector has {len(bundle_label_selector)} selectors for "
-            f"{len(bundles)} bundles."
-        )
+    validate_placement_group(
+        bundles, strategy, lifetime, _soft_target_node_id, bundle_label_selector
+    )
     engine = engine_or_start()
     group_id, made = engine.create_group(
         bundles,
@@ -147,20 +135,78 @@ def _is_plain(bundles: list[dict[str, float]]) -> bool:
     return all(amount <= 1 or amount == int(amount) for b in bundles for amount in b.values())
 
 
-def _check_bundles(bundles: Any) -> None:
+def validate_placement_group(
+    bundles: list[dict[str, float]],
+    strategy: str = "PACK",
+    lifetime: str | None = None,
+    _soft_target_node_id: str | None = None,
+    bundle_label_selector: list[dict[str, str]] | None = None,
+) -> bool:
+    """Raise ValueError for what no placement group can be; see there."""
+    _validate_bundles(bundles)
+    if strategy not in VALID_PLACEMENT_GROUP_STRATEGIES:
+        raise ValueError(
+            f"Invalid placement group strategy {strategy!r}; valid ones are "
+            f"{VALID_PLACEMENT_GROUP_STRATEGIES}."
+        )
+    if lifetime not in (None, "detached"):
+        raise ValueError(f"lifetime of a placement group is None or 'detached', not {lifetime!r}.")
+    if _soft_target_node_id is not None:
+        if strategy != "STRICT_PACK":
+            raise ValueError("_soft_target_node_id only goes with STRICT_PACK.")
+        _check_node_id(_soft_target_node_id)
+    if bundle_label_selector is None:
+        return True
+    _validate_bundle_label_selector(bundle_label_selector)
+    if len(bundle_label_selector) != len(bundles):
+        raise ValueError(
+            f"bundle_label_selector has {len(bundle_label_selector)} selectors for "
+            f"{len(bundles)} bundles."
+        )
+    return True
+
+
+def _validate_bundles(bundles: Any) -> None:
     if not isinstance(bundles, list):
-        raise ValueError(f"bundles must be a list of dicts, got {bundles!r}.")
+        raise ValueError(f"Placement group bundles must be a list, got {type(bundles)}.")
     if not bundles:
-        raise ValueError("The placement group bundles cannot be an empty list.")
+        raise ValueError("Bundles must be a non-empty list of resource dictionaries.")
     for bundle in bundles:
-        if not isinstance(bundle, dict) or not bundle:
-            raise ValueError(f"Each bundle must be a dict that is not empty, got {bundle!r}.")
-        for key, amount in bundle.items():
-            is_number = isinstance(amount, int | float) and not isinstance(amount, bool)
-            if not is_number or not amount >= 0 or math.isinf(amount):
-                raise ValueError(f"Bundle {bundle!r}: {key} must be a number of at least 0.")
+        if not isinstance(bundle, dict) or not bundle or not all(map(_is_amount, bundle.items())):
+            raise ValueError(
+                "Bundles must be a non-empty list of resource dictionaries, from names to numbers "
+                f"of at least 0. Got {bundle!r}."
+            )
         if not any(bundle.values()):
-            raise ValueError(f"Bundle {bundle!r} asks for nothing: give a positive amount.")
+            raise ValueError(
+                f"Bundles cannot be an empty dictionary or have only 0 values: {bundle!r}."
+            )
+        if "bundle" in bundle:
+            raise ValueError(
+                "The resource 'bundle' stands for a place in a group: it cannot be asked for."
+            )
+
+
+def _is_amount(entry: tuple[Any, Any]) -> bool:
+    name, amount = entry
+    is_number = isinstance(amount, int | float) and not isinstance(amount, bool)
+    return isinstance(name, str) and is_number and 0 <= amount < math.inf
+
+
+def _validate_bundle_label_selector(selectors: Any) -> None:
+    if not isinstance(selectors, list):
+        raise ValueError(f"Bundle label selector must be a list, got {type(selectors)}.")
+    for selector in selectors:
+        if not isinstance(selector, dict) or not all(
+            isinstance(text, str) for entry in selector.items() for text in entry
+        ):
+            raise ValueError(
+                f"Bundle label selector must be a list of string dictionary, got {selector!r}."
+            )
+        try:
+            parse_selector(selector)
+        except ValueError as error:
+            raise ValueError(f"Invalid label selector provided: {error}") from None
 
 
 def _check_node_id(text: Any) -> None:

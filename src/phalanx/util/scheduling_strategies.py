@@ -31,11 +31,12 @@ class PlacementGroupSchedulingStrategy:
 
     def __init__(
         self,
-        placement_group: Bundles,
+        placement_group: Bundles | None,
         placement_group_bundle_index: int = -1,
         placement_group_capture_child_tasks: bool | None = None,
     ) -> None:
-        placement_group.may_be_used = True
+        if placement_group is not None:  # None as on Ray: in no group, whatever the parent is in
+            placement_group.may_be_used = True
         self.placement_group = placement_group
         self.placement_group_bundle_index = placement_group_bundle_index
         self.placement_group_capture_child_tasks = placement_group_capture_child_tasks
@@ -43,7 +44,7 @@ class PlacementGroupSchedulingStrategy:
     def to_wire(self, resources: Mapping[str, float]) -> dict[str, Any]:
         """For the node. Raises ValueError when no bundle can ever hold `resources`."""
         group, index = self.placement_group, self.placement_group_bundle_index
-        if group.is_empty:
+        if group is None or group.is_empty:
             return {}
         bundles = group.bundle_specs
         if index < -1 or index >= len(bundles):

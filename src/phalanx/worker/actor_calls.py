@@ -50,9 +50,13 @@ class ActorCalls:
         return not (self.received or any(group.running or group.waiting for group in groups))
 
     @property
-    def running(self) -> int:
-        """How many calls were admitted and have not finished."""
-        return sum(group.running for group in self._groups.values())
+    def groups(self) -> list[str]:
+        """The names of all groups; "" for calls that name none."""
+        return list(self._groups)
+
+    def running(self, group: str) -> int:
+        """How many calls of a group were admitted and have not finished."""
+        return self._groups[group].running
 
     def waiting(self) -> list[AssignedWork]:
         """All calls that have not begun."""
@@ -62,7 +66,7 @@ class ActorCalls:
 
     def admit(self, entry: Entry) -> bool:
         """Whether a call may begin now; else it waits in its group until `finished` names it."""
-        group = self._group_of(entry)
+        group = self._groups[self.group_of(entry)]
         if group.running >= group.limit:
             group.waiting.append(entry)
             return False
@@ -71,17 +75,18 @@ class ActorCalls:
 
     def finished(self, entry: Entry) -> Entry | None:
         """An admitted call has ended; the one that may begin in its place."""
-        group = self._group_of(entry)
+        group = self._groups[self.group_of(entry)]
         following = group.waiting.take()
         if following is None:
             group.running -= 1
         return following
 
-    def _group_of(self, entry: Entry) -> _Group:
+    def group_of(self, entry: Entry) -> str:
+        """The group that a call belongs to."""
         call = entry[1]
         assert isinstance(call, Call)
         name = call.group or self.method_groups.get(call.method, "")
-        return self._groups.get(name) or self._groups[""]
+        return name if name in self._groups else ""
 
     def check_group(self, call: Call, class_name: str) -> None:
         """Raise ValueError when the call names a group that its actor does not have."""

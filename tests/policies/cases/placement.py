@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.engine.leasing import Node as LeasingNode
 
-from phalanx.node.bundles import BundlePool
+from phalanx.node.bundle_pool import BundlePool
 from phalanx.policies.affinity import NodeAffinity, WithFallbacks
 from phalanx.policies.bundles.domain import pick_bundles
 from phalanx.policies.bundles.request import BundleRequest

@@ -1,6 +1,7 @@
 """Make room for starving jobs at the cost of lesser tasks of the same queue.
 
-Source: Volcano's preempt action. First between jobs, then within a job. Nodes from the best;
+Source: Volcano's preempt action. Queues in their order; in each first between jobs, then within
+its jobs. Nodes from the best;
 victims from the least; after each, the queue's room, the node's room and the filters are asked
 again. What a job took is kept only if that pipelines it. Jobs with a network bound are passed over,
 and so are tasks whose policy is Never. With `enableTopologyAwarePreemption` every node's evictions
@@ -19,7 +20,7 @@ from phalanx.batch.actions.worksheet import needed_first
 from phalanx.batch.amounts import Flags
 from phalanx.batch.arguments import flag
 from phalanx.batch.jobs import Job
-from phalanx.batch.ordering import Heap
+from phalanx.batch.ordering import Heap, QueueHeap
 from phalanx.batch.rows import Indexes
 from phalanx.batch.session import Session
 from phalanx.batch.statement import Statement
@@ -28,19 +29,23 @@ Allowed = Callable[[int], bool]
 
 
 def run(session: Session) -> None:
-    queues: dict[int, Heap[Job]] = {}
-    starving: list[Job] = []
+    queues = QueueHeap(session.compare_queues)
+    starving: dict[int, list[Job]] = {}
     for job in session.cluster.jobs:
         if job.is_pending() or not session.job_valid(job):
             continue
-        heap = queues.setdefault(job.queue, Heap(session.job_key))
         if session.job_starving(job) and not job.has_topology():
-            heap.push(job)
-            starving.append(job)
+            if job.queue not in starving:
+                queues.push(job.queue)
+            starving.setdefault(job.queue, []).append(job)
     preemption = _Preemption(session)
-    for queue in sorted(queues):
-        preemption.between_jobs(queues[queue])
-        for job in starving:
+    while len(queues):
+        jobs = starving[queues.pop()]
+        heap = Heap(session.job_key)
+        for job in jobs:
+            heap.push(job)
+        preemption.between_jobs(heap)
+        for job in jobs:
             preemption.within_job(job)
 
 

@@ -21,7 +21,7 @@ from phalanx.batch.accepted import FLAG, NUMBER, TEXT, WHOLE, Accepted
 from phalanx.batch.amounts import PODS, Counts, Vector
 from phalanx.batch.arguments import Arguments, flag, text, whole, within
 from phalanx.batch.equivalence_class import EquivalenceClass
-from phalanx.batch.jobs import Job, SubJob
+from phalanx.batch.jobs import Job, SubJob, is_bound
 from phalanx.batch.rows import ALWAYS, NEVER, Ask, Rows, Scorer
 from phalanx.batch.session import Session
 from phalanx.batch.specs import NetworkTopology
@@ -130,8 +130,9 @@ class NetworkTopologyAware:
         within: str,
         purpose: str,
     ) -> list[list[str]]:
-        if topology is None or not (topology.highest_tier or topology.highest_tier_name):
+        if not is_bound(topology):
             return [[within]]
+        assert topology is not None
         bound = self._tree.bound(topology)
         if bound is None:
             return []

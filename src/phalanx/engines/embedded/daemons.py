@@ -28,6 +28,8 @@ from phalanx.resources.ports import parse_ports
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 10.0
 KEEP_LOGS = 50
+PRIVATE_ADDRESS = "PHALANX_PRIVATE_ADDRESS"
+"""The variable that names the private cluster which "auto" finds: the program's last."""
 
 
 class HeadOptions(msgspec.Struct, kw_only=True):

@@ -149,7 +149,7 @@ class EmbeddedEngine:
 
     @default_env.setter
     def default_env(self, environment: dict[str, Any]) -> None:
-        self.job.environment = environment
+        self.job.set_environment(environment)
 
     # ---- up and down -------------------------------------------------------------------------
 
@@ -299,7 +299,9 @@ class EmbeddedEngine:
         """See Engine."""
         actor = self._actor()
         if actor is None:
-            raise TypeError("exit_actor called on a non-actor worker: only actors have an end.")
+            raise TypeError(
+                "exit_actor API is called on a non-actor worker: only actors have an end."
+            )
         actor.leave()
 
     def create_group(

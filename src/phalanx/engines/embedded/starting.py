@@ -10,7 +10,12 @@ import uuid
 
 import cloudpickle
 
-from phalanx.engines.embedded.daemons import local_nodes, numeric_address, split_address
+from phalanx.engines.embedded.daemons import (
+    PRIVATE_ADDRESS,
+    local_nodes,
+    numeric_address,
+    split_address,
+)
 from phalanx.engines.embedded.introduction import JobOptions
 from phalanx.engines.embedded.own_node import OwnNode, StartOptions
 from phalanx.engines.interface import Engine, EngineOptions, Output
@@ -76,7 +81,7 @@ def _start_options(options: EngineOptions) -> StartOptions:
     )
     return StartOptions(
         resources=here.resources,
-        labels=dict(options.labels or {}),
+        labels={**here.labels, **(options.labels or {})},
         object_store_bytes=here.object_store_bytes,
         prestart=min(int(here.resources.get("CPU", 0)), _MOST_PRESTARTED),
         temp_dir=options.more.get("_temp_dir"),
@@ -108,6 +113,8 @@ def find_node(address: str | None, temp_dir: str | None) -> Session | None:
         return next(session for session, one in nodes if one.address == last)
     if address != "auto":
         return None
+    if private := os.environ.get(PRIVATE_ADDRESS):
+        return _node_of(private, temp_dir)
     raise ConnectionError(
         "No running Phalanx was found on this machine. Start one with `phalanx start --head`, name "
         "one with `address` or PHALANX_ADDRESS, or leave `address` out to start one in this "

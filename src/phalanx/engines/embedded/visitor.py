@@ -10,10 +10,15 @@ from typing import TypeVar
 from phalanx.engines.embedded.daemon_files import Announcement
 from phalanx.engines.processes.connection import connect, same_user, wait_for
 from phalanx.engines.processes.session import Session
+from phalanx.errors import MessageTooLargeError
+from phalanx.protocol.frames import STRANGERS_FRAME_BYTES
 from phalanx.protocol.node_messages import Ask, Reply
 from phalanx.protocol.requests.request import Request, encode_request, read_result
 
 R = TypeVar("R")
+
+VISITORS_REQUEST_BYTES = STRANGERS_FRAME_BYTES - 100
+"""How large a request may be in which a visitor introduces itself."""
 
 
 def ask_daemon(session: Session, daemon: Announcement, request: Request[R], timeout_s: float) -> R:
@@ -30,7 +35,14 @@ def ask_daemon(session: Session, daemon: Announcement, request: Request[R], time
         raise ConnectionError(f"{who} cannot be reached: {error.strerror}") from None
     try:
         same_user(connection.sock)
-        connection.send(Ask(1, request.kind, encode_request(request)))
+        body = encode_request(request)
+        if len(body) > VISITORS_REQUEST_BYTES:
+            raise MessageTooLargeError(
+                f"{type(request).__name__} cannot be asked: it is {len(body)} bytes, and the limit "
+                f"of a command's request is {VISITORS_REQUEST_BYTES}."
+            )
+        connection.send(Ask(1, request.kind, body))
+        connection.drain_all(timeout_s)  # the kernel takes some 200 KiB at once
         while wait_for(connection.fileno, select.POLLIN, max(deadline - time.monotonic(), 0)):
             messages = connection.receive()
             if messages is None:

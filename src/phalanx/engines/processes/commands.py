@@ -10,6 +10,26 @@ from typing import NoReturn
 
 from phalanx.model.exit_codes import NOT_FOUND, NOT_STARTED, SIGNALLED
 
+_INHERITED = {
+    *("HOME", "LOGNAME", "SHELL", "USER", "TERM", "TMPDIR", "TZ", "LANG", "LANGUAGE"),
+    *("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "XDG_RUNTIME_DIR"),
+    *("MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PHALANX_ADDRESS", "PHALANX_TOKEN_FILE"),
+}
+"""What a command needs to find programs, its user, and its cluster. All else may be a secret."""
+NAMED = "PHALANX_JOB_ENV"
+"""A variable of the node: names of others that commands get too, with commas between them; one
+that ends with a star stands for all that begin so."""
+
+
+def inherited(variables: Mapping[str, str]) -> dict[str, str]:
+    """Those of a node's variables that the commands of jobs get."""
+    named = [name.strip() for name in variables.get(NAMED, "").split(",")]
+    begins = ("LC_", *(name[:-1] for name in named if name.endswith("*")))
+    names = _INHERITED.union(named)
+    return {
+        name: value for name, value in variables.items() if name in names or name.startswith(begins)
+    }
+
 
 def become_command(
     argv: Sequence[str], variables: Mapping[str, str], directory: str, log: str
@@ -29,7 +49,7 @@ def become_command(
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         os.chdir(directory)
         try:
-            os.execvpe(argv[0], list(argv), {**os.environ, **variables})
+            os.execvpe(argv[0], list(argv), {**inherited(os.environ), **variables})
         except FileNotFoundError:
             code = NOT_FOUND
             _say(f"phalanx: there is no command {argv[0]}\n")

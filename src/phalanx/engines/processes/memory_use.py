@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from phalanx.engines.processes.process_tree import subtrees
 
@@ -39,6 +39,17 @@ class SessionMemory:
                 if used > limit:
                     found[session] = used
         return found
+
+
+def resident_below(roots: Iterable[int]) -> dict[int, int]:
+    """The resident bytes of each of these processes, with all that are below it."""
+    processes = list(_processes())
+    below = subtrees(roots, {pid: parent for pid, parent, _, _ in processes})
+    found: dict[int, int] = {}
+    for pid, _, _, resident in processes:
+        if pid in below:
+            found[below[pid]] = found.get(below[pid], 0) + resident
+    return found
 
 
 def _processes() -> Iterator[tuple[int, int, int, int]]:

@@ -125,6 +125,7 @@ class ActorControl:
                 record.environment,
                 dict(record.strategy),
                 record.priority,
+                record.max_restarts < 0 or record.restarts < record.max_restarts,
             ),
         )
 

@@ -44,7 +44,7 @@ tiers:
       hypernode.binpack.normal-pod.enable: false
   - name: binpack
 """
-"""Evictions take whole gangs; weights say what queues deserve (`head.queues.shares`). Capacity
+"""Evictions take whole gangs; weights say what queues deserve (`head.queues.deserved`). Capacity
 stands in conformance's tier: the first tier that names victims decides."""
 AFTER_DEFECT_S = 1.0
 """A cycle that failed is tried again so much later."""

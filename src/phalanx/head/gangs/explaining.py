@@ -16,7 +16,8 @@ from phalanx.errors import JobNotFoundError
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.gang_registry import GangRegistry
 from phalanx.head.gangs.member_states import WAITING
-from phalanx.model.rows.explanation import Explanation
+from phalanx.head.gangs.set_aside import SetAside
+from phalanx.model.rows.explanation import Explanation, Reason
 
 Picture = Callable[[Iterable[Gang]], Snapshot]
 """Everything that a cycle could look at, with these gangs, and with what others take of nodes."""
@@ -26,9 +27,14 @@ class Explanations:
     """Answers `explain` and `snapshot`."""
 
     def __init__(
-        self, registry: GangRegistry, picture: Picture, show_next: Callable[[], None]
+        self,
+        registry: GangRegistry,
+        picture: Picture,
+        show_next: Callable[[], None],
+        set_aside: SetAside,
     ) -> None:
         """`show_next` has those gangs seen whose turn it is."""
+        self._set_aside = set_aside
         self._registry = registry
         self._picture = picture
         self._show_next = show_next
@@ -41,6 +47,8 @@ class Explanations:
         gang = self.find(name)
         if gang is None:
             raise JobNotFoundError(f"nothing called {name!r} waits or runs")
+        if gang in self._set_aside:
+            return _of_defect(gang, self._set_aside.errors[gang.group])
         seen = self._seen()
         gangs = seen if gang in seen else [*seen, gang]
         found = explain_snapshot(self._picture(gangs), gang.uid)[0]
@@ -57,6 +65,9 @@ class Explanations:
         found = {}
         for gang in sorted(gangs, key=_order):
             position = counts[gang.queue] = counts.get(gang.queue, 0) + 1
+            if gang in self._set_aside:
+                found[gang.uid] = (_DEFECT + self._set_aside.errors[gang.group], position)
+                continue
             waiting = [gang.task(i) for i in gang.among(WAITING)]
             rejections = plan.rejections.get(waiting[0], ()) or plan.rejections.get(gang.uid, ())
             if self._registry.window.sees(gang):
@@ -85,11 +96,32 @@ class Explanations:
 
     def _seen(self) -> list[Gang]:
         self._show_next()
-        return list(self._registry.window.seen.values())
+        return [g for g in self._registry.window.seen.values() if g not in self._set_aside]
 
     def snapshot(self) -> bytes:
         """Everything that a cycle could look at, as a snapshot file in JSON."""
         return msgspec.json.encode(as_data(self._picture(self._registry.gangs.values())))
+
+
+_DEFECT = "it is set aside, as deciding about it failed: "
+
+
+def _of_defect(gang: Gang, error: str) -> Explanation:
+    reason = Reason(
+        reason="set-aside",
+        count=1,
+        detail={"error": error},
+        sentence=_DEFECT + error,
+        change="end it and submit it in another form; the head's log has the whole error",
+    )
+    return Explanation(
+        snapshot="",
+        name=gang.uid,
+        kind="podgroup",
+        waits=gang.waits,
+        queue=gang.queue,
+        reasons=[reason],
+    )
 
 
 def _order(gang: Gang) -> tuple[int, float, str]:

@@ -15,15 +15,15 @@ from phalanx.batch.plan import Plan
 from phalanx.batch.specs import Shape, Snapshot, TaskSpec
 from phalanx.head.clock import Clock
 from phalanx.head.gangs.admission import admitted
+from phalanx.head.gangs.bundle_orders import BundleOrders
 from phalanx.head.gangs.cluster_view import ClusterView
 from phalanx.head.gangs.cycles import NEVER, Cycles, Pace, configuration
 from phalanx.head.gangs.explaining import Explanations
 from phalanx.head.gangs.gang import Gang
-from phalanx.head.gangs.gang_bundles import BundleOrders
 from phalanx.head.gangs.gang_events import Recorder
 from phalanx.head.gangs.gang_registry import GangRegistry
 from phalanx.head.gangs.member_lifecycle import MemberLifecycle
-from phalanx.head.gangs.member_states import SHOWN
+from phalanx.head.gangs.member_states import HELD, SHOWN
 from phalanx.head.gangs.minimums import has_minimum
 from phalanx.head.gangs.network_domains import Domains
 from phalanx.head.gangs.not_in_use import Held
@@ -35,6 +35,7 @@ from phalanx.head.gangs.rendezvous import Rendezvous
 from phalanx.head.gangs.reservations import GangReservations
 from phalanx.head.gangs.room_claims import RoomClaims
 from phalanx.head.gangs.scheduler_cache import SchedulerCache
+from phalanx.head.gangs.set_aside import SetAside
 from phalanx.head.groups.control import GroupControl
 from phalanx.head.jobs.control import JobRow, Jobs
 from phalanx.head.jobs.families import Priorities
@@ -114,7 +115,8 @@ class GangScheduler:
         )
         config = configuration(placement)
         seen, member_of = registry.window.seen, registry.member_of
-        self.cache = SchedulerCache(config, view, seen, member_of)
+        self.set_aside = SetAside(report_defect)
+        self.cache = SchedulerCache(config, view, seen, member_of, self.set_aside)
         self.cycles = Cycles(clock, registry, self.cache, view, self, Pace())
         self._recorder = Recorder(record, clock.wall, lambda gang: view.podgroup(gang).min_member)
         lifecycle = MemberLifecycle(
@@ -130,7 +132,9 @@ class GangScheduler:
         self.reservations = GangReservations(
             registry, lifecycle, self._orders, self, clock, lambda gang: has_minimum(gang, view)
         )
-        self.applier = PlanApplier(registry, self.reservations, view, self, self.cache.gang_amended)
+        self.applier = PlanApplier(
+            registry, self.reservations, view, self, self.cache.gang_amended, self._failed
+        )
         self._claims = RoomClaims(
             outbox, clock, nodes, self._outside_work, registry.member_of, self._truth
         )
@@ -144,7 +148,9 @@ class GangScheduler:
         if self._skips_tried:
             view.tried = self._refusals.of
         self.logs = Logs(outbox, nodes, self.jobs)
-        self.explanations = Explanations(registry, self._picture, self.cycles.show_next)
+        self.explanations = Explanations(
+            registry, self._picture, self.cycles.show_next, self.set_aside
+        )
         self.job_requests = JobRequests(
             state_store, clock, nodes, prober, self.queues, self.jobs, self.priorities,
             self.domains, self.explanations,
@@ -203,6 +209,19 @@ class GangScheduler:
         gang = self.registry.gangs.get(request.group)
         if gang is not None:
             self.reservations.end(gang, request.indexes)
+
+    def _failed(self, gang: Gang, error: Exception) -> None:
+        self.set_aside.add(gang, error)
+        self.cache.gang_changed(gang)
+
+    def counts(self) -> dict[str, int]:
+        """How many gangs, those of jobs among them, hold places, wait, and are set aside."""
+        gangs = [gang for gang in self.registry.gangs.values() if not gang.is_over]
+        return {
+            "running": sum(gang.count(HELD) > 0 for gang in gangs),
+            "waiting": sum(gang.waits for gang in gangs),
+            "set aside": sum(gang in self.set_aside for gang in gangs),
+        }
 
     def rows(self) -> list[GangInfo]:
         """Gangs, for people."""
@@ -331,6 +350,7 @@ class GangScheduler:
 
     def _remove(self, gang: Gang) -> None:
         self.reservations.remove(gang)
+        self.set_aside.forget(gang)
 
     # ---- what became of members (Listener) ---------------------------------------------------
 

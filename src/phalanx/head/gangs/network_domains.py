@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from phalanx.batch.hypernodes import HyperNodes
+from phalanx.batch.jobs import is_bound
 from phalanx.batch.specs import HyperNodeSpec
 from phalanx.head.nodes import NodeRecord
 from phalanx.head.state_store import StateStore
@@ -90,10 +91,8 @@ class Domains:
         Raises ValueError for the name of a tier that there is not.
         """
         everything = [[record.totals for record in records]]
-        if topology is None or topology.mode != "hard":
+        if topology is None or topology.mode != "hard" or not is_bound(topology):
             return everything
-        if not (topology.highest_tier or topology.highest_tier_name):
-            return everything  # tier 0 is no bound, as in Volcano
         specs = self.specs(records)
         tree = HyperNodes(specs, {record.node_id: i for i, record in enumerate(records)})
         bound = tree.bound(topology)

@@ -41,8 +41,11 @@ class PlanApplier:
         specs: GangSpecs,
         effects: PlanEffects,
         gang_amended: Callable[[Gang], None],
+        failed: Callable[[Gang, Exception], None],
     ) -> None:
-        """`gang_amended` is called when a gang says something else of itself to the scheduler."""
+        """`gang_amended` is called when a gang says something else of itself to the scheduler;
+        `failed` when something could not be done with one, which is not the others' matter."""
+        self._failed = failed
         self._registry = registry
         self._reservations = reservations
         self._specs = specs
@@ -66,9 +69,15 @@ class PlanApplier:
             for task in plan.pipelined:
                 self._promise(member_of[task][0])
         for gang, members in victims.values():
-            self.evict(gang, members, actions[gang.group])
+            try:
+                self.evict(gang, members, actions[gang.group])
+            except Exception as error:
+                self._failed(gang, error)
         for gang, choice in choices.values():
-            self._place(gang, choice)
+            try:
+                self._place(gang, choice)
+            except Exception as error:
+                self._failed(gang, error)
 
     def evict(self, gang: Gang, members: list[int], action: str) -> None:
         """Take places away from members, with a warning; they wait again. Who has none any more,

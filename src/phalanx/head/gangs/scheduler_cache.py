@@ -30,6 +30,7 @@ from phalanx.batch.specs import (
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.member_lifecycle import Move
 from phalanx.head.gangs.member_states import GOING, HELD, PLACING, WAITING
+from phalanx.head.gangs.set_aside import SetAside, culprit
 
 EVICTING = frozenset({"preempt", "reclaim", "gangpreempt", "gangreclaim", "shuffle", "consolidate"})
 """Actions that take places away: they cost most of a long cycle, and seldom find anything."""
@@ -73,9 +74,11 @@ class SchedulerCache:
         source: ClusterSource,
         seen: Mapping[bytes, Gang],
         member_of: Mapping[str, tuple[Gang, int]],
+        set_aside: SetAside,
         shells: Mapping[str, Any] | None = None,
     ) -> None:
         """`shells` lends the outside to plugins that need it."""
+        self._set_aside = set_aside
         self._whole = Snapshot(config=config)
         gentle = tuple(name for name in config.actions if name not in EVICTING)
         self._gentle = Snapshot(config=msgspec.structs.replace(config, actions=gentle))
@@ -130,7 +133,14 @@ class SchedulerCache:
         cluster = self.cluster(now, wall)
         snapshot = msgspec.structs.replace(self._whole if evicts else self._gentle, now=wall)
         kept, self._kept = self._kept, None  # a cycle that fails leaves columns that mean nothing
-        plan = run_cycle(snapshot, shells=self._shells, cluster=cluster, explains=False)
+        try:
+            plan = run_cycle(snapshot, shells=self._shells, cluster=cluster, explains=False)
+        except Exception as error:
+            bad = culprit(self._living(), lambda gangs: self._fails(snapshot, gangs, now))
+            if bad is None:
+                raise
+            self._set_aside.add(bad, error)
+            return self.decide(now, wall, evicts=evicts)
         if cluster is kept:
             kept.take_back(plan)
             self._kept = kept
@@ -140,6 +150,18 @@ class SchedulerCache:
                 if known is not None:
                     known.add(index)
         return plan
+
+    def _living(self) -> list[Gang]:
+        return [g for g in self._seen.values() if not g.is_over and g not in self._set_aside]
+
+    def _fails(self, rules: Snapshot, gangs: Iterable[Gang], now: float) -> bool:
+        """Whether a cycle over these gangs alone raises an error."""
+        seen = msgspec.structs.replace(self.picture(gangs, now, rules.now), config=rules.config)
+        try:
+            run_cycle(seen, shells=self._shells, explains=False)
+        except Exception:
+            return True
+        return False
 
     def cluster(self, now: float, wall: float) -> Cluster:
         """The columns as everything is now, patched or read again."""
@@ -193,7 +215,13 @@ class SchedulerCache:
             names = {queue.name for queue in queues}
             kept.set_queues([*queues, *(q for q in kept.queues if q.name not in names)])
         for gang, members in self._gangs_changed.values():
-            self._patch_gang(kept, gang, members, now)
+            try:
+                self._patch_gang(kept, gang, members, now)
+            except NotPatchableError:
+                raise
+            except Exception as error:
+                self._set_aside.add(gang, error)
+                raise NotPatchableError(f"{gang.uid} could not be read") from error
         self._gangs_changed.clear()
         if nodes is not None:
             kept.set_nodes(nodes)
@@ -207,6 +235,8 @@ class SchedulerCache:
         self, kept: KeptCluster, gang: Gang, members: set[int] | None, now: float
     ) -> None:
         if gang.group not in self._seen:
+            self._set_aside.forget(gang)
+        if gang.group not in self._seen or gang in self._set_aside:
             self._forget_gang(kept, gang)
             return
         uid = gang.uid
@@ -240,11 +270,10 @@ class SchedulerCache:
 
     def truth(self, now: float, wall: float) -> Snapshot:
         """Everything that a cycle looks at, read from where it is known."""
-        gangs = [gang for gang in self._seen.values() if not gang.is_over]
-        return self.picture(gangs, now, wall)
+        return self.picture(self._living(), now, wall)
 
     def picture(self, gangs: Iterable[Gang], now: float, wall: float) -> Snapshot:
-        """The same with these gangs."""
+        """The same with these gangs; one that cannot be read is set aside."""
         source = self._source
         groups: list[PodGroupSpec] = []
         tasks: list[TaskSpec] = []
@@ -254,9 +283,16 @@ class SchedulerCache:
                 for index in range(len(gang.members))
                 if (one := standing(gang, index, "", now)).status != OUT
             ]
-            if found:
-                groups.append(source.podgroup(gang))
-                tasks += [_standing_task(source.task(gang, index), one) for index, one in found]
+            if not found:
+                continue
+            try:
+                group = source.podgroup(gang)
+                of_group = [_standing_task(source.task(gang, i), one) for i, one in found]
+            except Exception as error:
+                self._set_aside.add(gang, error)
+                continue
+            groups.append(group)
+            tasks += of_group
         bound = any(group.topology is not None or group.subgroups for group in groups)
         return msgspec.structs.replace(
             self._whole,

@@ -48,4 +48,4 @@ class Logs:
         """A node has read."""
         asker = self._asked.pop(message.token, None)
         if asker is not None:
-            asker.reply(LogPart(message.data, message.size))
+            asker.reply(LogPart(message.data, message.size, message.skipped))

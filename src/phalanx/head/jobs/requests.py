@@ -23,6 +23,9 @@ from phalanx.head.nodes import NodeDirectory
 from phalanx.head.queues.control import Queues
 from phalanx.head.state_store import StateStore
 from phalanx.manifests.hypernodes import HyperNode
+from phalanx.manifests.job_rules import job_faults
+from phalanx.manifests.names import object_fault
+from phalanx.manifests.patterns import pattern_fault
 from phalanx.manifests.shapes import shape_of
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord
@@ -119,6 +122,7 @@ class JobRequests:
                 raise ValueError(f"nothing is made of a {kind}; of {', '.join(KINDS)} is")
             spec = msgspec.msgpack.decode(manifest.spec, type=KINDS[kind])
             try:
+                _check(kind, spec)
                 what = self._put(kind, spec)
             except (JobCommandError, ValueError) as error:
                 before = ", ".join(f"{one.kind}/{one.name}" for one in done)
@@ -269,6 +273,23 @@ class JobRequests:
         if job is None:
             raise JobNotFoundError(f"there is no job {name!r}; `phalanx jobs` lists them")
         return job
+
+
+def _check(kind: str, spec: Any) -> None:
+    """Raise JobCommandError for what no manifest would be taken for: whoever asks may have read
+    none."""
+    if kind == "Queue":
+        return  # its own rules say so
+    namespace = spec.namespace if kind in NAMESPACED else ""
+    reasons = [object_fault(kind, spec.name, namespace)]
+    job = spec.job if isinstance(spec, CronSpec) else spec
+    if isinstance(job, JobSpec):
+        reasons += [fault.reason for fault in job_faults(job)]
+    elif isinstance(spec, HyperNode):
+        reasons += [pattern_fault(member.pattern) for member in spec.members]
+    found = list(filter(None, reasons))
+    if found:
+        raise JobCommandError("; ".join(dict.fromkeys(found)))
 
 
 def _uid(name: str) -> str:

@@ -8,7 +8,7 @@ import msgspec
 
 from phalanx.batch.specs import Amounts, QueueSpec
 from phalanx.errors import JobCommandError, QueueUnavailableError
-from phalanx.head.queues.shares import by_weight
+from phalanx.head.queues.deserved import with_deserved
 from phalanx.head.queues.table import QueueRecord, QueueTable
 from phalanx.head.state_store import StateStore
 from phalanx.manifests.quantities import HOUSE, batch_amounts
@@ -134,7 +134,7 @@ class Queues:
         """The queues with what they deserve now. Closing ones let those in that they have."""
         known = [q.spec for q in self.table.all()]
         opened = [msgspec.structs.replace(q, state="Open") for q in known]
-        return by_weight(opened, busy, dict(batch_amounts(dict(total))))
+        return with_deserved(opened, busy, dict(batch_amounts(dict(total))))
 
     def capability(self, name: str) -> dict[str, float]:
         """What a queue may use at most, also by those above it, under the names of leases."""

@@ -53,6 +53,9 @@ class StatusInfo(Row, frozen=True):
     """Placement groups, in the form of `ray.util.placement_group_table()`."""
     jobs: list[DriverInfo]
     """The drivers that run."""
+    gangs: dict[str, int]
+    """Gangs, those of jobs among them: how many are running, waiting, and set aside because
+    deciding about them failed."""
 
 
 class HyperNodeInfo(Row, frozen=True):

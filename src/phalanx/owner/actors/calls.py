@@ -16,7 +16,7 @@ from phalanx.errors import (
     TaskPlacementGroupRemoved,
 )
 from phalanx.model.ids import INDEX_BITS, task_id_bytes
-from phalanx.model.lifecycle import DEAD, FINISHED
+from phalanx.model.lifecycle import DEAD, FINISHED, RESTARTING
 from phalanx.model.lifecycle import FAILED as STATE_FAILED
 from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef, make_ref
@@ -256,8 +256,10 @@ class Calls:
         ):
             if call.retries > 0:
                 call.retries -= 1
+            self._results.discard_values(call.number, message.values, connection.peer)
             call.actor.retry(call)
         else:
+            self._results.deliver_first(call, message.values, connection.peer)
             self._end(call, Value(FAILED, message.error))
         return True
 
@@ -328,6 +330,12 @@ class Calls:
 def _error_of(call: PendingCall, actor: ActorClient) -> PhalanxError:
     """Why the actor gives no answer to this call."""
     actor_hex = actor.actor.hex()
+    if actor.state == RESTARTING:
+        return ActorUnavailableError(
+            f"The actor {actor.name} is unavailable for now. The actor is restarting: "
+            f"{actor.reason}. Call {call.method} may or may not have run.",
+            actor_hex,
+        )
     if actor.state != DEAD:
         return ActorUnavailableError(
             f"The actor {actor.name} is unavailable for now: {actor.reason}. Call {call.method} "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, Protocol
 
-from phalanx.model.lifecycle import ALIVE, DEAD, PENDING_CREATION
+from phalanx.model.lifecycle import ALIVE, DEAD, PENDING_CREATION, RESTARTING
 from phalanx.objects.reference import ObjectRef
 from phalanx.owner.transport import Connection
 from phalanx.owner.work import PendingWork
@@ -149,7 +149,8 @@ class ActorClient:
 
     def submit(self, call: PendingCall) -> None:
         """Queue the call, or fail it at once when the actor is dead."""
-        if self.state == DEAD:
+        if self.state == DEAD or (self.state == RESTARTING and call.retries == 0):
+            # As Ray: a call that may not be sent twice does not wait for the actor to come back.
             self.effects.fail_call(call, self)
             return
         self.queue.append(call)

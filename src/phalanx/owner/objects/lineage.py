@@ -81,7 +81,7 @@ def no_retries(recipe: Recipe) -> Unmakeable:
     return Unmakeable("exhausted", why)
 
 
-class Lost:
+class LostHold:
     """Hangs on the owner's reference to an object whose bytes are gone, until it is made again."""
 
     __slots__ = ("lineage",)
@@ -289,7 +289,7 @@ class Remembered:
         """A new reference to result `number`, whose last one has gone: it is lost."""
         ref = make_ref(self.owner, number)
         ref._task = self.number
-        ref._hold = Lost(self)
+        ref._hold = LostHold(self)
         self.made(ref)
         return ref
 

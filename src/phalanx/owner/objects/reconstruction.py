@@ -15,7 +15,7 @@ from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef, make_ref
 from phalanx.owner.objects.lineage import (
     Lineage,
-    Lost,
+    LostHold,
     Maker,
     Remembered,
     Unmakeable,
@@ -58,7 +58,7 @@ class RemadeStream:
 
     def left(self) -> list[ObjectRef[Any]]:
         """Items that are still lost."""
-        return [ref for ref in self._record.refs.values() if type(ref._hold) is Lost]
+        return [ref for ref in self._record.refs.values() if type(ref._hold) is LostHold]
 
 
 class Reconstruction:
@@ -146,7 +146,7 @@ class Reconstruction:
         why = maker if isinstance(maker, Unmakeable) else maker.why_not()
         self._objects.forget_value(ref)
         if isinstance(maker, Remembered) and why is None:
-            ref._hold = Lost(maker)
+            ref._hold = LostHold(maker)
         else:
             assert why is not None
             self._give_up(ref, why)
@@ -172,7 +172,7 @@ class Reconstruction:
 
     def _remake(self, ref: ObjectRef[Any]) -> None:
         hold = ref._hold
-        if ref._value is not None or type(hold) is not Lost:
+        if ref._value is not None or type(hold) is not LostHold:
             return
         record = hold.lineage
         run = self.running.get(record.number)
@@ -206,6 +206,6 @@ class Reconstruction:
 def _wanted(record: Remembered, number: int) -> ObjectRef[Any]:
     """The reference to fill with result `number`: the lost one, or one that nobody holds."""
     ref = record.refs.get(number)
-    if ref is not None and ref._value is None and type(ref._hold) is Lost:
+    if ref is not None and ref._value is None and type(ref._hold) is LostHold:
         return ref
     return make_ref(record.owner, number)

@@ -6,7 +6,7 @@ from phalanx.owner.objects.reconstruction import Reconstruction
 from phalanx.owner.objects.streams import Streams
 from phalanx.owner.objects.table import ObjectTable
 from phalanx.owner.work import PendingWork
-from phalanx.protocol.messages import Done, Value
+from phalanx.protocol.messages import Done, Payload, Value
 
 
 class Results:
@@ -39,10 +39,20 @@ class Results:
             for ref, value in zip(work.refs, results, strict=False):
                 objects.complete(ref, value, source, maker)
 
+    def deliver_first(self, work: PendingWork, values: list[Payload], source: bytes) -> None:
+        """The work failed after it had given these: they stay, and the failure is the others'."""
+        for ref, value in zip(work.refs, values, strict=False):
+            self._objects.complete(ref, value, source)
+        del work.refs[: len(values)]
+
     def discard(self, message: Done, source: bytes) -> None:
         """Nobody waits for these results: free what they hold."""
-        for value in (message.value, *message.more):
-            self._objects.discard(value, source, message.number)
+        self.discard_values(message.number, [message.value, *message.more], source)
+
+    def discard_values(self, number: int, values: list[Payload], source: bytes) -> None:
+        """Free what these results of work `number` hold."""
+        for value in values:
+            self._objects.discard(value, source, number)
 
     def fail(self, work: PendingWork, error: Value) -> None:
         """The work is over without results: each reference stands for this failure."""

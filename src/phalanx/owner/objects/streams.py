@@ -90,9 +90,13 @@ class Streams:
         if work.refs:
             # "dynamic": one reference whose value holds the references of all items.
             ref = work.refs[0]
-            if error is not None:
+            if error is not None and not failures.is_raised(error):
                 complete(ref, error)
                 return
+            if error is not None:  # as in Ray: the last of the references fails, not all of them
+                index = stream.next_free()
+                complete(stream.slot(index), error)
+                stream.arrived(index)
             payload, hold, inner = self._pack(stream.as_dynamic())
             ref._hold = hold
             ref._inner = inner
@@ -103,7 +107,7 @@ class Streams:
             complete(stream.slot(index), error)
             stream.arrived(index)
         left = stream.end()
-        complete(stream.completion, failures.NONE)
+        complete(stream.completion, failures.NONE if error is None else error)
         over = ObjectRefStreamEndOfStreamError("The stream has no further item.")
         for ref in left:
             complete(ref, failures.failed(over))

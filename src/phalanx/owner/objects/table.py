@@ -11,7 +11,7 @@ from phalanx.model.ids import INDEX_BITS, object_id_bytes
 from phalanx.objects import failures
 from phalanx.objects.file_hold import FileHold
 from phalanx.objects.reference import ObjectRef, make_ref
-from phalanx.owner.objects.lineage import Lost, Maker
+from phalanx.owner.objects.lineage import LostHold, Maker
 from phalanx.owner.objects.references import References
 from phalanx.owner.peers.connections import Peers
 from phalanx.owner.transport import Connection, NodeLink, Outbox
@@ -174,7 +174,7 @@ class ObjectTable:
         if ref._value is not None:
             return
         if owner == self._me:
-            if type(ref._hold) is Lost:
+            if type(ref._hold) is LostHold:
                 self.recovery.need(ref)
             return
         waiting = self._fetching.setdefault(owner, {})

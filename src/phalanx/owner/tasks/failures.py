@@ -6,6 +6,7 @@ from phalanx.errors import (
     OutOfMemoryError,
     PhalanxError,
     TaskCancelledError,
+    TaskKilledError,
     TaskPlacementGroupRemoved,
     TaskTimeoutError,
     TaskUnschedulableError,
@@ -42,8 +43,8 @@ def _cancelled(task: PendingTask, owner: bytes) -> PhalanxError:
     if task.cancelled == TIMED_OUT:
         return TaskTimeoutError(f"Task {name} ran longer than {task.template.timeout_s} s.")
     if task.cancelled == FORCED:
-        return WorkerCrashedError(
-            f"The worker was ended while it ran task {name}: the task was cancelled with "
-            "force=True."
+        return TaskKilledError(
+            task_id_bytes(owner, task.number).hex(),
+            f"Task {name} was cancelled with force=True, which ended the worker that ran it.",
         )
     return TaskCancelledError(task_id_bytes(owner, task.number).hex(), None)

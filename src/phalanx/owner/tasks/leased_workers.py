@@ -58,6 +58,7 @@ class LeasedWorkers:
                 key.priority,
                 key.queue,
                 scheduling_class.granted,
+                key.retriable,
             )
         )
 

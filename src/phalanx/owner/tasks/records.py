@@ -57,6 +57,8 @@ class ClassKey(msgspec.Struct, frozen=True):
     """Its workers go back as soon as nothing of it is left: nobody waits for more."""
     each: bool = False
     """A worker for each task: what is to be spread must not pile up where one came first."""
+    retriable: bool = True
+    """Whether they run again when their worker dies: the node ends such workers first."""
 
 
 class Template(msgspec.Struct, frozen=True, kw_only=True):

@@ -337,6 +337,7 @@ class Submission:
             name = task_id_bytes(self._me, task.number).hex()
             self.end(task, failures.cancelled(name, template.name))
         elif message.kind == "cancelled" or task.cancelled:
+            self._results.discard_values(task.number, message.values, connection.peer)
             self.fail(task, "cancelled", "")
         elif (
             task.retries != 0
@@ -345,8 +346,10 @@ class Submission:
         ):
             if task.retries > 0:
                 task.retries -= 1
+            self._results.discard_values(task.number, message.values, connection.peer)
             self.machine.retry(task, "it raised an exception that retry_exceptions names")
         else:
+            self._results.deliver_first(task, message.values, connection.peer)
             self.end(task, Value(FAILED, message.error))
 
     def _inputs_lost(self, task: PendingTask, message: Failed) -> None:

@@ -116,10 +116,12 @@ class ListHyperNodes(Request[list[HyperNodeInfo]]):
 
 
 class LogPart(msgspec.Struct, array_like=True):
-    """A part of a member's log. `size`: bytes of the whole; -1 when nobody has it any more."""
+    """A part of a member's log. `size`: bytes of the whole; -1 when nobody has it any more.
+    `skipped`: so many bytes from the offset on are gone, and `data` stood behind them."""
 
     data: bytes
     size: int
+    skipped: int = 0
 
 
 class ReadJobLog(Request[LogPart]):

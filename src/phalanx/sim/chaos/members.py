@@ -76,9 +76,12 @@ class NoJobFiles:
     def remove(self, job: str) -> None:
         """See JobFiles."""
 
-    def read(self, path: str, offset: int, limit: int) -> tuple[bytes, int]:
+    def read(self, path: str, offset: int, limit: int) -> tuple[bytes, int, int]:
         """See JobFiles."""
-        return b"", -1
+        return b"", -1, 0
+
+    def shorten(self, path: str) -> None:
+        """See JobFiles."""
 
 
 class NoMemoryMeter:

@@ -22,6 +22,7 @@ from phalanx.head.gangs.minimums import has_minimum
 from phalanx.head.gangs.plan_applier import PlanApplier
 from phalanx.head.gangs.reservations import GangReservations
 from phalanx.head.gangs.scheduler_cache import SchedulerCache
+from phalanx.head.gangs.set_aside import SetAside
 from phalanx.head.groups.give_backs import Ending
 from phalanx.sim.timed.progress import Work
 from phalanx.sim.timed.simulated_cluster import SimulatedCluster
@@ -69,7 +70,9 @@ class SimulatedScheduler:
         self._source = source = SimulatedCluster(machines, queues, rules)
         self._registry = registry = GangRegistry(_keep_nothing, _nothing_follows)
         seen, member_of = registry.window.seen, registry.member_of
-        self._cache = SchedulerCache(config, source, seen, member_of, shells)
+        self._cache = SchedulerCache(
+            config, source, seen, member_of, SetAside(self.report_defect), shells
+        )
         pace = rules.pace or _pace(rules.period_s)
         self._clock = clock
         self._cycles = Cycles(clock, registry, self._cache, source, self, pace)
@@ -78,7 +81,9 @@ class SimulatedScheduler:
             registry, lifecycle, self, self, clock, lambda gang: has_minimum(gang, source)
         )
         amended = self._cache.gang_amended
-        self._applier = PlanApplier(registry, self._reservations, source, self, amended)
+        self._applier = PlanApplier(
+            registry, self._reservations, source, self, amended, self._failed
+        )
         self._changes = Changes()
         self.cluster()  # the columns begin empty, so that jobs stand in them in order of arrival
 
@@ -150,6 +155,9 @@ class SimulatedScheduler:
 
     def report_defect(self, error: Exception) -> None:
         """See CycleEffects: a simulation ends with it."""
+        raise error
+
+    def _failed(self, gang: Gang, error: Exception) -> None:
         raise error
 
     def evicted(self, gang: Gang, members: list[int], action: str) -> None:

@@ -161,6 +161,7 @@ def _template(
         priority=job.priority if (chosen := options.get("priority")) is None else chosen,
         single=timeout_s is not None or record.max_calls > 0,
         each=strategy.get("name") == "SPREAD",
+        retriable=retries != 0,
     )
     return Template(
         function=record,

@@ -66,8 +66,8 @@ class EmbeddedMethod(ActorMethod):
         caller = process.caller
         if caller is None or client.effects is not caller.calls:
             raise ActorHandleNotFoundError(
-                f"This handle is of an actor of an earlier session ({self._whole.class_name}), "
-                "which ended with it. Make the actor again."
+                f"This handle is of an actor of an earlier session ({self._whole.class_name}). It "
+                "might be dead or it's from a different cluster: make the actor again."
             )
         self._shape.arity.check(self._name, args, kwargs)
         limit = self._whole.max_pending_calls

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+from collections.abc import Mapping
 from typing import Any
 
 from phalanx.owner.requests import Requests
@@ -25,6 +27,10 @@ class JobSettings:
         """The runtime environment that new work inherits."""
         self._known: set[bytes] = set()
 
+    def set_environment(self, environment: Mapping[str, Any]) -> None:
+        """New work inherits this runtime environment."""
+        self.environment = with_absolute_paths(environment)
+
     def environment_key(self, environment: dict[str, Any]) -> bytes:
         """A short name for a runtime environment, which the node knows from now on."""
         text = json.dumps(environment, sort_keys=True)
@@ -35,3 +41,18 @@ class JobSettings:
             variables["PHALANX_RUNTIME_ENV"] = text
             self._requests.notify(DefineEnvironment(key, variables))
         return key
+
+
+def with_absolute_paths(environment: Mapping[str, Any]) -> dict[str, Any]:
+    """A runtime environment whose directories are the same wherever somebody reads it. Workers do
+    so after they have changed into one of them."""
+    found = dict(environment)
+    if found.get("working_dir"):
+        found["working_dir"] = _absolute(found["working_dir"])
+    if found.get("py_modules"):
+        found["py_modules"] = [_absolute(path) for path in found["py_modules"]]
+    return found
+
+
+def _absolute(path: str) -> str:
+    return os.path.abspath(os.path.expanduser(path))

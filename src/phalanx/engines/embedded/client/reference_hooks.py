@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -9,10 +10,14 @@ from typing import Any
 
 from phalanx.engines.embedded.client.values import Values
 from phalanx.engines.embedded.client.waiting import Waiting
+from phalanx.errors import OutOfBandSerializationError
 from phalanx.objects.reference import ObjectRef
 from phalanx.objects.streams import Stream
 from phalanx.owner.objects.references import References
 from phalanx.owner.objects.table import Callback, ObjectTable
+
+ALLOW_OUT_OF_BAND = "RAY_allow_out_of_band_object_ref_serialization"
+"""Ray's environment variable: 0 forbids to pickle references by hand."""
 
 
 class ReferenceHooks:
@@ -49,7 +54,12 @@ class ReferenceHooks:
         self._references.export(ref)
 
     def pin_forever(self, ref: ObjectRef[Any]) -> None:
-        """The reference left outside any value that is followed."""
+        """See RefHooks."""
+        if os.environ.get(ALLOW_OUT_OF_BAND, "1") == "0":
+            raise OutOfBandSerializationError(
+                f"ObjectRef({ref.hex()}) is pickled outside of arguments and results, where nobody "
+                f"follows it, and {ALLOW_OUT_OF_BAND}=0 forbids that."
+            )
         with self._lock:
             self._references.pin_forever(ref)
 

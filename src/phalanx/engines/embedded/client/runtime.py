@@ -103,6 +103,7 @@ class Runtime:
             owner.references,
             owner.tasks,
             self.values,
+            owner.name_of,
         )
         self.hooks = ReferenceHooks(
             self.lock,

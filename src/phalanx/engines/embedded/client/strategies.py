@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from phalanx.engines.embedded.client.job_settings import JobSettings
+from phalanx.engines.embedded.client.job_settings import JobSettings, with_absolute_paths
 from phalanx.errors import RuntimeEnvSetupError
 from phalanx.policies.labels import parse_selector
 from phalanx.worker.context import current
@@ -38,7 +38,7 @@ def strategy_of(options: Mapping[str, Any], resources: Mapping[str, float]) -> d
         wire = {"name": strategy}
     elif strategy is not None and not isinstance(strategy, str):
         raise ValueError(f"scheduling_strategy must be a strategy, got {strategy!r}.")
-    elif strategy is None:
+    elif strategy is None and options.get("placement_group", "default") == "default":
         context = current.get()
         if context is not None and context.lease.capture and context.lease.group is not None:
             wire = {"group": context.lease.group.hex(), "bundle": -1, "capture": True}
@@ -67,7 +67,7 @@ _SUPPORTED = frozenset(
 
 def environment_of(job: JobSettings, options: Mapping[str, Any]) -> bytes:
     """The key of the environment that these options ask for, merged over the parent's."""
-    own = options.get("runtime_env") or {}
+    own = with_absolute_paths(options.get("runtime_env") or {})
     parent = job.environment
     if not own and not parent:
         return b""

@@ -56,7 +56,10 @@ class Waiting:
         references: References,
         tasks: Submission,
         values: Values,
+        name_of: Callable[[ObjectRef[Any]], str],
     ) -> None:
+        """`name_of`: what an object is, for people."""
+        self._name_of = name_of
         self._me = me
         self._reactor = reactor
         self._lock = lock
@@ -76,21 +79,28 @@ class Waiting:
             check_session(refs)
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         missing = [ref for ref in refs if ref._value is None]
+        if missing and len(missing) < len(refs):
+            self._raise_first(refs, deadline)  # what has failed already is not waited on for others
         if missing and not self._wait(missing, len(missing), timeout_s, fail_fast=True):
-            left = sum(ref._value is None for ref in refs)
+            left = [ref for ref in refs if ref._value is None]
+            first = f" The first of them is {self._name_of(left[0])}." if left else ""
             raise GetTimeoutError(
-                f"Get timed out: {left} of {len(refs)} objects were not there after {timeout_s} s."
+                f"Get timed out: {len(left)} of {len(refs)} objects were not there after "
+                f"{timeout_s} s.{first}"
             )
         if missing:
-            for ref in refs:
-                value = ref._value
-                if type(value) is Value and value.kind == FAILED:
-                    self._read(ref, deadline)
+            self._raise_first(refs, deadline)
         read = self._read
         return [
             deserialize(value) if type(value := ref._value) is bytes else read(ref, deadline)
             for ref in refs
         ]
+
+    def _raise_first(self, refs: list[ObjectRef[Any]], deadline: float | None) -> None:
+        for ref in refs:
+            value = ref._value
+            if type(value) is Value and value.kind == FAILED:
+                self._read(ref, deadline)
 
     def get_one(self, ref: ObjectRef[Any], timeout_s: float | None) -> Any:
         """One value. Raises its error, or GetTimeoutError."""
@@ -99,7 +109,7 @@ class Waiting:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         if ref._value is None and not self._wait([ref], 1, timeout_s):
             raise GetTimeoutError(
-                f"Get timed out: object {ref.hex()} was not there after {timeout_s} s."
+                f"Get timed out: {self._name_of(ref)} was not there after {timeout_s} s."
             )
         value = ref._value
         if type(value) is bytes:
@@ -115,7 +125,7 @@ class Waiting:
                 left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
                 if not self._wait([ref], 1, left):
                     raise GetTimeoutError(
-                        f"Get timed out: object {ref.hex()} was lost and is being made again."
+                        f"Get timed out: {self._name_of(ref)} was lost and is being made again."
                     ) from None
 
     # ---- wait --------------------------------------------------------------------------------

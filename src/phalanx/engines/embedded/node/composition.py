@@ -48,6 +48,7 @@ from phalanx.resources.instances import NodeResources
 
 if TYPE_CHECKING:
     from phalanx.engines.embedded.node.cluster_part import ClusterPart
+    from phalanx.engines.embedded.node.memory import MemoryMonitor
 
 LOOK_AT_MEMORY_EVERY_S = 0.25
 FILES_OF_A_WORKER = 3
@@ -77,6 +78,7 @@ class EmbeddedNode:
         listener = listen(config.session.socket_of(b"node"))
         self.loop = ConnectionLoop(self, listener, self._forks.connection)
         self._look_at_memory_at = 0.0
+        self._memory: MemoryMonitor | None = None
         self.has_lost_fork_server = False
         """Whether the process has ended that ends all others."""
         self._cluster: ClusterPart | None = None
@@ -172,9 +174,11 @@ class EmbeddedNode:
 
     def _relieve_memory(self) -> None:
         """End a worker when the machine's memory is used up."""
-        from phalanx.engines.embedded.node.memory import worker_to_end  # psutil: not at the start
+        if self._memory is None:
+            from phalanx.engines.embedded.node.memory import MemoryMonitor  # psutil: not at start
 
-        found = worker_to_end(self.node.leases.leases.values(), self._config.memory_limit)
+            self._memory = MemoryMonitor(self.node.leases, self._config.memory_limit)
+        found = self._memory.worker_to_end()
         if found is not None:
             self.node.workers.kill_for_memory(*found)
 

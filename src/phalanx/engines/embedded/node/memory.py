@@ -1,50 +1,72 @@
-"""Watches the machine's memory: whose worker ends before the kernel picks one at random."""
+"""Watches a node's memory: whose worker ends before the kernel picks a process at random."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-import psutil
-
-from phalanx.node.lease import Lease
+from phalanx.engines.processes.memory_room import MemoryRoom, fullest_memory
+from phalanx.engines.processes.memory_use import resident_below
+from phalanx.node.leases import LeaseMachine
 from phalanx.policies.memory_pressure import WorkerMemory, kills_by_time
 
 
-def worker_to_end(leases: Iterable[Lease], limit: float) -> tuple[bytes, str] | None:
-    """(worker, reason) when more than `limit` (0 to 1) of the memory is used, else None.
+class MemoryMonitor:
+    """Picks one worker at a time: what it frees is seen when it is gone."""
 
-    One at a time: what it frees is seen at the next look.
-    """
-    memory = psutil.virtual_memory()
-    used = 1 - memory.available / memory.total
-    if used < limit:
-        return None
-    kills = kills_by_time(
-        [
-            WorkerMemory(
-                name=lease.worker.worker_id.hex(),
-                memory_bytes=_memory_of(lease.worker.pid),
-                started_s=lease.since,
-                is_retriable=not lease.demand.actor,
+    def __init__(
+        self,
+        leases: LeaseMachine,
+        limit: float,
+        measure: Callable[[], MemoryRoom] = fullest_memory,
+        sizes: Callable[[Iterable[int]], dict[int, int]] = resident_below,
+    ) -> None:
+        """`limit`: how much of the memory may be used, 0 to 1. `sizes`: the bytes that processes
+        hold with all below them."""
+        self._leases = leases
+        self._limit = limit
+        self._measure = measure
+        self._sizes = sizes
+        self._last = b""
+        """The worker that was picked last."""
+
+    def worker_to_end(self) -> tuple[bytes, str] | None:
+        """(worker, reason) when too much memory is used and no worker that was picked for that is
+        still there, else None."""
+        if self._leases.workers.get(self._last) is not None:
+            return None
+        room = self._measure()
+        if room.share < self._limit:
+            return None
+        kills = kills_by_time(
+            self._workers(),
+            used_bytes=room.used_bytes,
+            threshold_bytes=int(self._limit * room.limit_bytes),
+        )
+        if not kills:
+            return None
+        self._last = bytes.fromhex(kills[0].worker)
+        return self._last, (
+            f"{room.whose} memory was {100 * room.share:.0f} % full, above its limit of "
+            f"{100 * self._limit:.0f} %"
+        )
+
+    def _workers(self) -> list[WorkerMemory]:
+        """All that have a process and are not about to get work or to end."""
+        machine = self._leases
+        all_workers = [w for w in machine.workers.all() if w.is_ready and w.pid]
+        sizes = self._sizes([worker.pid for worker in all_workers])
+        found = []
+        for worker in all_workers:
+            lease = machine.leases.get(worker.lease)
+            if lease is None and worker.is_leaving:
+                continue
+            found.append(
+                WorkerMemory(
+                    name=worker.worker_id.hex(),
+                    memory_bytes=sizes.get(worker.pid, 0),
+                    started_s=worker.idle_since if lease is None else lease.since,
+                    is_retriable=lease is not None and lease.demand.retriable,
+                    is_idle=lease is None,
+                )
             )
-            for lease in leases
-            if lease.is_granted and lease.worker.pid
-        ],
-        used_bytes=memory.total - memory.available,
-        threshold_bytes=int(limit * memory.total),
-    )
-    if not kills:
-        return None
-    reason = (
-        f"the node's memory was {100 * used:.0f} % full, above its limit of {100 * limit:.0f} %"
-    )
-    return bytes.fromhex(kills[0].worker), reason
-
-
-def _memory_of(pid: int) -> int:
-    """Bytes of memory that a process holds; 0 when it is gone."""
-    try:
-        resident: int = psutil.Process(pid).memory_info().rss
-    except psutil.Error:
-        return 0
-    return resident
+        return found

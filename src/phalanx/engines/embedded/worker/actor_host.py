@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import inspect
 import os
 import pickle
-import queue
 import threading
 import time
 from typing import Any, NoReturn
@@ -15,6 +15,8 @@ import msgspec
 
 from phalanx.engines.embedded.client.reactor import Reactor, Waiter
 from phalanx.engines.embedded.client.transport import NodeConnection
+from phalanx.engines.embedded.worker.actor_groups import GroupThreads, start_loop
+from phalanx.engines.embedded.worker.actor_methods import ActorMethods
 from phalanx.engines.embedded.worker.devices import DeviceEnvironment
 from phalanx.engines.embedded.worker.ending import end_process
 from phalanx.engines.embedded.worker.result_outbox import ResultOutbox
@@ -71,19 +73,18 @@ class ActorHost:
         self._waiter: Waiter | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: dict[Key, asyncio.Task[Any]] = {}
-        self._ready: queue.SimpleQueue[Entry] = queue.SimpleQueue()
-        """Admitted calls for the threads of a threaded actor."""
+        self._pools = GroupThreads(self._run_in_thread)
+        self._loops: dict[str, asyncio.AbstractEventLoop] = {}
+        """By group, the loops of an async actor that has groups."""
         self._admitting = threading.Lock()
-        """Around the concurrency groups of a threaded actor."""
-        self._threads = 0
+        """Around the groups of an actor with several threads."""
         self._flush_planned = False
         self._exit_reason = ""
         self.is_drained = False
         """Whether the actor has ended, and all its results have left."""
         self._draining = False
         self._means: dict[str, float] = {}
-        self._methods: dict[str, Any] = {}
-        """Methods bound to the instance, from their first call on."""
+        self._methods = ActorMethods(None)
 
     # ---- life --------------------------------------------------------------------------------
 
@@ -94,7 +95,7 @@ class ActorHost:
         cpus = self._lease.resources.get("CPU", 1)
         self._devices.show(self._lease.devices, cpus, gang.env if gang else None)
         if creation.is_async:
-            return self._serve_async()
+            return self._serve_on_loops() if creation.groups else self._serve_async()
         if not self._construct():
             return self._end_unmade()
         if creation.max_concurrency > 1 or creation.groups:
@@ -116,6 +117,7 @@ class ActorHost:
                 if options and options.get("concurrency_group"):
                     self._calls.method_groups[name] = options["concurrency_group"]
             self._instance = cls.__new__(cls)
+            self._methods = ActorMethods(self._instance)
             self._instance.__init__(*args, **kwargs)
             del args, kwargs
         except BaseException as error:
@@ -184,8 +186,8 @@ class ActorHost:
         """See HostedActor."""
         self._calls.cancel(key)
         task = self._tasks.get(key)
-        if task is not None and self._loop is not None:
-            self._loop.call_soon_threadsafe(task.cancel)
+        if task is not None:
+            task.get_loop().call_soon_threadsafe(task.cancel)
 
     # ---- one after another -------------------------------------------------------------------
 
@@ -227,7 +229,7 @@ class ActorHost:
         values = self._values
         try:
             self._calls.check_group(call, self._creation.class_name)
-            method = self._method(call.method)
+            method = self._methods.find(call.method)
             args, kwargs = values.arguments(call.args, call.inputs, context)
             result = method(*args, **kwargs)
             del args, kwargs
@@ -303,27 +305,6 @@ class ActorHost:
             self._loop.call_soon_threadsafe(self._end_if_drained)
         self._wake()
 
-    def _method(self, name: str) -> Any:
-        found = self._methods.get(name)
-        if found is None:
-            found = self._methods[name] = self._find_method(name)
-        return found
-
-    def _find_method(self, name: str) -> Any:
-        if name == "__ray_ready__":
-            return lambda: True
-        if name == "__ray_call__":
-            return lambda function, *args, **kwargs: function(self._instance, *args, **kwargs)
-        if name == "__ray_terminate__":
-            raise WorkerExit
-        cls = type(self._instance)
-        for base in cls.__mro__:  # an attribute of the instance may have a method's name
-            if name in vars(base):
-                member = vars(base)[name]
-                bind = getattr(type(member), "__get__", None)
-                return member if bind is None else bind(member, self._instance, cls)
-        return getattr(self._instance, name)
-
     # ---- in threads --------------------------------------------------------------------------
 
     def _serve_threads(self) -> None:
@@ -345,28 +326,43 @@ class ActorHost:
         with self._admitting:
             if not self._calls.admit(entry):
                 return
-            needed = self._calls.running
-        if self._threads < needed:
-            self._threads += 1
-            threading.Thread(target=self._thread, daemon=True).start()
-        self._ready.put(entry)
+            group = self._calls.group_of(entry)
+            needed = self._calls.running(group)
+        if self._loops:
+            loop = self._loops[group]
+            loop.call_soon_threadsafe(self._spawn, entry, loop)
+            return
+        self._pools.hand(group, entry, needed)
 
-    def _thread(self) -> None:
-        while True:
-            entry: Entry | None = self._ready.get()
-            while entry is not None:
-                connection, call = _parts(entry)
-                self._outbox.post(connection, self._run(connection, call))
-                with self._admitting:
-                    entry = self._calls.finished(entry)
-                if entry is None or self._exit_reason:
-                    self._outbox.flush()
-                else:
-                    self._outbox.flush_before(1.0 if self._calls.running < 8 else 0.0)
-                if self._exit_reason or self._draining:
-                    self._wake()
+    def _run_in_thread(self, group: str, first: Entry) -> None:
+        entry: Entry | None = first
+        while entry is not None:
+            connection, call = _parts(entry)
+            self._outbox.post(connection, self._run(connection, call))
+            with self._admitting:
+                entry = self._calls.finished(entry)
+            if entry is None or self._exit_reason:
+                self._outbox.flush()
+            else:
+                self._outbox.flush_before(1.0 if self._calls.running(group) < 8 else 0.0)
+            if self._exit_reason or self._draining:
+                self._wake()
 
-    # ---- on an event loop --------------------------------------------------------------------
+    # ---- on an event loop for each group -----------------------------------------------------
+
+    def _serve_on_loops(self) -> int:
+        """Each group has a loop in a thread of its own: a call that blocks holds up its group
+        alone."""
+        self._loops = {group: start_loop() for group in self._calls.groups}
+        made: concurrent.futures.Future[bool] = concurrent.futures.Future()
+        self._loops[""].call_soon_threadsafe(lambda: made.set_result(self._construct()))
+        if not made.result():
+            return self._end_unmade()
+        self._serve_threads()
+        self._finish()
+        return 0
+
+    # ---- on one event loop -------------------------------------------------------------------
 
     def _serve_async(self) -> int:
         loop = asyncio.new_event_loop()
@@ -391,23 +387,26 @@ class ActorHost:
 
     def _begin_async(self, entry: Entry) -> None:
         if self._calls.admit(entry):
-            self._spawn(entry)
+            assert self._loop is not None
+            self._spawn(entry, self._loop)
 
-    def _spawn(self, entry: Entry) -> None:
-        assert self._loop is not None
-        key = (entry[0].peer, entry[1].number)
-        self._tasks[key] = self._loop.create_task(self._run_async(entry, key))
-
-    async def _run_async(self, entry: Entry, key: Key) -> None:
+    def _spawn(self, entry: Entry, loop: asyncio.AbstractEventLoop) -> None:
         connection, call = _parts(entry)
-        context = self._context(connection, call)
+        context = self._context(connection, call)  # now: it may be cancelled before it begins
+        loop.create_task(self._run_async(entry, (connection.peer, call.number), context))
+
+    async def _run_async(self, entry: Entry, key: Key, context: TaskContext) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks[key] = task
+        connection, call = _parts(entry)
         current.set(context)  # the task has a copy of the context to itself
         values = self._values
         started = time.time()
         message: Message
         try:
-            self._calls.check_group(call, self._creation.class_name)
-            method = self._method(call.method)
+            self._check(call, context)
+            method = self._methods.find(call.method)
             args, kwargs = values.arguments(call.args, call.inputs, context)
             result = method(*args, **kwargs)
             del args, kwargs
@@ -416,7 +415,9 @@ class ActorHost:
             if context.leaves:  # user code has caught what exit_actor raised
                 raise WorkerExit
             if inspect.isasyncgen(result):
-                message = await self._stream_async(connection, call, result, context, started)
+                message = await self._results.stream_async(
+                    connection, call, result, context, started
+                )
             elif call.returns == 1 and not inspect.isgenerator(result):
                 value = values.pack(result, connection, call.number, context.name)
                 message = Done(call.number, value, started, time.time())
@@ -435,35 +436,23 @@ class ActorHost:
             values.settle_borrows(context, connection)
         self._outbox.post(connection, message)
         self._plan_flush()
-        following = self._calls.finished(entry)
+        with self._admitting:
+            following = self._calls.finished(entry)
         if following is not None:
-            self._spawn(following)
+            self._spawn(following, asyncio.get_running_loop())
         if self._exit_reason or self._draining:
             self._end_if_drained()
 
-    async def _stream_async(
-        self, connection: Connection, call: Call, result: Any, context: TaskContext, started: float
-    ) -> Message:
-        if call.returns >= 0:
-            raise TypeError(
-                f"{context.name} is an async generator: use num_returns='streaming' to read it."
-            )
-        key = (connection.peer, call.number)
-        self._results.streams[key] = context
-        index = 0
-        try:
-            async for value in result:
-                index += 1
-                self._results.send_item(connection, call, index, value, context)
-                while context.is_ahead(index, call.backpressure):
-                    self._outbox.flush()
-                    await asyncio.sleep(0.001)
-        finally:
-            self._results.streams.pop(key, None)
-        return Done(call.number, pickle.dumps(index), started, time.time())
+    def _check(self, call: Call, context: TaskContext) -> None:
+        """Raise for a call that is not to run."""
+        if context.is_cancelled:
+            raise asyncio.CancelledError
+        self._calls.check_group(call, self._creation.class_name)
 
     def _plan_flush(self) -> None:
-        if not self._flush_planned and self._loop is not None:
+        if self._loop is None:
+            self._outbox.flush()
+        elif not self._flush_planned:
             self._flush_planned = True
             self._loop.call_soon(self._flush_now)
 
@@ -472,7 +461,9 @@ class ActorHost:
         self._outbox.flush()
 
     def _end_if_drained(self) -> None:
-        if self._exit_reason or (self._draining and self._calls.is_idle):
+        if self._loop is None:
+            self._wake()
+        elif self._exit_reason or (self._draining and self._calls.is_idle):
             self._over.set()
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+import itertools
 import os
 import pickle
+import sys
 import time
 from typing import Any
 
@@ -16,9 +19,12 @@ from phalanx.engines.processes.connection import Connection
 from phalanx.errors import PhalanxError, TaskError
 from phalanx.objects import failures
 from phalanx.objects.serialization import NONE_PICKLE
-from phalanx.protocol.messages import Done, Failed, Item
+from phalanx.protocol.messages import Done, Failed, Item, Payload
 from phalanx.worker.assigned import Key
 from phalanx.worker.context import TaskContext
+
+_CONSUMER_S = 0.001
+"""So often an async generator looks whether its reader has taken more."""
 
 
 class TaskResults:
@@ -49,13 +55,8 @@ class TaskResults:
             return Done(number, pickle.dumps(count), started, time.time())
         if returns == 0:
             return Done(number, NONE_PICKLE, started, time.time())
-        if returns == 1:
-            raise TypeError(
-                f"{name} returned a generator, and its num_returns is 1. Use "
-                "num_returns='streaming' to read its items as they come."
-            )
         if inspect.isgenerator(result):
-            result = list(result)
+            return self._counted(connection, task, result, context, started)
         try:
             results = list(result)
         except TypeError:
@@ -71,6 +72,33 @@ class TaskResults:
                 f"{returns}."
             )
         packed = [self._values.pack(r, connection, number, name) for r in results]
+        return Done(number, packed[0], started, time.time(), packed[1:])
+
+    @interruptible
+    def _counted(
+        self, connection: Connection, task: Any, items: Any, context: TaskContext, started: float
+    ) -> Done | Failed:
+        """The first items of a generator. What it gave before it raised stays given, as in Ray."""
+        number, returns, name = task.number, task.returns, context.name
+        packed: list[Payload] = []
+        try:
+            for item in itertools.islice(items, returns):
+                packed.append(self._values.pack(item, connection, number, name))
+            if len(packed) < returns:
+                raise ValueError(
+                    f"{name} yielded {len(packed)} values, and num_returns={returns} asks for "
+                    f"{returns}."
+                )
+            if any(True for _ in items):
+                print(
+                    f"{name} yielded more than the {returns} values of num_returns: the rest is "
+                    "dropped.",
+                    file=sys.stderr,
+                )
+        except Exception as error:
+            failed = self.failure(number, error, name, started)
+            failed.values = packed
+            return failed
         return Done(number, packed[0], started, time.time(), packed[1:])
 
     @interruptible
@@ -91,6 +119,28 @@ class TaskResults:
         finally:
             self.streams.pop(key, None)
         return index
+
+    async def stream_async(
+        self, connection: Connection, task: Any, items: Any, context: TaskContext, started: float
+    ) -> Done:
+        """Send the values of an async generator as they come."""
+        if task.returns >= 0:
+            raise TypeError(
+                f"{context.name} is an async generator: use num_returns='streaming' to read it."
+            )
+        key = (connection.peer, task.number)
+        self.streams[key] = context
+        index = 0
+        try:
+            async for value in items:
+                index += 1
+                self.send_item(connection, task, index, value, context)
+                while context.is_ahead(index, task.backpressure):
+                    self._outbox.flush()
+                    await asyncio.sleep(_CONSUMER_S)
+        finally:
+            self.streams.pop(key, None)
+        return Done(task.number, pickle.dumps(index), started, time.time())
 
     def send_item(
         self, connection: Connection, task: Any, index: int, value: Any, context: TaskContext

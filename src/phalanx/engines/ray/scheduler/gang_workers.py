@@ -7,8 +7,8 @@ import signal
 import time
 from collections.abc import Sequence
 
+from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.bundle_table import BundleTable
-from phalanx.node.bundles import BundlePool
 from phalanx.resources.instances import Allocation
 
 LEAVES_WITHIN_S = 5.0

@@ -10,7 +10,7 @@ from phalanx.batch.specs import Amounts, QueueSpec
 from phalanx.manifests.queue_rules import ROOT
 
 
-def by_weight(
+def with_deserved(
     queues: Sequence[QueueSpec], busy: Collection[str], total: Mapping[str, float]
 ) -> list[QueueSpec]:
     """The queues with `deserved` filled in where nobody set it: the part of `total` (or of what

@@ -1,0 +1,53 @@
+"""Where calls of an actor's concurrency groups run: threads, or loops in threads of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections import defaultdict
+from collections.abc import Callable
+
+from phalanx.worker.assigned import Entry
+
+
+class _Pool:
+    """The threads of one group."""
+
+    def __init__(self) -> None:
+        self.ready: queue.SimpleQueue[Entry] = queue.SimpleQueue()
+        """Admitted calls that no thread has taken."""
+        self.threads = 0
+
+
+class GroupThreads:
+    """Threads by group. They stay: what user code keeps by thread is there at the next call."""
+
+    def __init__(self, run: Callable[[str, Entry], None]) -> None:
+        """`run(group, call)` runs a call, and those that may begin in its place."""
+        self._run = run
+        self._pools: defaultdict[str, _Pool] = defaultdict(_Pool)
+
+    def hand(self, group: str, entry: Entry, needed: int) -> None:
+        """Run an admitted call; `needed` calls of its group run now."""
+        pool = self._pools[group]
+        if pool.threads < needed:
+            pool.threads += 1
+            threading.Thread(target=self._serve, args=(group, pool), daemon=True).start()
+        pool.ready.put(entry)
+
+    def _serve(self, group: str, pool: _Pool) -> None:
+        while True:
+            self._run(group, pool.ready.get())
+
+
+def start_loop() -> asyncio.AbstractEventLoop:
+    """An event loop that runs in a thread of its own, as long as the process."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=_run_loop, args=(loop,), daemon=True).start()
+    return loop
+
+
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    loop.run_forever()

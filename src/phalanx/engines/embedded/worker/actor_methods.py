@@ -1,0 +1,38 @@
+"""The methods of an actor, by the names that its callers use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phalanx.errors import WorkerExit
+
+
+class ActorMethods:
+    """Methods bound to the instance, looked up at their first call."""
+
+    def __init__(self, instance: Any) -> None:
+        self._instance = instance
+        self._found: dict[str, Any] = {}
+
+    def find(self, name: str) -> Any:
+        """The method to call. Raises WorkerExit for `__ray_terminate__`, and AttributeError."""
+        found = self._found.get(name)
+        if found is None:
+            found = self._found[name] = self._look_up(name)
+        return found
+
+    def _look_up(self, name: str) -> Any:
+        instance = self._instance
+        if name == "__ray_ready__":
+            return lambda: True
+        if name == "__ray_call__":
+            return lambda function, *args, **kwargs: function(instance, *args, **kwargs)
+        if name == "__ray_terminate__":
+            raise WorkerExit
+        cls = type(instance)
+        for base in cls.__mro__:  # an attribute of the instance may have a method's name
+            if name in vars(base):
+                member = vars(base)[name]
+                bind = getattr(type(member), "__get__", None)
+                return member if bind is None else bind(member, instance, cls)
+        return getattr(instance, name)

@@ -1,0 +1,52 @@
+"""How full the memory is that this process may use: the machine's, or a control group's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+
+from phalanx.engines.detection import cgroup_folders, read_text
+
+_FILES = (
+    ("memory.max", "memory.current", "inactive_file"),
+    ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+)
+"""Limit and use of a control group, and its pages of files that are not in use, by version."""
+
+
+class MemoryRoom(NamedTuple):
+    """Memory that has a limit."""
+
+    used_bytes: int
+    limit_bytes: int
+    whose: str
+    """For people."""
+
+    @property
+    def share(self) -> float:
+        """How much of it is used, 0 to 1."""
+        return self.used_bytes / self.limit_bytes
+
+
+def fullest_memory(root: Path = Path("/")) -> MemoryRoom:
+    """The fullest of the machine's memory and of the limits of all control groups above this
+    process. Pages of files that are not in use do not count: the kernel drops them first."""
+    memory = psutil.virtual_memory()
+    rooms = [MemoryRoom(memory.total - memory.available, memory.total, "the node's")]
+    for folder in cgroup_folders(root, "memory"):
+        for names in _FILES:
+            room = _limit(folder, *names)
+            if room is not None and room.limit_bytes < memory.total:
+                rooms.append(room)
+    return max(rooms, key=lambda room: room.share)
+
+
+def _limit(folder: Path, limit: str, usage: str, inactive: str) -> MemoryRoom | None:
+    most, used = read_text(folder / limit) or "", read_text(folder / usage) or ""
+    if not most.isdigit() or not used.isdigit() or not int(most):
+        return None  # no limit, or no such group
+    lines = (read_text(folder / "memory.stat") or "").splitlines()
+    stat = dict(line.split(" ", 1) for line in lines)
+    return MemoryRoom(int(used) - int(stat.get(inactive, 0)), int(most), "its control group's")
