@@ -11,6 +11,7 @@ from tests.sim.timed.days import day
 from phalanx.batch.config import parse_volcano
 from phalanx.batch.registry import known_plugins
 from phalanx.batch.specs import QueueSpec
+from phalanx.head.gangs.cycles import Pace
 from phalanx.sim.timed import (
     Progress,
     Result,
@@ -82,6 +83,29 @@ def test_preemption(preempted: str, overhead_s: float, finish: float) -> None:
     assert result.measures.preemptions == 1
     useful = 100 * 8 + 20 * 4
     assert result.measures.utilisation_pct == pytest.approx(100 * useful / (8 * finish))
+
+
+def test_at_the_heads_pace_only_who_has_a_right_to_it_takes_room() -> None:
+    """Less work left is no reason; a higher priority is, and its cycles are a moment apart."""
+    rules = Rules(pace=Pace())
+    text = "a 0 100 2x4\nb 40 20 1x4"
+    assert lives(simulate(day(text), TWO, config=classic("srtf"), rules=rules)) == {
+        "a": (0, 100), "b": (100, 120),
+    }  # fmt: skip
+    text = "low 0 100 2x4\nhigh 40 20 1x4 priority=1"
+    result = simulate(day(text), TWO, config=URGENT, rules=rules)
+    found = {job.name: (job.start_s, job.finish_s) for job in result.jobs}
+    assert found["high"] == pytest.approx((40 + Pace().pause_s, 60 + Pace().pause_s))
+    assert found["low"] == pytest.approx((0, 120 + Pace().pause_s))
+
+
+def test_the_queue_for_which_room_was_made_comes_first() -> None:
+    """h evicts l of its own queue. The room is h's, though p comes first and m waits there."""
+    queues = (QueueSpec(name="p"), QueueSpec(name="q"))
+    text = "l 0 100 1x8 queue=q\nm 1 90 1x8 queue=p\nh 2 5 1x8 queue=q"
+    nodes = [machine("n", cpu=8, gpus=8)]
+    result = simulate(day(text), nodes, config=classic("srtf"), queues=queues, rules=AT_ONCE)
+    assert lives(result)["h"] == (2, 7)
 
 
 def test_a_broken_gang_frees_all_of_its_room() -> None:

@@ -131,6 +131,7 @@ class Proportion:
 
 
 def _entries(cluster: Cluster) -> dict[int, Holding]:
+    """By queue, in the order of queues: sums are rounded alike whichever job came first."""
     limits = real_capabilities(cluster)
     return {
         queue: Holding(
@@ -140,7 +141,7 @@ def _entries(cluster: Cluster) -> dict[int, Holding]:
             deserved=cluster.dims.empty(),
             guarantee=limits[queue][1],
         )
-        for queue, account in queue_accounts(cluster).items()
+        for queue, account in sorted(queue_accounts(cluster).items())
     }
 
 

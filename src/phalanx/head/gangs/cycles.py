@@ -191,7 +191,10 @@ class Cycles:
 
     def _look_for_stranded(self, waiting: Iterable[Gang], plan: Plan, now: float) -> None:
         """Report gangs of which too few run, while the cycle found no room for the others."""
+        active = self._registry.active
         for gang in waiting:
+            if gang.group not in active:
+                continue  # nothing of it runs
             held = gang.count(HELD)
             is_moving = any(m.state in ON_THE_WAY or m.state in GOING for m in gang.members)
             if not held or not gang.waits or is_moving or gang.rests_until > now:

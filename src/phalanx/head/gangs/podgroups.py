@@ -67,7 +67,7 @@ class PodGroups:
         return TaskSpec(
             name=gang.task(index).partition("/")[2],
             podgroup=gang.name,
-            shape=self._shape(gang, index),
+            shape=self.shape(gang, index),
             priority=gang.priority,
             created=gang.created,
         )
@@ -89,7 +89,8 @@ class PodGroups:
     def _record_of(self, gang: Gang) -> JobRecord | None:
         return self.record_of(gang.job) if gang.job else None
 
-    def _shape(self, gang: Gang, index: int) -> Shape:
+    def shape(self, gang: Gang, index: int) -> Shape:
+        """What a member asks for."""
         record = self._record_of(gang)
         if record is not None:
             return self._of_job(record, gang.members[index].of_group, gang.members[index].index)

@@ -1,4 +1,4 @@
-"""Jobs over virtual time, decided by the real batch session.
+"""Jobs over virtual time, decided by the head's gang scheduler.
 
     from phalanx.sim.timed import classic, from_trace, read_queues, simulate
 

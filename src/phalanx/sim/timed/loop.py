@@ -1,4 +1,4 @@
-"""Virtual time: events in order, and a cycle of the real session whenever something changed.
+"""Virtual time: events in order, and a cycle of the head's scheduler whenever something changed.
 
 Arrivals and finishes of one instant happen before the cycle of that instant. Ties go by the order
 of arrival. Nothing here reads a clock or draws from chance, so equal inputs give equal results.
@@ -14,14 +14,14 @@ from typing import Any
 import msgspec
 
 from phalanx.batch.config import Configuration
-from phalanx.batch.plan import Plan
 from phalanx.batch.specs import NodeSpec, QueueSpec
 from phalanx.sim.timed.fragmentation import Fragmentation, typical
 from phalanx.sim.timed.progress import Run, Work
 from phalanx.sim.timed.recorder import Recorder
 from phalanx.sim.timed.result import Result
-from phalanx.sim.timed.stage import Stage
+from phalanx.sim.timed.scheduler import Changes, SimulatedScheduler, VirtualClock
 from phalanx.sim.timed.summary import summarise
+from phalanx.sim.timed.turns import turns_of
 from phalanx.sim.timed.workload import GPU, Job, Rules, check, requested
 
 Clock = Callable[[], float]
@@ -82,17 +82,16 @@ class _Simulation:
         """Submitted jobs that are not through, in order of arrival."""
         self._finishes: list[tuple[float, int, int, Run]] = []
         self._sequence = 0
-        self._stage = Stage(nodes, queues, config, rules, shells)
-        cluster = self._stage.cluster
+        self._time = VirtualClock()
+        self._scheduler = SimulatedScheduler(nodes, queues, config, rules, self._time, shells)
+        self._turns = turns_of(config)
+        cluster = self._scheduler.cluster()
         gpus = cluster.dims.index.get(GPU)
         has_gpus = gpus is not None and bool(cluster.capacity[:, gpus].any())
         self._resource = GPU if has_gpus else "cpu"
         fragmentation = Fragmentation(cluster.dims, self._resource, typical(jobs))
         self._recorder = Recorder(cluster, self._resource, fragmentation, rules.sample_s)
         self._running = 0
-        self._changed_at: float | None = None
-        """Since when something waits to be looked at by a cycle."""
-        self._last_cycle = -math.inf
         self._timer = math.inf
         self._cycles = self._decisions = 0
         self._deciding_s = 0.0
@@ -103,11 +102,11 @@ class _Simulation:
     def run(self, name: str, until_s: float, progress: Callable[[Progress], None] | None) -> Result:
         now = 0.0
         while True:
-            event, cycle = self._next_event(), self._next_cycle()
+            event, cycle = self._next_event(), self._scheduler.wake_at
             upcoming = min(event, cycle)
             if upcoming == math.inf or upcoming > until_s:
                 break
-            now = upcoming
+            now = self._time.at = upcoming
             self._recorder.pass_time(now)
             if event <= cycle:
                 self._happen(now)
@@ -139,11 +138,6 @@ class _Simulation:
         arrival = self._arrivals[self._arrived].job.submit_s if waits else math.inf
         return min(finish, arrival, self._timer)
 
-    def _next_cycle(self) -> float:
-        if self._changed_at is None:
-            return math.inf
-        return max(self._changed_at, self._last_cycle + self._rules.period_s)
-
     def _happen(self, now: float) -> None:
         """All events of this instant."""
         new = []
@@ -159,10 +153,12 @@ class _Simulation:
                 self._finish(run, now)
         for work in new:
             self._live[work.uid] = work
-        self._stage.admit(new)
+            work.shapes = [part.shape for part in work.job.parts for _ in range(part.count)]
+        self._scheduler.submit(new)
+        if self._turns is not None:
+            self._turns.arrive(new)
         self._timer = math.inf
-        if self._changed_at is None:
-            self._changed_at = now
+        self._scheduler.request_cycle()
 
     def _finish(self, run: Run, now: float) -> None:
         work = run.work
@@ -171,49 +167,48 @@ class _Simulation:
         self._account(work, run.tasks, -1, now)
         self._useful += self._amount(work, run.tasks) * work.job.work_s
         self._running -= was_running and not work.is_running
-        self._stage.end(work, run.tasks)
+        self._scheduler.end(work, run.tasks)
         if work.finish is not None:
             del self._live[work.uid]
+            if self._turns is not None:
+                self._turns.leave(work)
 
     # -- a cycle --------------------------------------------------------------------------------
 
     def _cycle(self, now: float) -> None:
-        stage, rules = self._stage, self._rules
-        self._changed_at = None
-        self._last_cycle = now
+        scheduler, rules = self._scheduler, self._rules
         if rules.overhead == "event":
             for work in self._live.values():
                 for run in work.runs:
                     run.pay_and_go_on(now, work.job.overhead_s)
                 if work.runs:
-                    stage.tell(work)
+                    scheduler.amend(work)
         running = [work for work in self._live.values() if work.running]
-        stage.take_turns(running, now)
+        if self._turns is not None:
+            for work in self._turns.take(running, now):
+                scheduler.amend(work)
         if rules.anew:
-            for work in running:
-                stage.withdraw(work, (k for run in work.runs for k in run.tasks))
+            scheduler.take_all_back(running)
         start = self._clock()
-        plan = stage.decide(now)
+        changes = scheduler.round()
         self._deciding_s += self._clock() - start
         self._cycles += 1
-        self._decisions += len(plan.binds) + len(plan.evictions)
-        started = self._carry_out(plan, now)
+        self._decisions += changes.decisions
+        started = self._carry_out(changes, now)
         self._announce(started, now)
-        self._set_timer(plan, now)
-        assert (stage.cluster.idle >= 0).all(), "a node holds more than it has"
+        self._set_timer(now)
         self._sample(now)
 
-    def _carry_out(self, plan: Plan, now: float) -> list[Run]:
-        bound: dict[str, tuple[Work, list[int]]] = {}
-        for uid in plan.binds:
-            work, k = self._stage.task_at[uid]
-            bound.setdefault(work.uid, (work, []))[1].append(k)
-        if self._rules.anew:
-            self._stop_unplaced({uid: set(tasks) for uid, (_, tasks) in bound.items()}, now)
-        self._evict(plan, now)
+    def _carry_out(self, changes: Changes, now: float) -> list[Run]:
+        """Tasks stop that lost their places and got no others, and those start that did not run."""
+        nobody: set[int] = set()
+        for work, lost in changes.lost.items():
+            gone = lost - changes.arrived.get(work, nobody)
+            if gone:
+                self._stop(work, sorted(gone), now)
         started: list[Run] = []
-        for work, tasks in bound.values():
-            fresh = sorted(set(tasks) - {k for run in work.runs for k in run.tasks})
+        for work, arrived in changes.arrived.items():
+            fresh = sorted(arrived - changes.lost.get(work, nobody))
             if not fresh:
                 continue
             before = work.is_running
@@ -224,43 +219,16 @@ class _Simulation:
                 for run in runs:
                     run.unpaid = work.job.overhead_s
             self._account(work, fresh, 1, now)
-            self._stage.tell(work)
             started += runs
         return started
 
-    def _stop_unplaced(self, placed: Mapping[str, set[int]], now: float) -> None:
-        """Tasks that ran until this cycle and were not placed again."""
-        nobody: set[int] = set()
-        for uid, work in self._live.items():
-            again = placed.get(uid, nobody)
-            gone = [k for run in work.runs for k in run.tasks if k not in again]
-            if gone:
-                self._stop(work, gone, now)
-
-    def _evict(self, plan: Plan, now: float) -> None:
-        """Evicted tasks stop; where too few of a job are left, so do the others."""
-        hit: dict[str, tuple[Work, list[int]]] = {}
-        for eviction in plan.evictions:
-            work, k = self._stage.task_at[eviction.task]
-            hit.setdefault(work.uid, (work, []))[1].append(k)
-        for work, tasks in hit.values():
-            left = work.running - len(tasks)
-            if left and left + work.done < work.job.least:
-                gone = set(tasks)
-                rest = [k for run in work.runs for k in run.tasks if k not in gone]
-                self._stage.withdraw(work, rest)
-                tasks += rest
-            self._stop(work, tasks, now)
-        if hit:
-            self._changed_at = now
-
-    def _stop(self, work: Work, tasks: list[int], now: float) -> None:
+    def _stop(self, work: Work, tasks: Sequence[int], now: float) -> None:
         before = work.is_running
         work.stop(set(tasks), now, keep=self._rules.preempted == "checkpoint")
         work.preemptions += 1
         self._running -= before and not work.is_running
         self._account(work, tasks, -1, now)
-        self._stage.tell(work)
+        self._scheduler.amend(work)
 
     def _announce(self, started: Sequence[Run], now: float) -> None:
         """Put finishes into the heap: of new runs, or of all where each event costs time."""
@@ -271,11 +239,13 @@ class _Simulation:
             self._sequence += 1
             heapq.heappush(self._finishes, (run.finish, self._sequence, run.version, run))
 
-    def _set_timer(self, plan: Plan, now: float) -> None:
+    def _set_timer(self, now: float) -> None:
         """When the next cycle is due by time alone."""
-        running = [work for work in self._live.values() if work.running]
-        self._stage.keep_turns(running)
-        self._timer = self._stage.next_fall(running, now)
+        self._timer = math.inf
+        if self._turns is not None:
+            running = [work for work in self._live.values() if work.running]
+            self._turns.keep(running)
+            self._timer = self._turns.next_fall(running, now)
         if self._rules.tick_s is not None and self._running < len(self._live):
             self._timer = min(self._timer, now + self._rules.tick_s)
 
@@ -296,8 +266,10 @@ class _Simulation:
         self._held[queue] = self._held.get(queue, 0.0) - amount * now
 
     def _sample(self, now: float, *, last: bool = False) -> None:
+        cluster = self._scheduler.cluster()
+        assert (cluster.idle >= 0).all(), "a node holds more than it has"
         waiting = len(self._live) - self._running
-        self._recorder.sample(now, self._running, waiting, last=last)
+        self._recorder.sample(cluster, now, self._running, waiting, last=last)
 
     def _result(self, name: str, end: float) -> Result:
         for work in self._live.values():

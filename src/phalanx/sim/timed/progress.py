@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from phalanx.batch.specs import Shape
 from phalanx.sim.timed.workload import Job
 
 
@@ -43,14 +46,18 @@ class Work:
     """One job from its submission to its end."""
 
     __slots__ = (
-        "done", "finish", "job", "left", "preemptions", "ran", "running", "runs", "since",
-        "start", "task_uids", "uid",
+        "done", "finish", "group", "job", "left", "preemptions", "ran", "running", "runs",
+        "shapes", "since", "size", "start", "turn", "uid",
     )  # fmt: skip
 
     def __init__(self, job: Job) -> None:
         self.job = job
         self.uid = f"default/{job.name}"
-        self.task_uids: list[str] = []
+        self.group = job.name.encode()
+        """Its gang's group."""
+        self.size = job.size
+        self.shapes: Sequence[Shape] = ()
+        """What each task asks for, from its submission to its end."""
         self.left: dict[int, float] = {}
         """Work left, in seconds, of tasks that were stopped; the others have all before them."""
         self.runs: list[Run] = []
@@ -63,6 +70,12 @@ class Work:
         self.ran = 0.0
         """Seconds in which it ran before `since`."""
         self.preemptions = 0
+        self.turn: int | None = None
+        """Its place in the order of `turns`, where somebody keeps one."""
+
+    def ran_by(self, now: float) -> float:
+        """Seconds in which it ran until now."""
+        return self.ran + (0.0 if self.since is None else now - self.since)
 
     @property
     def is_running(self) -> bool:
@@ -92,8 +105,9 @@ class Work:
         self._close(run)
         self.done += len(run.tasks)
         self._lose(len(run.tasks), now)
-        if self.done == len(self.task_uids):
+        if self.done == self.size:
             self.finish = now
+            self.shapes = ()
 
     def stop(self, tasks: set[int], now: float, *, keep: bool) -> list[Run]:
         """These running tasks stop; with `keep` what they did counts. Returns the runs that go on
@@ -117,7 +131,7 @@ class Work:
     def longest(self) -> float:
         """The most work that any task has left at the start of its present run."""
         most = [run.left for run in self.runs]
-        waiting = len(self.task_uids) - self.running - self.done
+        waiting = self.size - self.running - self.done
         if waiting:
             unstarted = waiting > len(self.left)
             most.append(self.job.work_s if unstarted else max(self.left.values()))

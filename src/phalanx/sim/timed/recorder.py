@@ -8,12 +8,11 @@ from phalanx.sim.timed.result import Series
 
 
 class Recorder:
-    """Keeps the time integral of what is allocated, and samples."""
+    """Keeps the time integral of what is allocated, and samples of a cluster."""
 
     def __init__(
         self, cluster: Cluster, resource: str, fragmentation: Fragmentation, sample_s: float
     ) -> None:
-        self._cluster = cluster
         self._column = cluster.dims.index[resource]
         self._unit = cluster.dims.scale[self._column]
         self._fragmentation = fragmentation
@@ -34,11 +33,13 @@ class Recorder:
         """Allocate `amount` (give it back, where negative) as of now."""
         self.allocated += amount
 
-    def sample(self, now: float, running: int, waiting: int, *, last: bool = False) -> None:
+    def sample(
+        self, cluster: Cluster, now: float, running: int, waiting: int, *, last: bool = False
+    ) -> None:
         """A row, unless the one before is too young; the last row is always written."""
         if self._rows and not last and now - self._rows[-1][0] < self._sample_s:
             return
-        row = (now, self.allocated, running, waiting, self._fragmentation.of(self._cluster))
+        row = (now, self.allocated, running, waiting, self._fragmentation.of(cluster))
         if self._rows and self._rows[-1][0] == now:
             self._rows[-1] = row
         else:

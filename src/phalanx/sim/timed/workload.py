@@ -11,6 +11,7 @@ import msgspec
 from phalanx.batch.amounts import ALIASES, is_counted
 from phalanx.batch.specs import Amounts, Labels, NodeSpec, QueueSpec, Shape
 from phalanx.errors import PhalanxError
+from phalanx.head.gangs.cycles import Pace
 
 GPU = "nvidia.com/gpu"
 PODS = 1_000_000.0
@@ -72,6 +73,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     `anew`: each cycle gives out the whole cluster again, in order, instead of what is free; who is
     not placed again is preempted, and moving costs nothing.
     `sample_s`: the least time between two rows of the series.
+    `pace`: None lets every cycle evict; `Pace()` is the head's, which evicts more seldom, and only
+    for who has a higher priority or is of another queue. It takes the place of `period_s`.
     """
 
     period_s: float = 1.0
@@ -80,6 +83,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     overhead: Literal["start", "event"] = "start"
     anew: bool = False
     sample_s: float = 0.0
+    pace: Pace | None = None
 
 
 def requested(shape: Shape, resource: str) -> float:

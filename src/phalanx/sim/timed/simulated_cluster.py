@@ -1,0 +1,67 @@
+"""What the scheduler reads of a simulated cluster: machines and queues, and jobs as podgroups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from phalanx.batch.specs import Amounts, HyperNodeSpec, NodeSpec, PodGroupSpec, QueueSpec, Shape
+from phalanx.head.gangs.gang import Gang
+from phalanx.head.gangs.podgroups import PodGroups
+from phalanx.sim.timed.progress import Work
+from phalanx.sim.timed.workload import Rules
+
+
+class SimulatedCluster(PodGroups):
+    """See ClusterSource and GangSpecs. Adds to a gang's podgroup what only a simulated job can say
+    of itself: its user, how long it will run and has run, and its turn."""
+
+    def __init__(
+        self, machines: Sequence[NodeSpec], queues: Sequence[QueueSpec], rules: Rules
+    ) -> None:
+        super().__init__()
+        self._machines = machines
+        self._queues = queues
+        self._pays_starts = rules.overhead == "start"
+        self.works: dict[bytes, Work] = {}
+        """Jobs that are submitted and not through, by the group of their gang."""
+
+    def nodes(self) -> Iterable[NodeSpec]:
+        """See ClusterSource."""
+        return self._machines
+
+    def queues(self) -> Iterable[QueueSpec]:
+        """See ClusterSource."""
+        return self._queues
+
+    def hypernodes(self) -> tuple[HyperNodeSpec, ...]:
+        """See ClusterSource."""
+        return ()
+
+    def taken_changes(self) -> Mapping[str, Amounts]:
+        """See ClusterSource: nothing runs outside of gangs."""
+        return {}
+
+    def podgroup(self, gang: Gang) -> PodGroupSpec:
+        """See ClusterSource."""
+        work = self.works[gang.group]
+        if work.since is None:
+            started, ran_s = None, work.ran
+            unpaid_s = work.job.overhead_s if self._pays_starts else 0.0
+        else:
+            started = max(run.since for run in work.runs)
+            ran_s = work.ran + started - work.since
+            unpaid_s = max(run.unpaid for run in work.runs)
+        return msgspec.structs.replace(
+            super().podgroup(gang),
+            user=work.job.user,
+            run_time_s=work.longest() + unpaid_s,
+            started=started,
+            ran_s=ran_s,
+            turn=work.turn,
+        )
+
+    def shape(self, gang: Gang, index: int) -> Shape:
+        """See PodGroups."""
+        return self.works[gang.group].shapes[index]

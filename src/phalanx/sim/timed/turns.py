@@ -1,0 +1,63 @@
+"""The turns of the plugin `tiresias`: who stands where in its service queues between cycles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from phalanx.batch.config import Configuration
+from phalanx.batch.plugins.tiresias import ServiceQueues, limits_of
+from phalanx.sim.timed.progress import Work
+from phalanx.sim.timed.workload import GPU
+
+
+class Turns:
+    """Keeps jobs in service queues."""
+
+    def __init__(self, queues: ServiceQueues) -> None:
+        self._queues = queues
+        self._works: dict[str, Work] = {}
+
+    def arrive(self, works: Iterable[Work]) -> None:
+        """Jobs are submitted."""
+        for work in works:
+            self._works[work.uid] = work
+            self._queues.arrive((work.uid,))
+
+    def leave(self, work: Work) -> None:
+        """A job is through."""
+        del self._works[work.uid]
+        self._queues.leave((work.uid,))
+
+    def take(self, running: Iterable[Work], now: float) -> list[Work]:
+        """Jobs fall into the service queues where they belong by now. Those with another turn than
+        before."""
+        self._queues.serve({work.uid: work.ran_by(now) * _gpus(work) for work in running})
+        moved = []
+        for turn, uid in enumerate(self._queues.order()):
+            work = self._works[uid]
+            if work.turn != turn:
+                work.turn = turn
+                moved.append(work)
+        return moved
+
+    def keep(self, running: Iterable[Work]) -> None:
+        """Who runs after a cycle goes before who waits."""
+        self._queues.settle(frozenset(work.uid for work in running))
+
+    def next_fall(self, running: Iterable[Work], now: float) -> float:
+        """When the first running job will reach the limit of its service queue."""
+        falls = [self._queues.falls_in_s(w.uid, w.ran_by(now), _gpus(w)) for w in running]
+        return now + min(falls, default=float("inf"))
+
+
+def turns_of(config: Configuration) -> Turns | None:
+    """The service queues that the configuration asks for; None where it has no `tiresias`."""
+    for tier in config.tiers:
+        for option in tier:
+            if option.name == "tiresias":
+                return Turns(ServiceQueues(limits_of(option.arguments)))
+    return None
+
+
+def _gpus(work: Work) -> float:
+    return work.job.amount(GPU) or 1.0

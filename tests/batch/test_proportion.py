@@ -1,0 +1,52 @@
+"""Shares by weight do not depend on which job came first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from phalanx.batch.cluster import Cluster
+from phalanx.batch.config import CHART_YAML, parse_volcano
+from phalanx.batch.plugins.proportion import Proportion
+from phalanx.batch.registry import known_plugins
+from phalanx.batch.specs import NodeSpec, PodGroupSpec, QueueSpec, Shape, Snapshot, TaskSpec
+
+CHART = parse_volcano(CHART_YAML, known_plugins())
+WANTED = (21.0, 1.0, 8.0, 0.3, 2.5, 21.0, 8.0, 2.5, 13.0)
+
+
+class Opened:
+    """As much of a session as the plugin needs to work out what queues deserve."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+
+    def add(self, hook: str, plugin: str, fn: Any) -> None:
+        """Nobody asks."""
+
+
+def deserved(names: list[str]) -> list[list[float]]:
+    """What each queue deserves; its only job has this name, and jobs are in order of names."""
+    queues = [QueueSpec(name=f"q{i}", weight=1 + i % 4) for i in range(len(WANTED))]
+    snapshot = Snapshot(
+        config=CHART,
+        nodes=(NodeSpec(name="n", capacity=(("cpu", 64.0), ("memory", 1e12), ("pods", 110.0))),),
+        queues=tuple(queues),
+        podgroups=tuple(
+            PodGroupSpec(name=name, queue=q.name) for name, q in zip(names, queues, strict=True)
+        ),
+        tasks=tuple(
+            TaskSpec(name=name, podgroup=name, shape=Shape(request=(("cpu", cpu),)))
+            for name, cpu in zip(names, WANTED, strict=True)
+        ),
+    )
+    plugin = Proportion({})
+    plugin.open(Opened(Cluster(snapshot)))  # type: ignore[arg-type]
+    return [plugin.entries[q].deserved.v.tolist() for q in range(len(queues))]
+
+
+@pytest.mark.parametrize("first", range(1, len(WANTED)))
+def test_the_order_of_jobs_is_not_the_order_of_rounding(first: int) -> None:
+    names = [f"j{i}" for i in range(len(WANTED))]
+    assert deserved(names) == deserved(names[first:] + names[:first])
