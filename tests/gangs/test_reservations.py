@@ -29,7 +29,7 @@ from phalanx.head.gangs.member_states import (
 )
 from phalanx.head.groups.give_backs import Ending
 from phalanx.model.lifecycle import IllegalTransition
-from phalanx.protocol.cluster_messages import GiveBackBundles
+from phalanx.protocol.cluster_messages import CommitBundles, GiveBackBundles
 from phalanx.resources.sets import ResourceSet
 
 from .bundles_world import World
@@ -254,3 +254,20 @@ def test_whatever_happens_to_a_member_on_its_way_nodes_and_head_agree_in_the_end
     world.heal(5)
     assert world.held() == {}
     assert not world.batch.registry.gangs
+
+
+def test_what_is_left_of_a_gang_that_lost_a_node_on_the_way_does_not_begin():
+    """It was written down as begun with two of three, and evicted in the same moment."""
+    world = World()
+    for name in ("n0", "n1", "n2"):
+        world.add(name, CPU=1.0)
+    gang = world.gang("g", 3)
+    world.place(gang, {0: "n0", 1: "n1", 2: "n2"})
+    while not any(isinstance(message, CommitBundles) for _, _, message in world.on_the_way):
+        world.deliver(world.on_the_way.pop(0))
+    world.kill("n2")
+    world.run()
+    begun = [row for row in world.head.events._of_gangs.rows() if row["event"] == "MembersPlaced"]
+    assert begun == []
+    assert HELD not in world.states(gang)
+    world.check_settled()

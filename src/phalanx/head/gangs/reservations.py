@@ -264,13 +264,13 @@ class GangReservations:
         gang.is_prepared = False
         on_way, kept = set(gang.within(ON_THE_WAY)), attempt.kept
         following = self._lifecycle.handle(gang, sorted(on_way - kept.keys()), Lost())
+        self._recall_rest(gang)  # before the others arrive: too few of them would not begin
         arrived = [index for index in kept if index in on_way]
-        if arrived:
+        if any(gang.members[index].state == PLACING for index in arrived):
             gang.started = self._clock.wall()
             gang.is_stranded = gang.is_promised = False
             gang.backoff_s = 0.0
-            following |= self._lifecycle.handle(gang, arrived, Arrived(gang.started))
-        self._recall_rest(gang)
+        following |= self._lifecycle.handle(gang, arrived, Arrived(self._clock.wall()))
         self._follow(gang, following)
 
     # ---- what nodes say ----------------------------------------------------------------------
