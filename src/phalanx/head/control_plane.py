@@ -180,14 +180,6 @@ class ControlPlane:
 
     # ---- sending -----------------------------------------------------------------------------
 
-    def reply(self, prefix: bytes, reply: ForwardedReply) -> None:
-        """To a node, once all that the reply speaks of is written."""
-        self.outbox.reply(prefix, reply)
-
-    def send_node(self, node_id: str, message: Any) -> None:
-        """To a node by its id."""
-        self.outbox.send_node(node_id, message)
-
     def is_connected(self, prefix: bytes) -> bool:
         """Whether a node is there now."""
         return self.outbox.is_connected(prefix)
@@ -283,7 +275,7 @@ class ControlPlane:
         """Reply to a request that came by way of a node."""
 
         def send(result: msgspec.Raw, error: WireError | None) -> None:
-            self.reply(prefix, ForwardedReply(ask.token, result, error))
+            self.outbox.reply(prefix, ForwardedReply(ask.token, result, error))
 
         role = Role.PROCESS if ask.origin else Role.VISITOR
         if ask.origin == node_process_id(prefix):

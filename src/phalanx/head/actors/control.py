@@ -170,16 +170,15 @@ class ActorControl:
         """A worker makes the actor."""
         record = self.table.get(message.actor)
         node = self._nodes.of_prefix(prefix)
-        is_wanted = (
+        if (
             record is not None
             and node is not None
             and record.incarnation == message.incarnation
             and self.table.placed(message.actor, message.worker, node.node_id)
-        )
-        if is_wanted:
+        ):
             self._pids[message.worker] = message.pid
             self._placing.placed(message.actor)
-            self._state_store.put_actor(record)  # type: ignore[arg-type]
+            self._state_store.put_actor(record)
         else:
             self._outbox.send(prefix, EndActor(message.worker, "the actor is not wanted", True))
 
