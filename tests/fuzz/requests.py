@@ -39,6 +39,15 @@ TEXTS = {
     "action": ["RestartJob", "AbortJob", "RestartTask", "CompleteJob", "TerminateJob"],
     "events": ["PodFailed", "PodEvicted", "*", "TaskCompleted", "OutOfSync"],
 }
+STRATEGIES: list[dict[str, Any]] = [
+    {},
+    {"name": "SPREAD"},
+    {"node_id": "6e" * 28, "soft": False},
+    {"group": IDS[0].hex(), "bundle": 0},
+    {"group": IDS[0].hex(), "bundle": -1},
+    {"group": IDS[0].hex(), "bundle": 7},
+    {"labels": [[("a", "In", ["b"])]]},
+]
 KNOWN: Known = {
     **{(name, str): found for name, found in TEXTS.items()},
     ("group", bytes): IDS,
@@ -50,6 +59,7 @@ KNOWN: Known = {
     ("needs", list[dict[str, float]]): [[{"CPU": 1.0}], [{"CPU": 1.0}] * 2, [{"GPU": 0.5}, {}]],
     ("bundles", list[dict[str, float]]): [[{"CPU": 1.0}], [{"CPU": 2.0}] * 2, [{"GPU": 0.5}]],
     ("fields", QueueFields): [QueueFields(), QueueFields(weight=2), QueueFields(parent="q")],
+    ("strategy", dict[str, Any]): STRATEGIES,
     ("weight", int): [1, 1, 2],
 }
 

@@ -17,7 +17,9 @@ SECONDS = float(os.environ.get("PHALANX_FUZZ_S", "0"))
 T = TypeVar("T")
 
 
-def try_out(draw: Callable[[random.Random], list[T]], check: Callable[[list[T]], None], count: int) -> None:
+def try_out(
+    draw: Callable[[random.Random], list[T]], check: Callable[[list[T]], None], count: int
+) -> None:
     """Have `count` drawn lists checked, or as many as there is time for. Fails with the shortest
     part of the first that fails; where there is time, with one of each place that raises."""
     found: dict[str, list[Any]] = {}
@@ -38,7 +40,10 @@ def try_out(draw: Callable[[random.Random], list[T]], check: Callable[[list[T]],
         print(f"\n{check.__qualname__}: {seed - first} examples, {dict(often)}")
     for place, (seed, drawn) in found.items():
         least = _shrunk(check, drawn, place)
-        print(f"\n---- seed {seed}: {place}, {often[place]} times\n" + "\n".join(f"{one!r:.1500}" for one in least))
+        print(
+            f"\n---- seed {seed}: {place}, {often[place]} times\n"
+            + "\n".join(f"{one!r:.1500}" for one in least)
+        )
         try:
             check(least)
         except Exception:

@@ -87,7 +87,9 @@ class Answer:
     def __init__(self, role: Role, process: bytes, node: bytes) -> None:
         self.error: BaseException | None = None
         self.results: list[Any] = []
-        self.asker: Asker[Any] = Asker(role, process, lambda result, error: self.results.append(result), node)
+        self.asker: Asker[Any] = Asker(
+            role, process, lambda result, error: self.results.append(result), node
+        )
         fail = self.asker.fail
 
         class Watched(Asker):
@@ -108,7 +110,9 @@ class World:
         self.rows = Rows()
         self.defects: list[Exception] = []
         self.box: list[tuple[bytes, Any]] = []
-        self.held: dict[bytes, dict[tuple[bytes, int], dict[str, float]]] = {p: {} for p in NODES.values()}
+        self.held: dict[bytes, dict[tuple[bytes, int], dict[str, float]]] = {
+            p: {} for p in NODES.values()
+        }
         self.rng = random.Random(1)
         self.epochs: dict[bytes, int] = {}
         self.attempts: dict[tuple[bytes, int], int] = {}
@@ -132,7 +136,16 @@ class World:
 
     def join(self, node_id: str, prefix: bytes) -> None:
         held = [(*place, self.attempts[place], True) for place in self.held[prefix]]
-        self.hear(prefix, Join(self.row(node_id, prefix), "host", self.epochs.get(prefix, 0), {}, BundleInventory(held, {})))
+        self.hear(
+            prefix,
+            Join(
+                self.row(node_id, prefix),
+                "host",
+                self.epochs.get(prefix, 0),
+                {},
+                BundleInventory(held, {}),
+            ),
+        )
         self.report(prefix)
 
     def restart(self) -> None:
@@ -145,7 +158,9 @@ class World:
 
     # ---- asking ------------------------------------------------------------------------------
 
-    def ask(self, request: Request[Any], role: Role | None = None, process: bytes = bytes(16)) -> Answer:
+    def ask(
+        self, request: Request[Any], role: Role | None = None, process: bytes = bytes(16)
+    ) -> Answer:
         """Ask, as whoever may."""
         return self.ask_raw(type(request), encode_request(request), role, process)
 
@@ -204,12 +219,18 @@ class World:
                 self.hear(prefix, BundlesGone(message.group, message.attempt))
             case StartMember():
                 self.running[message.group, message.index] = message
-                self.hear(prefix, MemberNews(message.group, message.index, message.attempt, log="x"))
+                self.hear(
+                    prefix, MemberNews(message.group, message.index, message.attempt, log="x")
+                )
             case EndMember():
                 if self.running.pop((message.group, message.index), None) is not None:
-                    self.hear(prefix, MemberNews(message.group, message.index, message.attempt, 143))
+                    self.hear(
+                        prefix, MemberNews(message.group, message.index, message.attempt, 143)
+                    )
             case PlaceActor():
-                self.hear(prefix, ActorPlaced(message.actor, message.incarnation, prefix + bytes(10), 1))
+                self.hear(
+                    prefix, ActorPlaced(message.actor, message.incarnation, prefix + bytes(10), 1)
+                )
             case ReadLog():
                 self.hear(prefix, LogRead(message.token, b"", 0))
             case TellEvents():
@@ -221,7 +242,9 @@ class World:
         """A job of somebody who does nothing wrong; its name."""
         self.bystanders += 1
         name = f"bystander-{self.bystanders}"
-        answer = self.ask(ApplyManifests([Manifest("Job", msgspec.msgpack.encode(bystander(name)))]))
+        answer = self.ask(
+            ApplyManifests([Manifest("Job", msgspec.msgpack.encode(bystander(name)))])
+        )
         assert answer.error is None, answer.error
         return f"{OTHERS}/{name}"
 
@@ -261,14 +284,18 @@ TOTAL = {"CPU": 4.0, "GPU": 2.0, "memory": 1e9, OF_OTHERS: 4.0}
 def bystander(name: str) -> JobSpec:
     """A job of two members that asks for what nobody else knows."""
     process = Process(command=("true",), requests=((OF_OTHERS, 1.0),))
-    group = TaskGroup(name="w", replicas=2, min_available=2, template=Template(processes=(process,)))
+    group = TaskGroup(
+        name="w", replicas=2, min_available=2, template=Template(processes=(process,))
+    )
     return JobSpec(name=name, namespace=OTHERS, queue=OTHERS, groups=(group,), min_available=2)
 
 
 def is_meant(error: BaseException) -> bool:
     """Whether code of ours raised it, in words for who asked: no slip of ours, and none of Python's
     own words."""
-    is_slip = to_wire(error).code == code_of(SystemFailureError) and not isinstance(error, SystemFailureError)
+    is_slip = to_wire(error).code == code_of(SystemFailureError) and not isinstance(
+        error, SystemFailureError
+    )
     if is_slip:
         return False
     traceback = error.__traceback__

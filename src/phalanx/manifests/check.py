@@ -7,8 +7,8 @@ from typing import Literal
 from phalanx.batch.specs import PodGroupSpec, QueueSpec
 from phalanx.manifests.fields import Fields, written
 from phalanx.manifests.findings import Finding, ManifestError, Report
-from phalanx.manifests.job_rules import job_faults, update_faults
 from phalanx.manifests.hypernodes import HyperNode
+from phalanx.manifests.job_rules import job_faults, update_faults
 from phalanx.manifests.names import object_fault
 from phalanx.manifests.patterns import pattern_fault
 from phalanx.manifests.queue_rules import (

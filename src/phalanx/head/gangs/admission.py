@@ -9,6 +9,7 @@ from phalanx.head.gangs.gang import Gang, Member
 from phalanx.head.gangs.gang_size import most_members, why_none
 from phalanx.model.jobs.spec import MAX_REPLICAS
 from phalanx.model.jobs.topology import NetworkTopology
+from phalanx.model.options import check_amounts
 
 
 def admitted(
@@ -37,6 +38,8 @@ def admitted(
         raise ValueError(f"a gang of {len(needs)} members cannot need {min_members} of them")
     if len(needs) > MAX_REPLICAS:
         raise ValueError(f"a gang has at most {MAX_REPLICAS} members, not {len(needs)}")
+    for need in needs:
+        check_amounts(need)
     check_size(f"gang {name}", queue, needs[:min_members], limits, domains)
     return Gang(
         group=group,

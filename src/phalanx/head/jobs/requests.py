@@ -22,8 +22,8 @@ from phalanx.head.jobs.rows import job_description, job_row
 from phalanx.head.nodes import NodeDirectory
 from phalanx.head.queues.control import Queues
 from phalanx.head.state_store import StateStore
-from phalanx.manifests.hypernodes import HyperNode
 from phalanx.manifests.check import object_faults
+from phalanx.manifests.hypernodes import HyperNode
 from phalanx.manifests.names import shown
 from phalanx.manifests.shapes import shape_of
 from phalanx.model.jobs import states as st
