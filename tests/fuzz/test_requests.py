@@ -1,4 +1,4 @@
-"""Every request of the control plane with every value: it answers, and other people's work goes on."""
+"""Every request of the control plane with any value: it answers, and others' work goes on."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A head by itself with two nodes that do what they are ordered, and other people's work on them.
+"""A head by itself, two nodes that do what they are ordered, and other people's work on them.
 
-Nothing is real: the clock is moved by hand, rows are kept in a dict, and a restarted head reads them.
+Nothing is real: the clock is moved by hand, and a restarted head reads its rows from a dict.
 """
 
 from __future__ import annotations
@@ -16,10 +16,7 @@ from tests.head.making import make_control
 
 import phalanx
 from phalanx.errors import SystemFailureError
-from phalanx.head.jobs.requests import KINDS
 from phalanx.head.state_store import read_state
-from phalanx.manifests.reading import read_checked
-from phalanx.model.jobs import states as st
 from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
 from phalanx.protocol.cluster_messages import (
     ActorPlaced,
@@ -28,19 +25,19 @@ from phalanx.protocol.cluster_messages import (
     CommitBundles,
     Committed,
     EndMember,
+    EventsTold,
     GiveBackBundles,
     Join,
     Joined,
+    LogRead,
     MemberNews,
     NodeReport,
     PlaceActor,
     PrepareBundles,
     Prepared,
     ReadLog,
-    LogRead,
     StartMember,
     TellEvents,
-    EventsTold,
     ViewRow,
 )
 from phalanx.protocol.requests.jobs import ApplyManifests, Manifest
@@ -87,19 +84,16 @@ class Answer:
     def __init__(self, role: Role, process: bytes, node: bytes) -> None:
         self.error: BaseException | None = None
         self.results: list[Any] = []
-        self.asker: Asker[Any] = Asker(
-            role, process, lambda result, error: self.results.append(result), node
-        )
-        fail = self.asker.fail
+        answer = self
 
-        class Watched(Asker):
+        class Watched(Asker[Any]):
             __slots__ = ()
 
-            def fail(inner, error):
-                self.error = error
+            def fail(self, error: BaseException) -> None:
+                answer.error = error
                 super().fail(error)
 
-        self.asker = Watched(role, process, lambda result, error: self.results.append(result), node)
+        self.asker = Watched(role, process, lambda result, _: self.results.append(result), node)
 
 
 class World:
@@ -199,12 +193,11 @@ class World:
             case Joined():
                 self.epochs[prefix] = message.epoch
             case PrepareBundles():
-                fits = {
-                    name: TOTAL.get(name, 0.0)
-                    - sum(bundle.get(name, 0.0) for bundle in (*held.values(), *message.bundles.values()))
-                    for bundle in message.bundles.values() for name in bundle
-                }  # fmt: skip
-                ok = all(left > -1e-6 for left in fits.values())
+                taken: dict[str, float] = {}
+                for bundle in (*held.values(), *message.bundles.values()):
+                    for name, amount in bundle.items():
+                        taken[name] = taken.get(name, 0.0) + amount
+                ok = all(amount <= TOTAL.get(name, 0.0) for name, amount in taken.items())
                 if ok:
                     held |= {(message.group, i): b for i, b in message.bundles.items()}
                     self.attempts |= {(message.group, i): message.attempt for i in message.bundles}

@@ -36,6 +36,7 @@ def as_data(status: StatusInfo, version: str) -> dict[str, Any]:
         },
         "actors": status.actors,
         "placement_groups": status.groups,
+        "defects": {kind: row.as_dict() for kind, row in status.defects.items()},
         "jobs": [{**job, "start_time": _iso(job.start_time)} for job in status.jobs],
     }
 
@@ -78,6 +79,11 @@ def status_text(status: StatusInfo, version: str) -> str:
         f"placement groups: {_counted(Counter(g['state'] for g in status.groups))}",
         f"drivers: {len(status.jobs)} running",
         f"gangs and jobs: {_counted(status.gangs)}",
+        f"defects: {_counted({kind: row.count for kind, row in status.defects.items()})}",
+    ]
+    lines += [
+        f"  {kind}: {safe(row.last)} (last, {_iso(row.at)})"
+        for kind, row in sorted(status.defects.items())
     ]
     return "\n".join(lines)
 

@@ -16,6 +16,7 @@ from phalanx.head.actors.control import ActorControl
 from phalanx.head.actors.placement import ActorPlacing
 from phalanx.head.actors.table import ActorRecord
 from phalanx.head.clock import Clock
+from phalanx.head.defects import Defects
 from phalanx.head.drivers import Drivers
 from phalanx.head.event_gathering import EventGathering
 from phalanx.head.gangs.not_in_use import GangEvents, GangsNotInUse
@@ -104,14 +105,13 @@ class ControlPlane:
     ) -> None:
         """`state_store` keeps what must outlive the process, `stored` is what an earlier head kept
         there. `placement`: the policy by which work finds its nodes. `is_alone`: its only node is
-        in the same process. `report_defect` is called with errors in a scheduling cycle, which must
-        not end the head."""
+        in the same process. `report_defect` shows an error of ours; each harms one thing alone."""
         self.outbox = outbox
         self.state_store = state_store
         self.clock = clock
         self._rng = rng
         self._prober = prober
-        self._report_defect = report_defect
+        self.defects = Defects(clock, report_defect)
         self.is_alone = is_alone
         self.address = ""
         """HOST:PORT where nodes find this control store."""
@@ -130,6 +130,7 @@ class ControlPlane:
             self.jobs,
             placing,
             self._bundle_left,
+            self.defects,
         )
         self.actor_table = self.actors.table
         self.events = EventGathering(outbox, clock)
@@ -145,6 +146,7 @@ class ControlPlane:
             self.events,
             lambda: (self.address, state_store.address),
             lambda: {} if self.gangs_if_used is None else self.gangs_if_used.counts(),
+            self.defects,
         )
         self._must_place = self._must_look_again = False
         self._restore(stored, clock.now())
@@ -165,7 +167,7 @@ class ControlPlane:
                 self.groups,
                 self.placement,
                 record=self.events.record_gang,
-                report_defect=self._report_defect,
+                defects=self.defects,
             )
         return self.gangs_if_used
 
@@ -199,11 +201,9 @@ class ControlPlane:
 
     def on_tick(self, now: float) -> None:
         """Time has passed."""
-        self.nodes.tick(now)
-        self.events.tick(now)
-        self.actor_table.tick(now)
-        self.group_table.tick(now)
-        self.gangs.tick(now)
+        for part in (self.nodes, self.events, self.actor_table, self.group_table, self.gangs):
+            with self.defects.kept_apart("tick"):
+                part.tick(now)
         must_place, self._must_place = self._must_place, False
         if must_place:
             self.group_table.resources_changed(now)
@@ -215,8 +215,15 @@ class ControlPlane:
         """All messages that had come are handled. When to call again, if nothing comes."""
         return self.gangs.round(now)
 
-    def on_message(self, prefix: bytes, message: Any) -> None:  # noqa: PLR0912
-        """A node says something."""
+    def on_message(self, prefix: bytes, message: Any) -> None:
+        """A node says something. An error in taking it in harms that message alone: the node goes
+        on, and does not repeat it."""
+        try:
+            self._take_in(prefix, message)
+        except Exception as error:
+            self.defects.add("message", error, type(message).__name__)
+
+    def _take_in(self, prefix: bytes, message: Any) -> None:  # noqa: PLR0912
         now = self.clock.now()
         match message:
             case Join():
@@ -389,16 +396,25 @@ class ControlPlane:
         self.events.record(
             cluster_events.NodeDied(at=self.clock.wall(), node=record.prefix.hex(), reason=reason)
         )
-        self.actors.node_died(record, reason)
-        self.jobs.node_died(record.prefix)
-        self.group_table.node_gone(record.node_id, now)
-        self.gangs.node_dead(record, now)
+        apart = self.defects.kept_apart
+        with apart("message", "actors of a dead node"):
+            self.actors.node_died(record, reason)
+        with apart("message", "drivers of a dead node"):
+            self.jobs.node_died(record.prefix)
+        with apart("message", "groups on a dead node"):
+            self.group_table.node_gone(record.node_id, now)
+        with apart("message", "gangs on a dead node"):
+            self.gangs.node_dead(record, now)
 
     def process_ended(self, process: bytes, is_driver: bool, now: float) -> None:
         """A driver or worker is gone: what it owned goes."""
-        self.actor_table.process_gone(process)
-        self.group_table.creator_gone(process, now)
-        self.gangs.creator_gone(process, now)
+        apart = self.defects.kept_apart
+        with apart("message", "actors of a process that ended"):
+            self.actor_table.process_gone(process)
+        with apart("message", "groups of a process that ended"):
+            self.group_table.creator_gone(process, now)
+        with apart("message", "gangs of a process that ended"):
+            self.gangs.creator_gone(process, now)
         if is_driver:
             self.jobs.driver_gone(process)
 

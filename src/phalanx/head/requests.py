@@ -11,6 +11,7 @@ import msgspec
 from phalanx.head.actors.control import ActorControl
 from phalanx.head.actors.table import ActorRecord
 from phalanx.head.clock import Clock
+from phalanx.head.defects import Defects
 from phalanx.head.drivers import Drivers
 from phalanx.head.event_gathering import EventGathering
 from phalanx.head.groups.control import GroupControl
@@ -79,10 +80,12 @@ class ControlRequests:
         events: EventGathering,
         addresses: Callable[[], tuple[str, str]],
         gang_counts: Callable[[], dict[str, int]],
+        defects: Defects,
     ) -> None:
         """`addresses` gives those of the head and of its store, empty where there is none;
         `gang_counts` how many gangs there are of each kind, as StatusInfo names them."""
         self._gang_counts = gang_counts
+        self._defects = defects
         self._outbox = outbox
         self._clock = clock
         self._nodes = nodes
@@ -117,6 +120,7 @@ class ControlRequests:
             RemoveGroup.handled_by(self._remove_group),
             ListGroups.handled_by(self._list_groups),
             GetNamedGroup.handled_by(self._get_named_group),
+            on_defect=defects.in_request,
         )
 
     # ---- the cluster -------------------------------------------------------------------------
@@ -167,6 +171,7 @@ class ControlRequests:
             groups=self._groups.table.table(),
             jobs=self._drivers.rows(),
             gangs=self._gang_counts(),
+            defects=dict(self._defects.rows),
         )
 
     # ---- actors ------------------------------------------------------------------------------

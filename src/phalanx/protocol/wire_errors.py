@@ -107,6 +107,12 @@ def to_wire(error: BaseException) -> WireError:
     return WireError(code_of(errors.SystemFailureError), text)
 
 
+def is_defect(error: BaseException) -> bool:
+    """Whether an error is of no class that is meant for who asked, such as a KeyError."""
+    is_told = isinstance(error, errors.SystemFailureError)
+    return not is_told and to_wire(error).code == code_of(errors.SystemFailureError)
+
+
 def from_wire(error: WireError) -> Exception:
     """The exception again; a PhalanxError that names the code where that is unknown here."""
     made = ERROR_CLASSES.get(error.code)

@@ -8,6 +8,7 @@ from phalanx.errors import JobNotFoundError
 from phalanx.head.actors.placement import ActorPlacing, Choice
 from phalanx.head.actors.table import ActorRecord, ActorTable
 from phalanx.head.clock import Clock
+from phalanx.head.defects import Defects
 from phalanx.head.drivers import Drivers
 from phalanx.head.groups.control import GroupControl
 from phalanx.head.nodes import NodeDirectory, NodeRecord
@@ -42,6 +43,7 @@ class ActorControl:
         drivers: Drivers,
         placing: ActorPlacing,
         bundle_left: Callable[[bytes, int], None],
+        defects: Defects,
     ) -> None:
         """`bundle_left` is called with (group, index) when an actor that lived in a bundle is dead
         for good."""
@@ -53,6 +55,7 @@ class ActorControl:
         self._drivers = drivers
         self._placing = placing
         self._bundle_left = bundle_left
+        self._defects = defects
         self.table = ActorTable(self)
         self._pids: dict[bytes, int] = {}
         self._exit_waiters: dict[bytes, list[Callable[[], None]]] = {}
@@ -241,4 +244,5 @@ class ActorControl:
     def look_again(self) -> None:
         """Resources came free: who waits may do better elsewhere."""
         for record, choice in self._placing.better(self._clock.now()):
-            self._follow(record, choice)
+            with self._defects.kept_apart("actor", record.name or record.class_name):
+                self._follow(record, choice)

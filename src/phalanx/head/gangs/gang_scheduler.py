@@ -14,6 +14,7 @@ from phalanx.batch.cluster import Cluster
 from phalanx.batch.plan import Plan
 from phalanx.batch.specs import Shape, Snapshot, TaskSpec
 from phalanx.head.clock import Clock
+from phalanx.head.defects import Defects
 from phalanx.head.gangs.admission import admitted
 from phalanx.head.gangs.bundle_orders import BundleOrders
 from phalanx.head.gangs.cluster_view import ClusterView
@@ -98,12 +99,12 @@ class GangScheduler:
         placement: Placement,
         *,
         record: Callable[[Event], None],
-        report_defect: Callable[[Exception], None],
+        defects: Defects,
     ) -> None:
         self._outbox = outbox
         self._clock = clock
         self._nodes = nodes
-        self.report_defect = report_defect
+        self._defects = defects
         self._weights: dict[str, float] = {}
         """What each queue weighs, as nodes were told last."""
         self.registry = registry = GangRegistry(state_store.keep, self._busy_changed)
@@ -115,7 +116,7 @@ class GangScheduler:
         )
         config = configuration(placement)
         seen, member_of = registry.window.seen, registry.member_of
-        self.set_aside = SetAside(report_defect)
+        self.set_aside = SetAside(lambda error, gang: defects.add("gang", error, gang.name))
         self.cache = SchedulerCache(config, view, seen, member_of, self.set_aside)
         self.cycles = Cycles(clock, registry, self.cache, view, self, Pace())
         self._recorder = Recorder(record, clock.wall, lambda gang: view.podgroup(gang).min_member)
@@ -141,7 +142,7 @@ class GangScheduler:
         self.priorities = Priorities(state_store)
         self.jobs = Jobs(
             outbox, state_store, clock, rng, registry, self.reservations, self, self.address_of,
-            self.priorities.of,
+            self.priorities.of, defects,
         )  # fmt: skip
         view.record_of = self.jobs.table.get
         self._skips_tried = placement.policy == "selector" and placement.selector.skip_tried
@@ -153,7 +154,7 @@ class GangScheduler:
         )
         self.job_requests = JobRequests(
             state_store, clock, nodes, prober, self.queues, self.jobs, self.priorities,
-            self.domains, self.explanations,
+            self.domains, self.explanations, defects,
         )  # fmt: skip
         queues = self.queues
         self.handlers = RequestHandlers(
@@ -172,6 +173,7 @@ class GangScheduler:
             ListGangs.handled_by(lambda _, request: self.rows()),
             Explain.handled_by(lambda _, request: self.explanations.explain(request.name)),
             TakeSnapshot.handled_by(lambda _, request: self.explanations.snapshot()),
+            on_defect=defects.in_request,
         )
 
     # ---- what people ask for -----------------------------------------------------------------
@@ -338,7 +340,8 @@ class GangScheduler:
 
     def tick(self, now: float) -> None:
         """See GangEvents."""
-        self.reservations.tick(now)
+        with self._defects.kept_apart("gang"):
+            self.reservations.tick(now)
         if self._refusals.expire():
             self._request_cycle()
         self.job_requests.tick()
@@ -400,6 +403,10 @@ class GangScheduler:
         if gang.job and not gang.is_stranded:
             gang.is_stranded = True
             self.jobs.stranded(gang)
+
+    def report_defect(self, error: Exception) -> None:
+        """See CycleEffects."""
+        self._defects.add("cycle", error)
 
     def claim_room(self, now: float) -> float:
         """See CycleEffects."""
@@ -478,10 +485,11 @@ class GangScheduler:
         self.priorities.load(decode(row, type=PriorityClass) for row in stored["priorities"])
         gangs = [decode(row, type=Gang) for row in stored["gangs"]]
         for gang in sorted(gangs, key=lambda gang: gang.created):
-            self._rendezvous.keep_ports(gang)
-            self._outside_work.gang_known(gang)
-            self.jobs.know_gang(gang)
-            self.reservations.restore(gang, self._nodes.is_alive)
+            with self._defects.kept_apart("gang", gang.name):
+                self._rendezvous.keep_ports(gang)
+                self._outside_work.gang_known(gang)
+                self.jobs.know_gang(gang)
+                self.reservations.restore(gang, self._nodes.is_alive)
         self.jobs.restore()
         templates = [decode(row, type=JobSpec) for row in stored["templates"]]
         flows = [decode(row, type=FlowRecord) for row in stored["flows"]]

@@ -14,15 +14,16 @@ class SetAside:
     """Those gangs, each with its error. They wait until they are ended, or the head starts again;
     what they hold they keep."""
 
-    def __init__(self, report_defect: Callable[[Exception], None]) -> None:
-        self._report_defect = report_defect
+    def __init__(self, on_defect: Callable[[Exception, Gang], None]) -> None:
+        """`on_defect` hears of each."""
+        self._on_defect = on_defect
         self.errors: dict[bytes, str] = {}
         """By group."""
 
     def add(self, gang: Gang, error: Exception) -> None:
         """Deciding about this gang, or doing what was decided, failed."""
         self.errors[gang.group] = f"{type(error).__name__}: {error}"[:300]
-        self._report_defect(error)
+        self._on_defect(error, gang)
 
     def forget(self, gang: Gang) -> None:
         """It is over."""

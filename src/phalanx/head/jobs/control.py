@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import msgspec
 
 from phalanx.head.clock import Clock
+from phalanx.head.defects import Defects, describe
 from phalanx.head.gangs.gang import Gang, Member
 from phalanx.head.gangs.gang_registry import GangRegistry
 from phalanx.head.gangs.member_lifecycle import Wanted
@@ -67,6 +68,7 @@ class Jobs:
         gang_news: GangNews,
         address_of: Callable[[str], str],
         priority_of: Callable[[JobSpec], int],
+        defects: Defects,
     ) -> None:
         self._outbox = outbox
         self._state_store = state_store
@@ -77,12 +79,16 @@ class Jobs:
         self._gang_news = gang_news
         self._address_of = address_of
         self._priority_of = priority_of
+        self._defects = defects
         self.table = JobTable(self)
         self._rows: dict[str, JobRow] = {}
+        self.errors: dict[str, str] = {}
+        """What went wrong here with each job that something did with."""
         self._gangs: dict[str, Gang] = {}
         self._starter = Starter(address_of)
-        self._todo: deque[Callable[[], None]] = deque()
-        """What effects ask for: done once the event that caused it is taken in."""
+        self._todo: deque[tuple[str, Callable[[], None]]] = deque()
+        """What effects ask for, and for which job: done once the event that caused it is taken
+        in."""
         self._is_busy = self._is_restoring = False
         self.on_change: Callable[[JobRecord], None] = lambda job: None
         self.on_forget: Callable[[JobRecord], None] = lambda job: None
@@ -113,24 +119,36 @@ class Jobs:
         self._is_busy = True
         try:
             while self._todo:
-                self._todo.popleft()()
+                uid, action = self._todo.popleft()
+                try:
+                    action()
+                except Exception as error:
+                    self._failed(uid, error)
         finally:
             self._is_busy = False
 
     def tick(self) -> None:
         """Time has passed."""
-        alarm = self.table.next_alarm()
-        if alarm is not None and alarm <= self._clock.wall():
-            self.table.tick(self._clock.wall())
+        wall = self._clock.wall()
+        while (uid := self.table.due(wall)) is not None:
+            try:
+                self.table.tick_one(wall)
+            except Exception as error:
+                self._failed(uid, error)
         self.work_off()
 
-    def later(self, event: ev.Event) -> None:
-        """Take an event in after what is being done now."""
-        self._todo.append(lambda: self.table.handle(event, self._clock.wall()))
+    def _failed(self, uid: str, error: Exception) -> None:
+        """An error of ours about one job: the others go on, and people see it at this one."""
+        self.errors[uid] = describe(error)
+        self._defects.add("job", error, uid)
 
-    def after(self, action: Callable[[], None]) -> None:
-        """Do something after what is being done now."""
-        self._todo.append(action)
+    def later(self, event: ev.MemberEvent | ev.Deleted) -> None:
+        """Take an event in after what is being done now."""
+        self.after(event.job, lambda: self.table.handle(event, self._clock.wall()))
+
+    def after(self, uid: str, action: Callable[[], None]) -> None:
+        """Do something about a job after what is being done now."""
+        self._todo.append((uid, action))
 
     # ---- effects of the machine --------------------------------------------------------------
 
@@ -143,17 +161,17 @@ class Jobs:
     def want_members(self, job: JobRecord, members: list[MemberRecord]) -> None:
         """See JobEffects."""
         keys = [(m.group, m.index) for m in members]
-        self._todo.append(lambda: self._want(job, keys))
+        self.after(job.uid, lambda: self._want(job, keys))
 
     def restart_members(self, job: JobRecord, members: list[MemberRecord]) -> None:
         """See JobEffects."""
         keys = [(m.group, m.index) for m in members]
-        self._todo.append(lambda: self._start(job, keys))
+        self.after(job.uid, lambda: self._start(job, keys))
 
     def end_members(self, job: JobRecord, members: list[MemberRecord], reason: str) -> None:
         """See JobEffects."""
         ends = [(m.group, m.index, m.attempt) for m in members]
-        self._todo.append(lambda: self._end(job, ends))
+        self.after(job.uid, lambda: self._end(job, ends))
 
     def publish(self, job: JobRecord) -> None:
         """See JobEffects."""
@@ -162,13 +180,14 @@ class Jobs:
         gang = self._gangs.get(job.uid)
         if gang is not None:
             self._gang_news.gang_amended(gang)
-        self._todo.append(lambda: self.on_change(job))
+        self.after(job.uid, lambda: self.on_change(job))
 
     def forget(self, job: JobRecord) -> None:
         """See JobEffects."""
         self._rows.pop(job.uid, None)
+        self.errors.pop(job.uid, None)
         self._state_store.keep("batch_jobs", job.uid.encode(), None)
-        self._todo.append(lambda: self._forgotten(job))
+        self.after(job.uid, lambda: self._forgotten(job))
 
     def _forgotten(self, job: JobRecord) -> None:
         gang = self._gangs.pop(job.uid, None)
@@ -385,7 +404,11 @@ class Jobs:
         """Go on with the jobs; their gangs are restored before."""
         self._is_restoring = True
         rows = sorted(self._rows.values(), key=lambda row: row.record.submitted)
-        self.table.restore([row.record for row in rows])
+        for row in rows:
+            try:
+                self.table.restore([row.record])
+            except Exception as error:
+                self._failed(row.record.uid, error)
         for gang in list(self._gangs.values()):
             self.lost(gang, self._lost_meanwhile(gang))
         self.work_off()

@@ -123,6 +123,7 @@ class CronTable:
     def tick(self, now: float) -> None:
         """Make the jobs that are due."""
         for uid in [uid for uid, at in self._next.items() if at <= now]:
+            del self._next[uid]  # one that cannot be looked at keeps nobody else waiting
             self._check(self._crons[uid], now)
 
     def _submit(self, spec: CronSpec, now: float) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from phalanx.errors import PhalanxError
+from phalanx.head.defects import Defects
 from phalanx.head.jobs import crons, flows
 from phalanx.head.jobs import events as ev
 from phalanx.head.jobs.control import Jobs
@@ -16,6 +16,7 @@ from phalanx.model.jobs import states as st
 from phalanx.model.jobs.families import CronRecord, FlowRecord
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.spec import JobSpec, PriorityClass, Probe, Step
+from phalanx.protocol.wire_errors import is_defect
 
 BUILT_IN = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
 """Priority classes that are always there, as in Kubernetes."""
@@ -59,7 +60,9 @@ class Flows:
         prober: Prober,
         jobs: Jobs,
         submit: Callable[[JobSpec], None],
+        defects: Defects,
     ) -> None:
+        self._defects = defects
         self.table = flows.FlowTable(self)
         self._state_store = state_store
         self._jobs = jobs
@@ -88,7 +91,9 @@ class Flows:
         for record in records:
             for step in record.spec.steps:
                 self._know(record, step.name)
-        self.table.restore(records, self._jobs.wall())
+        for record in records:
+            with self._defects.kept_apart("flow", record.spec.uid):
+                self.table.restore([record], self._jobs.wall())
         self._jobs.work_off()
 
     def job_changed(self, job: JobRecord) -> None:
@@ -113,7 +118,7 @@ class Flows:
 
     def make_job(self, flow: FlowRecord, step: Step) -> None:
         """See FlowEffects."""
-        self._jobs.after(lambda: self._make(flow, step))
+        self._jobs.after(flow.spec.uid, lambda: self._make(flow, step))
 
     def _make(self, flow: FlowRecord, step: Step) -> None:
         self._know(flow, step.name)
@@ -122,7 +127,9 @@ class Flows:
             if template is None:
                 raise ValueError(f"there is no JobTemplate {step.name!r}")
             self._submit(step_job(flow.spec, step, template))
-        except (PhalanxError, ValueError) as error:
+        except Exception as error:
+            if is_defect(error):
+                self._defects.add("flow", error, flow.spec.uid)
             refused = flows.StepRefused(flow=flow.spec.uid, step=step.name, reason=str(error))
             self._handle(refused)
 
@@ -169,8 +176,13 @@ class Crons:
     """Jobs that are made again and again."""
 
     def __init__(
-        self, state_store: StateStore, jobs: Jobs, submit: Callable[[JobSpec], None]
+        self,
+        state_store: StateStore,
+        jobs: Jobs,
+        submit: Callable[[JobSpec], None],
+        defects: Defects,
     ) -> None:
+        self._defects = defects
         self.table = crons.CronTable(self)
         self._state_store = state_store
         self._jobs = jobs
@@ -183,14 +195,17 @@ class Crons:
 
     def tick(self) -> None:
         """Time has passed."""
-        alarm = self.table.next_alarm()
-        if alarm is not None and alarm <= self._jobs.wall():
-            self.table.tick(self._jobs.wall())
-            self._jobs.work_off()
+        wall = self._jobs.wall()
+        while (alarm := self.table.next_alarm()) is not None and alarm <= wall:
+            with self._defects.kept_apart("cron"):
+                self.table.tick(wall)
+        self._jobs.work_off()
 
     def restore(self, records: list[CronRecord]) -> None:
         """Know them again; the jobs are restored before."""
-        self.table.restore(records, self._jobs.wall())
+        for record in records:
+            with self._defects.kept_apart("cron", record.spec.uid):
+                self.table.restore([record], self._jobs.wall())
         self._jobs.work_off()
 
     def job_changed(self, job: JobRecord) -> None:
@@ -217,12 +232,14 @@ class Crons:
 
     def make_job(self, cron: CronRecord, job: JobSpec) -> None:
         """See CronEffects."""
-        self._jobs.after(lambda: self._make(cron, job))
+        self._jobs.after(cron.spec.uid, lambda: self._make(cron, job))
 
     def _make(self, cron: CronRecord, job: JobSpec) -> None:
         try:
             self._submit(job)
-        except (PhalanxError, ValueError):
+        except Exception as error:
+            if is_defect(error):
+                self._defects.add("cron", error, cron.spec.uid)
             event = crons.CronJobEnded(cron=cron.spec.uid, job=job.name, state="Failed")
             self.table.handle(event, self._jobs.wall())
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from phalanx.head.jobs import events as ev
 from phalanx.head.jobs import judging
@@ -27,6 +27,13 @@ from phalanx.model.lifecycle import move
 
 TARGETED = (st.RESTART_TASK, st.RESTART_POD, st.RESTART_PARTITION)
 """Actions that are about some members and mean nothing without them."""
+
+
+class Alarm(NamedTuple):
+    """When something is to be done about a job."""
+
+    at: float
+    job: str
 
 
 class JobEffects(Protocol):
@@ -68,7 +75,7 @@ class JobTable:
     def __init__(self, effects: JobEffects) -> None:
         self._effects = effects
         self._jobs: dict[str, JobRecord] = {}
-        self._alarms: list[tuple[float, str]] = []
+        self._alarms: list[Alarm] = []
 
     def get(self, uid: str) -> JobRecord | None:
         """The job of that name."""
@@ -95,7 +102,11 @@ class JobTable:
 
     def next_alarm(self) -> float | None:
         """When `tick` has something to do."""
-        return self._alarms[0][0] if self._alarms else None
+        return self._alarms[0].at if self._alarms else None
+
+    def due(self, now: float) -> str | None:
+        """The job that `tick` begins with, if there is one by then."""
+        return self._alarms[0].job if self._alarms and self._alarms[0].at <= now else None
 
     # ---- events ------------------------------------------------------------------------------
 
@@ -127,20 +138,24 @@ class JobTable:
 
     def tick(self, now: float) -> None:
         """Do what has become due: delayed actions, and forgetting jobs that ended long ago."""
-        while self._alarms and self._alarms[0][0] <= now:
-            _, uid = heapq.heappop(self._alarms)
-            job = self._jobs.get(uid)
-            if job is None:
-                continue
-            if self._is_over(job, now):
-                self._drop(job)
-                continue
-            due = [d for d in job.due if d.at <= now]
-            if due:
-                job.due = [d for d in job.due if d.at > now]
-                for action in due:
-                    self._do_due(job, action, now)
-                self._settle(job, now)
+        while self.due(now) is not None:
+            self.tick_one(now)
+
+    def tick_one(self, now: float) -> None:
+        """Do what has become due of one job."""
+        _, uid = heapq.heappop(self._alarms)
+        job = self._jobs.get(uid)
+        if job is None:
+            return
+        if self._is_over(job, now):
+            self._drop(job)
+            return
+        due = [d for d in job.due if d.at <= now]
+        if due:
+            job.due = [d for d in job.due if d.at > now]
+            for action in due:
+                self._do_due(job, action, now)
+            self._settle(job, now)
 
     def _submit(self, spec: JobSpec, now: float) -> None:
         if spec.uid in self._jobs:
@@ -151,7 +166,11 @@ class JobTable:
         job = self._jobs[spec.uid] = new_job(spec, now)
         job.note(now, "", st.PENDING, "submitted")
         self._effects.enter_queue(job)
-        self._settle(job, now)
+        try:
+            self._settle(job, now)
+        except BaseException:
+            self._drop(job)  # who submits it is answered with this error
+            raise
 
     def _command(self, job: JobRecord, event: ev.Commanded, now: float) -> None:
         allowed = judging.ALLOWED[job.state]
@@ -269,7 +288,7 @@ class JobTable:
             attempt=member.attempt if member else 0,
         )
         job.due.append(due)
-        heapq.heappush(self._alarms, (due.at, job.uid))
+        heapq.heappush(self._alarms, Alarm(due.at, job.uid))
         return True
 
     def _do_due(self, job: JobRecord, due: DueAction, now: float) -> None:
@@ -454,9 +473,9 @@ class JobTable:
 
     def _set_alarms(self, job: JobRecord) -> None:
         for due in job.due:
-            heapq.heappush(self._alarms, (due.at, job.uid))
+            heapq.heappush(self._alarms, Alarm(due.at, job.uid))
         if job.finished is not None and job.spec.ttl_s is not None:
-            heapq.heappush(self._alarms, (job.finished + job.spec.ttl_s, job.uid))
+            heapq.heappush(self._alarms, Alarm(job.finished + job.spec.ttl_s, job.uid))
 
     def _go(self, job: JobRecord, state: str, reason: str, now: float) -> None:
         story = f"job {job.uid}: {[(t.old, t.new, t.reason) for t in job.history[-5:]]}"

@@ -9,6 +9,7 @@ import msgspec
 from phalanx.batch.specs import QueueSpec
 from phalanx.errors import JobCommandError, JobNotFoundError
 from phalanx.head.clock import Clock
+from phalanx.head.defects import Defects
 from phalanx.head.gangs.admission import check_size, check_sum
 from phalanx.head.gangs.explaining import Explanations
 from phalanx.head.gangs.network_domains import Domains
@@ -53,6 +54,7 @@ KINDS: dict[str, Any] = {
     "PriorityClass": PriorityClass,
     "HyperNode": HyperNode,
 }
+_DEFECT = "an error of the head's own: "
 NAMESPACED = ("Job", "JobTemplate", "JobFlow", "CronJob")
 COMMANDS = {"suspend": st.ABORT_JOB, "resume": st.RESUME_JOB, "cancel": st.TERMINATE_JOB}
 
@@ -71,7 +73,9 @@ class JobRequests:
         priorities: Priorities,
         domains: Domains,
         explanations: Explanations,
+        defects: Defects,
     ) -> None:
+        self._defects = defects
         self._clock = clock
         self._nodes = nodes
         self._explanations = explanations
@@ -79,19 +83,22 @@ class JobRequests:
         self._jobs = jobs
         self._priorities = priorities
         self._domains = domains
-        self.flows = Flows(state_store, prober, jobs, self.submit)
-        self.crons = Crons(state_store, jobs, self.submit)
+        self.flows = Flows(state_store, prober, jobs, self.submit, defects)
+        self.crons = Crons(state_store, jobs, self.submit, defects)
         jobs.on_change = self._changed
         jobs.on_forget = self.crons.job_gone
 
     def _changed(self, job: JobRecord) -> None:
-        self.flows.job_changed(job)
-        self.crons.job_changed(job)
+        with self._defects.kept_apart("flow", job.uid):
+            self.flows.job_changed(job)
+        with self._defects.kept_apart("cron", job.uid):
+            self.crons.job_changed(job)
 
     def tick(self) -> None:
         """Time has passed."""
         self._jobs.tick()
-        self.flows.tick(self._clock.now())
+        with self._defects.kept_apart("flow"):
+            self.flows.tick(self._clock.now())
         self.crons.tick()
 
     def entries(self) -> list[tuple[type[Request[Any]], Handler]]:
@@ -263,7 +270,9 @@ class JobRequests:
         ]
 
     def _row(self, job: JobRecord) -> JobInfo:
-        return job_row(job, self._priorities.of(job.spec), self._clock.wall())
+        row = job_row(job, self._priorities.of(job.spec), self._clock.wall())
+        error = self._jobs.errors.get(job.uid)
+        return row if error is None else msgspec.structs.replace(row, reason=_DEFECT + error)
 
     def need(self, name: str) -> JobRecord:
         """The job of that name. Raises JobNotFoundError."""

@@ -39,6 +39,17 @@ class DriverInfo(Row, frozen=True):
     """In seconds since the epoch."""
 
 
+class DefectInfo(Row, frozen=True):
+    """Errors of the head's own that harmed one thing each, such as a job or a request."""
+
+    count: int
+    """Since the head started."""
+    last: str
+    """What the last one was about, its class and its text."""
+    at: float
+    """When that was, in seconds since the epoch."""
+
+
 class StatusInfo(Row, frozen=True):
     """A whole cluster at a glance."""
 
@@ -56,6 +67,9 @@ class StatusInfo(Row, frozen=True):
     gangs: dict[str, int]
     """Gangs, those of jobs among them: how many are running, waiting, and set aside because
     deciding about them failed."""
+    defects: dict[str, DefectInfo]
+    """By kind: gang, cycle, job, flow, cron, actor, request, message or tick. None when all is
+    well."""
 
 
 class HyperNodeInfo(Row, frozen=True):

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import msgspec
 
 from phalanx.errors import ProtocolError
-from phalanx.protocol.wire_errors import WireError, from_wire, to_wire
+from phalanx.protocol.wire_errors import WireError, from_wire, is_defect, to_wire
 
 R = TypeVar("R")
 Q = TypeVar("Q", bound="Request[Any]")
@@ -144,9 +144,16 @@ class Asker(Generic[R]):
 class RequestHandlers:
     """One handler for each type of request that somebody answers."""
 
-    def __init__(self, who: str, *entries: tuple[type[Request[Any]], Handler]) -> None:
-        """`who` answers, for the messages of errors. `entries`: see `Request.handled_by`."""
+    def __init__(
+        self,
+        who: str,
+        *entries: tuple[type[Request[Any]], Handler],
+        on_defect: Callable[[Exception, str], None] | None = None,
+    ) -> None:
+        """`who` answers, for the messages of errors. `entries`: see `Request.handled_by`.
+        `on_defect` gets errors of handlers that are meant for nobody, and the request's name."""
         self._who = who
+        self._on_defect = on_defect
         self._entries: dict[int, tuple[type[Request[Any]], Handler]] = {}
         self.add(*entries)
 
@@ -166,8 +173,8 @@ class RequestHandlers:
 
     def answer(self, kind: int, body: msgspec.Raw, asker: Asker[Any]) -> None:
         """Have a request answered, now or later: with what its handler returns or raises."""
+        entry = self._entries.get(kind)
         try:
-            entry = self._entries.get(kind)
             if entry is None:
                 raise ValueError(f"{self._who} knows no request of kind {kind}")
             request_type, handler = entry
@@ -177,6 +184,8 @@ class RequestHandlers:
             result = handler(asker, decode_request(request_type, body))
         except Exception as error:
             asker.fail(error)
+            if self._on_defect is not None and is_defect(error):
+                self._on_defect(error, "" if entry is None else entry[0].__name__)
             return
         if result is not LATER:
             asker.reply(result)

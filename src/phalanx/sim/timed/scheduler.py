@@ -70,8 +70,14 @@ class SimulatedScheduler:
         self._source = source = SimulatedCluster(machines, queues, rules)
         self._registry = registry = GangRegistry(_keep_nothing, _nothing_follows)
         seen, member_of = registry.window.seen, registry.member_of
+        set_aside = SetAside(lambda error, gang: self.report_defect(error))
         self._cache = SchedulerCache(
-            config, source, seen, member_of, SetAside(self.report_defect), shells
+            config,
+            source,
+            seen,
+            member_of,
+            set_aside,
+            shells,
         )
         pace = rules.pace or _pace(rules.period_s)
         self._clock = clock

@@ -1,0 +1,54 @@
+"""Errors of ours: each harms the one thing that it was about, and all are counted for people.
+
+A gang, a job, a request, a message of a node: what raises is set apart, the others go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from phalanx.head.clock import Clock
+from phalanx.model.rows.cluster import DefectInfo
+
+_SHOWN_CHARS = 300
+"""Of an error's text: users may have a part in it."""
+
+
+class Defects:
+    """What was caught where, by kind: of the last one, its text."""
+
+    def __init__(self, clock: Clock, show: Callable[[Exception], None]) -> None:
+        """`show` puts an error into the head's log."""
+        self._clock = clock
+        self._show = show
+        self.rows: dict[str, DefectInfo] = {}
+        """By kind: gang, cycle, job, flow, cron, actor, request, message, tick."""
+
+    def add(self, kind: str, error: Exception, what: str = "") -> None:
+        """An error was caught. `what` it was about, for people."""
+        before = self.rows.get(kind)
+        text = f"{what}: {describe(error)}" if what else describe(error)
+        self.rows[kind] = DefectInfo(
+            count=1 if before is None else before.count + 1,
+            last=text[:_SHOWN_CHARS],
+            at=self._clock.wall(),
+        )
+        self._show(error)
+
+    def in_request(self, error: Exception, name: str) -> None:
+        """A request's handler raised what is meant for nobody; who asked has been answered."""
+        self.add("request", error, name)
+
+    @contextmanager
+    def kept_apart(self, kind: str, what: str = "") -> Iterator[None]:
+        """What is done inside may fail without harm to what comes after it."""
+        try:
+            yield
+        except Exception as error:
+            self.add(kind, error, what)
+
+
+def describe(error: Exception) -> str:
+    """An error in a line: its class and its text."""
+    return f"{type(error).__name__}: {error}"[:_SHOWN_CHARS]
