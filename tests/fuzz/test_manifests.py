@@ -101,7 +101,7 @@ def are_read_or_refused(texts: list[str]) -> None:
         for one in manifests:
             if one.kind not in KINDS or one.spec is None:
                 continue
-            if one.kind != "Queue" and one.kind != "JobTemplate":
+            if one.kind not in ("Queue", "JobTemplate"):
                 assert object_faults(one.kind, one.spec) == [], "the head knows other rules"
             sent = requests.Manifest(one.kind, msgspec.msgpack.encode(one.spec))
             answer = world.ask(requests.ApplyManifests([sent]))

@@ -12,6 +12,7 @@ import typer
 
 from phalanx.cli.cluster_view import as_data, node_data, nodes_text, status_text
 from phalanx.cli.reach import NOT_FOUND, USAGE, ask, fail
+from phalanx.cli.table import say
 from phalanx.model.lifecycle import DEAD
 from phalanx.model.rows.cluster import StatusInfo
 from phalanx.protocol.requests.cluster import ChangeTotals, DrainNode, GetStatus
@@ -73,7 +74,7 @@ def drain(
     """Give a node nothing new; what runs there goes on. Exit 3 when there is no such node."""
     node_id = _find(address, node)
     is_new = ask(address, DrainNode(node_id, reason))
-    typer.echo(f"Node {node_id} {'drains' if is_new else 'drains already'}.")
+    say(f"Node {node_id} {'drains' if is_new else 'drains already'}.")
 
 
 def set_resource(
@@ -97,7 +98,7 @@ def set_resource(
             fail(f"A total is NAME=AMOUNT, as CPU=4, not {text!r}.", USAGE)
     node_id = _find(address, node)
     ask(address, ChangeTotals(node_id, amounts))
-    typer.echo(f"Node {node_id} has {' '.join(totals)}.")
+    say(f"Node {node_id} has {' '.join(totals)}.")
 
 
 def _find(address: str | None, beginning: str) -> str:

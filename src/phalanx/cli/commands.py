@@ -16,6 +16,7 @@ from phalanx.cli.cluster import drain, nodes, set_resource, status
 from phalanx.cli.reach import ask
 from phalanx.cli.simulate import simulate
 from phalanx.cli.start import start, stop
+from phalanx.cli.table import say
 from phalanx.cli.validate import validate
 
 app = typer.Typer(
@@ -79,9 +80,9 @@ def replay(
     from phalanx.batch.replay import replay_file
 
     def complain(text: str) -> None:
-        typer.echo(text, err=True)
+        say(text, err=True)
 
-    code = replay_file(str(file), as_json=json, cycles=cycles, write=typer.echo, complain=complain)
+    code = replay_file(str(file), as_json=json, cycles=cycles, write=say, complain=complain)
     raise typer.Exit(code)
 
 
@@ -105,17 +106,17 @@ def explain(
     from phalanx.protocol.requests.gangs import Explain
 
     def complain(text: str) -> None:
-        typer.echo(text, err=True)
+        say(text, err=True)
 
     # os.path: Path.exists raises for what can be no file's name.
     if name is not None or os.path.exists(file) or file.endswith((".json", ".yaml", ".yml")):
-        code = explain_file(file, name, as_json=json, write=typer.echo, complain=complain)
+        code = explain_file(file, name, as_json=json, write=say, complain=complain)
         raise typer.Exit(code)
     answer = ask(address, ExplainActor(file) if actor else Explain(file))
     if json:
         typer.echo(json_module.dumps(msgspec.to_builtins(answer), indent=1))
     else:
-        typer.echo(str(answer))
+        say(str(answer))
 
 
 for command in (start, stop, status, nodes, drain):

@@ -13,6 +13,7 @@ import typer
 
 from phalanx.cli.job_view import job_text, jobs_text
 from phalanx.cli.reach import FAILED, USAGE, ask, fail
+from phalanx.cli.table import say
 from phalanx.model.rows.row import Row
 from phalanx.model.rows.work import AppliedInfo, JobDescription
 from phalanx.protocol.requests.gangs import TakeSnapshot
@@ -78,13 +79,13 @@ def submit(
             fail(str(error))
         objects += found
         for warning in warnings:
-            typer.echo(f"warning: {warning}", err=True)
+            say(f"warning: {warning}", err=True)
     done = ask(address, ApplyManifests(objects))
     if json:
         typer.echo(rows_json(done))
     else:
         for one in done:
-            typer.echo(f"{one.kind} {one.name} {one.done}")
+            say(f"{one.kind} {one.name} {one.done}")
     states = (
         [_await(address, one) for one in done if one.kind in ("Job", "JobFlow")] if wait else []
     )
@@ -152,14 +153,14 @@ def run(
         fail(str(error), USAGE)
     ask(address, ApplyManifests([job_manifest(job.spec())]))
     if detach:
-        typer.echo(job.name)
+        say(job.name)
         return
-    typer.echo(f"job {job.name}", err=True)
+    say(f"job {job.name}", err=True)
     try:
         found = _follow(address, job.uid, None)
     except KeyboardInterrupt:
         ask(address, CommandJob(job.uid, "cancel"))
-        typer.echo(f"job {job.name} is cancelled", err=True)
+        say(f"job {job.name} is cancelled", err=True)
         raise typer.Exit(130) from None
     raise typer.Exit(_code_of(found))
 
@@ -308,7 +309,7 @@ def resume(names: Names, address: Address = None) -> None:
 def _command(names: list[str], address: str | None, command: Command, said: str) -> None:
     for name in names:
         ask(address, CommandJob(name, command))
-        typer.echo(f"job {name} {said}")
+        say(f"job {name} {said}")
 
 
 def resize(
@@ -326,14 +327,14 @@ def resize(
     except ValueError:
         fail(f"A size is a number, or GROUP=NUMBER, not {' '.join(sizes)!r}.", USAGE)
     row = ask(address, ResizeJob(name, replicas, least))
-    typer.echo(f"job {name} has {row.replicas} replicas, of which {row.min} must run together")
+    say(f"job {name} has {row.replicas} replicas, of which {row.min} must run together")
 
 
 def delete(names: Names, address: Address = None) -> None:
     """End jobs, flows or cron jobs if they live, and forget them and what they printed."""
     for name in names:
         ask(address, DeleteJob(name))
-        typer.echo(f"job {name} is deleted")
+        say(f"job {name} is deleted")
 
 
 def snapshot(

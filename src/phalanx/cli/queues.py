@@ -9,6 +9,7 @@ import typer
 from phalanx.cli.job_view import queues_text
 from phalanx.cli.jobs import Address, Json, rows_json
 from phalanx.cli.reach import USAGE, ask, fail
+from phalanx.cli.table import say
 from phalanx.protocol.requests.queues import (
     CloseQueue,
     CreateQueue,
@@ -48,7 +49,7 @@ def create(
     """Make a queue."""
     fields = _fields(weight, capability, deserved, guarantee, parent, priority, reclaimable)
     ask(address, CreateQueue(name, fields))
-    typer.echo(f"queue {name} is made")
+    say(f"queue {name} is made")
 
 
 @app.command()
@@ -68,7 +69,7 @@ def update(
     if fields == QueueFields():
         fail("Nothing to change: give --weight, --capability or another field.", USAGE)
     ask(address, UpdateQueue(name, fields))
-    typer.echo(f"queue {name} is changed")
+    say(f"queue {name} is changed")
 
 
 def _fields(
@@ -129,18 +130,18 @@ def get(name: Name, address: Address = None, json: Json = False) -> None:
 def open_queue(name: Name, address: Address = None) -> None:
     """Let work in (again)."""
     ask(address, OpenQueue(name))
-    typer.echo(f"queue {name} is open")
+    say(f"queue {name} is open")
 
 
 @app.command()
 def close(name: Name, address: Address = None) -> None:
     """Let no more work in; what is in it goes on."""
     row = ask(address, CloseQueue(name))
-    typer.echo(f"queue {name} is {row.state.lower()}")
+    say(f"queue {name} is {row.state.lower()}")
 
 
 @app.command()
 def delete(name: Name, address: Address = None) -> None:
     """Forget an empty queue."""
     ask(address, DeleteQueue(name))
-    typer.echo(f"queue {name} is deleted")
+    say(f"queue {name} is deleted")

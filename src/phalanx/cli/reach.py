@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import typer
 
+from phalanx.cli.table import say
+
 if TYPE_CHECKING:
     from phalanx.protocol.requests.request import Request
 
@@ -28,7 +30,7 @@ RAY = "ray:"
 
 def fail(text: str, code: int = FAILED) -> NoReturn:
     """End the command with one sentence for people on its standard error."""
-    typer.echo(text, err=True)
+    say(text, err=True)
     raise typer.Exit(code)
 
 

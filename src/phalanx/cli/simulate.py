@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from phalanx.cli.table import table
+from phalanx.cli.table import say, table
 
 UNUSABLE = 2
 BROKEN = 1
@@ -70,7 +70,7 @@ def simulate(
         _chaos(seed, seeds, json, trace, verbose)
         return
     if nodes is None or pods is None or not policy:
-        typer.echo("a trace needs --nodes, --pods and --policy; faults need --chaos", err=True)
+        say("a trace needs --nodes, --pods and --policy; faults need --chaos", err=True)
         raise typer.Exit(UNUSABLE)
     from phalanx.sim.command import Request, run
 
@@ -85,9 +85,9 @@ def simulate(
         report=report,
     )
     try:
-        runs = run(request, warn=partial(typer.echo, err=True))
+        runs = run(request, warn=partial(say, err=True))
     except (PhalanxError, OSError) as error:
-        typer.echo(str(error), err=True)
+        say(str(error), err=True)
         raise typer.Exit(UNUSABLE) from error
     if json:
         rows = {r.name: {**r.figures, **({"queues": r.queues} if r.queues else {})} for r in runs}
@@ -98,7 +98,7 @@ def simulate(
     lines = [[figure, *(_cell(r.figures.get(figure)) for r in runs)] for figure in figures]
     typer.echo(table(["", *names], lines, right=names))
     if report is not None:
-        typer.echo(f"The page is in {report}.")
+        say(f"The page is in {report}.")
 
 
 def _cell(value: float | int | str | None) -> str:
@@ -114,9 +114,9 @@ def _chaos(seed: int, seeds: str | None, json: bool, trace: Path | None, verbose
     try:
         chosen = seeds_of(seed, seeds)
         request = Request(seeds=chosen, as_json=json, trace=trace, verbose=verbose)
-        is_good = run(request, write=typer.echo)
+        is_good = run(request, write=say)
     except (PhalanxError, OSError) as error:
-        typer.echo(str(error), err=True)
+        say(str(error), err=True)
         raise typer.Exit(UNUSABLE) from error
     if not is_good:
         raise typer.Exit(BROKEN)

@@ -14,7 +14,7 @@ import typer
 from phalanx.cli.cluster_view import SHORT
 from phalanx.cli.reach import FAILED, NOT_ALLOWED, RAY, USAGE, fail
 from phalanx.cli.start_on_ray import start_on_ray, stop_on_ray
-from phalanx.cli.table import amount, size
+from phalanx.cli.table import amount, say, size
 from phalanx.storage.naming import storage_name
 
 if TYPE_CHECKING:
@@ -159,12 +159,12 @@ def stop(
     ended = stop_all(force=force)
     for one in ended:
         name = f"node {one.node_id[:SHORT]}" if one.kind == "node" else "head"
-        typer.echo(f"Ended the {name} of the cluster at {one.address}.")
+        say(f"Ended the {name} of the cluster at {one.address}.")
     if not ended:
-        typer.echo("No head and no node runs on this machine under this user.")
+        say("No head and no node runs on this machine under this user.")
     with contextlib.suppress(StorageInUseError):  # a head with another runtime directory
         if delete(default_store()):
-            typer.echo(f"Deleted {default_store()}: the next head begins anew.")
+            say(f"Deleted {default_store()}: the next head begins anew.")
 
 
 # ---- what start does ---------------------------------------------------------------------------
@@ -210,12 +210,12 @@ def _start_head(
                 delete(default_store())  # else the next head would go on with nothing
         raise
     where = started.told.address
-    typer.echo(f"Head at {where}; its store is {storage_name(addresses)}.")
+    say(f"Head at {where}; its store is {storage_name(addresses)}.")
     if is_again:
-        typer.echo("The store is that of a head which ended without `phalanx stop`: it goes on.")
+        say("The store is that of a head which ended without `phalanx stop`: it goes on.")
     here = [one for _, one in local_daemons(where) if one.kind == "node"]
     if here:
-        typer.echo(f"Node {here[0].node_id[:SHORT]} runs here already, and joins it again.")
+        say(f"Node {here[0].node_id[:SHORT]} runs here already, and joins it again.")
     else:
         try:
             _start_node(where, node, of_node)
@@ -223,7 +223,7 @@ def _start_head(
             started.stop()
             raise
     token = node["token_file"] or default_path()
-    typer.echo(_what_next(where, token, node["insecure"]))
+    say(_what_next(where, token, node["insecure"]))
 
 
 def _join(address: str, node: dict[str, Any], amounts: dict[str, Any], topology: str) -> None:
@@ -258,7 +258,7 @@ def _start_node(where: str, node: dict[str, Any], amounts: NodeAmounts) -> Daemo
         for name, value in amounts.resources.items()
         if not name.startswith("node:")
     )
-    typer.echo(f"Node {started.told.node_id[:SHORT]} joined the cluster at {where}: {has}.")
+    say(f"Node {started.told.node_id[:SHORT]} joined the cluster at {where}: {has}.")
     return started
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from phalanx.cli.reach import fail
+from phalanx.cli.table import say
 
 if TYPE_CHECKING:
     from phalanx.policies.placement import Placement
@@ -28,7 +29,7 @@ def start_on_ray(
         placement=placement,
     )
     if start_scheduler(address, options):
-        typer.echo(f"The scheduler runs on the Ray cluster at {address}.")
+        say(f"The scheduler runs on the Ray cluster at {address}.")
     else:
         typer.echo(
             f"A scheduler runs there already, with its own options. `phalanx stop --address "

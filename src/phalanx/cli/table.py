@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Sequence
 
+import typer
+
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _STEP = 1024
 _PIPE_WIDTH = 100_000
@@ -35,6 +37,11 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[
 def safe(text: str) -> str:
     """`text` without anything that steers a terminal: labels and names come from strangers."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def say(text: str, err: bool = False) -> None:
+    """Print lines that strangers' names may be part of, without anything that steers a terminal."""
+    typer.echo("\n".join(map(safe, text.split("\n"))), err=err)
 
 
 def amount(value: float) -> str:

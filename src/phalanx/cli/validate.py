@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from phalanx.cli.table import say
+
 if TYPE_CHECKING:
     from phalanx.manifests.findings import Finding
 
@@ -47,10 +49,10 @@ def validate(
         known = None if queues is None else read_known_queues(queues.read_bytes(), str(queues))
         before = None if old is None else old.read_bytes()
     except OSError as e:
-        typer.echo(f"{e.filename}: {e.strerror}", err=True)
+        say(f"{e.filename}: {e.strerror}", err=True)
         raise typer.Exit(UNUSABLE) from e
     except ManifestError as e:
-        typer.echo(str(e), err=True)
+        say(str(e), err=True)
         raise typer.Exit(UNUSABLE) from e
     manifests, report = check_manifests(
         text, queues=known, old=before, operation=operation.value, file=str(file)
@@ -59,11 +61,11 @@ def validate(
         typer.echo(json_module.dumps(report.as_data(), indent=1))
     else:
         for finding in report.warnings:
-            typer.echo(f"warning: {_line(file, finding)}", err=True)
+            say(f"warning: {_line(file, finding)}", err=True)
         for finding in report.errors:
-            typer.echo(f"error: {_line(file, finding)}", err=True)
+            say(f"error: {_line(file, finding)}", err=True)
         if report.ok:
-            typer.echo(f"{file}: {', '.join(m.object for m in manifests)}: valid")
+            say(f"{file}: {', '.join(m.object for m in manifests)}: valid")
     raise typer.Exit(0 if report.ok else INVALID)
 
 
