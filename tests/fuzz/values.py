@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 import types
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -81,6 +81,8 @@ class Maker:
             return self.value(self.rng.choice(inside), name)
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
             return self.struct(kind)
+        if isinstance(kind, type) and hasattr(kind, "__annotations__"):  # NamedTuple, dataclass
+            return kind(*(self.value(one, at) for at, one in get_type_hints(kind).items()))
         if origin is dict or origin is Mapping:
             return {self.value(inside[0]): self.value(inside[1]) for _ in self._few()}
         if origin is tuple and inside[-1:] != (Ellipsis,):
@@ -103,7 +105,10 @@ class Maker:
             if field.required or (self._depth < _DEPTH and self.rng.random() > sane):
                 fields[field.name] = self.value(field.type, field.name)
         self._depth -= 1
-        return kind(**fields)
+        try:
+            return kind(**fields)
+        except ValueError:  # what no decoder would make either
+            return self.struct(kind, sane)
 
     def _few(self) -> range:
         return range(0 if self._depth > _DEPTH else self.rng.randint(0, _MANY))

@@ -104,7 +104,9 @@ def test_a_node_whose_connection_ended_is_awaited_and_then_dead(directory, effec
         ("a", {"CPU": -1}, "at least 0"),
         ("a", {"CPU": float("nan")}, "at least 0"),
         ("a", {"CPU": float("inf")}, "at least 0"),
+        ("a", {"CPU": 1e15}, "at most"),
         ("a", {"CPU": 1, "GPU": 1.5}, "whole number"),
+        ("a", {"TPU": 0.5}, "whole number"),
         ("a", {"object_store_memory": 1}, "stays as it is"),
     ],
 )

@@ -10,6 +10,7 @@ import msgspec
 
 from phalanx.errors import StaleNodeError
 from phalanx.model.lifecycle import ALIVE, DEAD, DRAINING, NODE, move
+from phalanx.model.options import LARGEST_AMOUNT, WHOLE_ABOVE_ONE
 from phalanx.model.rows.cluster import NodeInfo
 from phalanx.protocol.cluster_messages import REPORT_EVERY_S, NodeReport, ViewRow
 from phalanx.resources.quantities import to_units
@@ -209,9 +210,11 @@ class NodeDirectory:
         for name, amount in wanted.items():
             if not 0 <= amount < float("inf"):
                 raise ValueError(f"{name}: an amount is a number of at least 0, not {amount:g}")
+            if amount > LARGEST_AMOUNT:
+                raise ValueError(f"{name}: an amount is at most {LARGEST_AMOUNT:g}, not {amount:g}")
             if name == "object_store_memory":
                 raise ValueError(f"{name} stays as it is while the node runs")
-            if name in numbered and amount != int(amount):
+            if (name in numbered or name in WHOLE_ABOVE_ONE) and amount != int(amount):
                 raise ValueError(f"{name}: a node has a whole number of devices, not {amount:g}")
         return dict(wanted)
 

@@ -283,6 +283,8 @@ def _record(owner: bytes, spec: ActorSpec) -> ActorRecord:
 def _check_actor(spec: ActorSpec) -> None:
     check_amounts(spec.place)
     check_amounts(spec.hold)
+    if any(amount > spec.place.get(name, 0.0) for name, amount in spec.hold.items()):
+        raise ValueError(f"an actor holds part of what it is placed by: {spec.place}, {spec.hold}")
     check_strategy(spec.strategy)
 
 

@@ -99,6 +99,13 @@ class NodeActors:
         place = None if group is None else (bytes.fromhex(group), order.strategy["bundle"])
         if place is not None:
             self._groups.look_up(place[0])
+        try:
+            self._want(order, place)
+        except Exception:
+            self._orders.pop(order.actor, None)  # the head hears that it was not made
+            raise
+
+    def _want(self, order: PlaceActor, place: tuple[bytes, int] | None) -> None:
         self._leases.want(
             self._clock(),
             owner=CONTROL,

@@ -62,5 +62,7 @@ class NodeEffects:
     """Other nodes are reached at the addresses in their rows."""
     sweep: Callable[[], None]
     """Deletes what a node that died has left on this machine."""
+    report_defect: Callable[[Exception], None]
+    """Shows an error of ours, which harmed one order or one part of a tick."""
     note: Callable[[str], None]
     """Something that a person who reads the node's log wants to know."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from phalanx.errors import ActorUnschedulableError, TaskUnschedulableError
+from phalanx.errors import ActorUnschedulableError, SystemFailureError, TaskUnschedulableError
 from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.claims import Claims
@@ -88,12 +88,16 @@ class LeaseMachine:
     def want(self, now: float, seen: int = 0, **fields: Any) -> Demand | None:
         """Set how many more workers a class would use; 0 withdraws the demand, OVER its class.
 
-        `seen`: how many grants its owner knew of; those on their way count against it.
+        `seen`: how many grants its owner knew of; those on their way count against it. Raises
+        ValueError when it would hold what need not be free.
         """
         if fields["count"] == OVER:
             self.waiting.class_over(fields["owner"], fields["scheduling_class"])
             self._other_nodes.class_over(fields["owner"], fields["scheduling_class"])
             return None
+        place, hold = fields["place"], fields["hold"]
+        if hold is not place and not hold.is_subset(place):
+            raise ValueError("what is held is no part of what has to be free")
         starting = self._starting_for(fields["actor"]) if "actor" in fields else None
         if starting is not None:
             starting.is_withdrawn = False  # its worker starts already: that one will do
@@ -144,25 +148,34 @@ class LeaseMachine:
                 if not self._has_free(kept, soon=True):
                     self._make_due(demand, now)
                 continue
-            refusal = self._refusal(demand) or _impatience(demand, now)
-            if refusal is not None:
-                reason, code = refusal
-                if code or not demand.warned:
-                    demand.warned = True
-                    demand.asker.refused(demand, reason, code)
-                if code:
-                    self.waiting.remove(demand)
-                continue
-            demand.warned = False
-            if not demand.can_run_here:
-                continue  # other nodes are asked
-            while demand.count > 0 and demand.here != 0 and self._place(demand, now, kept):
-                demand.count -= 1
-                demand.here -= demand.here > 0
-            if demand.count <= 0:
+            try:
+                self._meet(demand, now, kept)
+            except Exception as error:  # one that cannot be looked at keeps nobody else waiting
                 self.waiting.remove(demand)
-            elif demand.here != 0:
-                self._make_due(demand, now)
+                text = f"the node failed at it: {type(error).__name__}: {error}"[:300]
+                demand.asker.refused(demand, text, code_of(SystemFailureError))
+
+    def _meet(self, demand: Demand, now: float, kept: ResourceSet) -> None:
+        """Start as many of it as may begin here now."""
+        refusal = self._refusal(demand) or _impatience(demand, now)
+        if refusal is not None:
+            reason, code = refusal
+            if code or not demand.warned:
+                demand.warned = True
+                demand.asker.refused(demand, reason, code)
+            if code:
+                self.waiting.remove(demand)
+            return
+        demand.warned = False
+        if not demand.can_run_here:
+            return  # other nodes are asked
+        while demand.count > 0 and demand.here != 0 and self._place(demand, now, kept):
+            demand.count -= 1
+            demand.here -= demand.here > 0
+        if demand.count <= 0:
+            self.waiting.remove(demand)
+        elif demand.here != 0:
+            self._make_due(demand, now)
 
     def _refusal(self, demand: Demand) -> tuple[str, str] | None:
         """(reason, code of an error or "" when the demand may wait), or None when it can be met."""

@@ -18,6 +18,7 @@ from phalanx.node.dispatch import MessageTable, PeerMessageTable
 from phalanx.node.drivers import Drivers
 from phalanx.node.effects import NodeEffects, NodeSetup
 from phalanx.node.events import NodeEvents
+from phalanx.node.failed_orders import refusal
 from phalanx.node.group_places import GroupPlaces
 from phalanx.node.groups import NodeGroups
 from phalanx.node.job_members import JobMembers
@@ -100,6 +101,7 @@ class Node(Generic[M_co]):
         """Its membership is made last, of the parts that are there by then."""
         clock = self._clock = effects.clock
         self._connections = effects.connections
+        self._report_defect = effects.report_defect
         self.from_head = MessageTable()
         self.from_processes = PeerMessageTable()
         from_afar = PeerMessageTable()
@@ -304,7 +306,13 @@ class Node(Generic[M_co]):
         if connection.tag == NODE:
             self.others.on_message(connection, message)
         elif self.membership.is_head(connection):
-            self.from_head.handle(message)
+            try:
+                self.from_head.handle(message)
+            except Exception as error:  # the head would repeat its order to a node that comes back
+                self._report_defect(error)
+                answer = refusal(message, error)
+                if answer is not None:
+                    self.control.notify(answer)
         else:
             is_known = bool(connection.peer) or isinstance(message, Hello | Ask)
             if not (is_known and self.from_processes.handle(connection, message)):
@@ -320,17 +328,26 @@ class Node(Generic[M_co]):
             self.processes.connection_lost(connection)
 
     def on_tick(self, now: float) -> None:
-        """Time has passed."""
-        self.leases.tick(now)
+        """Time has passed. What fails in one part keeps no other from its work."""
+        for tick in (
+            self.leases.tick,
+            self._tick_bundles,
+            self.store.tick,
+            self.groups.tick,
+            self.members.tick,
+            lambda now: self.groups.settle(),
+            self.reports.tick,
+            self.membership.tick,
+            self.planner.tick,
+        ):
+            try:
+                tick(now)
+            except Exception as error:
+                self._report_defect(error)
+
+    def _tick_bundles(self, now: float) -> None:
         if self.bundles.tick(now):
             self.leases.dispatch(now)
-        self.store.tick(now)
-        self.groups.tick(now)
-        self.members.tick(now)
-        self.groups.settle()
-        self.reports.tick(now)
-        self.membership.tick(now)
-        self.planner.tick(now)
 
     def on_round(self) -> None:
         """All messages that had come are handled."""

@@ -19,7 +19,7 @@ from phalanx.sim.chaos.broken import Broken, group_name
 from phalanx.sim.chaos.cache_check import check_cache
 from phalanx.sim.chaos.disk import SimJournal
 from phalanx.sim.chaos.history import History
-from phalanx.sim.chaos.hosts import Host
+from phalanx.sim.chaos.hosts import Host, raise_defect
 from phalanx.sim.chaos.network import End, Message, Network
 from phalanx.sim.chaos.options import Options
 from phalanx.sim.chaos.promises import Promises
@@ -83,7 +83,7 @@ class SimHead:
             NoAnswers(),
             stored=stored,
             limits=options.limits,
-            report_defect=_raise,
+            report_defect=raise_defect,
         )
         network.add_process(host, CONTROL, self)
         host.every(options.head_tick_s, partial(host.guard, self._tick))
@@ -188,11 +188,6 @@ class SimHead:
             del self._nodes[prefix]
             self.control.on_lost(prefix)
         self._round()
-
-
-def _raise(error: Exception) -> None:
-    """A defect that would be tried again is to be found here."""
-    raise error
 
 
 def _check_places(control: ControlPlane, group: KnownGroup) -> None:

@@ -16,7 +16,7 @@ from phalanx.resources.instances import NodeResources
 from phalanx.sim.chaos.driver import SimDriver
 from phalanx.sim.chaos.files import SIZE_BYTES, NodeFiles, SimTransfers
 from phalanx.sim.chaos.history import History
-from phalanx.sim.chaos.hosts import Host
+from phalanx.sim.chaos.hosts import Host, raise_defect
 from phalanx.sim.chaos.members import NoJobFiles, NoMemoryMeter, SimCommands
 from phalanx.sim.chaos.network import End, Message, Network
 from phalanx.sim.chaos.options import Options
@@ -89,6 +89,7 @@ class SimNode:
                 drain_output=lambda then: then(),
                 know_addresses=lambda rows: None,
                 sweep=lambda: None,
+                report_defect=raise_defect,
                 note=self.note,
             ),
             MembershipOptions(head="head", hostname=name, patience_s=options.patience_s),

@@ -13,6 +13,7 @@ import signal
 import socket
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterable, Sequence
 from secrets import token_bytes
 from typing import TYPE_CHECKING, Any, Protocol
@@ -116,6 +117,7 @@ class EmbeddedNode:
             drain_output=forks.drain_output,
             know_addresses=reach.know_addresses,
             sweep=_sweeping(os.path.dirname(session.directory)),
+            report_defect=traceback.print_exception,
             note=note,
         )
 
