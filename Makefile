@@ -11,7 +11,7 @@ CONTRACT_ON_RAY := $(addprefix tests/contract/test_,tasks.py actors.py get_put_w
 CORE := $(addprefix --cov=phalanx.,head node owner batch policies resources scheduling)
 TESTS_OF_CORE := $(addprefix tests/,batch engine head gangs node policies protocol resources scheduling sim)
 .DEFAULT_GOAL := help
-.PHONY: help setup redis run test conformance test-ray test-ray-slow test-slow cover check hooks fmt bench reproduce explore clean
+.PHONY: help setup redis run test fuzz conformance test-ray test-ray-slow test-slow cover check hooks fmt bench reproduce explore clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -57,6 +57,9 @@ conformance: setup ## Ray's own tests, from RAY_TESTS=DIR with Ray's python/ray/
 
 test-slow: setup redis ## the long soak and everything marked slow
 	@$(BIN)/python -m pytest --cold --hypothesis-profile full -m 'slow or hypothesis'
+
+fuzz: setup ## requests, manifests, messages and commands of any kind, SECONDS (60) for each suite
+	@PHALANX_FUZZ_S=$(or $(SECONDS),60) $(BIN)/python -m pytest --timeout 0 -s tests/fuzz
 
 check: setup ## style, types, import contracts, and nothing in src that only tests use
 	@$(BIN)/ruff check src tests examples tools

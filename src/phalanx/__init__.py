@@ -15,6 +15,7 @@ from phalanx.api.cluster import (
     available_resources,
     cluster_events,
     cluster_resources,
+    cluster_status,
     nodes,
     timeline,
 )
@@ -83,6 +84,7 @@ __all__ = [
     "cloudpickle",
     "cluster_events",
     "cluster_resources",
+    "cluster_status",
     "create_queue",
     "delete_queue",
     "exceptions",

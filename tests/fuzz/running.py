@@ -11,6 +11,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 SECONDS = float(os.environ.get("PHALANX_FUZZ_S", "0"))
@@ -60,7 +61,7 @@ def _fails(check: Callable[[list[T]], None], drawn: list[T]) -> str:
             error = error.__cause__  # type: ignore[assignment]
         frames = traceback.extract_tb(error.__traceback__)
         last = ([f for f in frames if "/src/phalanx/" in f.filename] or frames)[-1]
-        return f"{type(error).__name__} {last.filename.rpartition('/kit/')[2]}:{last.lineno}"
+        return f"{type(error).__name__} {Path(last.filename).name}:{last.lineno}"
     return ""
 
 

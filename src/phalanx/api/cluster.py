@@ -6,11 +6,19 @@ import json
 from typing import Any
 
 from phalanx.api.session import running_engine
+from phalanx.model.rows.cluster import StatusInfo
+from phalanx.protocol.requests.cluster import GetStatus
 
 
 def nodes() -> list[dict[str, Any]]:
     """One dict a node, with its id, state, address, resources and labels."""
     return running_engine().nodes()
+
+
+def cluster_status() -> StatusInfo:
+    """The whole cluster at a glance, as `phalanx status` shows it. `defects` counts errors of the
+    head's own by what they harmed; there are none when all is well."""
+    return running_engine().ask(GetStatus())
 
 
 def cluster_resources() -> dict[str, float]:

@@ -23,7 +23,7 @@ class Defects:
         self._clock = clock
         self._show = show
         self.rows: dict[str, DefectInfo] = {}
-        """By kind: gang, cycle, job, flow, cron, actor, request, message, tick."""
+        """By kind: gang, cycle, job, flow, cron, actor, request, message, connection, tick."""
 
     def add(self, kind: str, error: Exception, what: str = "") -> None:
         """An error was caught. `what` it was about, for people."""

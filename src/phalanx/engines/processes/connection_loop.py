@@ -41,9 +41,15 @@ class ConnectionLoop:
     """Connections by descriptor."""
 
     def __init__(
-        self, handler: Handler, listener: socket.socket, own: Connection | None = None
+        self,
+        handler: Handler,
+        listener: socket.socket,
+        own: Connection | None = None,
+        report_defect: Callable[[Exception], None] = traceback.print_exception,
     ) -> None:
-        """`own`: a connection to a helper of this process, which is kept whatever it sends."""
+        """`own`: a connection to a helper of this process, which is kept whatever it sends.
+        `report_defect` gets what handling a message raised."""
+        self._report_defect = report_defect
         self._handler = handler
         self._loop = Loop(handler.on_tick, self._round)
         self._connections: dict[int, Connection] = {}
@@ -139,9 +145,9 @@ class ConnectionLoop:
         for message in messages:
             try:
                 self._handler.on_message(connection, message)
-            except Exception:
+            except Exception as error:
                 # A defect of ours, or a peer that lies: it must not take the process along.
-                traceback.print_exc()
+                self._report_defect(error)
                 if connection is not self._own:
                     self.lose(connection)
                     return

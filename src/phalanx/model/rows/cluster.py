@@ -68,8 +68,8 @@ class StatusInfo(Row, frozen=True):
     """Gangs, those of jobs among them: how many are running, waiting, and set aside because
     deciding about them failed."""
     defects: dict[str, DefectInfo]
-    """By kind: gang, cycle, job, flow, cron, actor, request, message or tick. None when all is
-    well."""
+    """By kind: gang, cycle, job, flow, cron, actor, request, message, connection or tick. None when
+    all is well."""
 
 
 class HyperNodeInfo(Row, frozen=True):

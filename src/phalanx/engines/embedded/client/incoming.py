@@ -79,17 +79,22 @@ class Incoming:
     def handle(self, connection: Connection, messages: list[Message]) -> None:
         """Take what came over a connection, in order."""
         left = iter(messages)
-        try:
-            self._handle_each(connection, left)
-        except KeyboardInterrupt:
-            # Ctrl-C while messages were handled: they came only once, so none may be dropped.
-            self._handle_each(connection, left)
-            raise
-        except Exception:
-            # A defect of ours, or a peer that lies: it must not take this process along.
-            traceback.print_exc()
-            if connection is not self._node:
-                self._drop(connection)
+        is_handled = False
+        while not is_handled:
+            try:
+                self._handle_each(connection, left)
+                is_handled = True
+            except KeyboardInterrupt:
+                # Ctrl-C while messages were handled: they came only once, so none may be dropped.
+                self._handle_each(connection, left)
+                raise
+            except Exception:
+                # A defect of ours, or a peer that lies: it must not take this process along. What
+                # else the node sent is not to be lost either.
+                traceback.print_exc()
+                if connection is not self._node:
+                    self._drop(connection)
+                    return
 
     def _handle_each(self, connection: Connection, messages: Iterator[Message]) -> None:
         executor, owner, lock = self.executor, self._owner, self._lock

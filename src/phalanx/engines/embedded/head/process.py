@@ -65,7 +65,10 @@ class HeadProcess:
         self._config = config
         self._gateway = Connection(gateway, decode=gateway_messages.decode_body)
         self._loop = ConnectionLoop(
-            self, listen(config.session.socket_of(b"control")), self._gateway
+            self,
+            listen(config.session.socket_of(b"control")),
+            self._gateway,
+            lambda error: self._control.defects.add("connection", error),
         )
         self._nodes: dict[bytes, Connection] = {}
         self._is_quiet = False

@@ -1,0 +1,102 @@
+"""Any message to a process that owns tasks and objects: it is handled, or its sender is dropped,
+and the process goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import random
+from typing import Any
+
+import pytest
+from tests.engine.small_world import Owner, Wire, template
+from tests.fuzz.running import try_out
+from tests.fuzz.test_messages import MESSAGES
+from tests.fuzz.values import Known, Maker
+
+from phalanx.engines.embedded.client.incoming import _NODE_ONLY, Incoming
+from phalanx.protocol.messages import Hello
+from phalanx.protocol.node_messages import LeaseDue
+
+ME, PEER, NODE = bytes([1] * 12 + [1, 0, 0, 0]), bytes([2] * 12 + [1, 0, 0, 0]), bytes(16)
+KNOWN: Known = {
+    **{(name, int): [0, 1, 2, 3] for name in ("number", "lease", "scheduling_class", "index")},
+    ("numbers", list[int]): [[1], [2, 3]],
+    ("process", bytes): [PEER, ME],
+    ("worker", bytes): [PEER],
+}
+
+
+class Place:
+    """What an owner sees of the world: nobody answers."""
+
+    def __init__(self) -> None:
+        self.files: set[str] = set()
+        self.now = 100.0
+        self.clock = lambda: self.now
+
+    def connect(self, owner: Any, worker_id: bytes) -> Wire:
+        return Peer(worker_id)
+
+
+class Peer(Wire):
+    """A connection that nobody is at the other end of."""
+
+    def flush(self) -> None:
+        pass
+
+
+def draw(rng: random.Random) -> list[tuple[bool, Any]]:
+    maker = Maker(rng, KNOWN)
+    of_peers = [kind for kind in MESSAGES if kind is not Hello]
+    said = []
+    for _ in range(rng.randint(1, 10)):
+        is_nodes = rng.random() < 0.5
+        kind = rng.choice(sorted(_NODE_ONLY, key=str) if is_nodes else of_peers)
+        said.append((is_nodes, maker.struct(kind, 0.3)))
+    return said
+
+
+def goes_on(said: list[tuple[bool, Any]]) -> None:
+    """What a peer says that it may not drops that peer alone; the node is to be understood."""
+    owner = Owner(Place(), ME)
+    owner.submit(template("f", 3))
+    node, peer = owner.node, Peer(PEER)
+    dropped: list[Any] = []
+    incoming = Incoming(
+        owner.core, node, contextlib.nullcontext(), lambda connection, message: None, dropped.append
+    )
+    for is_nodes, message in said:
+        if not is_nodes and dropped:
+            continue
+        shown = io.StringIO()
+        with contextlib.redirect_stderr(shown):
+            incoming.handle(node if is_nodes else peer, [message])
+        if is_nodes and shown.getvalue():
+            raise AssertionError(shown.getvalue())
+    assert all(one is peer for one in dropped)
+    owner.submit(template("f", 3))
+
+
+def test_an_owner_goes_on() -> None:
+    try_out(draw, goes_on, 150)
+
+
+def test_a_message_of_the_node_that_fails_takes_no_other_along(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    owner = Owner(Place(), ME)
+    taken: list[int] = []
+
+    def handle(connection: Any, message: Any, now: float) -> bool:
+        if message.lease == 1:
+            raise KeyError("a plank is loose")
+        taken.append(message.lease)
+        return True
+
+    monkeypatch.setattr(owner.core, "handle", handle)
+    incoming = Incoming(
+        owner.core, owner.node, contextlib.nullcontext(), lambda *_: None, lambda _: None
+    )
+    incoming.handle(owner.node, [LeaseDue(number) for number in range(3)])
+    assert taken == [0, 2]
