@@ -52,6 +52,13 @@ BAD_OBJECTS = {
         "number of seconds",
     ),
     "a priority beyond all": ("Job", job(priority=2**62), "priority"),
+    "GPUs without end": (
+        "Job",
+        job(groups=(group(template=replace(group().template, processes=(
+            replace(group().template.processes[0], requests=(("GPU", float("inf")),)),
+        ))),)),
+        "finite number",
+    ),
     "a flow that waits for no step of its own": (
         "JobFlow", FlowSpec(name="f", steps=(Step(name="a", targets=("b",)),)), "no step of this",
     ),

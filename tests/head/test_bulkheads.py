@@ -3,15 +3,21 @@ and `status` counts it."""
 
 from __future__ import annotations
 
+import socket
+import tempfile
+
 import msgspec
 import pytest
 from tests.fuzz.world import NODES, TOTAL, World, bystander
 
+from phalanx.batch.plugins.binpack import Binpack
 from phalanx.cli.cluster_view import as_data, status_text
+from phalanx.engines.processes.connection import Connection, listen
+from phalanx.engines.processes.connection_loop import ConnectionLoop
 from phalanx.model.jobs import states
 from phalanx.model.jobs.spec import CronSpec, FlowSpec, Step
-from phalanx.protocol.cluster_messages import MemberNews, NodeReport, Told
-from phalanx.protocol.frames import encode_body
+from phalanx.protocol.cluster_messages import Leave, MemberNews, NodeReport, Told
+from phalanx.protocol.frames import encode_body, encode_frame
 from phalanx.protocol.requests.actors import ActorSpec, ListActors, RegisterActor
 from phalanx.protocol.requests.cluster import GetStatus
 from phalanx.protocol.requests.jobs import ApplyManifests, ListJobs, Manifest
@@ -130,6 +136,40 @@ def test_a_cron_job(world, monkeypatch):
     assert made == {"bad": False, "good": True}
     assert counted(world) == {"cron": 1}, "it is not looked at again and again"
     others_go_on(world)
+
+
+def test_a_plugin_that_only_prefers_nodes(world, monkeypatch):
+    fails_for(monkeypatch, Binpack, "open", lambda plugin, session: True)
+    others_go_on(world)
+    assert counted(world) == {"plugin": 1}, "cycles do without it"
+    assert world.control.defects.rows["plugin"].last.startswith("binpack: Planted")
+
+
+def test_a_connection(world):
+    ends, far = socket.socketpair(), socket.socketpair()
+    found = []
+
+    class Handler:
+        def on_message(self, connection, message):
+            raise Planted
+
+        def on_lost(self, connection):
+            found.append("lost")
+
+        on_tick = on_round = None
+
+    with tempfile.TemporaryDirectory(prefix="phb-", dir="/tmp") as directory:
+        listener = listen(f"{directory}/s")
+        loop = ConnectionLoop(Handler(), listener, report_defect=found.append)
+        for near, _ in (ends, far):
+            loop.watch(Connection(near))
+        ends[1].sendall(encode_frame([Leave("x")]))
+        loop._receive(next(iter(loop._connections.values())))
+        listener.close()
+    assert [type(one) for one in found] == [Planted, str]
+    assert len(loop._connections) == 1, "the other one stays"
+    for one in (*ends, *far):
+        one.close()
 
 
 def test_a_message_of_a_node(world, monkeypatch):

@@ -23,7 +23,7 @@ class Defects:
         self._clock = clock
         self._show = show
         self.rows: dict[str, DefectInfo] = {}
-        """By kind: gang, cycle, job, flow, cron, actor, request, message, connection, tick."""
+        """By kind, see `StatusInfo`."""
 
     def add(self, kind: str, error: Exception, what: str = "") -> None:
         """An error was caught. `what` it was about, for people."""

@@ -70,11 +70,13 @@ def _count_or_endless(value: int) -> str | None:
 
 def amount_fault(resource: str, value: float) -> str | None:
     """What is allowed, when nobody may ask for so much of a resource; else None."""
+    if (allowed := _amount(value)) is not None:
+        return allowed
     if resource != "memory" and _is_too_fine(value):
         return f"0 or at least {LEAST_SHARE}, the smallest share there is"
     if resource in WHOLE_ABOVE_ONE and value > 1 and value != int(value):
         return "a share below 1, or a whole number"
-    return _amount(value)
+    return None
 
 
 def check_amounts(amounts: Mapping[str, float]) -> None:

@@ -117,7 +117,10 @@ class GangScheduler:
         config = configuration(placement)
         seen, member_of = registry.window.seen, registry.member_of
         self.set_aside = SetAside(lambda error, gang: defects.add("gang", error, gang.name))
-        self.cache = SchedulerCache(config, view, seen, member_of, self.set_aside)
+        self.cache = SchedulerCache(
+            config, view, seen, member_of, self.set_aside,
+            on_plugin_left_out=lambda name, error: defects.add("plugin", error, name),
+        )  # fmt: skip
         self.cycles = Cycles(clock, registry, self.cache, view, self, Pace())
         self._recorder = Recorder(record, clock.wall, lambda gang: view.podgroup(gang).min_member)
         lifecycle = MemberLifecycle(

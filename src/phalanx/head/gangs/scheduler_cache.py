@@ -7,7 +7,7 @@ and after a cycle that failed. What is patched equals what reading it again woul
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -34,6 +34,10 @@ from phalanx.head.gangs.set_aside import SetAside, culprit
 
 EVICTING = frozenset({"preempt", "reclaim", "gangpreempt", "gangreclaim", "shuffle", "consolidate"})
 """Actions that take places away: they cost most of a long cycle, and seldom find anything."""
+
+
+PREFERRING = frozenset({"binpack", "selector"})
+"""Plugins that only prefer nodes: without them a cycle decides rightly, if less well."""
 
 
 class ClusterSource(Protocol):
@@ -76,8 +80,11 @@ class SchedulerCache:
         member_of: Mapping[str, tuple[Gang, int]],
         set_aside: SetAside,
         shells: Mapping[str, Any] | None = None,
+        on_plugin_left_out: Callable[[str, Exception], None] = lambda name, error: None,
     ) -> None:
-        """`shells` lends the outside to plugins that need it."""
+        """`shells` lends the outside to plugins that need it. `on_plugin_left_out` hears of a
+        plugin that cycles do without from now on, and of its error."""
+        self._on_plugin_left_out = on_plugin_left_out
         self._set_aside = set_aside
         self._whole = Snapshot(config=config)
         gentle = tuple(name for name in config.actions if name not in EVICTING)
@@ -137,9 +144,10 @@ class SchedulerCache:
             plan = run_cycle(snapshot, shells=self._shells, cluster=cluster, explains=False)
         except Exception as error:
             bad = culprit(self._living(), lambda gangs: self._fails(snapshot, gangs, now))
-            if bad is None:
+            if bad is not None:
+                self._set_aside.add(bad, error)
+            elif not self._leave_out_plugin(snapshot, now, error):
                 raise
-            self._set_aside.add(bad, error)
             return self.decide(now, wall, evicts=evicts)
         if cluster is kept:
             kept.take_back(plan)
@@ -150,6 +158,20 @@ class SchedulerCache:
                 if known is not None:
                     known.add(index)
         return plan
+
+    def _leave_out_plugin(self, snapshot: Snapshot, now: float, error: Exception) -> bool:
+        """Do without the plugin whose error it is, where that only says which of several good
+        nodes is better: until the head starts again. False when it is another's."""
+        gangs = self._living()
+        for name in PREFERRING.intersection(snapshot.config.plugin_names()):
+            if not self._fails(_without(snapshot, name), gangs, now):
+                self._whole, self._gentle = (
+                    _without(self._whole, name),
+                    _without(self._gentle, name),
+                )
+                self._on_plugin_left_out(name, error)
+                return True
+        return False
 
     def _living(self) -> list[Gang]:
         return [g for g in self._seen.values() if not g.is_over and g not in self._set_aside]
@@ -303,6 +325,14 @@ class SchedulerCache:
             tasks=tuple(tasks),
             now=wall,
         )
+
+
+def _without(snapshot: Snapshot, plugin: str) -> Snapshot:
+    tiers = tuple(
+        tuple(one for one in tier if one.name != plugin) for tier in snapshot.config.tiers
+    )
+    config = msgspec.structs.replace(snapshot.config, tiers=tiers)
+    return msgspec.structs.replace(snapshot, config=config)
 
 
 def standing(gang: Gang, index: int, name: str, now: float) -> Standing:

@@ -68,7 +68,7 @@ class StatusInfo(Row, frozen=True):
     """Gangs, those of jobs among them: how many are running, waiting, and set aside because
     deciding about them failed."""
     defects: dict[str, DefectInfo]
-    """By kind: gang, cycle, job, flow, cron, actor, request, message, connection or tick. None when
+    """By kind: gang, plugin, cycle, job, flow, cron, actor, request, message, connection or tick. None when
     all is well."""
 
 
