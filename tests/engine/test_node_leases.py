@@ -6,7 +6,7 @@ import pytest
 from tests.engine.leasing import GONE, Node, make_group, owner
 
 from phalanx.node.leases import UNAVAILABLE_AFTER_S
-from phalanx.node.turns import LEAST_HOLD_S, LONGEST_HOLD_S
+from phalanx.node.turns import LONGEST_HOLD_S, MIN_HOLD_S
 from phalanx.protocol.node_messages import OVER
 from phalanx.resources.sets import ResourceSet
 
@@ -162,7 +162,7 @@ def test_a_lease_of_whoever_holds_most_is_due_after_its_least_hold():
     node.want("a", 3)
     node.want("b", 1)
     assert "due a" not in node.log
-    node.later(LEAST_HOLD_S * 2)
+    node.later(MIN_HOLD_S * 2)
     assert node.log.count("due a") == 1
     node.give_back(next(x for x in node.leases("a") if x.is_due))
     assert node.log[-1] == "grant b"

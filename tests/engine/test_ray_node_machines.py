@@ -22,8 +22,8 @@ from phalanx.protocol.cluster_messages import (
     NodeReport,
     PrepareBundles,
     Prepared,
+    Reported,
     StartMember,
-    Told,
 )
 from phalanx.protocol.frames import decode_body
 from phalanx.resources.instances import NodeResources
@@ -49,7 +49,7 @@ class Agent:
         self._sent = []
 
     def post(self, message):
-        self._sent += decode_body(message.body) if isinstance(message, Told) else [message]
+        self._sent += decode_body(message.body) if isinstance(message, Reported) else [message]
 
     send = post
 

@@ -68,7 +68,7 @@ def test_actors_that_wait_for_a_gang_are_looked_at_once_it_has_its_places(monkey
     world.gang(1)
     (asked,) = world.round()
     looks = []
-    monkeypatch.setattr(world.shell.actors, "look_again", lambda: looks.append(world.now))
+    monkeypatch.setattr(world.shell.actors, "place_waiting", lambda: looks.append(world.now))
     world.shell.on_tick(world.now)
     before = len(looks)
     place = (asked.group, asked.attempt)

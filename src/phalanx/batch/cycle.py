@@ -80,7 +80,7 @@ def _decide(
         _tell_strange(session, name, snapshot.config.arguments_of(name), ACTIONS[name])
         action = import_module(f"phalanx.batch.actions.{name}")
         timed("action", name, partial(action.run, session))
-    session.hooks.tell("closing")
+    session.hooks.notify("closing")
     rejections: Any = {}
     if explains:
         rejections = timed("session", "explain", lambda: explain.rejections(session))

@@ -209,7 +209,7 @@ def _start_head(
             with contextlib.suppress(StorageInUseError):
                 delete(default_store())  # else the next head would go on with nothing
         raise
-    where = started.told.address
+    where = started.announcement.address
     typer.echo(f"Head at {where}; its store is {storage_name(addresses)}.")
     if is_again:
         typer.echo("The store is that of a head which ended without `phalanx stop`: it goes on.")
@@ -258,7 +258,7 @@ def _start_node(where: str, node: dict[str, Any], amounts: NodeAmounts) -> Daemo
         for name, value in amounts.resources.items()
         if not name.startswith("node:")
     )
-    typer.echo(f"Node {started.told.node_id[:SHORT]} joined the cluster at {where}: {has}.")
+    typer.echo(f"Node {started.announcement.node_id[:SHORT]} joined the cluster at {where}: {has}.")
     return started
 
 

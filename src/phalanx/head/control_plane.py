@@ -36,7 +36,7 @@ from phalanx.protocol.cluster_messages import (
     BundlesGone,
     Committed,
     EnvironmentKnown,
-    EventsTold,
+    EventsReported,
     Expelled,
     ForwardedAsk,
     ForwardedReply,
@@ -50,7 +50,7 @@ from phalanx.protocol.cluster_messages import (
     NodeReport,
     Prepared,
     ProcessEnded,
-    Told,
+    Reported,
     Via,
     View,
     ViewRow,
@@ -117,7 +117,9 @@ class ControlPlane:
         """HOST:PORT where nodes find this control store."""
         self.nodes = NodeDirectory(self, _NEVER_SILENT if is_alone else limits)
         self.jobs = Drivers(outbox, state_store, clock, self)
-        self.groups = GroupControl(outbox, state_store, self.nodes.cluster, self._look_again_soon)
+        self.groups = GroupControl(
+            outbox, state_store, self.nodes.cluster, self._request_actor_placing
+        )
         self.group_table = self.groups.table
         self.placement = placement or Placement()
         placing = ActorPlacing(self.nodes.cluster, self.group_table, rng, self.placement)
@@ -146,7 +148,7 @@ class ControlPlane:
             lambda: (self.address, state_store.address),
             lambda: {} if self.gangs_if_used is None else self.gangs_if_used.counts(),
         )
-        self._must_place = self._must_look_again = False
+        self._resources_changed = self._must_place_actors = False
         self._restore(stored, clock.now())
 
     @property
@@ -204,12 +206,12 @@ class ControlPlane:
         self.actor_table.tick(now)
         self.group_table.tick(now)
         self.gangs.tick(now)
-        must_place, self._must_place = self._must_place, False
-        if must_place:
+        is_due, self._resources_changed = self._resources_changed, False
+        if is_due:
             self.group_table.resources_changed(now)
-        if must_place or self._must_look_again or self.actors.is_overdue():
-            self._must_look_again = False
-            self.actors.look_again()
+        if is_due or self._must_place_actors or self.actors.is_overdue():
+            self._must_place_actors = False
+            self.actors.place_waiting()
 
     def on_round(self, now: float) -> float:
         """All messages that had come are handled. When to call again, if nothing comes."""
@@ -229,7 +231,7 @@ class ControlPlane:
                 self.nodes.leave(self._node_id(prefix), message.reason)
             case ForwardedAsk():
                 self.answer(prefix, message)
-            case Told():
+            case Reported():
                 for inner in decode_body(message.body):
                     self.on_message(prefix, inner)
                 self.state_store.when_written(
@@ -260,8 +262,8 @@ class ControlPlane:
                 attempts = self.group_table.attempts
                 attempts.committed(node, message.group, message.attempt, message.ok, now)
                 self.gangs.committed(node, message, now)
-            case EventsTold():
-                self.events.told(prefix, message)
+            case EventsReported():
+                self.events.reported(prefix, message)
             case MemberNews():
                 self.gangs.member_news(self._node_id(prefix), message)
             case LogRead():
@@ -358,13 +360,13 @@ class ControlPlane:
             return
         if message.total is not None:
             self.node_changed(record)
-        self._must_place |= changed
+        self._resources_changed |= changed
         self.gangs.node_reported(record.node_id, changed)
 
-    def _look_again_soon(self) -> None:
+    def _request_actor_placing(self) -> None:
         """Actors may wait for bundles that are created: what nodes reported came before they were
         confirmed."""
-        self._must_look_again = True
+        self._must_place_actors = True
 
     def _bundle_left(self, group: bytes, index: int) -> None:
         self.gangs.bundle_left(group, index)
@@ -374,7 +376,7 @@ class ControlPlane:
         self.state_store.put_node(record)
         if not self.is_alone:
             self.outbox.broadcast(View([self.nodes.row(record.node_id)]))
-        self._must_place = True
+        self._resources_changed = True
         self.gangs.node_changed(record)
 
     def node_dead(self, record: NodeRecord, reason: str) -> None:

@@ -41,11 +41,11 @@ from phalanx.node.workers import WorkerPool
 from phalanx.protocol.cluster_messages import (
     ClaimRoom,
     EnvironmentKnown,
-    EventsTold,
+    EventsReported,
+    GatherEvents,
     JobKnown,
     QueueWeights,
     SetTotals,
-    TellEvents,
     Via,
 )
 from phalanx.protocol.frames import decode_body
@@ -276,7 +276,7 @@ class Node(Generic[M_co]):
         table.on(ClaimRoom, lambda message: leases.claim(message, clock()))
         table.on(SetTotals, lambda message: leases.set_totals(message.totals, clock()))
         table.on(QueueWeights, lambda message: leases.set_weights(message.weights))
-        table.on(TellEvents, self._send_events)
+        table.on(GatherEvents, self._send_events)
 
     def _handle_processes(self) -> None:
         """Fill the table of what drivers and workers of this node may say."""
@@ -294,8 +294,8 @@ class Node(Generic[M_co]):
         for inner in decode_body(message.body):
             self.peers.post(message.process, inner)
 
-    def _send_events(self, message: TellEvents) -> None:
-        self.control.report(EventsTold(message.number, self.events.rows()))
+    def _send_events(self, message: GatherEvents) -> None:
+        self.control.report(EventsReported(message.number, self.events.rows()))
 
     # ---- what a shell hands in ---------------------------------------------------------------
 

@@ -27,10 +27,10 @@ from phalanx.resources.ports import RandomSource
 from phalanx.scheduling.cluster_nodes import ClusterNodes, NodeRow
 from phalanx.scheduling.terms import terms_of
 
-MOST_PICKS = 512
+MAX_PICKS = 512
 """Workers of one demand that one plan looks for; the next plan goes on."""
 
-MOST_BLIND = 8
+MAX_BLIND = 8
 """Nodes asked for one demand while nothing is heard of what they have free."""
 
 
@@ -273,7 +273,7 @@ class Spilling:
             strategy = self._spread.setdefault(key, Spread())
         asking = self._asking(demand, avoid_local=not must_plan)
         targets: dict[str, int] = {}
-        for left in range(min(count, MOST_PICKS), 0, -1):
+        for left in range(min(count, MAX_PICKS), 0, -1):
             asking = self._for_selector(asking, key, targets, left, now)
             outcome = pick_node(
                 self.view,
@@ -323,7 +323,7 @@ class Spilling:
         others = [state.id for state in states if state.id != self._me]
         ring = sorted(others, key=lambda node: (node < self._me, node))
         row_of = self.view.nodes.row_of
-        return dict.fromkeys([n for n in ring if feasible[row_of[n]]][:MOST_BLIND], count)
+        return dict.fromkeys([n for n in ring if feasible[row_of[n]]][:MAX_BLIND], count)
 
     def _is_planned(self, strategy: Mapping[str, Any]) -> bool:
         """Whether the plan says how much may run here; else this node takes what it can, first."""

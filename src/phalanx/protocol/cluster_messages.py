@@ -280,7 +280,7 @@ class BundlesGone(msgspec.Struct, array_like=True, tag=94):
     attempt: int
 
 
-class Told(msgspec.Struct, array_like=True, tag=95):
+class Reported(msgspec.Struct, array_like=True, tag=95):
     """Node to control: `body`, a frame's body, which is confirmed with Acked."""
 
     token: int
@@ -317,13 +317,13 @@ class Happened(msgspec.Struct, array_like=True, tag=98):
     rows: list[dict[str, Any]]
 
 
-class TellEvents(msgspec.Struct, array_like=True, tag=99):
-    """Control to nodes: what has happened? Answered by EventsTold under this number."""
+class GatherEvents(msgspec.Struct, array_like=True, tag=99):
+    """Control to nodes: what has happened? Answered by EventsReported under this number."""
 
     number: int
 
 
-class EventsTold(msgspec.Struct, array_like=True, tag=100):
+class EventsReported(msgspec.Struct, array_like=True, tag=100):
     """Node to control: the cluster events that the node remembers."""
 
     number: int
@@ -493,11 +493,11 @@ ClusterMessage = (
     | CopyMade
     | Prefetch
     | BundlesGone
-    | Told
+    | Reported
     | Acked
     | Happened
-    | TellEvents
-    | EventsTold
+    | GatherEvents
+    | EventsReported
     | StartMember
     | EndMember
     | MemberNews

@@ -28,7 +28,7 @@ from phalanx.storage.storage import Storage
 
 _REPEATABLE = (PrepareBundles, CommitBundles, GiveBackBundles)
 """What the control store says again until it is answered: it may be lost, late, and come twice."""
-LEAST_ROUND_S = 0.001
+MIN_ROUND_S = 0.001
 CHECK_EVERY = 5
 """The scheduler's cache is looked at once in so many ticks."""
 _LATE_S = 3.0
@@ -141,7 +141,7 @@ class SimHead:
     def _round(self) -> None:
         wake_at = self.control.on_round(self._host.clock())
         if wake_at < float("inf"):
-            self._wake_in(max(wake_at - self._host.clock(), LEAST_ROUND_S))
+            self._wake_in(max(wake_at - self._host.clock(), MIN_ROUND_S))
         self.control.state_store.flush()
         self._look()
 

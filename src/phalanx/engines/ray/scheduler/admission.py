@@ -13,7 +13,7 @@ from phalanx.protocol.requests.request import LATER, Asker, Handler, Later, Requ
 if TYPE_CHECKING:
     from phalanx.head.queues.control import Queues
 
-MOST_IN_BATCH = 16
+MAX_IN_BATCH = 16
 SILENT_S = 15.0
 """An owner that has sent nothing for this time has ended, and its tasks with it."""
 LOOK_EVERY_S = 0.1
@@ -124,7 +124,7 @@ class TaskAdmission:
         self._look(self._hear(asker.process))
         limits = {**self._table.capacity, **self._cluster.queues.capability(request.queue)}
         fits = [limits[name] / amount for name, amount in request.needs.items() if limits.get(name)]
-        return max(1, min(MOST_IN_BATCH, int(min(fits, default=MOST_IN_BATCH))))
+        return max(1, min(MAX_IN_BATCH, int(min(fits, default=MAX_IN_BATCH))))
 
     def _admit(self, now: float) -> None:
         if not self._waiting:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 PAUSE = 0.2
 """Between two cycles lies this many times what the last one took: messages are heard then."""
-MOST_AT_ONCE = 256
+MAX_AT_ONCE = 256
 """At most so many equal gangs are looked at together."""
 CLIENTS = b""
 """Stands for the node of programs and visitors, which ask the scheduler themselves."""
@@ -97,7 +97,7 @@ class RayControl(ControlPlane):
         if self.gangs_if_used is None:
             made = super().batch
             made.cycles.pace = msgspec.structs.replace(made.cycles.pace, pause=PAUSE)
-            made.registry.window.most = MOST_AT_ONCE
+            made.registry.window.most = MAX_AT_ONCE
         return super().batch
 
     @property

@@ -47,7 +47,7 @@ from phalanx.storage.storage import Storage
 READY_WITHIN_S = 30.0
 """So long, at most, requests wait for the agents of a cluster that was not known before."""
 SWEEP_EVERY_S = 30.0
-MOST_UNDER_WAY = 2_000
+MAX_UNDER_WAY = 2_000
 """With so many gangs on the way to their places no cycle runs: Ray reserves more slowly than cycles
 decide, and nodes do not keep what they have set aside for ever."""
 NEVER = float("inf")
@@ -203,7 +203,7 @@ class SchedulerThread:
     def _round(self) -> None:
         if self._defect is not None:
             return
-        is_due = self._reservations.under_way < MOST_UNDER_WAY
+        is_due = self._reservations.under_way < MAX_UNDER_WAY
         self._loop.wake_at = self._control.on_round(time.monotonic()) if is_due else NEVER
         try:
             self._control.state_store.flush()
