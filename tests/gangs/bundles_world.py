@@ -123,7 +123,7 @@ class World:
 
     @property
     def batch(self):
-        return self.head.batch
+        return self.head.gang_scheduler
 
     # ---- nodes
 

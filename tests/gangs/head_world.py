@@ -88,7 +88,7 @@ class World:
     def rejoins(self):
         """The connection to the node broke, and it is there again with all that it held."""
         record = self.shell.nodes.of_prefix(PREFIX)
-        self.shell.batch.node_joined(record)
+        self.shell.gang_scheduler.node_joined(record)
         self.rounds(1)
 
     def hear(self, message):

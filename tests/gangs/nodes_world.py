@@ -90,11 +90,11 @@ class World:
         self.ask(ApplyManifests([job_manifest(spec)]))
 
     def of_job(self):
-        return self.shell.batch.jobs.gang_of("default/job")
+        return self.shell.gang_scheduler.jobs.gang_of("default/job")
 
     def evict(self, members, gang=None):
         """The scheduler takes places away."""
-        batch = self.shell.batch
+        batch = self.shell.gang_scheduler
         batch.applier.evict(gang or batch.registry.gangs[GROUP], members, "preempt")
 
     def cycles(self, count=1):
@@ -127,7 +127,7 @@ class World:
         self.shell.on_message(node.encode().ljust(6), message)
 
     def states(self, gang=None):
-        gang = gang or self.shell.batch.registry.gangs[GROUP]
+        gang = gang or self.shell.gang_scheduler.registry.gangs[GROUP]
         return [SHOWN[member.state] for member in gang.members]
 
 

@@ -129,7 +129,7 @@ def test_a_job_hears_of_a_member_that_was_lost_while_another_was_on_its_way():
     while StartMember not in kinds(world):
         if not world.answer():
             world.write()
-    [job] = world.shell.batch.jobs.table.all()
+    [job] = world.shell.gang_scheduler.jobs.table.all()
     assert [(m.state, m.attempt > 1) for m in job.members] == [("Pending", True)] * 2
 
 

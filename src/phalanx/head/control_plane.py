@@ -116,7 +116,7 @@ class ControlPlane:
         self.address = ""
         """HOST:PORT where nodes find this control store."""
         self.nodes = NodeDirectory(self, _NEVER_SILENT if is_alone else limits)
-        self.jobs = Drivers(outbox, state_store, clock, self)
+        self.drivers = Drivers(outbox, state_store, clock, self)
         self.groups = GroupControl(
             outbox, state_store, self.nodes.cluster, self._request_actor_placing
         )
@@ -129,7 +129,7 @@ class ControlPlane:
             clock,
             self.nodes,
             self.groups,
-            self.jobs,
+            self.drivers,
             placing,
             self._bundle_left,
         )
@@ -141,7 +141,7 @@ class ControlPlane:
             outbox,
             clock,
             self.nodes,
-            self.jobs,
+            self.drivers,
             self.actors,
             self.groups,
             self.events,
@@ -152,7 +152,7 @@ class ControlPlane:
         self._restore(stored, clock.now())
 
     @property
-    def batch(self) -> GangScheduler:
+    def gang_scheduler(self) -> GangScheduler:
         """Queues and gangs; imported when somebody first asks for any."""
         if self.gangs_if_used is None:
             from phalanx.head.gangs.gang_scheduler import GangScheduler
@@ -174,11 +174,11 @@ class ControlPlane:
     def _restore(self, stored: StoredState, now: float) -> None:
         """Know again what an earlier head knew; each part looks at those before it."""
         self.nodes.restore(stored.nodes, now)
-        self.jobs.restore(stored.driver_count, stored.drivers)
+        self.drivers.restore(stored.driver_count, stored.drivers)
         self.group_table.restore(stored.groups, now)
         self.actor_table.restore(stored.actors, now)
         if any(stored.of_gangs.values()):
-            self.batch.restore(stored.of_gangs)
+            self.gang_scheduler.restore(stored.of_gangs)
 
     # ---- sending -----------------------------------------------------------------------------
 
@@ -249,9 +249,9 @@ class ControlPlane:
             case ProcessEnded():
                 self.process_ended(message.process, message.is_driver, now)
             case JobKnown():
-                self.jobs.known(message)
+                self.drivers.known(message)
             case EnvironmentKnown():
-                self.jobs.environments[message.key] = message
+                self.drivers.environments[message.key] = message
             case Prepared():
                 node = self._node_id(prefix)
                 attempts = self.group_table.attempts
@@ -298,7 +298,7 @@ class ControlPlane:
     def handlers_of(self, kind: int) -> RequestHandlers:
         """Those of queues, gangs and jobs are made when somebody first asks for any."""
         handlers = self.requests.handlers
-        return handlers if kind in handlers else self.batch.handlers
+        return handlers if kind in handlers else self.gang_scheduler.handlers
 
     def _from_process(self, process: bytes, message: Any) -> None:
         match message:
@@ -340,7 +340,7 @@ class ControlPlane:
         self.outbox.send(prefix, Joined(record.epoch, self.placement))
         _, rows = self.nodes.changes_since(0)
         self.outbox.send(prefix, View(rows, is_whole=True))
-        self.jobs.node_joined(prefix)
+        self.drivers.node_joined(prefix)
         self.actors.node_joined(record, message.actors)
         others = self.gangs.inventory(record.node_id, message.bundles, now)
         self.group_table.inventory(record.node_id, others, message.bundles.ended, now)
@@ -392,7 +392,7 @@ class ControlPlane:
             cluster_events.NodeDied(at=self.clock.wall(), node=record.prefix.hex(), reason=reason)
         )
         self.actors.node_died(record, reason)
-        self.jobs.node_died(record.prefix)
+        self.drivers.node_died(record.prefix)
         self.group_table.node_gone(record.node_id, now)
         self.gangs.node_dead(record, now)
 
@@ -402,7 +402,7 @@ class ControlPlane:
         self.group_table.creator_gone(process, now)
         self.gangs.creator_gone(process, now)
         if is_driver:
-            self.jobs.driver_gone(process)
+            self.drivers.driver_gone(process)
 
     def detached_actors(self, job: bytes) -> list[ActorRecord]:
         """The living actors of a job that outlive its driver (effect of drivers)."""

@@ -32,7 +32,7 @@ from phalanx.node.object_store import ObjectStore
 from phalanx.node.other_nodes import OtherNodes
 from phalanx.node.own_requests import OwnRequests
 from phalanx.node.peers import DRIVER, NODE, Peer, Peers
-from phalanx.node.planning import ClusterView, Planner, PlanRequests
+from phalanx.node.planning import Planner, PlanRequests, ViewRefresh
 from phalanx.node.reports import NodeStatus, Reports
 from phalanx.node.requests import NodeRequests
 from phalanx.node.waiting_tasks import WaitingTasks
@@ -224,7 +224,7 @@ class Node(Generic[M_co]):
             effects.know_addresses,
             effects.sweep,
         )
-        self.view = ClusterView(me, control, self.others.view)
+        self.view = ViewRefresh(me, control, self.others.view)
         self.planner = Planner(clock, self.leases, self.spilling, self.view, plans, self.status.row)
         self.processes = LocalProcesses(
             clock,

@@ -12,10 +12,11 @@ from phalanx.head.clock import Clock
 from phalanx.head.gangs.admission import check_size, check_sum
 from phalanx.head.gangs.explaining import Explanations
 from phalanx.head.gangs.network_domains import Domains
-from phalanx.head.jobs import crons
 from phalanx.head.jobs import events as ev
 from phalanx.head.jobs.control import Jobs
-from phalanx.head.jobs.families import Crons, Flows, Priorities
+from phalanx.head.jobs.crons import CronDeleted, Crons, CronSubmitted, CronSuspended
+from phalanx.head.jobs.flows import Flows
+from phalanx.head.jobs.priorities import Priorities
 from phalanx.head.jobs.probing import Prober
 from phalanx.head.jobs.resizing import resized
 from phalanx.head.jobs.rows import job_description, job_row
@@ -142,7 +143,7 @@ class JobRequests:
         elif kind == "JobFlow":
             self.flows.submit(spec)
         elif kind == "CronJob":
-            self.crons.handle(crons.CronSubmitted(spec=spec))
+            self.crons.handle(CronSubmitted(spec=spec))
         elif kind == "HyperNode":
             return self._domains.put(spec)
         elif kind == "Queue":
@@ -183,7 +184,7 @@ class JobRequests:
         cron = self.crons.table.get(_uid(request.name))
         if cron is not None and command != "cancel":
             suspend = command == "suspend"
-            self.crons.handle(crons.CronSuspended(cron=cron.spec.uid, suspend=suspend))
+            self.crons.handle(CronSuspended(cron=cron.spec.uid, suspend=suspend))
             return
         job = self.need(request.name)
         self._jobs.handle(ev.Commanded(job=job.uid, action=COMMANDS[command]))
@@ -202,7 +203,7 @@ class JobRequests:
         elif self.flows.table.get(uid) is not None:
             self.flows.delete(uid)
         elif self.crons.table.get(uid) is not None:
-            self.crons.handle(crons.CronDeleted(cron=uid))
+            self.crons.handle(CronDeleted(cron=uid))
         elif not self._domains.delete(request.name.rpartition("/")[2]):  # it has no namespace
             self.need(request.name)
 

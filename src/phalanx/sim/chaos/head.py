@@ -109,10 +109,12 @@ class SimHead:
             end.post(message)
 
     def _job_begins(self, group: KnownGroup | None, attempt: int) -> None:
-        batch = self.control.gangs_if_used
-        gang = None if batch is None or group is None else batch.registry.gangs.get(group.group)
-        record = batch.jobs.table.get(gang.job) if batch is not None and gang is not None else None
-        if record is not None and group is not None:
+        scheduler = self.control.gangs_if_used
+        if scheduler is None or group is None:
+            return
+        gang = scheduler.registry.gangs.get(group.group)
+        record = None if gang is None else scheduler.jobs.table.get(gang.job)
+        if record is not None:
             self._promises.jobs.gang_begins(record, group, attempt)
 
     def _send_repeatable(self, end: End, message: Any) -> None:
