@@ -109,7 +109,7 @@ def start(
     if head == (address is not None):
         fail("Say either --head, to start a cluster, or --address HOST:PORT, to join one.", USAGE)
     if address is not None and address.startswith(RAY):
-        with _told():
+        with _failing_readably():
             start_on_ray(address, store or [], gpu_resource, topology, _placement(placement))
         return
     if address is not None and (store or limit or placement):
@@ -130,7 +130,7 @@ def start(
         "resources": _resources(resources),
         "object_store_memory": object_store_memory,
     }
-    with _told():
+    with _failing_readably():
         if address is None:
             limits, policy = _limits(limit or []), _placement(placement)
             where = PORT if port is None else port
@@ -149,7 +149,7 @@ def stop(
     if address is not None:
         if not address.startswith(RAY):
             fail("--address names a Ray cluster here: ray:auto or ray:HOST:PORT.", USAGE)
-        with _told():
+        with _failing_readably():
             stop_on_ray(address)
         return
     from phalanx.engines.embedded.daemons import stop_all
@@ -309,7 +309,7 @@ def _in_full(store: str) -> str:
 
 
 @contextlib.contextmanager
-def _told() -> Any:
+def _failing_readably() -> Any:
     """Turn what can go wrong into one sentence and an exit code."""
     from phalanx.errors import AuthenticationError, PhalanxError
 

@@ -65,7 +65,7 @@ class Faults:
         self._plan_next()
 
     def _tell(self, host: Host, text: str) -> None:
-        self._kernel.tell(host.name, text)
+        self._kernel.log(host.name, text)
 
     def _one(self) -> Host | None:
         """A node's machine that is up."""
@@ -213,7 +213,7 @@ class Faults:
 
     def heal(self) -> None:
         """No more trouble from here on."""
-        self._kernel.tell("all", "faults end here")
+        self._kernel.log("all", "faults end here")
         self._cluster.trouble.clear()
         self._network.unblock_all()
         for name in sorted(self._network.hosts):

@@ -194,7 +194,7 @@ class SimNode:
 
     def note(self, text: str) -> None:
         """See HeadEffects."""
-        self.host.kernel.tell(self.name, text)
+        self.host.kernel.log(self.name, text)
 
     def end(self, reason: str, is_about_token: bool) -> None:
         """See HeadEffects. The process ends after this, and all its processes with it."""

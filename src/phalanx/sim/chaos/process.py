@@ -81,7 +81,7 @@ class SimProcess:
         if not self.is_alive:
             return
         self.is_alive = False
-        self.host.kernel.tell(self.name, f"ends: {how}")
+        self.host.kernel.log(self.name, f"ends: {how}")
         self.network.remove_process(self.host, self.process_id)
         self.gone()
         self.network.process_gone(self.host, self)

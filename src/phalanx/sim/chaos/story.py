@@ -18,7 +18,7 @@ _CHATTER = (NodeReport, View)
 """What is said all the time, and is left out."""
 
 
-def told(events: Iterable[Event], involved: Sequence[str], count: int) -> list[str]:
+def story_lines(events: Iterable[Event], involved: Sequence[str], count: int) -> list[str]:
     """The last `count` events of those involved, one line each."""
     names = {name.split("/", 1)[0] if "/" not in name else name for name in involved}
     hosts = {name.split("/", 1)[0] for name in names}

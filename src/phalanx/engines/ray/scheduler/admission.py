@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from phalanx.head.queues.task_admission import AdmissionTable, Batch, Share
@@ -40,8 +39,9 @@ class TasksCluster(Protocol):
 class TaskAdmission:
     """Answers requests about batches. Everything here runs in the scheduler's thread."""
 
-    def __init__(self, cluster: TasksCluster) -> None:
+    def __init__(self, cluster: TasksCluster, clock: Callable[[], float]) -> None:
         self._cluster = cluster
+        self._clock = clock
         self._table = AdmissionTable()
         self._waiting: dict[bytes, list[Asker[None]]] = {}
         """Who is to be answered when each batch is admitted."""
@@ -60,7 +60,7 @@ class TaskAdmission:
 
     def _hear(self, owner: bytes) -> float:
         """A process has sent something; the time."""
-        now = time.monotonic()
+        now = self._clock()
         self._heard[owner] = now
         self._table.advance(now)
         return now

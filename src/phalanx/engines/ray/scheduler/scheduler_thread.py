@@ -147,7 +147,7 @@ class SchedulerThread:
         self._requests = SchedulerRequests(
             partial(self._control.answer, CLIENTS),
             lambda: self._control.gang_scheduler,
-            TaskAdmission(self._control),
+            TaskAdmission(self._control, time.monotonic),
             self._reservations,
             self._groups,
             self._stages,
