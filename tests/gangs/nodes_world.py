@@ -11,16 +11,15 @@ from phalanx.head.control_plane import NOTHING_STORED
 from phalanx.head.gangs.member_states import SHOWN
 from phalanx.head.state_store import read_state
 from phalanx.model.jobs.spec import JobSpec
-from phalanx.protocol.cluster_messages import (
+from phalanx.protocol.bundle_messages import (
     BundlesGone,
     CommitBundles,
     Committed,
     GiveBackBundles,
-    NodeReport,
     PrepareBundles,
     Prepared,
-    ViewRow,
 )
+from phalanx.protocol.cluster_messages import NodeReport, ViewRow
 from phalanx.protocol.requests.gangs import CreateGang
 from phalanx.protocol.requests.jobs import ApplyManifests
 from phalanx.storage.memory import MemoryDisk, MemoryShard

@@ -9,13 +9,8 @@ from tests.head.making import make_control
 from phalanx.batch.plugins.priority import Priority
 from phalanx.head.gangs.podgroups import PodGroups
 from phalanx.head.gangs.reservations import GangReservations
-from phalanx.protocol.cluster_messages import (
-    Committed,
-    NodeReport,
-    PrepareBundles,
-    Prepared,
-    ViewRow,
-)
+from phalanx.protocol.bundle_messages import Committed, PrepareBundles, Prepared
+from phalanx.protocol.cluster_messages import NodeReport, ViewRow
 from phalanx.protocol.requests.cluster import GetStatus
 from phalanx.protocol.requests.gangs import CreateGang, EndMembers, Explain
 

@@ -6,17 +6,16 @@ import pytest
 
 from phalanx.head.actors.table import ActorRecord
 from phalanx.model.jobs.spec import Process, TaskGroup, Template
-from phalanx.protocol.cluster_messages import (
+from phalanx.protocol.bundle_messages import (
     BundlesGone,
     CommitBundles,
     EndMember,
     GiveBackBundles,
     MemberNews,
-    PlaceActor,
     PrepareBundles,
     StartMember,
-    WithdrawActor,
 )
+from phalanx.protocol.cluster_messages import PlaceActor, WithdrawActor
 from phalanx.protocol.requests.jobs import CommandJob
 
 from .nodes_world import GROUP, StoredWorld, World

@@ -28,13 +28,12 @@ from phalanx.model.ids import node_process_id
 from phalanx.model.lifecycle import DEAD
 from phalanx.observe import cluster_events
 from phalanx.policies.placement import Placement
+from phalanx.protocol.bundle_messages import BundlesGone, Committed, LogRead, MemberNews, Prepared
 from phalanx.protocol.cluster_messages import (
     Acked,
     ActorLost,
     ActorPlaced,
     ActorRefused,
-    BundlesGone,
-    Committed,
     EnvironmentKnown,
     EventsReported,
     Expelled,
@@ -44,11 +43,8 @@ from phalanx.protocol.cluster_messages import (
     Join,
     Joined,
     Leave,
-    LogRead,
-    MemberNews,
     NodeDied,
     NodeReport,
-    Prepared,
     ProcessEnded,
     Reported,
     Via,

@@ -21,7 +21,7 @@ from phalanx.node.turns import Turns
 from phalanx.node.workers import WorkerPool, WorkerRecord
 from phalanx.policies.averages import Average
 from phalanx.policies.labels import condition
-from phalanx.protocol.cluster_messages import ClaimRoom
+from phalanx.protocol.bundle_messages import ClaimRoom
 from phalanx.protocol.node_messages import OVER
 from phalanx.protocol.wire_errors import code_of
 from phalanx.resources.instances import NodeResources

@@ -38,8 +38,8 @@ from phalanx.node.requests import NodeRequests
 from phalanx.node.waiting_tasks import WaitingTasks
 from phalanx.node.worker_processes import WorkerProcesses
 from phalanx.node.workers import WorkerPool
+from phalanx.protocol.bundle_messages import ClaimRoom
 from phalanx.protocol.cluster_messages import (
-    ClaimRoom,
     EnvironmentKnown,
     EventsReported,
     GatherEvents,

@@ -53,15 +53,15 @@ from phalanx.model.jobs.spec import JobSpec, PriorityClass
 from phalanx.model.rows.work import GangInfo
 from phalanx.observe.cluster_events import Event
 from phalanx.policies.placement import Placement
-from phalanx.protocol.cluster_messages import (
+from phalanx.protocol.bundle_messages import (
     BundleInventory,
     BundlesGone,
     Committed,
     LogRead,
     MemberNews,
     Prepared,
-    QueueWeights,
 )
+from phalanx.protocol.cluster_messages import QueueWeights
 from phalanx.protocol.requests.gangs import CreateGang, EndMembers, Explain, ListGangs, TakeSnapshot
 from phalanx.protocol.requests.jobs import ReadJobLog
 from phalanx.protocol.requests.queues import (

@@ -8,7 +8,7 @@ from phalanx.errors import JobNotFoundError
 from phalanx.head.jobs.control import Jobs
 from phalanx.head.nodes import NodeDirectory
 from phalanx.head.outbox import Outbox
-from phalanx.protocol.cluster_messages import LogRead, ReadLog
+from phalanx.protocol.bundle_messages import LogRead, ReadLog
 from phalanx.protocol.requests.jobs import LogPart, ReadJobLog
 from phalanx.protocol.requests.request import LATER, Asker, Later
 

@@ -13,7 +13,7 @@ from phalanx.head.outbox import Outbox
 from phalanx.head.state_store import StateStore, read_state
 from phalanx.model.ids import CONTROL, PREFIX_BYTES
 from phalanx.model.lifecycle import ALIVE, CREATED, DEAD
-from phalanx.protocol.cluster_messages import CommitBundles, GiveBackBundles, PrepareBundles
+from phalanx.protocol.bundle_messages import CommitBundles, GiveBackBundles, PrepareBundles
 from phalanx.protocol.messages import Hello
 from phalanx.sim.chaos.broken import Broken, group_name
 from phalanx.sim.chaos.cache_check import check_cache

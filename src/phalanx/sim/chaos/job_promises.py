@@ -9,7 +9,7 @@ from phalanx.head.groups.record import KnownGroup
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.spec import JobSpec
-from phalanx.protocol.cluster_messages import StartMember
+from phalanx.protocol.bundle_messages import StartMember
 from phalanx.sim.chaos.broken import Broken
 from phalanx.sim.chaos.history import History
 
