@@ -16,7 +16,7 @@ from phalanx.policies.placement import read_placement
 from phalanx.protocol.cluster_messages import ViewRow
 from phalanx.protocol.requests.node import ExplainTask
 from phalanx.resources.instances import NodeResources
-from phalanx.resources.sets import ResourceSet
+from phalanx.resources.sets import EMPTY, ResourceSet
 from phalanx.scheduling.cluster_nodes import ClusterNodes
 
 
@@ -197,11 +197,19 @@ def test_spread_takes_turns_and_counts_this_node():
     assert {wanted.here, *asked.values()} <= {1, 2}
 
 
+def test_what_a_node_has_lent_is_taken_there_before_it_says_so():
+    node = Node(ME, row("a", free=1))
+    node.spilling.granted("a", b"me:driver", 1, demand(1).hold)
+    assert node.plan(demand(1, number=2)) == {}
+    node.spilling.given_back("a")
+    assert node.plan(demand(1, number=2)) == {"a": 1}
+
+
 def test_what_is_met_is_withdrawn():
     node = Node(ME, row("a", free=2))
     wanted = demand(2)
     assert node.plan(wanted) == {"a": 2}
-    node.spilling.granted("a", wanted.owner, 1)
+    node.spilling.granted("a", wanted.owner, 1, wanted.hold)
     wanted.count -= 1
     assert node.plan(wanted) == {"a": 2}  # as it was told; it knows what it gave
     assert node.plan() == {}
@@ -210,7 +218,7 @@ def test_what_is_met_is_withdrawn():
 def test_a_class_that_is_over_is_so_for_all_who_were_asked_or_lent():
     node = Node(ME, row("a", free=1), row("b"))
     node.plan(demand(1))
-    node.spilling.granted("b", b"me:driver", 1)
+    node.spilling.granted("b", b"me:driver", 1, EMPTY)
     node.spilling.class_over(b"me:driver", 1)
     assert (node.asked, sorted(node.over)) == ({}, [("a", 1), ("b", 1)])
     node.over.clear()
@@ -250,7 +258,7 @@ def test_why_a_task_waits_names_what_each_filter_turned_away():
     assert str(node.spilling.why(waiting, 0.0)) == (
         "unavailable: 3 nodes with at most 2 CPU free, 3 asked"
     )
-    node.spilling.granted("a", waiting.owner, 7)  # its owner has another task there
+    node.spilling.granted("a", waiting.owner, 7, EMPTY)  # its owner has another task there
     assert str(node.spilling.why(demand(1, cpus=2.0), 0.0)) == (
         "unavailable: 1 node in other racks than the rest of its job; "
         "2 nodes with at most 0 CPU free, 2 asked"

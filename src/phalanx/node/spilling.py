@@ -25,6 +25,7 @@ from phalanx.policies.selector.tried import TriedPlaces
 from phalanx.policies.spread import Spread
 from phalanx.policies.strategy import Asking, Strategy
 from phalanx.resources.ports import RandomSource
+from phalanx.resources.sets import ResourceSet
 from phalanx.scheduling.cluster_nodes import ClusterNodes, NodeRow
 from phalanx.scheduling.terms import terms_of
 
@@ -238,9 +239,11 @@ class Spilling:
         for node_id in sorted({*lent, *self._asked.pop(key, {})}):
             self._effects.withdraw(node_id, owner, scheduling_class, is_over=True)
 
-    def granted(self, node_id: str, owner: bytes, scheduling_class: int) -> None:
-        """A node lends a worker for this demand."""
+    def granted(self, node_id: str, owner: bytes, scheduling_class: int, hold: ResourceSet) -> None:
+        """A node lends a worker for this demand, which holds so much of what seemed free there."""
         key = (owner, scheduling_class)
+        if hold and node_id in self.view.nodes.row_of:
+            self._cluster.count_in(node_id, hold, is_available=True)
         self._seen[node_id, key] = self._seen.get((node_id, key), 0) + 1
         if self._tried is not None:
             self._tried.given(key, node_id)
@@ -249,6 +252,10 @@ class Spilling:
             asked[node_id] -= 1
         else:
             asked.pop(node_id, None)
+
+    def given_back(self, node_id: str) -> None:
+        """A worker that a node lent is its own again."""
+        self._cluster.count_no_more(node_id)
 
     def owner_gone(self, owner: bytes) -> None:
         """A process of this node ended."""
