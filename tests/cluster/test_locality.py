@@ -41,7 +41,7 @@ def two():
 
     def made(size, name):
         ref = make.options(resources={name: 1}).remote(size)
-        phalanx.wait([ref], timeout=PATIENCE_S)
+        phalanx.wait([ref], timeout=PATIENCE_S, fetch_local=False)
         return ref
 
     yield here.node_id, there.node_id, made
@@ -82,3 +82,12 @@ def test_another_strategy_goes_first(two, get):
     array = made(LARGE, "there")
     bound = NodeAffinitySchedulingStrategy(here, soft=False)
     assert get(where.options(scheduling_strategy=bound).remote(array)) == here
+
+
+def test_a_node_whose_workers_only_idle_is_asked_first(two, get):
+    _here, there, made = two
+    occupant = Occupant.options(num_cpus=CPUS - 1, resources={"there": 1}).remote()
+    get(occupant.ready.remote())
+    ran_on = [get(where.remote(made(400 * LARGE, "there"))) for _ in range(6)]
+    phalanx.kill(occupant)
+    assert ran_on == 6 * [there]

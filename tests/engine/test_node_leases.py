@@ -374,3 +374,51 @@ def test_an_idle_lease_that_comes_back_is_no_busy_node():
     node.give_back(node.leases("a")[0])
     node.later(UNAVAILABLE_AFTER_S)
     assert node.log[-1] == "grant b"
+
+
+def block_all(node):
+    """Every task that runs waits for something from now on."""
+    for lease in node.leases():
+        node.machine.blocked(lease.worker.worker_id, node.now)
+    if node.starts_ready:
+        node.all_ready()
+
+
+def test_more_of_a_class_whose_tasks_all_wait_start_ever_more_slowly():
+    node = Node(CPU=2)
+    node.want("a", 9)
+    began = []
+    for _ in range(6):
+        block_all(node)
+        before = len(node.leases("a"))
+        asked_at = node.now
+        while len(node.leases("a")) == before and node.now - asked_at < 60:
+            node.later(0.5)
+        began.append((len(node.leases("a")), node.now - asked_at))
+    assert began == [(3, 1.0), (4, 2.0), (5, 4.0), (6, 8.0), (7, 10.0), (8, 10.0)]
+
+
+def test_tasks_of_other_classes_start_at_once_beside_those_that_wait():
+    node = Node(CPU=1)
+    node.want("a", 2)
+    block_all(node)
+    node.want("b")
+    node.want("a", 1, number=2)
+    assert [len(node.leases(name)) for name in ("a", "b")] == [1, 1]
+    block_all(node)
+    assert [len(node.leases(name)) for name in ("a", "b")] == [2, 1]
+
+
+def test_what_asks_for_no_cpu_is_not_slowed():
+    node = Node(CPU=1)
+    node.want("a", 9, resources={})
+    block_all(node)
+    assert len(node.leases("a")) == 9
+
+
+def test_a_task_that_ends_makes_room_for_the_next_at_once():
+    node = Node(CPU=1)
+    node.want("a", 3)
+    block_all(node)
+    node.give_back(node.leases("a")[0])
+    assert len(node.leases("a")) == 1

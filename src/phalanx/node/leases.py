@@ -156,12 +156,16 @@ class LeaseMachine:
             demand.warned = False
             if not demand.can_run_here:
                 continue  # other nodes are asked
-            while demand.count > 0 and demand.here != 0 and self._place(demand, now, kept):
+            may_begin = True
+            while demand.count > 0 and demand.here != 0:
+                may_begin = self.turns.may_begin(demand, now)
+                if not (may_begin and self._place(demand, now, kept)):
+                    break
                 demand.count -= 1
                 demand.here -= demand.here > 0
             if demand.count <= 0:
                 self.waiting.remove(demand)
-            elif demand.here != 0:
+            elif demand.here != 0 and may_begin:
                 self._make_due(demand, now)
 
     def _refusal(self, demand: Demand) -> tuple[str, str] | None:

@@ -128,7 +128,7 @@ class OwnerCore:
         self.requests = Requests(node)
         self.peers = peers = Peers(me, transport, self._dialled)
         self.references = References(me, peers, outbox)
-        locality = Locality(me, self.events, files.is_here, wall)
+        self._locality = locality = Locality(me, self.events, files.is_here, wall)
         self.objects = objects = ObjectTable(
             me, peers, outbox, node, files, self.references, locality.stored
         )
@@ -374,6 +374,7 @@ class OwnerCore:
         for connection in self.peers.node_died(prefix):
             self.drop(connection)
         self.reconnection.node_died(prefix)
+        self._locality.node_died(prefix)
         self.objects.node_lost(prefix)
         queued = [] if self.local_work is None else self.local_work.inputs_from(prefix)
         for name in (*self.references.read_from(prefix), *queued):
