@@ -253,8 +253,7 @@ def test_a_full_store_is_waited_for_and_the_same_batch_is_tried_again(
         journal.record(row, partial(told.append, number))
         journal.flush()
         journal.deliver()
-    assert journal.is_stalled
-    assert journal.shortage == "the simulated disk is full"
+    assert (journal.shortage, journal.is_stalled) == ("the simulated disk is full", True)
     assert told == [0]
     with pytest.raises(StorageFullError):
         journal.drain()

@@ -59,8 +59,8 @@ class Journal:
     record and everything before it are written: whatever must not be said before may be said then.
     Records are never split; neighbours are merged, so a row that changes often is written once.
 
-    A batch for which the store has no room is tried again, and all later ones wait for it. Any other
-    failure is the last: nothing after it is written, and `record`, `flush`, `deliver` and `drain`
+    A batch for which the store has no room is tried again, and all later ones wait for it. Any
+    other failure is the last: nothing after it is written, and `record`, `flush`, `deliver` and `drain`
     raise it. From the call to here the store belongs to the journal's thread.
     """
 
@@ -126,9 +126,7 @@ class Journal:
         self.flush()
         with self._condition:
             self._condition.wait_for(
-                lambda: self._failure
-                or self.is_stalled
-                or not (self._queue or self._is_writing)
+                lambda: self._failure or self.is_stalled or not (self._queue or self._is_writing)
             )
         self.deliver()
         if self.is_stalled:

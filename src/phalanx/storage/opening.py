@@ -23,12 +23,13 @@ def open_storage(
     *,
     by_key: Mapping[str, int] | None = None,
     marks: str = "",
+    cluster: str = "",
     accept_loss: bool = False,
 ) -> Storage:
     """Open a store for the one head that writes it; earlier heads are refused from then on.
 
-    Several addresses are shards; see Storage for `by_key` and `accept_loss`. `marks` is a
-    directory of this machine for the marks of stores in servers, empty for none; those of files
+    Several addresses are shards; see Storage for `by_key`, `cluster` and `accept_loss`. `marks` is
+    a directory of this machine for the marks of stores in servers, empty for none; those of files
     lie beside them. Raises StorageAddressError for a text that names no store, StorageInUseError
     for a file that another process has open, WritesLostError for a store that has lost what it
     confirmed, other StorageErrors for what the files or servers say.
@@ -50,7 +51,9 @@ def open_storage(
             if mark is not None:
                 opened.callback(mark.close)
             found.append(mark)
-        storage = Storage(shards, by_key=by_key or {}, marks=found, accept_loss=accept_loss)
+        storage = Storage(
+            shards, by_key=by_key or {}, marks=found, cluster=cluster, accept_loss=accept_loss
+        )
         opened.pop_all()
         return storage
 

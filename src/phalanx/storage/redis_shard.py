@@ -150,8 +150,8 @@ class RedisShard:
                 f"{self} no longer holds all {self._sequence} batches that it confirmed to this "
                 "head: it was restarted without its data, or a replica took over that did not "
                 "have them. Give it its data back and start the head again, or let `phalanx start "
-                "--head --accept-loss` go on without; ?replicas= or appendfsync always keep it from "
-                "recurring."
+                "--head --accept-loss` go on without; with ?replicas= or appendfsync always it "
+                "does not recur."
             )
         self._sequence = number
 

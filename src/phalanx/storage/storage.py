@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 
-from phalanx.storage.errors import StorageError, StorageFullError
+from phalanx.storage.errors import StorageError, StorageFullError, WritesLostError
 from phalanx.storage.marks import Mark, check_mark
 from phalanx.storage.shard import Batch, Head, Shard
 
@@ -31,14 +31,17 @@ class Storage:
         *,
         by_key: Mapping[str, int] = _NO_ROUTES,
         marks: Sequence[Mark | None] = (),
+        cluster: str = "",
         accept_loss: bool = False,
     ) -> None:
         """Take the next epoch in all shards; earlier writers are refused from then on.
 
-        `marks`: one for each shard that has one, in their order; with `accept_loss` what they say
-        is not asked for. Raises StaleEpochError when another head opens the store at the same time,
-        WritesLostError when a shard lacks what its mark speaks of, StorageError when the shards are
-        not those, in that order, that the rows were written to.
+        `marks`: one for each shard that has one, in their order. `cluster`: the one whose store
+        this must be; empty: any. With `accept_loss` neither is asked for.
+
+        Raises StaleEpochError when another head opens the store at the same time, WritesLostError
+        when a shard lacks what its mark speaks of or the store is that of another cluster, and
+        StorageError when the shards are not those, in that order, that the rows were written to.
         """
         assert shards, "a store has at least one shard"
         assert all(length > 0 for length in by_key.values()), "routes have at least one byte"
@@ -58,6 +61,13 @@ class Storage:
             for shard, head, mark in zip(self._shards, heads, self._marks, strict=True):
                 if mark is not None:
                     check_mark(shard, head, mark)
+            if cluster and heads[0].cluster != cluster:
+                raise WritesLostError(
+                    f"{self} {_content(heads[0])}, and nodes that run here belong to the cluster "
+                    f"{cluster}. Name the store that has it, or end these nodes with `phalanx "
+                    "stop`. `phalanx start --head --accept-loss` starts on this store, and refuses "
+                    "them."
+                )
         self.epoch = 1 + max(head.epoch for head in heads)
         """The number of this opening; it only rises."""
         self.cluster = heads[0].cluster or secrets.token_hex(8)
@@ -154,3 +164,9 @@ class Storage:
             return "1 of 1"
         routes = ", ".join(f"{table}:{length}" for table, length in sorted(self._by_key.items()))
         return f"{at + 1} of {count} ({routes})"
+
+
+def _content(head: Head) -> str:
+    if head.epoch == 0:
+        return "is empty"
+    return f"holds the cluster {head.cluster or 'of an older version'}"
