@@ -131,6 +131,7 @@ class Cluster:
             port=port,
             token_file=self._token_file,
             store=self._store,
+            marks=os.path.join(self._directory, "marks"),
             limits=self._limits,
             placement=self._placement,
             temp_dir=self.temp_dir,

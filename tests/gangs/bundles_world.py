@@ -33,6 +33,9 @@ LIMITS = HealthLimits(period_s=1.0, misses=5, restored_s=5.0)
 class AtOnce:
     """A journal that has written as soon as it is told."""
 
+    shortage = ""
+    is_stalled = False
+
     def __init__(self, storage):
         self.storage = storage
 

@@ -31,6 +31,9 @@ GROUP = bytes(18)
 class SlowJournal:
     """Writes when the test says so."""
 
+    shortage = ""
+    is_stalled = False
+
     def __init__(self, storage):
         self.storage = storage
         self.records = []

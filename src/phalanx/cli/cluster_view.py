@@ -29,6 +29,7 @@ def as_data(status: StatusInfo, version: str) -> dict[str, Any]:
         "version": version,
         "address": status.address,
         "store": status.store,
+        "troubles": status.troubles,
         "nodes": [node_data(row) for row in status.nodes],
         "resources": {
             name: {"used": used, "total": total}
@@ -63,6 +64,7 @@ def status_text(status: StatusInfo, version: str) -> str:
     states = Counter(row.state for row in status.nodes)
     lines = [
         f"Phalanx {version}, head at {status.address}, store {safe(status.store)}",
+        *(f"health: {safe(trouble)}" for trouble in status.troubles or ["all is well"]),
         f"nodes: {states[ALIVE]} alive, {states[DRAINING]} draining, {states[DEAD]} dead",
         "",
         nodes_text([row for row in status.nodes if row.state != DEAD]),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from phalanx.errors import StaleNodeError
+from phalanx.errors import ControlStoreFullError, StaleNodeError
 from phalanx.head.actors.control import ActorControl
 from phalanx.head.actors.placement import ActorPlacing
 from phalanx.head.actors.table import ActorRecord
@@ -25,7 +25,7 @@ from phalanx.head.outbox import Outbox
 from phalanx.head.requests import ControlRequests
 from phalanx.head.state_store import StateStore, StoredState
 from phalanx.model.ids import node_process_id
-from phalanx.model.lifecycle import DEAD
+from phalanx.model.lifecycle import DEAD, DEPENDENCIES_UNREADY
 from phalanx.observe import cluster_events
 from phalanx.policies.placement import Placement
 from phalanx.protocol.bundle_messages import BundlesGone, Committed, LogRead, MemberNews, Prepared
@@ -60,7 +60,17 @@ from phalanx.protocol.node_messages import (
     Ask,
     Reply,
 )
-from phalanx.protocol.requests.request import Asker, RequestHandlers, Role
+from phalanx.protocol.requests.actors import RegisterActor
+from phalanx.protocol.requests.gangs import CreateGang
+from phalanx.protocol.requests.groups import CreateGroup
+from phalanx.protocol.requests.request import (
+    Asker,
+    Effect,
+    RequestHandlers,
+    Role,
+    Send,
+    decode_request,
+)
 from phalanx.protocol.wire_errors import WireError
 from phalanx.resources.ports import RandomSource
 
@@ -96,11 +106,13 @@ class ControlPlane:
         limits: HealthLimits | None = None,
         placement: Placement | None = None,
         is_alone: bool = False,
+        cluster: str = "",
         report_defect: Callable[[Exception], None],
     ) -> None:
         """`state_store` keeps what must outlive the process, `stored` is what an earlier head kept
         there. `placement`: the policy by which work finds its nodes. `is_alone`: its only node is
-        in the same process. `report_defect` is called with errors in a scheduling cycle, which must
+        in the same process. `cluster` names it in its store; empty: nobody has to know it
+        again. `report_defect` is called with errors in a scheduling cycle, which must
         not end the head."""
         self.outbox = outbox
         self.state_store = state_store
@@ -109,6 +121,9 @@ class ControlPlane:
         self._prober = prober
         self._report_defect = report_defect
         self.is_alone = is_alone
+        self._cluster = cluster
+        self._foreign_nodes: dict[str, str] = {}
+        """The name of the machine of each node that was refused, as it is another cluster's."""
         self.address = ""
         """HOST:PORT where nodes find this control store."""
         self.nodes = NodeDirectory(self, _NEVER_SILENT if is_alone else limits)
@@ -141,7 +156,7 @@ class ControlPlane:
             self.actors,
             self.groups,
             self.events,
-            lambda: (self.address, state_store.address),
+            self._whereabouts,
             lambda: {} if self.gangs_if_used is None else self.gangs_if_used.counts(),
         )
         self._resources_changed = self._must_place_actors = False
@@ -278,18 +293,72 @@ class ControlPlane:
         role = Role.PROCESS if ask.origin else Role.VISITOR
         if ask.origin == node_process_id(prefix):
             role = Role.NODE
-        self.handlers_of(ask.kind).answer(
-            ask.kind, ask.body, Asker(role, ask.origin, send if ask.token else None, prefix)
-        )
+        self._answer(ask.kind, ask.body, role, ask.origin, prefix, send if ask.token else None)
 
     def answer_visitor(self, visitor: Visitor, ask: Ask) -> None:
         """Reply to who is no node, such as the command line on the head's machine."""
 
         def send(result: msgspec.Raw, error: WireError | None) -> None:
-            reply = Reply(ask.token, result, error)
-            self.state_store.when_written(lambda: visitor.send(reply))
+            visitor.send(Reply(ask.token, result, error))
 
-        self.handlers_of(ask.kind).answer(ask.kind, ask.body, Asker(Role.VISITOR, b"", send))
+        self._answer(ask.kind, ask.body, Role.VISITOR, b"", b"", send)
+
+    def _answer(
+        self,
+        kind: int,
+        body: msgspec.Raw,
+        role: Role,
+        process: bytes,
+        node: bytes,
+        send: Send | None,
+    ) -> None:
+        """Have a request answered once all that the answer speaks of is written. Nothing waits for
+        that while the store is full: questions are answered, and new work is refused."""
+        handlers, store = self.handlers_of(kind), self.state_store
+        effect = handlers.effect_of(kind)
+        if effect is Effect.ADDS and store.shortage and not self._is_repeated(kind, body):
+            error = ControlStoreFullError(
+                f"The head takes no new work: {store.shortage}. What runs goes on, and new work is "
+                "taken again when there is room."
+            )
+            if kind == RegisterActor.kind and send is None:
+                self.requests.refuse_actor(process, decode_request(RegisterActor, body), error)
+            Asker[Any](role, process, send, node).fail(error)
+            return
+
+        def when_written(result: msgspec.Raw, error: WireError | None) -> None:
+            assert send is not None
+            if effect is Effect.READS and store.is_stalled:
+                send(result, error)
+            else:
+                store.when_written(lambda: send(result, error))
+
+        asker = Asker[Any](role, process, None if send is None else when_written, node)
+        handlers.answer(kind, body, asker)
+
+    def _is_repeated(self, kind: int, body: msgspec.Raw) -> bool:
+        """Whether what a request asks for is there: an earlier head has answered it, and died."""
+        if kind == CreateGroup.kind:
+            return self.group_table.get(decode_request(CreateGroup, body).group) is not None
+        if kind == CreateGang.kind:
+            return decode_request(CreateGang, body).group in self.batch.registry.gangs
+        if kind == RegisterActor.kind:
+            record = self.actor_table.get(decode_request(RegisterActor, body).spec.actor)
+            return record is not None and record.state != DEPENDENCIES_UNREADY
+        return False
+
+    def _whereabouts(self) -> tuple[str, str, list[str]]:
+        """The addresses of the head and of its store, and what is not well with it, for people."""
+        troubles = []
+        if self.state_store.shortage:
+            troubles.append(f"no new work is taken: {self.state_store.shortage}")
+        if self._foreign_nodes:
+            hosts = ", ".join(sorted(set(self._foreign_nodes.values())))
+            troubles.append(
+                f"{len(self._foreign_nodes)} nodes of another cluster were refused, on {hosts}: if "
+                "this head should be theirs, it was started on the wrong store"
+            )
+        return self.address, self.state_store.address, troubles
 
     def handlers_of(self, kind: int) -> RequestHandlers:
         """Those of queues, gangs and jobs are made when somebody first asks for any."""
@@ -315,6 +384,12 @@ class ControlPlane:
 
     def _join(self, prefix: bytes, message: Join, now: float) -> None:
         row = message.row
+        if self._cluster and message.cluster not in ("", self._cluster):
+            self._foreign_nodes[row.node_id] = message.hostname
+            reason = f"it is the head of the cluster {self._cluster}, not of {message.cluster}"
+            refusal = Expelled(reason, is_stale=True, is_foreign=True)
+            self.outbox.send_to_stranger(prefix, refusal)
+            return
         try:
             if row.prefix != prefix:
                 raise ValueError("a node joins under its own prefix")
@@ -333,7 +408,7 @@ class ControlPlane:
                 epoch=record.epoch,
             )
         )
-        self.outbox.send(prefix, Joined(record.epoch, self.placement))
+        self.outbox.send(prefix, Joined(record.epoch, self.placement, self._cluster))
         _, rows = self.nodes.changes_since(0)
         self.outbox.send(prefix, View(rows, is_whole=True))
         self.drivers.node_joined(prefix)

@@ -29,6 +29,16 @@ _encode = msgspec.msgpack.Encoder().encode
 class Journal(Protocol):
     """Writes changes in the order of recording, without making anybody wait."""
 
+    @property
+    def shortage(self) -> str:
+        """Why there is too little room for new work, for people; empty when there is enough."""
+        ...
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether nothing can be written now, for want of room."""
+        ...
+
     def record(
         self,
         changes: dict[tuple[str, bytes], bytes | None],
@@ -88,6 +98,16 @@ class StateStore:
         self._journal = journal
         self.address = address
         """What the store is, for people."""
+
+    @property
+    def shortage(self) -> str:
+        """Why no new work is taken, for people; empty when it is."""
+        return "" if self._journal is None else self._journal.shortage
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether nothing can be written now, for want of room."""
+        return self._journal is not None and self._journal.is_stalled
 
     def when_written(self, action: Callable[[], None]) -> None:
         """Do something once all that was put so far is durable."""

@@ -262,7 +262,8 @@ class Join(msgspec.Struct, array_like=True, tag=109):
     Joined or Expelled.
 
     `epoch`: of its last stay, 0 for none. `actors`: the worker of each actor that is there, empty
-    for one that waits for its worker.
+    for one that waits for its worker. `cluster`: the name of the one that it belongs to; empty
+    where it has not joined, or where its head keeps nothing.
     """
 
     row: ViewRow
@@ -270,6 +271,7 @@ class Join(msgspec.Struct, array_like=True, tag=109):
     epoch: int
     actors: dict[bytes, bytes]
     bundles: BundleInventory
+    cluster: str = ""
 
 
 class Joined(msgspec.Struct, array_like=True, tag=110):
@@ -278,14 +280,17 @@ class Joined(msgspec.Struct, array_like=True, tag=110):
 
     epoch: int
     placement: Placement
+    cluster: str = ""
 
 
 class Expelled(msgspec.Struct, array_like=True, tag=111):
     """Control to node: it is none of the cluster's nodes. `is_stale`: it was given up, and may
-    come back as another one."""
+    come back as another one. `is_foreign`: it belongs to another cluster, whose head may come back
+    at this address."""
 
     reason: str
     is_stale: bool
+    is_foreign: bool = False
 
 
 class Leave(msgspec.Struct, array_like=True, tag=112):

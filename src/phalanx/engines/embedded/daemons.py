@@ -41,6 +41,9 @@ class HeadOptions(msgspec.Struct, kw_only=True):
     """Empty: the user's own."""
     insecure: bool = False
     store: tuple[str, ...] = ("memory",)
+    marks: str = ""
+    cluster: str = ""
+    accept_loss: bool = False
     limits: dict[str, Any] = {}
     placement: Placement = Placement()
     temp_dir: str | None = None
@@ -110,6 +113,9 @@ def start_head(options: HeadOptions, parent_fd: int = -1) -> Daemon:
         "token_file": token_file,
         "insecure": options.insecure,
         "store": options.store,
+        "marks": options.marks,
+        "cluster": options.cluster,
+        "accept_loss": options.accept_loss,
         "limits": options.limits,
         "placement": msgspec.to_builtins(options.placement),
         "is_private": options.is_private,

@@ -246,6 +246,8 @@ class Crons:
 
     def tick(self) -> None:
         """Time has passed."""
+        if self._state_store.shortage:
+            return  # new work waits for room, and then begins as after any other delay
         alarm = self.table.next_alarm()
         if alarm is not None and alarm <= self._jobs.wall():
             self.table.tick(self._jobs.wall())

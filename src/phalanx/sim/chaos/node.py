@@ -189,7 +189,7 @@ class SimNode:
         """See HeadEffects."""
         return self.dial(CONTROL)
 
-    def joined(self) -> None:
+    def joined(self, cluster: str) -> None:
         """See HeadEffects."""
 
     def note(self, text: str) -> None:

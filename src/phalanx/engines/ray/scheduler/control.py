@@ -57,12 +57,11 @@ class RayOutbox(Outbox):
     def __init__(self, effects: ControlEffects, state_store: StateStore) -> None:
         super().__init__(effects.send, state_store)
         self._replied = effects.replied
-        self._when_written = state_store.when_written
 
     def reply(self, prefix: bytes, reply: ForwardedReply) -> None:
-        """Send a reply, once all that it speaks of is written."""
+        """See Outbox."""
         if prefix == CLIENTS:
-            self._when_written(lambda: self._replied(reply))
+            self._replied(reply)
         else:
             super().reply(prefix, reply)
 

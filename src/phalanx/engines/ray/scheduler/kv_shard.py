@@ -123,6 +123,10 @@ class KvShard:
         if self._log_bytes > max(MIN_LOG_BYTES, self._table_bytes // LOG_PART):
             self._fold()
 
+    def shortage(self) -> str:
+        """See Shard. Ray's store names no limit."""
+        return ""
+
     def close(self) -> None:
         """Nothing to let go of."""
 
