@@ -275,7 +275,7 @@ class Node(Generic[M_co]):
         table.on(EnvironmentKnown, self.jobs.environment_known)
         table.on(ClaimRoom, lambda message: leases.claim(message, clock()))
         table.on(SetTotals, lambda message: leases.set_totals(message.totals, clock()))
-        table.on(QueueWeights, lambda message: leases.set_weights(message.weights))
+        table.on(QueueWeights, lambda message: leases.set_weights(message.weights, clock()))
         table.on(TellEvents, self._send_events)
 
     def _handle_processes(self) -> None:

@@ -266,9 +266,7 @@ class GangScheduler:
 
     def node_joined(self, record: NodeRecord) -> None:
         """See GangEvents."""
-        weights = self.queues.weights()
-        if weights:
-            self._outbox.send(record.prefix, QueueWeights(weights))
+        self._outbox.send(record.prefix, QueueWeights(self.queues.weights()))
         self.jobs.node_joined(record.node_id)
 
     def node_reported(self, node_id: str, is_news: bool) -> None:
