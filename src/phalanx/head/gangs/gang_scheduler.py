@@ -62,7 +62,7 @@ from phalanx.protocol.cluster_messages import (
     Prepared,
     QueueWeights,
 )
-from phalanx.protocol.requests.gangs import CreateGang, EndMembers, Explain, ListGangs, TakeSnapshot
+from phalanx.protocol.requests.gangs import CreateGang, EndMembers, ListGangs, TakeSnapshot
 from phalanx.protocol.requests.jobs import ReadJobLog
 from phalanx.protocol.requests.queues import (
     AdmitQueue,
@@ -170,7 +170,6 @@ class GangScheduler:
             CreateGang.handled_by(self._create_gang),
             EndMembers.handled_by(self._end_members),
             ListGangs.handled_by(lambda _, request: self.rows()),
-            Explain.handled_by(lambda _, request: self.explanations.explain(request.name)),
             TakeSnapshot.handled_by(lambda _, request: self.explanations.snapshot()),
         )
 
