@@ -192,9 +192,7 @@ class GangReservations:
         """What is left of a gang that lost too many members could not go on."""
         here = sum(m.state in (HELD, PLACING) or m.state in ENDED for m in gang.members)
         if here < gang.min_members:
-            rest = gang.among(HELD, PLACING)
-            _note(gang, rest, "its gang lost members, and cannot go on")
-            self._lifecycle.handle(gang, rest, Evicted())
+            self._lifecycle.handle(gang, gang.among(HELD, PLACING), Evicted())
 
     def _release_due(self, gang: Gang) -> None:
         """Have nodes free what evicted and ended members hold, once nothing is on its way."""

@@ -245,9 +245,7 @@ class JobRequests:
         job = self.need(name)
         gang = self._jobs.gang_of(job.uid)
         priority = self._priorities.of(job.spec)
-        return job_description(
-            job, priority, self._clock.wall(), gang, self._jobs.logs(job.uid)
-        )
+        return job_description(job, priority, self._clock.wall(), gang, self._jobs.logs(job.uid))
 
     def explain(self, name: str) -> Explanation:
         """Why a gang or job waits. Of a job that has no gang now: what it does instead. Raises
