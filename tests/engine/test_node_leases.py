@@ -43,6 +43,23 @@ def test_an_owner_that_is_gone_gets_nothing():
     assert (node.leases(), node.machine.waiting.all()) == ([], [])
 
 
+def test_what_waits_for_a_queue_that_was_deleted_fails():
+    node = Node(CPU=1)
+    node.want("a", 2, queue="lab", is_own=True)
+    node.machine.set_weights({"default": 1.0, "lab": 2.0}, node.now)
+    assert len(node.machine.waiting.all()) == 1
+    node.machine.set_weights({"default": 1.0}, node.now)
+    assert node.log[-2:] == ["due a", "refuse a queue_unavailable: queue lab was deleted"]
+    assert (len(node.leases("a")), node.machine.waiting.all()) == (1, [])
+
+
+def test_a_queue_that_another_node_knows_first_is_not_refused():
+    node = Node(CPU=1)
+    node.machine.set_weights({"default": 1.0}, node.now)
+    node.want("a", queue="new")
+    assert len(node.leases("a")) == 1
+
+
 def test_the_leases_of_a_gone_owner_end_with_their_workers():
     node = Node(CPU=2)
     node.want("a", 2)

@@ -87,8 +87,8 @@ class World:
     def ask(self, request):
         return ask(self.shell, request)
 
-    def job(self, *groups, **fields):
-        spec = JobSpec(name="job", groups=groups, **fields)
+    def job(self, *groups, name="job", **fields):
+        spec = JobSpec(name=name, groups=groups, **fields)
         self.ask(ApplyManifests([job_manifest(spec)]))
 
     def of_job(self):

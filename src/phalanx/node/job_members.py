@@ -143,10 +143,9 @@ class JobMembers:
         table.on(ForgetJob, self.forget)
         table.on(ReadLog, self.read_log)
 
-    @property
-    def are_running(self) -> bool:
-        """Whether any member is on this node."""
-        return bool(self._members)
+    def __len__(self) -> int:
+        """How many members are on this node."""
+        return len(self._members)
 
     # ---- what the head orders ----------------------------------------------------------------
 

@@ -9,7 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from phalanx.errors import ActorUnschedulableError, TaskUnschedulableError
+from phalanx.errors import (
+    ActorUnschedulableError,
+    QueueUnavailableError,
+    TaskUnschedulableError,
+)
 from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.claims import Claims
@@ -176,6 +180,8 @@ class LeaseMachine:
             return (f"its node runs {most} actors, {files}", _unschedulable(demand))
         if demand.group is not None:
             return self.groups.refusal(demand.group, demand.place)
+        if self._is_deleted(demand):
+            return (f"queue {demand.queue} was deleted", code_of(QueueUnavailableError))
         strategy = demand.strategy
         target: str | None = strategy.get("node_id")
         is_bound = target is not None and not strategy.get("soft")
@@ -204,6 +210,10 @@ class LeaseMachine:
         has = {k: total.get(k, 0) for k in lacking}
         where = "the largest node" if self._other_nodes.is_alone else "this node"
         return (f"it asks for {lacking} and {where} has {has}", "")
+
+    def _is_deleted(self, demand: Demand) -> bool:
+        """Whether there is no such queue any more."""
+        return demand.is_own and not self.turns.shares.is_known(demand.queue)
 
     def _why_closed(self, node_id: str) -> str:
         if node_id == self._node_id:
@@ -294,21 +304,28 @@ class LeaseMachine:
             self.resources.set_total(name, amount)
         self.dispatch(now)
 
-    def set_weights(self, weights: Mapping[str, float]) -> None:
-        """What queues weigh, where that is not 1."""
+    def set_weights(self, weights: Mapping[str, float], now: float) -> None:
+        """The queues that there are, and what they weigh. What waits for another one fails, and
+        owners give its leases back after the task that runs."""
         self.turns.shares.weights = weights
+        self._begin_nothing_new(now)
 
     def drain(self, now: float) -> None:
         """Begin nothing new: owners give their leases back after the task that runs."""
         self.is_draining = True
+        self._begin_nothing_new(now)
+
+    def _begin_nothing_new(self, now: float) -> None:
         for lease in list(self.leases.values()):
             if lease.is_granted:
-                self._make_due_if_drained(lease)
+                self._make_due_if_over(lease)
         self.dispatch(now)
 
-    def _make_due_if_drained(self, lease: Lease) -> None:
+    def _make_due_if_over(self, lease: Lease) -> None:
+        """Of a node that drains, or of a queue that was deleted."""
         demand = lease.demand
-        if self.is_draining and not (demand.actor or demand.group or lease.is_due):
+        is_over = self.is_draining or self._is_deleted(demand)
+        if is_over and not (demand.actor or demand.group or lease.is_due):
             lease.is_due = True
             demand.asker.due(lease)
 
@@ -373,7 +390,7 @@ class LeaseMachine:
         lease.is_granted = True
         lease.since = now
         lease.demand.asker.granted(lease)
-        self._make_due_if_drained(lease)
+        self._make_due_if_over(lease)
 
     def worker_gone(self, worker_id: bytes, now: float) -> Lease | None:
         """The process ended; its lease, if it had one."""

@@ -147,11 +147,6 @@ class Node(Generic[M_co]):
             self.jobs,
             self.events,
         )
-        self.status = NodeStatus(
-            setup.node_id, prefix, setup.resources, setup.ports, self.leases, self.store
-        )
-        pacing = {"at_most_every_s": 0.0, "every_s": 0.0} if reports_every_tick else {}
-        self.reports = Reports(clock, self.status, control, **pacing)
         self.members = JobMembers(
             clock,
             self.bundles,
@@ -161,6 +156,17 @@ class Node(Generic[M_co]):
             effects.memory,
             effects.make_unique,
         )
+        self.status = NodeStatus(
+            setup.node_id,
+            prefix,
+            setup.resources,
+            setup.ports,
+            self.leases,
+            self.store,
+            self.members,
+        )
+        pacing = {"at_most_every_s": 0.0, "every_s": 0.0} if reports_every_tick else {}
+        self.reports = Reports(clock, self.status, control, **pacing)
         self.groups = NodeGroups(
             me,
             clock,
@@ -275,7 +281,7 @@ class Node(Generic[M_co]):
         table.on(EnvironmentKnown, self.jobs.environment_known)
         table.on(ClaimRoom, lambda message: leases.claim(message, clock()))
         table.on(SetTotals, lambda message: leases.set_totals(message.totals, clock()))
-        table.on(QueueWeights, lambda message: leases.set_weights(message.weights))
+        table.on(QueueWeights, lambda message: leases.set_weights(message.weights, clock()))
         table.on(GatherEvents, self._send_events)
 
     def _handle_processes(self) -> None:
@@ -349,7 +355,7 @@ class Node(Generic[M_co]):
     def has_work(self) -> bool:
         """See membership.Use: a driver, a task, an actor or a member of a job runs here."""
         has_driver = any(peer.tag == DRIVER for peer in self.peers.local())
-        return has_driver or bool(self.leases.leases) or self.members.are_running
+        return has_driver or bool(self.leases.leases) or len(self.members) > 0
 
     def has_places(self) -> bool:
         """See membership.Use."""

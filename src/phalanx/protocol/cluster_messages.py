@@ -252,7 +252,7 @@ class EventsReported(msgspec.Struct, array_like=True, tag=100):
 
 
 class QueueWeights(msgspec.Struct, array_like=True, tag=107):
-    """Control to nodes: what ordinary tasks of each queue weigh, where that is not 1."""
+    """Control to nodes: the queues that there are, and what ordinary tasks of each weigh."""
 
     weights: dict[str, float]
 

@@ -62,7 +62,7 @@ from phalanx.protocol.bundle_messages import (
     Prepared,
 )
 from phalanx.protocol.cluster_messages import QueueWeights
-from phalanx.protocol.requests.gangs import CreateGang, EndMembers, Explain, ListGangs, TakeSnapshot
+from phalanx.protocol.requests.gangs import CreateGang, EndMembers, ListGangs, TakeSnapshot
 from phalanx.protocol.requests.jobs import ReadJobLog
 from phalanx.protocol.requests.queues import (
     AdmitQueue,
@@ -170,7 +170,6 @@ class GangScheduler:
             CreateGang.handled_by(self._create_gang),
             EndMembers.handled_by(self._end_members),
             ListGangs.handled_by(lambda _, request: self.rows()),
-            Explain.handled_by(lambda _, request: self.explanations.explain(request.name)),
             TakeSnapshot.handled_by(lambda _, request: self.explanations.snapshot()),
         )
 
@@ -266,9 +265,7 @@ class GangScheduler:
 
     def node_joined(self, record: NodeRecord) -> None:
         """See GangEvents."""
-        weights = self.queues.weights()
-        if weights:
-            self._outbox.send(record.prefix, QueueWeights(weights))
+        self._outbox.send(record.prefix, QueueWeights(self.queues.weights()))
         self.jobs.node_joined(record.node_id)
 
     def node_reported(self, node_id: str, is_news: bool) -> None:

@@ -15,6 +15,7 @@ from phalanx.manifests.queue_rules import (
     KnownQueue,
     QueueTree,
     delete_faults,
+    no_queue,
     queue_faults,
     submit_faults,
 )
@@ -191,7 +192,7 @@ class QueueTable:
     def _need(self, name: str) -> QueueRecord:
         queue = self._queues.get(name)
         if queue is None:
-            raise JobCommandError(f"there is no queue {name!r}; there is {', '.join(self._queues)}")
+            raise JobCommandError(no_queue(name, self._queues))
         return queue
 
     def _go(self, queue: QueueRecord, state: str, reason: str, now: float) -> None:
