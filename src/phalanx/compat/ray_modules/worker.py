@@ -92,17 +92,19 @@ class GlobalWorker:
     @property
     def current_job_id(self) -> JobID:
         """The job's id."""
-        return get_runtime_context().job_id
+        return JobID.from_hex(get_runtime_context().get_job_id())
 
     @property
     def current_task_id(self) -> TaskID | None:
         """The running task's id; None in a driver."""
-        return get_runtime_context().task_id
+        text = get_runtime_context().get_task_id()
+        return None if text is None else TaskID.from_hex(text)
 
     @property
     def actor_id(self) -> ActorID | None:
         """The actor's id; None outside actors."""
-        return get_runtime_context().actor_id
+        text = get_runtime_context().get_actor_id()
+        return None if text is None else ActorID.from_hex(text)
 
     @property
     def worker_id(self) -> bytes:

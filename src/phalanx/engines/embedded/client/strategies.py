@@ -17,13 +17,16 @@ from phalanx.worker.context import current
 class Strategy(Protocol):
     """A scheduling strategy object."""
 
-    def to_wire(self, resources: Mapping[str, float]) -> dict[str, Any]:
-        """The strategy as the node reads it. Raises ValueError when the request cannot fit."""
+    def to_wire(self, resources: Mapping[str, float], name: str) -> dict[str, Any]:
+        """The strategy as the node reads it. Raises ValueError when the request of `name` cannot
+        fit."""
         ...
 
 
-def strategy_of(options: Mapping[str, Any], resources: Mapping[str, float]) -> dict[str, Any]:
-    """The strategy that these options ask for."""
+def strategy_of(
+    options: Mapping[str, Any], resources: Mapping[str, float], name: str
+) -> dict[str, Any]:
+    """The strategy that these options of the function or class `name` ask for."""
     strategy = options.get("scheduling_strategy")
     group = options.get("placement_group")
     if group is not None and group != "default":
@@ -33,7 +36,7 @@ def strategy_of(options: Mapping[str, Any], resources: Mapping[str, float]) -> d
         )
     wire: dict[str, Any] = {}
     if isinstance(strategy, Strategy):
-        wire = strategy.to_wire(resources)
+        wire = strategy.to_wire(resources, name)
     elif strategy == "SPREAD":
         wire = {"name": strategy}
     elif strategy is not None and not isinstance(strategy, str):
