@@ -29,8 +29,9 @@ class WorkerRecord(msgspec.Struct, kw_only=True, eq=False):
 class WorkerPool:
     """Workers by id, and which of them wait for work.
 
-    A worker serves the tasks of one job and one environment, and either those with devices or those
-    without: libraries look for devices once. Most recently used first, so that the others can end. `make_id(job)` gives 16 bytes that no other process has.
+    A worker serves the tasks of one job and one environment, and either those with devices or
+    those without: libraries look for devices once. Most recently used first, so that the others
+    can end. `make_id(job)` gives 16 bytes that no other process has.
     """
 
     def __init__(
@@ -91,11 +92,12 @@ class WorkerPool:
         return self._fitting(job, environment, has_devices) is not None
 
     def _fitting(self, job: bytes, environment: bytes, has_devices: bool) -> WorkerRecord | None:
-        kinds = (has_devices, None)
         for worker in reversed(self._idle):
-            if (worker.job, worker.environment) == (job, environment):
-                if worker.has_devices in kinds:
-                    return worker
+            if (
+                (worker.job, worker.environment) == (job, environment)
+                and worker.has_devices in (has_devices, None)
+            ):
+                return worker
         return None
 
     @property

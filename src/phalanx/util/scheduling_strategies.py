@@ -42,7 +42,7 @@ class PlacementGroupSchedulingStrategy:
         self.placement_group_capture_child_tasks = placement_group_capture_child_tasks
 
     def to_wire(self, resources: Mapping[str, float], name: str) -> dict[str, Any]:
-        """For the node. Raises ValueError when no bundle can ever hold the `resources` of `name`."""
+        """For the node. Raises ValueError when no bundle can ever hold what `name` needs."""
         group, index = self.placement_group, self.placement_group_bundle_index
         if group is None or group.is_empty:
             return {}
