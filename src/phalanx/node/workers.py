@@ -93,9 +93,9 @@ class WorkerPool:
 
     def _fitting(self, job: bytes, environment: bytes, has_devices: bool) -> WorkerRecord | None:
         for worker in reversed(self._idle):
-            if (
-                (worker.job, worker.environment) == (job, environment)
-                and worker.has_devices in (has_devices, None)
+            if (worker.job, worker.environment) == (job, environment) and worker.has_devices in (
+                has_devices,
+                None,
             ):
                 return worker
         return None
