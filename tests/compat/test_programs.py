@@ -72,7 +72,7 @@ True told
 
 BY_ITSELF = """
 import ray
-from ray.util.state import list_actors
+from ray.util.state import list_actors, list_objects
 
 print(ray.is_initialized())
 
@@ -84,6 +84,11 @@ def look():
 
 print(ray.get(look.remote()), ray.is_initialized())
 print(ray.util.get_node_ip_address() == ray.nodes()[0]["NodeManagerAddress"], list_actors())
+kept = ray.put(1)
+counts = ray._private.worker.global_worker.core_worker.get_all_reference_counts
+print([row.object_id for row in list_objects()] == [kept.hex()], list(counts()) == [kept.hex().encode()])
+del kept
+print(list_objects(), counts())
 """
 
 ON_A_CLUSTER = """
@@ -121,7 +126,7 @@ def test_an_unchanged_program_runs(tmp_path):
 @pytest.mark.parametrize(
     ("program", "expected"),
     [
-        (BY_ITSELF, "False\n(True, 1) True\nTrue []\n"),
+        (BY_ITSELF, "False\n(True, 1) True\nTrue []\nTrue True\n[] {}\n"),
         (ON_A_CLUSTER, "2 3.0\n2 3.0\n"),
     ],
 )

@@ -106,6 +106,18 @@ def test_a_worker_that_dies_before_it_is_ready_is_replaced():
     assert node.log == ["grant a"]
 
 
+def test_a_worker_serves_tasks_with_devices_or_those_without():
+    node = Node(CPU=1, GPU=1)
+    kinds = {"a": {"CPU": 1}, "b": {"CPU": 1, "GPU": 0.5}}
+    workers: dict[str, set[bytes]] = {"a": set(), "b": set()}
+    for number, name in enumerate("aabbab", 1):
+        node.want(name, number=number, resources=kinds[name])
+        workers[name].add(node.leases()[0].worker.worker_id)
+        node.give_back(node.leases()[0])
+    assert (len(workers["a"]), len(workers["b"])) == (1, 1)
+    assert workers["a"] != workers["b"]
+
+
 @pytest.mark.parametrize("total", [1, 2])
 def test_what_died_unready_is_wanted_beside_what_was_wanted_since(total):
     node = Node(ready=False, CPU=total)

@@ -26,10 +26,12 @@ SAME_MODULE = {
 _LISTINGS = (
     "get_actor",
     "get_node",
+    "get_objects",
     "get_placement_group",
     "get_task",
     "list_actors",
     "list_nodes",
+    "list_objects",
     "list_placement_groups",
     "list_tasks",
 )
@@ -122,12 +124,10 @@ SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
 _NO_LISTINGS = (
     "get_job",
     "get_log",
-    "get_objects",
     "get_worker",
     "list_cluster_events",
     "list_jobs",
     "list_logs",
-    "list_objects",
     "list_runtime_envs",
     "list_workers",
     "summarize_actors",

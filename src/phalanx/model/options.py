@@ -18,7 +18,7 @@ LARGEST_AMOUNT = 9e14
 """Of any resource: sums of 1/10000 units of more would not fit in 64 bits."""
 LARGEST_NUMBER = 2**31 - 1
 """Of priorities and weights."""
-WHOLE_ABOVE_ONE = ("GPU", "TPU", "neuron_cores", "HPU", "NPU", "RBLN")
+ACCELERATORS = ("GPU", "TPU", "neuron_cores", "HPU", "NPU", "RBLN")
 """Devices: a request is for a share of one, or for whole ones."""
 DEFAULT_RETRIES = 3
 """Of a task that says nothing of `max_retries`."""
@@ -72,7 +72,7 @@ def amount_fault(resource: str, value: float) -> str | None:
     """What is allowed, when nobody may ask for so much of a resource; else None."""
     if resource != "memory" and _is_too_fine(value):
         return f"0 or at least {MIN_SHARE}, the smallest share there is"
-    if resource in WHOLE_ABOVE_ONE and value > 1 and value != int(value):
+    if resource in ACCELERATORS and value > 1 and value != int(value):
         return "a share below 1, or a whole number"
     return _amount(value)
 
@@ -319,7 +319,7 @@ def required_resources(options: Mapping[str, Any], *, default_cpus: float) -> di
     amounts.update(options.get("resources") or {})
     if accelerator := options.get("accelerator_type"):
         amounts[f"accelerator_type:{accelerator}"] = 0.001
-    for name in WHOLE_ABOVE_ONE:
+    for name in ACCELERATORS:
         amount = amounts.get(name, 0)
         if amount > 1 and amount != int(amount):
             raise ValueError(

@@ -242,17 +242,14 @@ class LeaseMachine:
             if kept and demand.group is None and not self._has_free(kept + demand.place):
                 continue
             may_start = self.workers.may_start and now >= self._starts_held_until
-            if not may_start and not self.workers.has_idle(demand.job, demand.environment):
+            kind = (demand.job, demand.environment, demand.has_devices)
+            if not may_start and not self.workers.has_idle(*kind):
                 return False  # looked at again when a worker is ready, or a tick later
             cpus, rest = _split(demand.hold)
             held_cpus, held_rest = pool.acquire(cpus), pool.acquire(rest)
             assert held_cpus is not None
             assert held_rest is not None, "what is held is part of what was free to place"
-            worker = self.workers.take(demand.job, demand.environment)
-            if worker is None:
-                pool.release(held_cpus)
-                pool.release(held_rest)
-                return False
+            worker = self.workers.take(*kind)
             self._count += 1
             lease = Lease(
                 number=self._count,

@@ -347,7 +347,8 @@ class Submission:
             if task.retries > 0:
                 task.retries -= 1
             self._results.discard_values(task.number, message.values, connection.peer)
-            self.machine.retry(task, "it raised an exception that retry_exceptions names")
+            reason = "it raised an exception that retry_exceptions names"
+            self.machine.retry_later(task, reason, now)
         else:
             self._results.deliver_first(task, message.values, connection.peer)
             self.end(task, Value(FAILED, message.error))
@@ -389,11 +390,11 @@ class Submission:
     # ---- time and ends -----------------------------------------------------------------------
 
     def tick(self, now: float) -> bool:
-        """Time has passed: idle leases go back, tasks past their deadline end. Whether any workers
-        are leased."""
+        """Time has passed: idle leases go back, tasks past their deadline end. Whether the next
+        tick is due shortly."""
         self.machine.tick(now)
         self._timeouts.tick(now)
-        return bool(self.workers)
+        return bool(self.workers or self.machine.resting)
 
     def node_lost(self) -> None:
         """The node's process is gone, or this process leaves it: nothing will ever finish."""

@@ -86,6 +86,12 @@ class ActorHost:
         self._means: dict[str, float] = {}
         self._methods = ActorMethods(None)
 
+    @property
+    def class_path(self) -> str:
+        """See HostedActor. As Ray: an async actor has the qualified name."""
+        cls = type(self._instance)
+        return f"{cls.__module__}.{cls.__qualname__ if self.is_async else cls.__name__}"
+
     # ---- life --------------------------------------------------------------------------------
 
     def serve(self) -> int:
