@@ -77,6 +77,13 @@ def amount_fault(resource: str, value: float) -> str | None:
     return _amount(value)
 
 
+def check_amounts(amounts: Mapping[str, float]) -> None:
+    """Raise ValueError when nobody may ask for so much."""
+    for resource, amount in amounts.items():
+        if (allowed := amount_fault(resource, amount)) is not None:
+            raise ValueError(f"{amount:g} of {resource[:100]!a} is not an amount: {allowed} is")
+
+
 def _resources(value: Mapping[Any, Any]) -> str | None:
     for key, amount in value.items():
         if not isinstance(key, str):

@@ -23,10 +23,9 @@ from phalanx.head.jobs.rows import job_description, job_row
 from phalanx.head.nodes import NodeDirectory
 from phalanx.head.queues.control import Queues
 from phalanx.head.state_store import StateStore
+from phalanx.manifests.check import object_faults
 from phalanx.manifests.hypernodes import HyperNode
-from phalanx.manifests.job_rules import job_faults
-from phalanx.manifests.names import object_fault
-from phalanx.manifests.patterns import pattern_fault
+from phalanx.manifests.names import shown
 from phalanx.manifests.shapes import shape_of
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord
@@ -44,6 +43,7 @@ from phalanx.protocol.requests.jobs import (
     ListFlows,
     ListHyperNodes,
     ListJobs,
+    Manifest,
     ResizeJob,
 )
 from phalanx.protocol.requests.request import Asker, Handler, Request
@@ -122,18 +122,16 @@ class JobRequests:
     ) -> list[AppliedInfo]:
         done: list[AppliedInfo] = []
         for manifest in request.manifests:
-            kind = manifest.kind
-            if kind not in KINDS:
-                raise ValueError(f"nothing is made of a {kind}; of {', '.join(KINDS)} is")
-            spec = msgspec.msgpack.decode(manifest.spec, type=KINDS[kind])
+            kind, name = manifest.kind, ""
             try:
-                _check(kind, spec)
+                spec = _read(manifest)
+                name = spec.name
                 what = self._put(kind, spec)
             except (JobCommandError, ValueError) as error:
                 before = ", ".join(f"{one.kind}/{one.name}" for one in done)
                 if not before:
                     raise
-                text = f"{kind}/{spec.name}: {error} (made before it: {before})"
+                text = f"{kind}/{shown(name)}: {error} (made before it: {before})"
                 raise type(error)(text) from None
             namespace = spec.namespace if kind in NAMESPACED else ""
             done.append(AppliedInfo(kind=kind, name=spec.name, namespace=namespace, done=what))
@@ -306,21 +304,19 @@ class JobRequests:
         return job
 
 
-def _check(kind: str, spec: Any) -> None:
-    """Raise JobCommandError for what no manifest would be taken for: whoever asks may have read
-    none."""
-    if kind == "Queue":
-        return  # its own rules say so
-    namespace = spec.namespace if kind in NAMESPACED else ""
-    reasons = [object_fault(kind, spec.name, namespace)]
-    job = spec.job if isinstance(spec, CronSpec) else spec
-    if isinstance(job, JobSpec):
-        reasons += [fault.reason for fault in job_faults(job)]
-    elif isinstance(spec, HyperNode):
-        reasons += [pattern_fault(member.pattern) for member in spec.members]
-    found = list(filter(None, reasons))
-    if found:
-        raise JobCommandError("; ".join(dict.fromkeys(found)))
+def _read(manifest: Manifest) -> Any:
+    """The object that was sent. Raises ValueError for none, and JobCommandError for what no
+    manifest would be taken for: whoever asks may have read none."""
+    kind = manifest.kind
+    if kind not in KINDS:
+        raise ValueError(f"nothing is made of a {shown(kind)}; of {', '.join(KINDS)} is")
+    try:
+        spec = msgspec.msgpack.decode(manifest.spec, type=KINDS[kind])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(f"these bytes are no {kind}: {error}") from None
+    if kind != "Queue" and (found := object_faults(kind, spec)):  # queues have their own rules
+        raise JobCommandError("; ".join(found))
+    return spec
 
 
 def _uid(name: str) -> str:
