@@ -16,10 +16,7 @@ from tests.head.making import make_control
 
 import phalanx
 from phalanx.errors import SystemFailureError
-from phalanx.head.jobs.requests import KINDS
 from phalanx.head.state_store import read_state
-from phalanx.manifests.reading import read_checked
-from phalanx.model.jobs import states as st
 from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
 from phalanx.protocol.cluster_messages import (
     ActorPlaced,
@@ -28,19 +25,19 @@ from phalanx.protocol.cluster_messages import (
     CommitBundles,
     Committed,
     EndMember,
+    EventsTold,
     GiveBackBundles,
     Join,
     Joined,
+    LogRead,
     MemberNews,
     NodeReport,
     PlaceActor,
     PrepareBundles,
     Prepared,
     ReadLog,
-    LogRead,
     StartMember,
     TellEvents,
-    EventsTold,
     ViewRow,
 )
 from phalanx.protocol.requests.jobs import ApplyManifests, Manifest

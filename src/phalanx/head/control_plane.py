@@ -341,7 +341,7 @@ class ControlPlane:
         if kind == CreateGroup.kind:
             return self.group_table.get(decode_request(CreateGroup, body).group) is not None
         if kind == CreateGang.kind:
-            return decode_request(CreateGang, body).group in self.batch.registry.gangs
+            return decode_request(CreateGang, body).group in self.gang_scheduler.registry.gangs
         if kind == RegisterActor.kind:
             record = self.actor_table.get(decode_request(RegisterActor, body).spec.actor)
             return record is not None and record.state != DEPENDENCIES_UNREADY
