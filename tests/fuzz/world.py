@@ -25,7 +25,8 @@ from phalanx.protocol.cluster_messages import (
     CommitBundles,
     Committed,
     EndMember,
-    EventsTold,
+    EventsReported,
+    GatherEvents,
     GiveBackBundles,
     Join,
     Joined,
@@ -37,7 +38,6 @@ from phalanx.protocol.cluster_messages import (
     Prepared,
     ReadLog,
     StartMember,
-    TellEvents,
     ViewRow,
 )
 from phalanx.protocol.requests.jobs import ApplyManifests, Manifest
@@ -230,8 +230,8 @@ class World:
                 )
             case ReadLog():
                 self.hear(prefix, LogRead(message.token, b"", 0))
-            case TellEvents():
-                self.hear(prefix, EventsTold(message.number, []))
+            case GatherEvents():
+                self.hear(prefix, EventsReported(message.number, []))
 
     # ---- other people ------------------------------------------------------------------------
 
