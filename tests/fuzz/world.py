@@ -18,26 +18,28 @@ import phalanx
 from phalanx.errors import SystemFailureError
 from phalanx.head.state_store import read_state
 from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
-from phalanx.protocol.cluster_messages import (
-    ActorPlaced,
+from phalanx.protocol.bundle_messages import (
     BundleInventory,
     BundlesGone,
     CommitBundles,
     Committed,
     EndMember,
-    EventsReported,
-    GatherEvents,
     GiveBackBundles,
-    Join,
-    Joined,
     LogRead,
     MemberNews,
-    NodeReport,
-    PlaceActor,
     PrepareBundles,
     Prepared,
     ReadLog,
     StartMember,
+)
+from phalanx.protocol.cluster_messages import (
+    ActorPlaced,
+    EventsReported,
+    GatherEvents,
+    Join,
+    Joined,
+    NodeReport,
+    PlaceActor,
     ViewRow,
 )
 from phalanx.protocol.requests.jobs import ApplyManifests, Manifest
@@ -246,7 +248,7 @@ class World:
         return f"{OTHERS}/{name}"
 
     def state(self, uid: str) -> str:
-        job = self.control.batch.jobs.table.get(uid)
+        job = self.control.gang_scheduler.jobs.table.get(uid)
         return "" if job is None else job.state
 
     def end_members(self, code: int, of: str = "") -> None:
