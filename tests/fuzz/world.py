@@ -56,7 +56,9 @@ PATIENCE = 6
 
 
 class Rows:
-    """A store that keeps all at once."""
+    """A store that keeps all at once, and has room."""
+
+    shortage, is_stalled = "", False
 
     def __init__(self) -> None:
         self.tables: dict[str, dict[bytes, bytes]] = defaultdict(dict)
