@@ -176,7 +176,9 @@ class Trial:
         _until(began.exists)
         self._done, self._began = done, began
         self._load = Load(self._work)
-        self.seen = {"restarts": 0, "quiet": 0, "while full": 0, "starts refused while full": 0}
+        self.seen = dict.fromkeys(
+            ("restarts", "quiet", "refused", "while full", "starts refused while full"), 0
+        )
 
     def run(self, restarts: int) -> dict[str, int]:
         """Kill the head so often. What was seen. Raises AssertionError."""
@@ -197,8 +199,8 @@ class Trial:
         states = {row.node_id: row.state for row in status.nodes}
         assert states == dict.fromkeys(self._nodes, "ALIVE"), "no node ended"
         load = self._load
-        counts = {"jobs": len(load.jobs), "refused": load.refused, "tasks": load.tasks}
-        return {**self.seen, **counts, "calls": load.calls}
+        counts = {"jobs": len(load.jobs), "tasks": load.tasks, "calls": load.calls}
+        return {**self.seen, **counts}
 
     def _restart(self) -> None:
         if self._rng.random() < 0.2:
@@ -213,13 +215,13 @@ class Trial:
     def _restart_while_full(self, room: Disk | ServerMemory) -> None:
         room.fill()
         _until(lambda: bool(self._status().troubles))
-        refused = self._load.refused
-        _until(lambda: self._load.refused > refused)
+        self._is_refused()
         self._cluster.kill_head()
         try:
             self._cluster.start_head()
             self.seen["while full"] += 1
-            assert self._status().troubles, "a head on a full store says so"
+            _until(lambda: bool(self._status().troubles))
+            self._is_refused()
         except SystemFailureError as error:
             assert "is full" in str(error) or "limit of memory" in str(error), error
             self.seen["starts refused while full"] += 1
@@ -230,6 +232,14 @@ class Trial:
         _until(lambda: not self._status().troubles)
         before = len(self._load.jobs)
         _until(lambda: len(self._load.jobs) > before or bool(self._load.errors))
+
+    def _is_refused(self) -> None:
+        try:
+            phalanx.submit(phalanx.Job("true", name=f"refused-{self.seen['refused']}"))
+        except ControlStoreFullError:
+            self.seen["refused"] += 1
+        else:
+            raise AssertionError("a job was taken while the store was full")
 
     def _status(self) -> StatusInfo:
         (head,) = [found for found in daemons(self._cluster.temp_dir) if found[1].kind == "head"]

@@ -178,7 +178,7 @@ class Faults:
         self._kernel.after(delay_s, up)
 
     def _full(self) -> None:
-        """The head's disk is full for a while."""
+        """The head's disk is full for a while; perhaps its process dies meanwhile."""
         disk = self._cluster.disk
         if disk.is_full:
             return
@@ -189,15 +189,20 @@ class Faults:
             disk.is_full = False
             self._kernel.tell("head", "its disk has room again")
 
-        self._kernel.after(self._rng.choice((0.5, 3.0, 10.0)), mend)
+        lasts_s = self._rng.choice((0.5, 3.0, 10.0))
+        self._kernel.after(lasts_s, mend)
+        if self._rng.random() < 0.5:
+            self._kernel.after(self._rng.uniform(0.0, lasts_s), self._head)
 
     def _dials(self) -> None:
-        """A machine can open no more descriptors for a while: it reaches nobody anew."""
+        """A machine can open no more descriptors for a while, and loses its connection to the
+        head: it finds none to reach it anew."""
         host = self._one()
         if host is None:
             return
         host.can_dial = False
         self._tell(host, "has no descriptor left")
+        self._network.cut(host, self._cluster.head_host)
 
         def mend() -> None:
             host.can_dial = True
