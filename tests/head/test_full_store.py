@@ -50,12 +50,12 @@ class Journal:
     def __init__(self, disk: MemoryDisk) -> None:
         self.storage = Storage([MemoryShard(disk)])
         self.shortage = ""
-        self.is_stalled = False
+        self.is_stalled = self.is_slow = False
         self.waiting: list[Any] = []
 
     def record(self, changes, durable=None):
         self.waiting.append((dict(changes), durable))
-        if not self.is_stalled:
+        if not (self.is_stalled or self.is_slow):
             self.write()
 
     def write(self):
@@ -196,6 +196,20 @@ def test_questions_are_answered_and_changes_wait_while_nothing_can_be_written(pl
     place.has_room()
     assert len(place.replies(cancelling)) == 1
     assert place.answer(GetStatus()).troubles == []
+
+
+def test_questions_that_came_before_it_was_full_are_answered_too(place):
+    place.journal.is_slow = True
+    token = place.sends(GetStatus())
+    cancelling = place.sends(CommandJob("default/j", "cancel"))
+    place.control.state_store.flush()
+    assert place.replies(token) == []
+    place.is_short(is_stalled=True)
+    place.control.state_store.flush()
+    assert len(place.replies(token)) == 1
+    assert place.replies(cancelling) == []
+    place.has_room()
+    assert len(place.replies(token)) == len(place.replies(cancelling)) == 1
 
 
 def test_with_little_room_changes_are_still_written_at_once(place):

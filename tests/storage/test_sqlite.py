@@ -171,9 +171,15 @@ def test_a_log_that_lost_its_end_is_named_and_gone_on_with_only_when_asked(
     damage(log, size)
     missing = "all since epoch 1" if kept is None else "the last 1"
     said = rf"head\.db has lost its end: .*confirmed, {missing} .*head\.db\.mark says batch 2 of"
+
+    def content() -> list[bytes]:
+        return [each.read_bytes() if each.exists() else b"" for each in (path, log)]
+
+    left = content()
     for _ in range(2):
         with pytest.raises(WritesLostError, match=said):
             open_storage(str(path))
+        assert content() == left, "what can be mended is left as it is"
     storage = open_storage(str(path), accept_loss=True)
     assert storage.get("nodes", b"n") == kept
     storage.close()

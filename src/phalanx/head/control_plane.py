@@ -328,8 +328,8 @@ class ControlPlane:
 
         def when_written(result: msgspec.Raw, error: WireError | None) -> None:
             assert send is not None
-            if effect is Effect.READS and store.is_stalled:
-                send(result, error)
+            if effect is Effect.READS:
+                store.when_written_or_stalled(lambda: send(result, error))
             else:
                 store.when_written(lambda: send(result, error))
 

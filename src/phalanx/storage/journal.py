@@ -60,8 +60,8 @@ class Journal:
     Records are never split; neighbours are merged, so a row that changes often is written once.
 
     A batch for which the store has no room is tried again, and all later ones wait for it. Any
-    other failure is the last: nothing after it is written, and `record`, `flush`, `deliver` and `drain`
-    raise it. From the call to here the store belongs to the journal's thread.
+    other failure is the last: nothing after it is written, and `record`, `flush`, `deliver` and
+    `drain` raise it. From the call to here the store belongs to the journal's thread.
     """
 
     def __init__(self, storage: Written) -> None:

@@ -8,6 +8,7 @@ import os
 import sqlite3
 import zlib
 from collections.abc import Iterator
+from urllib.parse import quote
 
 from phalanx.storage.errors import (
     StorageCorruptError,
@@ -67,35 +68,40 @@ class SqliteShard:
     """
 
     def __init__(self, path: str) -> None:
-        """Raises StorageInUseError, StorageCorruptError, or StorageError with what is not right."""
+        """Raises StorageInUseError, StorageCorruptError, or StorageError with what is not right.
+
+        Nothing is changed before `claim`: SQLite would fold what it takes for the whole log into
+        the file when it is closed, and a log that was cut could not be mended any more.
+        """
         self.path = prepare_file(path, beside=("-wal", "-shm", ".lock"))
         self._epoch = 0
+        self._opened: sqlite3.Connection | None = None
         self._lock = FileLock(self.path + ".lock", guards=self.path)
         try:
-            with self._clear_errors():
-                # The journal's thread writes after another thread has opened and loaded.
-                self._db = sqlite3.connect(
-                    self.path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
-                )
+            self._found = self._look() if os.path.getsize(self.path) else Head()
         except BaseException:
             self._lock.close()
-            raise
-        try:
-            with self._clear_errors():
-                self._prepare()
-        except BaseException:
-            self.close()
             raise
 
     def __repr__(self) -> str:
         return f"sqlite:{self.path}"
 
+    @property
+    def _db(self) -> sqlite3.Connection:
+        assert self._opened is not None, "a shard is claimed before it is read or written"
+        return self._opened
+
     def head(self) -> Head:
-        with self._clear_errors():
-            found = self._db.execute("SELECT epoch, layout, cluster, sequence FROM head")
-            return Head(*found.fetchone())
+        """See Shard. After `claim` it is what was there before."""
+        return self._found
 
     def claim(self, head: Head) -> None:
+        with self._clear_errors():
+            # The journal's thread writes after another thread has opened and loaded.
+            self._opened = sqlite3.connect(
+                self.path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
+            )
+            self._prepare()
         with self._clear_errors(), self._transaction():
             changed = self._db.execute(
                 "UPDATE head SET epoch = ?, layout = ?, cluster = ?, sequence = 0 WHERE epoch < ?",
@@ -157,19 +163,41 @@ class SqliteShard:
 
     def close(self) -> None:
         """Also after an error; then the next one may open the file."""
-        with contextlib.suppress(sqlite3.Error):
-            self._db.close()
+        if self._opened is not None:
+            with contextlib.suppress(sqlite3.Error):
+                self._opened.close()
         self._lock.close()
+
+    def _look(self) -> Head:
+        """Check the file without changing anything; who wrote it last, and how far."""
+        place = f"file:{quote(self.path)}?mode=ro"
+        with (
+            self._clear_errors(),
+            contextlib.closing(sqlite3.connect(place, timeout=_BUSY_S, uri=True)) as db,
+        ):
+            application = db.execute("PRAGMA application_id").fetchone()[0]
+            tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            if application == 0 and tables == 0:
+                return Head()
+            if application != _APPLICATION:
+                raise StorageError(
+                    f"{self.path} is an SQLite file of another program. Name a file that is not "
+                    "there yet."
+                )
+            version = db.execute("PRAGMA user_version").fetchone()[0]
+            if not 1 <= version <= _VERSION:
+                raise StorageError(
+                    f"{self.path} has format {version}, and this version of Phalanx reads format "
+                    f"{_VERSION}. Open it with the version that wrote it."
+                )
+            answer = db.execute("PRAGMA integrity_check(1)").fetchone()[0]
+            if answer != "ok":
+                raise self._corrupt(answer.splitlines()[-1])
+            columns = "epoch, layout" if version == 1 else "epoch, layout, cluster, sequence"
+            return Head(*db.execute(f"SELECT {columns} FROM head").fetchone())
 
     def _prepare(self) -> None:
         db = self._db
-        found = db.execute("PRAGMA application_id").fetchone()[0]
-        is_new = found == 0 and db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
-        if not is_new and found != _APPLICATION:
-            raise StorageError(
-                f"{self.path} is an SQLite file of another program. Name a file that is not "
-                "there yet."
-            )
         mode = db.execute("PRAGMA journal_mode = WAL").fetchone()[0]
         if mode != "wal":
             raise StorageError(
@@ -177,20 +205,11 @@ class SqliteShard:
                 "Name a file on a local disk."
             )
         db.execute("PRAGMA synchronous = FULL")
-        if is_new:
-            db.executescript(_SCHEMA)
         version = db.execute("PRAGMA user_version").fetchone()[0]
-        if version == 1:
+        if version == 0:
+            db.executescript(_SCHEMA)
+        if version < _VERSION:
             db.executescript(_FROM_1_TO_2)
-            version = _VERSION
-        if version != _VERSION:
-            raise StorageError(
-                f"{self.path} has format {version}, and this version of Phalanx reads format "
-                f"{_VERSION}. Open it with the version that wrote it."
-            )
-        answer = db.execute("PRAGMA integrity_check(1)").fetchone()[0]
-        if answer != "ok":
-            raise self._corrupt(answer.splitlines()[-1])
 
     def _checked(self, table: str, key: bytes, value: bytes, checksum: int | None) -> bytes:
         if checksum is not None and checksum != _checksum(key, value):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 
 from phalanx.model.ids import CONTROL, PREFIX_BYTES
+from phalanx.sim.chaos.broken import Broken
+from phalanx.sim.chaos.disk import SimDisk
 from phalanx.sim.chaos.driver import SimDriver
 from phalanx.sim.chaos.head import SimHead
 from phalanx.sim.chaos.history import History
@@ -14,7 +16,9 @@ from phalanx.sim.chaos.network import Network
 from phalanx.sim.chaos.node import SimNode
 from phalanx.sim.chaos.options import Options
 from phalanx.sim.chaos.promises import Promises
-from phalanx.storage.memory import MemoryDisk
+from phalanx.storage.errors import WritesLostError
+from phalanx.storage.memory import MemoryMark, MemoryShard
+from phalanx.storage.storage import Storage
 
 _RESTART_S = 1.0
 """A node that has ended itself is started anew after so long."""
@@ -44,7 +48,8 @@ class Cluster:
         self._nodes: dict[bytes, SimNode] = {}
         """Every node that ever was, by prefix."""
         self.drivers: list[SimDriver] = []
-        self._disk = MemoryDisk()
+        self.disk = SimDisk()
+        self._mark = MemoryMark()
         self._lives = 0
         self.head: SimHead | None = None
         """The head's process; None while there is none."""
@@ -142,6 +147,19 @@ class Cluster:
         head.crash()
         self._network.host_down(self.head_host, is_noticed=True)
 
+    def torn_head_up(self, batches: int) -> None:
+        """The head's process is to be started on storage that has lost the last batches. It must
+        not begin; then a copy is put back."""
+        if self.head is not None or not self.disk.tear(batches):
+            return
+        self._kernel.tell("head", f"its storage has lost the last {batches} batches")
+        try:
+            Storage([MemoryShard(self.disk)], marks=[self._mark])
+        except WritesLostError:
+            self.disk.mend()
+        else:
+            raise Broken("a head begins on storage that has lost what it had confirmed", ["head"])
+
     def head_up(self) -> None:
         """The head's process is started, on the storage that it had."""
         if self.head is not None:
@@ -160,6 +178,7 @@ class Cluster:
             self._promises,
             self._history,
             self.trouble,
-            self._disk,
+            self.disk,
+            self._mark,
             self._lives,
         )

@@ -17,13 +17,13 @@ from phalanx.protocol.bundle_messages import CommitBundles, GiveBackBundles, Pre
 from phalanx.protocol.messages import Hello
 from phalanx.sim.chaos.broken import Broken, group_name
 from phalanx.sim.chaos.cache_check import check_cache
-from phalanx.sim.chaos.disk import SimJournal
+from phalanx.sim.chaos.disk import SimDisk, SimJournal
 from phalanx.sim.chaos.history import History
 from phalanx.sim.chaos.hosts import Host
 from phalanx.sim.chaos.network import End, Message, Network
 from phalanx.sim.chaos.options import Options
 from phalanx.sim.chaos.promises import Promises
-from phalanx.storage.memory import MemoryDisk, MemoryShard
+from phalanx.storage.memory import MemoryMark, MemoryShard
 from phalanx.storage.storage import Storage
 
 _REPEATABLE = (PrepareBundles, CommitBundles, GiveBackBundles)
@@ -56,11 +56,12 @@ class SimHead:
         promises: Promises,
         history: History,
         trouble: Collection[str],
-        disk: MemoryDisk,
+        disk: SimDisk,
+        mark: MemoryMark,
         life: int,
     ) -> None:
         """`trouble`: the faults that messages may meet now. `life`: how many heads there were
-        before, and one."""
+        before, and one. Raises StorageError when it cannot begin on this disk."""
         self._host = host
         self._write_s = options.write_s
         self._promises = promises
@@ -71,9 +72,9 @@ class SimHead:
         self._nodes: dict[bytes, End] = {}
         self._woken_at = 0.0
         self._ticks = 0
-        storage = Storage([MemoryShard(disk)])
+        storage = Storage([MemoryShard(disk)], marks=[mark])
         stored = read_state(storage)
-        self._journal = SimJournal(storage, host, self._rng, self._write_s, self._round)
+        self._journal = SimJournal(storage, disk, host, self._rng, self._write_s, self._round)
         state_store = StateStore(self._journal)
         self.control = ControlPlane(
             Outbox(self._send, state_store),
@@ -83,6 +84,7 @@ class SimHead:
             NoAnswers(),
             stored=stored,
             limits=options.limits,
+            cluster=storage.cluster,
             report_defect=_raise,
         )
         network.add_process(host, CONTROL, self)

@@ -185,9 +185,9 @@ class SimNode:
 
     # ---- HeadEffects -------------------------------------------------------------------------
 
-    def dial_head(self) -> End:
+    def dial_head(self) -> End | None:
         """See HeadEffects."""
-        return self.dial(CONTROL)
+        return self.dial(CONTROL) if self.host.can_dial else None
 
     def joined(self, cluster: str) -> None:
         """See HeadEffects."""
