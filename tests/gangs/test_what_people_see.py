@@ -1,4 +1,4 @@
-"""What people are shown of jobs and nodes is so: why something waits, what runs, and how old it is."""
+"""What people are shown of jobs and nodes: why something waits, what runs, and how old it is."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from phalanx.resources.sets import EMPTY, ResourceSet
 
 
 class QueueShares:
-    """What queues hold of one node. One that the head has not named weighs 1; "" is one like others."""
+    """What queues hold of one node. One that the head has not named weighs 1; "" is like others."""
 
     def __init__(self) -> None:
         self.weights: Mapping[str, float] = {}

@@ -113,10 +113,12 @@ class GangScheduler:
         self._live_cluster = live = LiveCluster(
             nodes, self.queues, self.domains, registry, self._outside_work
         )
-        config = configuration(placement)
         seen, member_of = registry.window.seen, registry.member_of
         self.set_aside = SetAside(report_defect)
-        self.cache = SchedulerCache(config, live, seen, member_of, self.set_aside)
+        self.cache = SchedulerCache(
+            configuration(placement), live, seen, member_of, self.set_aside,
+            with_paths=lambda: configuration(placement, has_paths=True),
+        )  # fmt: skip
         self.cycles = Cycles(clock, registry, self.cache, live, self, Pace())
         self._recorder = Recorder(record, clock.wall, lambda gang: live.podgroup(gang).min_member)
         lifecycle = MemberLifecycle(
