@@ -230,11 +230,11 @@ class EmbeddedEngine:
     def wait(
         self, refs: Sequence[Any], count: int, timeout_s: float | None, fetch: bool
     ) -> tuple[list[Any], list[Any]]:
-        """See Engine. An object that is anywhere is ready: a reader fetches it."""
+        """See Engine."""
         if set(map(type, refs)) == {ObjectRef}:
-            return self._waiting.wait_some(list(refs), count, timeout_s)
+            return self._waiting.wait_some(list(refs), count, timeout_s, fetch)
         items = [r.peek() if isinstance(r, ObjectRefGenerator) else r for r in refs]
-        ready = set(self._waiting.wait_some(items, count, timeout_s)[0])
+        ready = set(self._waiting.wait_some(items, count, timeout_s, fetch)[0])
         pairs = list(zip(refs, items, strict=True))
         return [r for r, i in pairs if i in ready], [r for r, i in pairs if i not in ready]
 
