@@ -22,7 +22,10 @@ from phalanx.owner.tasks.submission import Submission
 from phalanx.protocol.messages import FAILED, Value
 
 _PATIENCE_S = 0.002
-"""A task that waits longer than this gives its CPUs back."""
+"""A task that waits longer than this lends its CPUs to others."""
+_ANSWER_S = 0.02
+"""The same for objects of other processes: so long their owners may take to say what they are, if
+they are there."""
 
 
 class WaitingTask(Protocol):
@@ -248,17 +251,21 @@ class Waiting:
                 return True
             self._tasks.waited_for(missing)
             deadline = None if timeout_s is None else time.monotonic() + timeout_s
-            return self._wait_in_task(waiter, deadline)
+            patience_s = _PATIENCE_S if any(ref._owner == me for ref in missing) else _ANSWER_S
+            return self._wait_in_task(waiter, deadline, patience_s)
         finally:
             if not waiter.done or len(missing) > needed:
                 self._forget(missing, waiter)
 
-    def _wait_in_task(self, waiter: Waiter, deadline: float | None) -> bool:
+    def _wait_in_task(
+        self, waiter: Waiter, deadline: float | None, patience_s: float = _PATIENCE_S
+    ) -> bool:
+        """Wait; a task lends its CPUs when it has waited for longer than `patience_s`."""
         running = self.running
         if running is None:
             interrupts.guard()
             return self._reactor.wait(waiter, deadline)
-        patience = time.monotonic() + _PATIENCE_S
+        patience = time.monotonic() + patience_s
         first = patience if deadline is None else min(patience, deadline)
         if self._reactor.wait(waiter, first):
             self._interrupt_first(running)
