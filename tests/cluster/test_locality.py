@@ -75,6 +75,23 @@ def test_elsewhere_when_that_node_is_full_and_the_copy_counts_then(two, get):
     assert get(where.remote(array)) == here
 
 
+def test_wait_brings_what_lies_elsewhere_unless_told_not_to(two):
+    array = two[2](LARGE, "there")
+    assert phalanx.wait([array], timeout=0, fetch_local=False)[0] == [array]
+    assert phalanx.wait([array], timeout=0)[0] == []
+    assert phalanx.wait([array], timeout=PATIENCE_S)[0] == [array]
+    assert phalanx.wait([array], timeout=0)[0] == [array]
+
+
+def test_wait_takes_what_is_here_first(two, get):
+    here, there = two[2](LARGE, "here"), two[2](LARGE, "there")
+    small = make.remote(SMALL)
+    get(small)
+    assert phalanx.wait([there, here, small], num_returns=2, timeout=PATIENCE_S)[0] == [here, small]
+    ready, rest = phalanx.wait([there, here, small], num_returns=3, timeout=PATIENCE_S)
+    assert (ready, rest) == ([there, here, small], [])
+
+
 def test_another_strategy_goes_first(two, get):
     from phalanx.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 

@@ -9,7 +9,7 @@ from phalanx.api.gangs import DEFAULT_GRACE_S, GangedActorClass, GangOptions
 from phalanx.api.labels import check_labels
 from phalanx.api.session import check_queue, engine_or_start
 from phalanx.engines.definitions import ActorDefinition
-from phalanx.model.options import check_actor_options, check_method_options
+from phalanx.model.options import check_actor_options, check_method_options, check_place
 from phalanx.objects.handle import ActorHandle
 
 T = TypeVar("T")
@@ -40,6 +40,7 @@ class ActorClass(Generic[T]):
 
     def __init__(self, cls: type[T], options: dict[str, Any]) -> None:
         check_actor_options(options)
+        check_place(options)
         check_labels(options)
         self._definition = ActorDefinition(cls)
         self._options = options
@@ -74,6 +75,7 @@ class ActorClass(Generic[T]):
         merged = {**self._options, **options}
         check_actor_options(options | _together(merged, options), in_options=True)
         check_labels(options)
+        check_place(merged)
         return OptionedActorClass(self, merged)
 
     def gang(

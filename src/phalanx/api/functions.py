@@ -13,7 +13,7 @@ from phalanx.api.session import check_queue, engine_or_start
 from phalanx.engines import interface
 from phalanx.engines.definitions import INVOCATION_DECORATOR, FunctionDefinition
 from phalanx.engines.interface import Call, Engine
-from phalanx.model.options import check_task_options
+from phalanx.model.options import check_place, check_task_options
 from phalanx.objects.reference import ObjectRef
 from phalanx.objects.streams import ObjectRefGenerator
 
@@ -33,6 +33,7 @@ class RemoteFunction(Generic[P, R]):
             )
         check_task_options(options)
         check_labels(options)
+        check_place(options)
         _check_returns(function, options)
         self._definition = FunctionDefinition(function)
         self._options = options
@@ -79,6 +80,7 @@ class RemoteFunction(Generic[P, R]):
         """The same function with other options for the calls made through what this returns."""
         check_task_options(options, in_options=True)
         check_labels(options)
+        check_place({**self._options, **options})
         _check_returns(self._definition.function, options)
         return OptionedFunction(self, options)
 

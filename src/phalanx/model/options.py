@@ -254,6 +254,16 @@ def check_actor_options(options: Mapping[str, Any], *, in_options: bool = False)
     _check_bundle(options)
 
 
+def check_place(options: Mapping[str, Any]) -> None:
+    """Raise ValueError for options that together name a place in both of Ray's ways."""
+    group = options.get("placement_group")
+    if group not in (None, "default") and options.get("scheduling_strategy") is not None:
+        raise ValueError(
+            "Placement groups should be specified via the scheduling_strategy option. "
+            "placement_group= and scheduling_strategy= do not go together."
+        )
+
+
 def _check_bundle(options: Mapping[str, Any]) -> None:
     index = options.get("placement_group_bundle_index")
     if index not in (None, -1) and options.get("placement_group") in (None, "default"):

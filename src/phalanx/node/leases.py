@@ -200,16 +200,17 @@ class LeaseMachine:
             not self._other_nodes.is_alone and self._other_nodes.is_feasible(demand)
         ):
             return None
+        code = _unschedulable(demand) if is_bound else ""
         if not is_labelled:
-            return (f"no node has labels that match {labels}", "")
+            return (f"no node has labels that match {labels}", code)
         if self.is_draining:
-            return ("this node drains, and no other can ever run it", "")
+            return ("this node drains, and no other can ever run it", code)
         asked = demand.place.to_mapping()
         total = self.resources.total()
         lacking = {k: v for k, v in asked.items() if v > total.get(k, 0)}
         has = {k: total.get(k, 0) for k in lacking}
         where = "the largest node" if self._other_nodes.is_alone else "this node"
-        return (f"it asks for {lacking} and {where} has {has}", "")
+        return (f"it asks for {lacking} and {where} has {has}", code)
 
     def _is_deleted(self, demand: Demand) -> bool:
         """Whether there is no such queue any more."""

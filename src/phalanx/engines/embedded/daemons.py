@@ -22,6 +22,7 @@ from phalanx.engines.processes.environment import child_environment
 from phalanx.engines.processes.session import Session
 from phalanx.errors import AuthenticationError, SystemFailureError
 from phalanx.node.options import PATIENCE_S
+from phalanx.policies.labels import NODE_LABEL
 from phalanx.policies.placement import Placement
 from phalanx.resources.ports import parse_ports
 
@@ -142,7 +143,7 @@ def node_config(options: NodeOptions, session: Session) -> dict[str, Any]:
     return {
         "session": msgspec.to_builtins(session),
         "resources": options.resources,
-        "labels": {"ray.io/node-id": node_id, **options.labels},
+        "labels": {NODE_LABEL: node_id, **options.labels},
         "object_store_bytes": options.object_store_bytes,
         "node_id": node_id,
         "unit_resources": options.unit_resources,

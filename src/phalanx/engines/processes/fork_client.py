@@ -70,7 +70,7 @@ class CommandClient:
                 place.variables,
                 place.directory,
                 log,
-                is_watched=command.memory_limit > 0,
+                int(command.memory_limit),
             )
         )
 

@@ -9,7 +9,7 @@ import msgspec
 
 from phalanx.engines.embedded.client.job_settings import JobSettings, with_absolute_paths
 from phalanx.errors import RuntimeEnvSetupError
-from phalanx.policies.labels import parse_selector
+from phalanx.policies.labels import NODE_LABEL, parse_selector
 from phalanx.worker.context import current
 
 
@@ -51,6 +51,10 @@ def strategy_of(
     if selector:
         fallback = [f["label_selector"] for f in options.get("fallback_strategy") or ()]
         wire["labels"] = [_conditions(one) for one in (selector, *fallback)]
+        if not (wire.keys() & {"group", "node_id"} or fallback):
+            for key, operator, values in wire["labels"][0]:
+                if (key, operator, len(values)) == (NODE_LABEL, "In", 1):
+                    wire |= {"node_id": values[0], "soft": False}  # one node, by its id
     return wire
 
 
