@@ -86,11 +86,13 @@ class ActorHost:
         self._means: dict[str, float] = {}
         self._methods = ActorMethods(None)
 
-    @property
-    def class_path(self) -> str:
-        """See HostedActor. As Ray: an async actor has the qualified name."""
+    def path_of(self, method: str) -> str:
+        """See HostedActor. As Ray: those of async actors have their qualified names."""
         cls = type(self._instance)
-        return f"{cls.__module__}.{cls.__qualname__ if self.is_async else cls.__name__}"
+        name = f"{cls.__name__}.{method}"
+        if self.is_async:
+            name = getattr(getattr(cls, method, None), "__qualname__", name)
+        return f"{cls.__module__}.{name}"
 
     # ---- life --------------------------------------------------------------------------------
 
