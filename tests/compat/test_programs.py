@@ -88,6 +88,8 @@ kept = ray.put(1)
 counts = ray._private.worker.global_worker.core_worker.get_all_reference_counts
 print([row.object_id for row in list_objects()] == [kept.hex()])
 print(list(counts()) == [kept.hex().encode()])
+print(kept.hex() in ray._private.internal_api.memory_summary())
+ray._private.internal_api.free([kept])
 del kept
 print(list_objects(), counts())
 """
@@ -183,7 +185,7 @@ def test_an_unchanged_program_runs(tmp_path):
 @pytest.mark.parametrize(
     ("program", "expected"),
     [
-        (BY_ITSELF, "False\n(True, 1) True\nTrue []\nTrue\nTrue\n[] {}\n"),
+        (BY_ITSELF, "False\n(True, 1) True\nTrue []\nTrue\nTrue\nTrue\n[] {}\n"),
         (SPAWNING, "(False, '2.60.0', 41, [])\n"),
         (UTILITIES, "2 [3, 3]\n0\n[1.0, 2] ('who',)\n[3] [[1, 1, 2]]\n"),
         (ON_A_CLUSTER, "2 3.0\n2 3.0\n"),

@@ -129,7 +129,7 @@ SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
             "is_client_mode_enabled",
         )
     },
-    "ray._private.internal_api": {f"{_OURS}.state_api": ("memory_summary",)},
+    "ray._private.internal_api": {f"{_OURS}.state_api": ("free", "memory_summary")},
     "ray._private.ray_constants": {f"{_OURS}.constants": ("*",)},
     "ray._private.services": {f"{_OURS}.network": ("*",)},
     "ray._private.utils": {f"{_OURS}.common": ("*",)},
@@ -161,7 +161,7 @@ _NO_LISTINGS = (
 REFUSED: Mapping[str, Sequence[str]] = {
     "ray.autoscaler.sdk": ("request_resources",),
     "ray.cluster_utils": ("AutoscalingCluster",),
-    "ray._private.internal_api": ("free", "global_gc", "node_stats"),
+    "ray._private.internal_api": ("global_gc", "node_stats"),
     "ray.experimental": (
         *("CommunicatorMetadata", "TensorTransportManager", "TensorTransportMetadata"),
         *("get_local_object_locations", "get_object_locations", "register_tensor_transport"),

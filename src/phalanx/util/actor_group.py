@@ -65,7 +65,7 @@ class ActorGroup:
         self.actors: list[ActorWrapper] = []
         self.num_actors = num_actors
         options = {"num_cpus": num_cpus_per_actor, "num_gpus": num_gpus_per_actor}
-        self._class = ActorClass(
+        self._class: ActorClass[Any] = ActorClass(
             actor_cls, {**options, "resources": dict(resources_per_actor or {})}
         )
         self._args = tuple(init_args or ())
