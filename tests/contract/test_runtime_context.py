@@ -96,6 +96,16 @@ def test_names_of_a_method(get, reporter):
     assert function_name == f"{__name__}.Reporter.answer"
 
 
+def test_a_method_of_an_async_actor_has_its_qualified_name(ray, get):
+    @ray.remote(num_cpus=0)
+    class Reporter:
+        async def answer(self):
+            return ray.get_runtime_context().get_task_function_name()
+
+    here = "test_a_method_of_an_async_actor_has_its_qualified_name.<locals>"
+    assert get(Reporter.remote().answer.remote()) == f"{__name__}.{here}.Reporter.answer"
+
+
 def test_older_forms_of_ids_name_the_newer(ray, context, ask):
     with pytest.warns(DeprecationWarning, match=r"Use get_node_id\(\) instead"):
         assert context.node_id.hex() == context.get_node_id()

@@ -10,6 +10,7 @@ from phalanx.api.labels import check_labels
 from phalanx.api.session import check_queue, engine_or_start
 from phalanx.engines.definitions import ActorDefinition
 from phalanx.model.options import check_actor_options, check_method_options, check_place
+from phalanx.objects.dag import ClassNode
 from phalanx.objects.handle import ActorHandle
 
 T = TypeVar("T")
@@ -107,9 +108,9 @@ class ActorClass(Generic[T]):
         )
         return GangedActorClass(self._definition, self._options, gang)
 
-    def bind(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Not there: see RemoteFunction.bind."""
-        raise NotImplementedError("bind() belongs to compiled graphs, which Phalanx does not have.")
+    def bind(self, /, *args: Any, **kwargs: Any) -> ClassNode:
+        """An actor in a graph: see `objects.dag`."""
+        return ClassNode(self, args, kwargs)
 
     def _create(
         self, options: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -155,9 +156,9 @@ class OptionedActorClass(Generic[T]):
         gang = GangOptions(members=members, **options)
         return GangedActorClass(self._actor_class._definition, self._options, gang)
 
-    def bind(self, /, *args: Any, **kwargs: Any) -> Any:
-        """See RemoteFunction.bind."""
-        return self._actor_class.bind(*args, **kwargs)
+    def bind(self, /, *args: Any, **kwargs: Any) -> ClassNode:
+        """An actor in a graph: see `objects.dag`."""
+        return ClassNode(self, args, kwargs)
 
 
 def exit_actor() -> None:

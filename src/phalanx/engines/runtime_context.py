@@ -44,9 +44,8 @@ class HostedActor(Protocol):
     is_async: bool
     """Whether its calls run on an event loop."""
 
-    @property
-    def class_path(self) -> str:
-        """The module and the name of its class."""
+    def path_of(self, method: str) -> str:
+        """The module, class and name of a method."""
         ...
 
 
@@ -160,7 +159,7 @@ class RuntimeContext:
         if task is None:
             return None
         if actor is not None:
-            return f"{actor.class_path}.{task.name.rpartition('.')[2]}"
+            return actor.path_of(task.name.rpartition(".")[2])
         return (
             f"{task.function.__module__}.{task.function.__name__}" if task.function else task.name
         )

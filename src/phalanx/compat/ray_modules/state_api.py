@@ -11,7 +11,7 @@ from typing import Any
 
 from phalanx.api.cluster import nodes
 from phalanx.api.session import running_engine
-from phalanx.objects.reference import living_references
+from phalanx.objects.reference import ObjectRef, living_references
 from phalanx.protocol.requests.actors import ListActors
 
 Filters = Sequence[tuple[str, str, Any]] | None
@@ -94,6 +94,20 @@ def list_objects(
 def get_objects(id: str, address: str | None = None, timeout: float = 30) -> list[StateRow]:
     """The object with this id, if this process has a reference to it."""
     return list_objects(filters=[("object_id", "=", id)], limit=_ALL)
+
+
+def memory_summary(*_: object, **__: object) -> str:
+    """This process's references as a table."""
+    rows = list_objects(limit=_ALL)
+    lines = [f"{row.object_id}  {row.pid}  {row.type}  {row.task_status}" for row in rows]
+    return "\n".join([f"References of process {os.getpid()}: {len(rows)}", *lines])
+
+
+def free(object_refs: ObjectRef[Any] | list[ObjectRef[Any]], local_only: bool = False) -> None:
+    """These objects are not needed: as for any, their memory is freed with the last reference."""
+    for ref in object_refs if isinstance(object_refs, list) else [object_refs]:
+        if not isinstance(ref, ObjectRef):
+            raise TypeError(f"free() expects a list of ObjectRef, got {type(ref)}.")
 
 
 def list_nodes(

@@ -374,8 +374,8 @@ class TaskMachine:
             self._effects.fail(head, kind, reason)
 
     def tick(self, now: float) -> None:
-        """Return workers that idle, call back what waits behind slow tasks, and try tasks again that
-        have rested."""
+        """Return workers that idle, call back what waits behind slow tasks, try again what has
+        rested."""
         if self.resting:
             self._wake_rested(now)
         for scheduling_class in list(self.classes.values()):
