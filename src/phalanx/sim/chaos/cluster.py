@@ -152,7 +152,7 @@ class Cluster:
         not begin; then a copy is put back."""
         if self.head is not None or not self.disk.tear(batches):
             return
-        self._kernel.tell("head", f"its storage has lost the last {batches} batches")
+        self._kernel.log("head", f"its storage has lost the last {batches} batches")
         try:
             Storage([MemoryShard(self.disk)], marks=[self._mark])
         except WritesLostError:

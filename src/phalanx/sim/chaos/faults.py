@@ -183,11 +183,11 @@ class Faults:
         if disk.is_full:
             return
         disk.is_full = self._history.had_full_disk = True
-        self._kernel.tell("head", "its disk is full")
+        self._kernel.log("head", "its disk is full")
 
         def mend() -> None:
             disk.is_full = False
-            self._kernel.tell("head", "its disk has room again")
+            self._kernel.log("head", "its disk has room again")
 
         lasts_s = self._rng.choice((0.5, 3.0, 10.0))
         self._kernel.after(lasts_s, mend)
