@@ -15,6 +15,7 @@ from tests.fuzz.values import HOSTILE_TEXTS, Maker
 from typer.testing import CliRunner
 
 from phalanx.cli.commands import app
+from phalanx.model.rows.work import QueueInfo
 from phalanx.protocol.requests.request import Request, reply_type
 
 ASKING = (
@@ -39,6 +40,7 @@ ANSWERS: dict[Any, Any] = {
     float: lambda maker: maker.rng.choice([0.0, 1.0, 1.5, 1.7e9]),
     list[dict[str, Any]]: lambda maker: [{"state": maker.text()}],
 }
+ANSWERS[list[QueueInfo]] = lambda maker: [maker.value(QueueInfo)]
 """What has a form that its type does not say: heads are trusted with it."""
 
 

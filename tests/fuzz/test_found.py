@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import msgspec
 import pytest
 from tests.fuzz.test_messages import Place
+from tests.fuzz.values import Maker
 from tests.fuzz.world import World, bystander
 from typer.testing import CliRunner
 
 from phalanx.cli.commands import app
+from phalanx.cli.job_view import job_text
 from phalanx.errors import JobCommandError
 from phalanx.model.jobs.spec import DependsOn, FlowSpec, JobSpec, Step, TaskGroup
+from phalanx.model.rows.work import JobDescription
 from phalanx.protocol.cluster_messages import ActorRefused, PlaceActor
 from phalanx.protocol.node_messages import LeaseWanted
 from phalanx.protocol.requests.actors import ActorSpec, ListActors, RegisterActor
@@ -171,3 +175,10 @@ def test_errors_print_no_escapes(
     monkeypatch.setattr("phalanx.engines.embedded.visitor.ask_daemon", answer)
     done = CliRunner().invoke(app, ["job", "j"])
     assert done.stderr == "there is no job \\x1b[2Jj\n"
+
+
+def test_a_job_prints_no_escapes() -> None:
+    job = Maker(random.Random(3)).value(JobDescription)
+    bad = replace(job, name="\x1b[2J", queue="\x08", state="\x07")
+    assert "\x1b" not in job_text(bad)
+    assert "\x08" not in job_text(bad)

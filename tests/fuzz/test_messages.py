@@ -20,16 +20,8 @@ from phalanx.node.effects import NodeEffects, NodeSetup
 from phalanx.node.membership import MembershipOptions
 from phalanx.node.options import SpillOptions
 from phalanx.policies.placement import Placement
-from phalanx.protocol.cluster_messages import (
-    ActorRefused,
-    Expelled,
-    Joined,
-    PlaceActor,
-    PrepareBundles,
-    Prepared,
-    StartMember,
-    Told,
-)
+from phalanx.protocol.bundle_messages import PrepareBundles, Prepared, StartMember
+from phalanx.protocol.cluster_messages import ActorRefused, Expelled, Joined, PlaceActor, Reported
 from phalanx.protocol.frames import decode_body
 from phalanx.protocol.messages import PROTOCOL_VERSION, Message
 from phalanx.protocol.node_messages import LeaseWanted
@@ -211,7 +203,7 @@ def test_an_order_that_the_node_fails_at_is_refused_and_harms_no_other(
 
 def told(place: Place) -> list[Any]:
     """What the node notified its head of."""
-    bodies = [one.body for one in place.head.sent if isinstance(one, Told)]
+    bodies = [one.body for one in place.head.sent if isinstance(one, Reported)]
     return [inner for body in bodies for inner in decode_body(body)]
 
 

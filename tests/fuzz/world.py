@@ -18,26 +18,28 @@ import phalanx
 from phalanx.errors import SystemFailureError
 from phalanx.head.state_store import read_state
 from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
-from phalanx.protocol.cluster_messages import (
-    ActorPlaced,
+from phalanx.protocol.bundle_messages import (
     BundleInventory,
     BundlesGone,
     CommitBundles,
     Committed,
     EndMember,
-    EventsTold,
     GiveBackBundles,
-    Join,
-    Joined,
     LogRead,
     MemberNews,
-    NodeReport,
-    PlaceActor,
     PrepareBundles,
     Prepared,
     ReadLog,
     StartMember,
-    TellEvents,
+)
+from phalanx.protocol.cluster_messages import (
+    ActorPlaced,
+    EventsReported,
+    GatherEvents,
+    Join,
+    Joined,
+    NodeReport,
+    PlaceActor,
     ViewRow,
 )
 from phalanx.protocol.requests.jobs import ApplyManifests, Manifest
@@ -54,7 +56,9 @@ PATIENCE = 6
 
 
 class Rows:
-    """A store that keeps all at once."""
+    """A store that keeps all at once, and has room."""
+
+    shortage, is_stalled = "", False
 
     def __init__(self) -> None:
         self.tables: dict[str, dict[bytes, bytes]] = defaultdict(dict)
@@ -226,8 +230,8 @@ class World:
                 )
             case ReadLog():
                 self.hear(prefix, LogRead(message.token, b"", 0))
-            case TellEvents():
-                self.hear(prefix, EventsTold(message.number, []))
+            case GatherEvents():
+                self.hear(prefix, EventsReported(message.number, []))
 
     # ---- other people ------------------------------------------------------------------------
 
@@ -242,7 +246,7 @@ class World:
         return f"{OTHERS}/{name}"
 
     def state(self, uid: str) -> str:
-        job = self.control.batch.jobs.table.get(uid)
+        job = self.control.gang_scheduler.jobs.table.get(uid)
         return "" if job is None else job.state
 
     def end_members(self, code: int, of: str = "") -> None:

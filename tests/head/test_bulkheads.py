@@ -16,7 +16,8 @@ from phalanx.engines.processes.connection import Connection, listen
 from phalanx.engines.processes.connection_loop import ConnectionLoop
 from phalanx.model.jobs import states
 from phalanx.model.jobs.spec import CronSpec, FlowSpec, Step
-from phalanx.protocol.cluster_messages import Leave, MemberNews, NodeReport, Told
+from phalanx.protocol.bundle_messages import MemberNews
+from phalanx.protocol.cluster_messages import Leave, NodeReport, Reported
 from phalanx.protocol.frames import encode_body, encode_frame
 from phalanx.protocol.requests.actors import ActorSpec, ListActors, RegisterActor
 from phalanx.protocol.requests.cluster import GetStatus
@@ -79,7 +80,9 @@ def test_a_request(world, monkeypatch):
 
 
 def test_a_job_whose_beginning_fails_is_not_there(world, monkeypatch):
-    fails_for(monkeypatch, world.control.batch.jobs.table, "_settle", lambda job, now: True)
+    fails_for(
+        monkeypatch, world.control.gang_scheduler.jobs.table, "_settle", lambda job, now: True
+    )
     assert isinstance(apply(world, "Job", job("bad")).error, Planted)
     monkeypatch.undo()
     assert world.state("bystanders/bad") == ""
@@ -88,7 +91,7 @@ def test_a_job_whose_beginning_fails_is_not_there(world, monkeypatch):
 
 
 def test_what_is_done_for_a_job(world, monkeypatch):
-    jobs = world.control.batch.jobs
+    jobs = world.control.gang_scheduler.jobs
     fails_for(monkeypatch, jobs, "_want", lambda job, keys: job.spec.name == "bad")
     assert apply(world, "Job", job("bad")).error is None
     others_go_on(world)
@@ -98,7 +101,7 @@ def test_what_is_done_for_a_job(world, monkeypatch):
 
 
 def test_an_alarm_of_a_job(world, monkeypatch):
-    table = world.control.batch.jobs.table
+    table = world.control.gang_scheduler.jobs.table
     for name in ("bad", "good"):
         assert apply(world, "Job", job(name, ttl_s=5.0)).error is None
     world.rounds()
@@ -112,7 +115,7 @@ def test_an_alarm_of_a_job(world, monkeypatch):
 
 
 def test_a_flow(world, monkeypatch):
-    flows = world.control.batch.job_requests.flows
+    flows = world.control.gang_scheduler.job_requests.flows
     fails_for(monkeypatch, flows, "_submit", lambda spec: spec.name.startswith("bad"))
     apply(world, "JobTemplate", job("step"))
     for name in ("bad", "good"):
@@ -126,7 +129,7 @@ def test_a_flow(world, monkeypatch):
 
 
 def test_a_cron_job(world, monkeypatch):
-    crons = world.control.batch.job_requests.crons
+    crons = world.control.gang_scheduler.job_requests.crons
     for name in ("bad", "good"):
         cron = CronSpec(name=name, namespace="bystanders", schedule="@every 5s", job=job("j"))
         assert apply(world, "CronJob", cron).error is None
@@ -173,11 +176,11 @@ def test_a_connection(world):
 
 
 def test_a_message_of_a_node(world, monkeypatch):
-    gangs = world.control.batch
+    gangs = world.control.gang_scheduler
     fails_for(monkeypatch, gangs, "member_news", lambda node, news: news.reason == "bad")
     news = [MemberNews(bytes(18), 0, 1, 1, "bad"), NodeReport(available={"CPU": 1.0})]
     world.box.clear()
-    world.hear(A, Told(7, encode_body(news)))
+    world.hear(A, Reported(7, encode_body(news)))
     assert world.control.nodes.row("6e" * 28).available == {"CPU": 1.0}, "the next is taken in"
     assert any(getattr(message, "token", 0) == 7 for _, message in world.box), "it is not repeated"
     assert counted(world) == {"message": 1}

@@ -46,7 +46,7 @@ def jobs_text(rows: Sequence[JobInfo]) -> str:
 def job_text(job: JobDescription) -> str:
     """All about one job."""
     lines = [
-        f"{_full_name(job)} of queue {job.queue}, priority {job.priority}: {job.state}"
+        safe(f"{_full_name(job)} of queue {job.queue}, priority {job.priority}: {job.state}")
         + (f" ({safe(job.reason)})" if job.reason else ""),
         f"submitted {_at(job.submitted)}, started {_at(job.started)}, "
         f"finished {_at(job.finished)}, {job.retries} retries, preempted {job.preempted} "
@@ -68,7 +68,7 @@ def job_text(job: JobDescription) -> str:
     ]
     head = ("MEMBER", "STATE", "ATTEMPT", "NODE", "DEVICES", "EXIT", "REASON")
     history = [
-        f"{_at(one.at)}  {one.old or '-'} -> {one.new}  {safe(one.reason)}" for one in job.history
+        safe(f"{_at(one.at)}  {one.old or '-'} -> {one.new}  {one.reason}") for one in job.history
     ]
     return "\n".join([*lines, "", table(head, rows), "", *history])
 

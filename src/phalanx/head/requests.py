@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from phalanx.errors import PhalanxError
 from phalanx.head.actors.control import ActorControl
 from phalanx.head.actors.table import ActorRecord
 from phalanx.head.clock import Clock
@@ -59,6 +60,7 @@ from phalanx.protocol.requests.groups import (
     WatchGroup,
 )
 from phalanx.protocol.requests.request import LATER, Asker, Later, RequestHandlers
+from phalanx.protocol.wire_errors import to_wire
 from phalanx.resources.sets import ResourceSet
 from phalanx.scheduling.terms import check_strategy
 
@@ -78,12 +80,13 @@ class ControlRequests:
         actors: ActorControl,
         groups: GroupControl,
         events: EventGathering,
-        addresses: Callable[[], tuple[str, str]],
+        whereabouts: Callable[[], tuple[str, str, list[str]]],
         gang_counts: Callable[[], dict[str, int]],
         defects: Defects,
     ) -> None:
-        """`addresses` gives those of the head and of its store, empty where there is none;
-        `gang_counts` how many gangs there are of each kind, as StatusInfo names them."""
+        """`whereabouts` gives the addresses of the head and of its store, empty where there is
+        none, and what is not well with them; `gang_counts` how many gangs there are of each kind,
+        as StatusInfo names them."""
         self._gang_counts = gang_counts
         self._defects = defects
         self._outbox = outbox
@@ -93,7 +96,7 @@ class ControlRequests:
         self._actors = actors
         self._groups = groups
         self._events = events
-        self._addresses = addresses
+        self._whereabouts = whereabouts
         self.handlers = RequestHandlers(
             "the control store",
             NewDriverJob.handled_by(self._new_driver_job),
@@ -162,7 +165,7 @@ class ControlRequests:
         return LATER
 
     def _get_status(self, asker: Asker[StatusInfo], request: GetStatus) -> StatusInfo:
-        address, store = self._addresses()
+        address, store, troubles = self._whereabouts()
         return StatusInfo(
             address=address,
             store=store,
@@ -172,6 +175,7 @@ class ControlRequests:
             jobs=self._drivers.rows(),
             gangs=self._gang_counts(),
             defects=dict(self._defects.rows),
+            troubles=troubles,
         )
 
     # ---- actors ------------------------------------------------------------------------------
@@ -187,6 +191,11 @@ class ControlRequests:
         record.creation, record.files = request.creation, request.files
         actors.register(record)
         return KnownActor(record.actor, record.handle, existed=False)
+
+    def refuse_actor(self, owner: bytes, request: RegisterActor, error: PhalanxError) -> None:
+        """An actor is not made whose owner waits for no answer: it hears of the actor's death."""
+        record = _record(owner, request.spec)
+        self._actors.table.refuse_new(record, str(error), to_wire(error).code)
 
     def _announce_actor(self, asker: Asker[None], request: AnnounceActor) -> None:
         _check_actor(request.spec)

@@ -6,14 +6,8 @@ from typing import Any
 
 from phalanx.errors import SystemFailureError
 from phalanx.model.exit_codes import NOT_STARTED
-from phalanx.protocol.cluster_messages import (
-    ActorRefused,
-    MemberNews,
-    PlaceActor,
-    PrepareBundles,
-    Prepared,
-    StartMember,
-)
+from phalanx.protocol.bundle_messages import MemberNews, PrepareBundles, Prepared, StartMember
+from phalanx.protocol.cluster_messages import ActorRefused, PlaceActor
 from phalanx.protocol.wire_errors import code_of
 
 

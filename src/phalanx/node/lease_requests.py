@@ -189,6 +189,7 @@ class LeaseRequests:
             strategy=strategy,
             seen=message.seen,
             retriable=message.retriable,
+            is_own=is_mine,
             here=0 if is_mine and place is None and self._spilling.must_plan(strategy) else -1,
             asker=self._asker,
         )

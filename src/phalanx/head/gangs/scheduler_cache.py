@@ -7,7 +7,7 @@ and after a cycle that failed. What is patched equals what reading it again woul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -80,15 +80,17 @@ class SchedulerCache:
         member_of: Mapping[str, tuple[Gang, int]],
         set_aside: SetAside,
         shells: Mapping[str, Any] | None = None,
+        with_paths: Callable[[], Configuration] | None = None,
         on_plugin_left_out: Callable[[str, Exception], None] = lambda name, error: None,
     ) -> None:
-        """`shells` lends the outside to plugins that need it. `on_plugin_left_out` hears of a
-        plugin that cycles do without from now on, and of its error."""
+        """`shells` lends the outside to plugins that need it. `with_paths` gives the configuration
+        for queues with paths (`volcano.sh/hierarchy`); None: the same. `on_plugin_left_out` hears
+        of a plugin that cycles do without from now on, and of its error."""
         self._on_plugin_left_out = on_plugin_left_out
+        self._left_out: set[str] = set()
         self._set_aside = set_aside
-        self._whole = Snapshot(config=config)
-        gentle = tuple(name for name in config.actions if name not in EVICTING)
-        self._gentle = Snapshot(config=msgspec.structs.replace(config, actions=gentle))
+        self._config = config
+        self._with_paths = with_paths or (lambda: config)
         self._source = source
         self._seen = seen
         self._member_of = member_of
@@ -138,7 +140,11 @@ class SchedulerCache:
         """One cycle. `now` is on the head's clock, `wall` in seconds since the epoch. Unless it
         `evicts`, nobody has to go, whatever the configuration says."""
         cluster = self.cluster(now, wall)
-        snapshot = msgspec.structs.replace(self._whole if evicts else self._gentle, now=wall)
+        config = self._config_for(cluster.queues)
+        if not evicts:
+            gentle = tuple(name for name in config.actions if name not in EVICTING)
+            config = msgspec.structs.replace(config, actions=gentle)
+        snapshot = Snapshot(config=config, now=wall)
         kept, self._kept = self._kept, None  # a cycle that fails leaves columns that mean nothing
         try:
             plan = run_cycle(snapshot, shells=self._shells, cluster=cluster, explains=False)
@@ -163,12 +169,10 @@ class SchedulerCache:
         """Do without the plugin whose error it is, where that only says which of several good
         nodes is better: until the head starts again. False when it is another's."""
         gangs = self._living()
-        for name in PREFERRING.intersection(snapshot.config.plugin_names()):
-            if not self._fails(_without(snapshot, name), gangs, now):
-                self._whole, self._gentle = (
-                    _without(self._whole, name),
-                    _without(self._gentle, name),
-                )
+        for name in sorted(PREFERRING.intersection(snapshot.config.plugin_names())):
+            rules = msgspec.structs.replace(snapshot, config=_without(snapshot.config, {name}))
+            if not self._fails(rules, gangs, now):
+                self._left_out.add(name)
                 self._on_plugin_left_out(name, error)
                 return True
         return False
@@ -316,23 +320,26 @@ class SchedulerCache:
             groups.append(group)
             tasks += of_group
         bound = any(group.topology is not None or group.subgroups for group in groups)
-        return msgspec.structs.replace(
-            self._whole,
+        queues = tuple(source.queues())
+        return Snapshot(
+            config=self._config_for(queues),
             nodes=tuple(source.nodes()),
             hypernodes=source.hypernodes() if bound else (),
-            queues=tuple(source.queues()),
+            queues=queues,
             podgroups=tuple(groups),
             tasks=tuple(tasks),
             now=wall,
         )
 
+    def _config_for(self, queues: Iterable[QueueSpec]) -> Configuration:
+        has_paths = any(queue.hierarchy_path for queue in queues)
+        config = self._with_paths() if has_paths else self._config
+        return _without(config, self._left_out) if self._left_out else config
 
-def _without(snapshot: Snapshot, plugin: str) -> Snapshot:
-    tiers = tuple(
-        tuple(one for one in tier if one.name != plugin) for tier in snapshot.config.tiers
-    )
-    config = msgspec.structs.replace(snapshot.config, tiers=tiers)
-    return msgspec.structs.replace(snapshot, config=config)
+
+def _without(config: Configuration, plugins: Collection[str]) -> Configuration:
+    tiers = (tuple(one for one in tier if one.name not in plugins) for tier in config.tiers)
+    return msgspec.structs.replace(config, tiers=tuple(tiers))
 
 
 def standing(gang: Gang, index: int, name: str, now: float) -> Standing:

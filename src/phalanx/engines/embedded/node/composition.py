@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from phalanx.engines.declared_topology import read_topology
 from phalanx.engines.embedded.node.config import NodeConfig
-from phalanx.engines.embedded.node.head_link import note
 from phalanx.engines.embedded.node.logs import WorkerLogFiles
 from phalanx.engines.embedded.node.object_files import SessionFiles, ThreadedSpill
 from phalanx.engines.processes import session as sessions
@@ -30,6 +29,7 @@ from phalanx.engines.processes.fork_client import CommandClient, ForkClient, how
 from phalanx.engines.processes.job_files import JobDirectories
 from phalanx.engines.processes.memory_use import SessionMemory
 from phalanx.engines.processes.ports import is_port_free
+from phalanx.engines.system import say
 from phalanx.errors import ProtocolError
 from phalanx.node.borrowed_leases import LeaseInquiries
 from phalanx.node.effects import NodeEffects, NodeSetup
@@ -118,7 +118,7 @@ class EmbeddedNode:
             know_addresses=reach.know_addresses,
             sweep=_sweeping(os.path.dirname(session.directory)),
             report_defect=traceback.print_exception,
-            note=note,
+            note=say,
         )
 
     def serve(self, driver: Connection | None) -> None:
