@@ -300,7 +300,7 @@ def test_a_bundle_index_out_of_range_is_refused(group, inside, where, index):
 @pytest.mark.parametrize("options", [{"num_cpus": 2}, {"resources": {"custom": 1}}], ids=str)
 def test_a_request_that_fits_no_bundle_is_refused(group, inside, where, options):
     one = group([{"CPU": 1}, {"CPU": 1}])
-    with pytest.raises(ValueError, match="bundle"):
+    with pytest.raises(ValueError, match="cannot fit into any bundles"):
         where.options(scheduling_strategy=inside(one), **options).remote()
 
 

@@ -82,7 +82,7 @@ def test_a_program_tries_once_a_tick(full):
         reactor.poll(0)
     assert log == ["full"]
     for _ in range(2):
-        reactor.tick_soon()
+        reactor.request_tick()
         reactor._tick_if_due(0.0)
         reactor.poll(0)
     assert log == ["full", "full", "accepted"]

@@ -10,7 +10,7 @@ import pytest
 from phalanx.node.demands import Demands
 from phalanx.node.lease import Demand
 from phalanx.node.options import SpillOptions
-from phalanx.node.spilling import MOST_BLIND, Spilling
+from phalanx.node.spilling import MAX_BLIND, Spilling
 from phalanx.node.waiting_tasks import WaitingTasks
 from phalanx.policies.placement import read_placement
 from phalanx.protocol.cluster_messages import ViewRow
@@ -235,7 +235,7 @@ def test_who_hears_no_news_asks_those_that_seemed_full():
 def test_who_hears_no_news_asks_a_few_that_follow_in_the_ring():
     names = [f"{side}{i:02}" for side in ("a", "z") for i in range(10)]
     asked = Node(ME, *map(row, names)).plan(demand(1), is_blind=True)
-    assert list(asked) == [f"z{i:02}" for i in range(MOST_BLIND)]
+    assert list(asked) == [f"z{i:02}" for i in range(MAX_BLIND)]
 
 
 def test_a_node_that_is_forgotten_is_asked_again():

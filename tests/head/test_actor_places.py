@@ -240,7 +240,7 @@ def test_the_actors_of_a_node_that_died_restart_elsewhere(world):
     assert world.log == [RESTARTING, "place b", DEAD]
     assert world.table.get(b"x").restarts == 1
     assert world.table.get(b"y").reason == (
-        "The actor died because the node a died: it did not report for 15 s."
+        "The actor died because its node has died: node a: it did not report for 15 s."
     )
     assert world.placed(b"x", b"late", "a") is False
     assert world.placed(b"x", b"w2", "b") is True

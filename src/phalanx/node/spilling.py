@@ -29,13 +29,13 @@ from phalanx.resources.sets import ResourceSet
 from phalanx.scheduling.cluster_nodes import ClusterNodes, NodeRow
 from phalanx.scheduling.terms import terms_of
 
-MOST_PICKS = 512
+MAX_PICKS = 512
 """Workers of one demand that one plan looks for; the next plan goes on."""
 
-MOST_PATIENT_S = 0.2
+MAX_PATIENCE_S = 0.2
 """So long a node that seemed full is asked because it holds arguments."""
 
-MOST_BLIND = 8
+MAX_BLIND = 8
 """Nodes asked for one demand while nothing is heard of what they have free."""
 
 
@@ -286,7 +286,7 @@ class Spilling:
         first = self._asked_first(demand, terms.request, count, now)
         targets: dict[str, int] = {demand.strategy["near"]: first} if first else {}
         count -= first
-        for left in range(min(count, MOST_PICKS), 0, -1):
+        for left in range(min(count, MAX_PICKS), 0, -1):
             asking = self._for_selector(asking, key, targets, left, now)
             outcome = pick_node(
                 self.view,
@@ -342,7 +342,7 @@ class Spilling:
             return max(0, min(count, self._waiting.starts_within(near, transfer_s)))
         waited_s = now - demand.since
         is_patient = isinstance(self._default, Hybrid) and waited_s < min(
-            transfer_s, MOST_PATIENT_S
+            transfer_s, MAX_PATIENCE_S
         )
         return count if is_patient else 0
 
@@ -359,7 +359,7 @@ class Spilling:
         others = [state.id for state in states if state.id != self._me]
         ring = sorted(others, key=lambda node: (node < self._me, node))
         row_of = self.view.nodes.row_of
-        return dict.fromkeys([n for n in ring if feasible[row_of[n]]][:MOST_BLIND], count)
+        return dict.fromkeys([n for n in ring if feasible[row_of[n]]][:MAX_BLIND], count)
 
     def _is_planned(self, strategy: Mapping[str, Any]) -> bool:
         """Whether the plan says how much may run here; else this node takes what it can, first."""

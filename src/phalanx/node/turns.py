@@ -13,7 +13,7 @@ from phalanx.node.lease import Demand, DemandKey, Lease
 from phalanx.node.queue_usage import QueueShares
 from phalanx.resources.instances import NodeResources
 
-LEAST_HOLD_S = 0.01
+MIN_HOLD_S = 0.01
 LONGEST_HOLD_S = 0.5
 """After this long an equal may ask for a lease, whatever each holds: one task of the asker's that
 never ends may be all that its share is used for."""
@@ -86,7 +86,7 @@ class Turns:
             victim = lease.demand
             if lease.is_due or victim.actor or victim.key == demand.key or not lease.is_granted:
                 continue
-            if lease.is_blocked or now - lease.since < LEAST_HOLD_S:
+            if lease.is_blocked or now - lease.since < MIN_HOLD_S:
                 continue
             share = self._held.get(victim.key, 0)
             is_long = now - lease.since > LONGEST_HOLD_S

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from phalanx.engines.processes.commands import exit_of
 from phalanx.engines.processes.connection import Connection
 from phalanx.engines.processes.job_files import JobDirectories
-from phalanx.protocol.cluster_messages import Command, StartMember
+from phalanx.protocol.bundle_messages import Command, StartMember
 from phalanx.protocol.fork_messages import (
     Exited,
     Fork,

@@ -18,7 +18,7 @@ from phalanx.observe.cluster_events import (
     ArgumentsLocated,
     EventRing,
     LocationKnown,
-    ReaderTold,
+    ReadersNotified,
     ReaderWaits,
 )
 from phalanx.owner.tasks.records import ClassKey, PendingTask
@@ -105,7 +105,7 @@ class Locality:
         where = prefix_of_name(name).hex()
         self._events.record(LocationKnown(**about, bytes=value.size, stored_on=where))
         if ref._waiters:
-            self._events.record(ReaderTold(**about, readers=len(ref._waiters)))
+            self._events.record(ReadersNotified(**about, readers=len(ref._waiters)))
 
     def _about(self, number: int) -> dict[str, Any]:
         task = task_id_bytes(self._me, number).hex()

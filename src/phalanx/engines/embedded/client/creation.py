@@ -104,7 +104,7 @@ class ActorMaker:
             place=place,
             hold=hold,
             environment=environment_of(job, options),
-            strategy=strategy_of(options, place, capturing_group()),
+            strategy=strategy_of(options, place, definition.cls.__qualname__, capturing_group()),
             priority=job.priority if (own := options.get("priority")) is None else own,
             handle=msgspec.msgpack.encode(shape),
         )

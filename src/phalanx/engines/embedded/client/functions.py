@@ -183,7 +183,7 @@ def _template(
         returns = "streaming" if inspect.isgeneratorfunction(function) else 1
     retries = options.get("max_retries")
     timeout_s = options.get("timeout_s")
-    strategy = strategy_of(options, resources, group)
+    strategy = strategy_of(options, resources, function.__qualname__, group)
     key = ClassKey(
         resources=tuple(sorted(resources.items())),
         environment=environment_of(job, options),

@@ -293,7 +293,7 @@ class Reactor:
                 self._next_tick = now + self._tick(now)
         return self._next_tick - now
 
-    def tick_soon(self) -> None:
+    def request_tick(self) -> None:
         """Something was begun that a tick has to look after."""
         self._next_tick = 0.0
 

@@ -17,16 +17,20 @@ from phalanx.worker.context import current
 class Strategy(Protocol):
     """A scheduling strategy object."""
 
-    def to_wire(self, resources: Mapping[str, float]) -> dict[str, Any]:
-        """The strategy as the node reads it. Raises ValueError when the request cannot fit."""
+    def to_wire(self, resources: Mapping[str, float], name: str) -> dict[str, Any]:
+        """The strategy as the node reads it. Raises ValueError when the request of `name` cannot
+        fit."""
         ...
 
 
 def strategy_of(
-    options: Mapping[str, Any], resources: Mapping[str, float], captured: bytes | None = None
+    options: Mapping[str, Any],
+    resources: Mapping[str, float],
+    name: str,
+    captured: bytes | None = None,
 ) -> dict[str, Any]:
-    """The strategy that these options ask for. `captured`: the group where what names no strategy
-    goes."""
+    """The strategy that these options of the function or class `name` ask for. `captured`: the
+    group where what names no strategy goes."""
     strategy = options.get("scheduling_strategy")
     group = options.get("placement_group")
     if group is not None and group != "default":
@@ -36,7 +40,7 @@ def strategy_of(
         )
     wire: dict[str, Any] = {}
     if isinstance(strategy, Strategy):
-        wire = strategy.to_wire(resources)
+        wire = strategy.to_wire(resources, name)
     elif strategy == "SPREAD":
         wire = {"name": strategy}
     elif strategy is not None and not isinstance(strategy, str):

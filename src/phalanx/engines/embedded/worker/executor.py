@@ -238,7 +238,6 @@ class WorkerExecutor:
         context = TaskContext(
             connection.peer, task.number, task.name, task.attempt, lease, is_actor=False
         )
-        context.function_name = definition.name
         gang = lease.gang.env if lease.gang is not None else {}
         if lease.devices or definition.calls == 0 or gang or self._devices.shows_gang:
             self._devices.show(lease.devices, lease.resources.get("CPU", 1), gang)
@@ -272,6 +271,7 @@ class WorkerExecutor:
         try:
             if definition.function is None:
                 definition.function = _load(definition)
+            context.function = definition.function
             args, kwargs = self._values.arguments(task.args, task.inputs, context)
             self._interruptible = True
             try:
