@@ -39,7 +39,7 @@ def main() -> None:
         cluster.connect()
         a = make.options(resources={"N1": 1}).remote(100_000)
         b = make.options(resources={"N2": 1}).remote(200_000)
-        phalanx.wait([a, b], num_returns=2)
+        phalanx.wait([a, b], num_returns=2, fetch_local=False)
         c = phalanx.get(add.remote(a, b))
         assert np.array_equal(c, np.resize(np.arange(100_000.0), 200_000) + np.arange(200_000.0))
         for line in story(phalanx.cluster_events()):

@@ -88,7 +88,7 @@ def refuse(monkeypatch):
 def test_get_ends_in_time_while_an_object_is_on_its_way(cluster, request):
     maker = Owner.remote()  # no task: its worker would be used again, and be known to this driver
     ref = maker.large.remote()
-    phalanx.wait([ref], timeout=PATIENCE_S)
+    phalanx.wait([ref], timeout=PATIENCE_S, fetch_local=False)
     go_on = request.getfixturevalue("stop_gateway")
     with pytest.raises(errors.GetTimeoutError, match="on their way here"):
         phalanx.get(ref, timeout=0.2)

@@ -163,16 +163,14 @@ def test_a_full_node_with_the_arguments_is_asked_for_as_long_as_bringing_them_ta
     assert (node.plan(wanted, now=0.2), wanted.here) == ({}, 1)
 
 
-@pytest.mark.parametrize(
-    ("queued", "goes"), [(0, {"b": 1}), (1, {"b": 1}), (2, {})], ids=["none", "short", "long"]
-)
-def test_least_waiting_weighs_the_queue_there_against_the_transfer(queued, goes):
-    there = row("b")
-    there.queue_length, there.run_s = queued, 0.1
-    node = Node(row("me", free=4), there, placement=read_placement("least-waiting"))
-    wanted = demand(1, strategy=NEAR_B)
-    assert node.plan(wanted) == goes
-    assert wanted.here == 1 - len(goes)
+@pytest.mark.parametrize(("queued", "there"), [(0, 2), (1, 1), (2, 0), (9, 0)])
+def test_least_waiting_weighs_the_queue_there_against_the_transfer(queued, there):
+    busy = row("b")
+    busy.queue_length, busy.run_s = queued, 0.05
+    node = Node(row("me", free=4), busy, placement=read_placement("least-waiting"))
+    wanted = demand(3, strategy=NEAR_B)
+    assert node.plan(wanted) == ({"b": there} if there else {})
+    assert wanted.here == 3 - there
 
 
 def test_two_demands_do_not_count_on_the_same_room():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from phalanx.protocol.messages import Lease, Task
+from phalanx.protocol.messages import Lease, Leaving, Returned, Task
 from phalanx.worker.context import TaskContext
-from phalanx.worker.core import WorkerCore
+from phalanx.worker.core import SPENT, Definition, WorkerCore
 
 ME, OWNER = b"nodeaa" + b"w" * 10, b"nodebb" + b"o" * 10
 
@@ -14,8 +14,11 @@ ME, OWNER = b"nodeaa" + b"w" * 10, b"nodebb" + b"o" * 10
 class Connection:
     peer = OWNER
 
+    def __init__(self):
+        self.sent = []
+
     def post(self, message):
-        pass
+        self.sent.append(message)
 
     send = post
 
@@ -70,4 +73,16 @@ def test_work_of_a_connection_ends_with_it(worker):
     worker.begins()
     worker.core.connection_lost(only)
     assert worker.interrupted == [1]
+    assert not worker.core.tasks
+
+
+def test_who_sends_tasks_to_a_process_that_is_about_to_end_hears_so(worker):
+    first, late = Connection(), Connection()
+    definition = Definition("f", b"", max_calls=1)
+    assert worker.core.ended(first, definition, 0.1)
+    assert (first.sent, worker.core.stopping) == ([Leaving()], SPENT)
+    worker.comes(late, 2)
+    worker.comes(late, 3)
+    worker.core.refuse_tasks()
+    assert late.sent == [Leaving(), Returned([2, 3])]
     assert not worker.core.tasks

@@ -102,8 +102,9 @@ def wait(
     """Split references into (ready, not ready), each in the given order.
 
     Returns when `num_returns` are ready or after `timeout` seconds; at most `num_returns` are
-    given as ready. An object whose task failed is ready. Raises TypeError and ValueError for
-    wrong arguments.
+    given as ready. An object whose task failed is ready. With `fetch_local` a large object is ready
+    once it is on this node, and is brought here; else as soon as it is on any. Raises TypeError and
+    ValueError for wrong arguments.
     """
     engine = interface._current
     if engine is None:

@@ -32,6 +32,9 @@ from phalanx.scheduling.terms import terms_of
 MAX_PICKS = 512
 """Workers of one demand that one plan looks for; the next plan goes on."""
 
+MAX_PATIENCE_S = 0.2
+"""So long a node that seemed full is asked because it holds arguments."""
+
 MAX_BLIND = 8
 """Nodes asked for one demand while nothing is heard of what they have free."""
 
@@ -155,8 +158,7 @@ class Spilling:
         return Asking(
             local=self._me,
             preferred=near or self._me,
-            # Waiting where the arguments are may be shorter than having them brought.
-            require_available=not (near and self._default is self._waiting),
+            require_available=True,
             avoid_local=avoid_local,
             argument_bytes=size,
             held_bytes={near: size} if near else {},
@@ -281,9 +283,9 @@ class Spilling:
         if terms.affinity is None and demand.strategy.get("name") == "SPREAD":
             strategy = self._spread.setdefault(key, Spread())
         asking = self._asking(demand, avoid_local=not must_plan)
-        if self._is_asked_first(demand, terms.request, now):
-            return {demand.strategy["near"]: count}
-        targets: dict[str, int] = {}
+        first = self._asked_first(demand, terms.request, count, now)
+        targets: dict[str, int] = {demand.strategy["near"]: first} if first else {}
+        count -= first
         for left in range(min(count, MAX_PICKS), 0, -1):
             asking = self._for_selector(asking, key, targets, left, now)
             outcome = pick_node(
@@ -321,21 +323,28 @@ class Spilling:
             return self._anybody(terms.request, demand.count)
         return targets
 
-    def _is_asked_first(self, demand: Demand, request: Request, now: float) -> bool:
-        """Whether the node that holds the demand's arguments is asked though it seemed full.
+    def _asked_first(self, demand: Demand, request: Request, count: int, now: float) -> int:
+        """For how many of `count` the node with their arguments is asked though it seems full.
 
-        It was so when it last reported: who holds its workers may have nothing for them to do. It
-        is asked for no longer than having the arguments brought would take.
+        It was full when it last reported: who holds its workers may have nothing for them to do. By
+        the default policy it is asked for a moment, but no longer than bringing the arguments would
+        take; by least-waiting for as many as are likely to start there in that time.
         """
         near = demand.strategy.get("near")
         row = self.view.nodes.row_of.get(near or "")
-        if near is None or row is None or not isinstance(self._default, Hybrid):
-            return False
+        if near is None or row is None:
+            return 0
         known = self.view.of(request)
         if known.available[row] or not known.feasible[row]:
-            return False
+            return 0
+        transfer_s = self._waiting.transfer_s(self._me, demand.strategy["bytes"])
+        if self._default is self._waiting:
+            return max(0, min(count, self._waiting.starts_within(near, transfer_s)))
         waited_s = now - demand.since
-        return waited_s < self._waiting.transfer_s(self._me, demand.strategy["bytes"])
+        is_patient = isinstance(self._default, Hybrid) and waited_s < min(
+            transfer_s, MAX_PATIENCE_S
+        )
+        return count if is_patient else 0
 
     def _places_of(self, owner: bytes) -> frozenset[str]:
         """The nodes that gave this owner workers, or were asked to."""

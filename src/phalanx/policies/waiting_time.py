@@ -58,6 +58,12 @@ class LeastWaiting:
         missing = max(0, asking.argument_bytes - asking.held_bytes.get(node, 0))
         return backlog.queue_length * backlog.run_s + self.transfer_s(node, missing)
 
+    def starts_within(self, node: str, seconds: float) -> int:
+        """How many more tasks than are queued there a busy node is likely to start in this time;
+        0 where nothing is known of its run times."""
+        backlog = self._backlogs.get(node, Backlog())
+        return int(seconds / backlog.run_s) - backlog.queue_length if backlog.run_s else 0
+
     def transfer_s(self, node: str, size: int) -> float:
         """Seconds that `size` bytes take to reach `node`."""
         backlog = self._backlogs.get(node)

@@ -268,6 +268,13 @@ class WorkerCore:
         self.stopping = SPENT
         return True
 
+    def refuse_tasks(self) -> None:
+        """Give back what came though the process is about to end. Its owners hear that it is: it
+        may have been lent to them before the last of them heard so."""
+        for connection in {entry[0] for entry in list(self.tasks)}:
+            connection.post(Leaving())
+        self.tasks.return_all()
+
     def block(self) -> None:
         """A task waits, and is going to wait long: give back what it keeps from others."""
         self.tasks.return_all()

@@ -209,16 +209,15 @@ class WorkerExecutor:
             if not (core.stopping or (core.is_set_up and (core.tasks or self.actor))):
                 self._reactor.wait(waiter)
             self._waiter = None
-        core.tasks.return_all()
-        self._outbox.flush()
-        while core.stopping == SPENT and (self._references.lending or self._task_references):
+        while True:
+            waiter = self._waiter = Waiter()
+            core.refuse_tasks()
+            self._outbox.flush()
+            if core.stopping != SPENT or not (self._references.lending or self._task_references):
+                return 0
             # Others refer to objects of this process, which end with it: as on Ray it stays until
             # they do no more. It holds no lease meanwhile.
-            waiter = self._waiter = Waiter()
-            if core.stopping == SPENT:
-                self._reactor.wait(waiter, time.monotonic() + _LOOK_AGAIN_S)
-            self._waiter = None
-        return 0
+            self._reactor.wait(waiter, time.monotonic() + _LOOK_AGAIN_S)
 
     def _run_next(self) -> None:
         core = self.core
