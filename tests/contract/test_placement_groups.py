@@ -200,6 +200,14 @@ def test_children_stay_in_the_group_when_captured(ray, get, group, inside, where
     assert get(parent.options(scheduling_strategy=strategy).remote()) == one.id.hex()
 
 
+def test_a_group_is_named_in_one_of_two_ways(ray, group, inside, where):
+    one = group([{"CPU": 1}])
+    with pytest.raises(ValueError, match="should be specified via"):
+        where.options(scheduling_strategy=inside(one), placement_group=one)
+    with pytest.raises(ValueError, match="should be specified via"):
+        ray.remote(scheduling_strategy=inside(one))(lambda: 1).options(placement_group=one)
+
+
 def test_a_task_knows_its_current_group(ray, get, group, inside, pgs):
     @ray.remote
     def current():

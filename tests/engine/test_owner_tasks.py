@@ -88,8 +88,8 @@ class Script:
     def worker(self, lease):
         return self.machine.by_lease.get(int(lease))
 
-    def on_grant(self, lease):
-        worker = self.machine.granted(1, int(lease), b"w" + lease.encode(), self.now)
+    def on_grant(self, lease, node="w"):
+        worker = self.machine.granted(1, int(lease), (node + lease).encode(), self.now)
         if worker is not None:
             self.machine.pump(worker.scheduling_class)
 
@@ -286,6 +286,12 @@ def test_run_times_are_believed_at_once_when_bad():
 def test_a_class_for_once_gives_its_worker_back_at_once():
     script = Script(msgspec.structs.replace(KEY, once=True))
     assert script.run("f; grant 1; done 1") == "want 1; send 1:1; return 1"
+
+
+def test_a_worker_away_from_the_arguments_goes_back_at_once():
+    near = msgspec.structs.replace(KEY, near=b"w")
+    assert Script(near).run("f; grant 1 x; done 1") == "want 1; send 1:1; return 1"
+    assert Script(near).run("f; grant 1 w; done 1") == "want 1; send 1:1"
 
 
 @pytest.mark.parametrize("script", ["f", "f; grant 1"])

@@ -9,11 +9,11 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from phalanx.api.gangs import DEFAULT_GRACE_S, GangedFunction, GangOptions
 from phalanx.api.labels import check_labels
-from phalanx.api.session import engine_or_start
+from phalanx.api.session import check_queue, engine_or_start
 from phalanx.engines import interface
 from phalanx.engines.definitions import INVOCATION_DECORATOR, FunctionDefinition
 from phalanx.engines.interface import Call, Engine
-from phalanx.model.options import check_task_options
+from phalanx.model.options import check_place, check_task_options
 from phalanx.objects.dag import FunctionNode
 from phalanx.objects.reference import ObjectRef
 from phalanx.objects.streams import ObjectRefGenerator
@@ -34,6 +34,7 @@ class RemoteFunction(Generic[P, R]):
             )
         check_task_options(options)
         check_labels(options)
+        check_place(options)
         _check_returns(function, options)
         self._definition = FunctionDefinition(function)
         self._options = options
@@ -60,12 +61,16 @@ class RemoteFunction(Generic[P, R]):
     @overload
     def remote(self, /, *args: Any, **kwargs: Any) -> ObjectRef[R]: ...
     def remote(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Run the function as a task; one reference, a list of them, or a generator of them."""
+        """Run the function as a task; one reference, a list of them, or a generator of them.
+
+        Raises QueueUnavailableError for a queue that takes no work.
+        """
         engine = interface._current
         if engine is None:
             engine = engine_or_start()
         call = self._bound
         if call is None or self._engine is not engine:
+            check_queue(engine, self._options)
             call = engine.bind_function(self._definition, self._options)
             self._bound, self._engine = call, engine
         definition = self._definition
@@ -76,6 +81,7 @@ class RemoteFunction(Generic[P, R]):
         """The same function with other options for the calls made through what this returns."""
         check_task_options(options, in_options=True)
         check_labels(options)
+        check_place({**self._options, **options})
         _check_returns(self._definition.function, options)
         return OptionedFunction(self, options)
 
@@ -170,6 +176,7 @@ class OptionedFunction:
         definition = self._remote_function._definition
         call = self._bound
         if call is None or self._engine is not engine:
+            check_queue(engine, self._options)
             call = engine.bind_function(definition, self._options)
             self._bound, self._engine = call, engine
         definition.arity.check(definition.name, args, kwargs)

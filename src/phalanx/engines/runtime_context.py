@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from phalanx.model.ids import ActorID, JobID, NodeID, PlacementGroupID, TaskID, task_id_bytes
@@ -12,6 +13,25 @@ from phalanx.model.jobs.gang_view import GangView
 from phalanx.model.options import ACCELERATORS
 from phalanx.objects.handle import ActorHandle
 from phalanx.worker.context import TaskContext, current
+
+VISIBLE = {
+    "GPU": "CUDA_VISIBLE_DEVICES",
+    "TPU": "TPU_VISIBLE_CHIPS",
+    "NPU": "ASCEND_RT_VISIBLE_DEVICES",
+    "HPU": "HABANA_VISIBLE_MODULES",
+    "neuron_cores": "NEURON_RT_VISIBLE_CORES",
+}
+"""The variables that show devices to a process."""
+
+
+def visible_ids(resource: str, devices: Mapping[str, Sequence[int]]) -> list[int] | list[str]:
+    """What the program calls the devices that its work holds: the entries of the variable that
+    shows them, which may be UUIDs, else their numbers."""
+    numbers = list(devices.get(resource, ()))
+    shown = os.environ.get(VISIBLE.get(resource, ""), "").split(",")
+    if len(shown) != len(numbers) or not all(shown):
+        return numbers
+    return [int(n) for n in shown] if all(n.isdigit() for n in shown) else shown
 
 
 class HostedActor(Protocol):
@@ -215,9 +235,10 @@ class RuntimeContext:
         return {} if task is None else dict(task.lease.resources)
 
     def get_accelerator_ids(self) -> dict[str, list[str]]:
-        """Device numbers held, by kind, as strings."""
+        """The devices held, by kind, as strings: numbers, or what the variable that shows them had
+        in their places when the node was started."""
         devices = {} if self._task is None else self._task.lease.devices
-        return {kind: [str(n) for n in devices.get(kind, ())] for kind in ACCELERATORS}
+        return {kind: [str(n) for n in visible_ids(kind, devices)] for kind in ACCELERATORS}
 
     def get_resource_ids(self) -> dict[str, list[str]]:
         """The older name of get_accelerator_ids."""

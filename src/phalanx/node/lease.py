@@ -82,6 +82,9 @@ class Demand(msgspec.Struct, kw_only=True, eq=False):
     """Whether it is room that is kept for a gang: nothing is started for it."""
     retriable: bool = True
     """Whether what runs for it runs again when its worker is ended for want of memory."""
+    is_own: bool = False
+    """Whether its owner is a process of this node. Other nodes may know of a new queue before this
+    one does."""
     can_run_here: bool = True
     """Whether this node, empty, could run it."""
     asker: Asker = NO_ASKER

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 IDLE_S = 1.0
-LEAST_STARTING = 8
+MIN_STARTING = 8
 
 
 class WorkerRecord(msgspec.Struct, kw_only=True, eq=False):
@@ -47,7 +47,7 @@ class WorkerPool:
         self._workers: dict[bytes, WorkerRecord] = {}
         self._idle: list[WorkerRecord] = []
         self._starting = 0
-        self._most_starting = max(LEAST_STARTING, 2 * soft_limit)
+        self._most_starting = max(MIN_STARTING, 2 * soft_limit)
 
     def get(self, worker_id: bytes) -> WorkerRecord | None:
         """The worker with this id."""

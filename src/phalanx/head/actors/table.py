@@ -345,6 +345,13 @@ class ActorTable:
             record.code = code
             self._die(record, f"The actor cannot be placed: {reason}.")
 
+    def refuse_new(self, record: ActorRecord, reason: str, code: str) -> None:
+        """An actor that is not taken: its owner, and who watches it, learn that it is dead."""
+        if record.actor not in self._actors:
+            record.name = ""  # so that none is taken, or in the way
+            self._add(record)
+        self.refused(record.actor, reason.rstrip("."), code)
+
     def process_gone(self, process: bytes) -> None:
         """An owner ended: its actors end, unless detached. A watcher watches no longer."""
         for record in list(self._actors.values()):

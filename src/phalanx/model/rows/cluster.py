@@ -24,7 +24,7 @@ class NodeInfo(Row, frozen=True):
     available: dict[str, float]
     labels: dict[str, str]
     running: int
-    """Leases of workers that it has given out."""
+    """Leases of workers that it has given out, and members of jobs."""
     waiting: int
     """Workers that are waited for."""
 
@@ -56,6 +56,8 @@ class StatusInfo(Row, frozen=True):
     gangs: dict[str, int]
     """Gangs, those of jobs among them: how many are running, waiting, and set aside because
     deciding about them failed."""
+    troubles: list[str]
+    """What is not well with the head, a sentence each; empty when all is."""
 
 
 class HyperNodeInfo(Row, frozen=True):

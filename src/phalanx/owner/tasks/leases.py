@@ -199,8 +199,8 @@ class TaskMachine:
         worker.recalled = False
         scheduling_class = worker.scheduling_class
         if not worker.inflight:
-            key = scheduling_class.key
-            if _stopping(worker) or key.each or (key.once and not scheduling_class.queue):
+            is_over = worker.once and not scheduling_class.queue
+            if is_over or scheduling_class.key.each or _stopping(worker):
                 self._give_back(worker)
                 return
             worker.idle_since = now

@@ -68,11 +68,11 @@ class Submission:
         *,
         clock: Callable[[], float],
         wall: Callable[[], float],
-        tick_soon: Callable[[], None],
+        request_tick: Callable[[], None],
         warn: Callable[[str], None],
     ) -> None:
         """`numbers`: the next number of a task, call or object. `clock` counts seconds, `wall`
-        since the epoch. `tick_soon` asks for a tick. `warn` shows a text to the user."""
+        since the epoch. `request_tick` asks for a tick. `warn` shows a text to the user."""
         self._me = me
         self._numbers = numbers
         self._outbox = outbox
@@ -85,7 +85,7 @@ class Submission:
         self.journal = journal
         self._clock = clock
         self._wall = wall
-        self._tick_soon = tick_soon
+        self._request_tick = request_tick
         self._warn = warn
         self.machine = TaskMachine(self)
         self.workers = LeasedWorkers(self.machine, peers, outbox, node)
@@ -270,7 +270,7 @@ class Submission:
         if worker is None or worker.connection is None:
             return
         connection = worker.connection
-        self._tick_soon()
+        self._request_tick()
         strategy = read_strategy(worker.scheduling_class.key.strategy)
         group = strategy.get("group")
         connection.post(
