@@ -172,6 +172,11 @@ calls = [slow.wait.remote() for _ in range(5)]
 print([row.state for row in list_tasks(filters=[("name", "=", "Slow.wait")])].count("RUNNING"))
 waiting = ("state", "=", "PENDING_ACTOR_TASK_ORDERING_OR_CONCURRENCY")
 print(len(list_tasks(filters=[waiting])))
+ray.cancel(calls[4])
+try:
+    ray.get(calls[4])
+except ray.exceptions.TaskCancelledError:
+    print(len(list_tasks(filters=[waiting])), len(list_tasks(filters=[("state", "=", "FAILED")])))
 """
 
 ON_A_CLUSTER = """
@@ -219,7 +224,7 @@ def test_an_unchanged_program_runs(tmp_path):
         (BY_ITSELF, "False\n(True, 1) True\nTrue []\nTrue\nTrue\nTrue\n[] {}\n"),
         (SPAWNING, "(False, '2.60.0', 41, [])\n"),
         (UTILITIES, "2 [3, 3]\n0\n[1.0, 2] ('who',)\n[3] [[1, 1, 2]]\n"),
-        (WAITING_CALLS, "2\n3\n"),
+        (WAITING_CALLS, "2\n3\n2 0\n"),
         (ON_A_CLUSTER, "2 3.0\n2 3.0\n2\n"),
     ],
 )
