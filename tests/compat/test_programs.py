@@ -150,7 +150,38 @@ for value in (0.5, 5, 50, 60):
 print(list(gauge.values.values()), list(latency.values.values()))
 """
 
+WAITING_CALLS = """
+import asyncio
+
+import ray
+from ray.util.state import list_tasks
+
+
+@ray.remote(max_concurrency=2)
+class Slow:
+    async def __init__(self):
+        self.end = asyncio.Event()
+
+    async def wait(self):
+        await self.end.wait()
+
+
+slow = Slow.remote()
+ray.get(slow.__ray_ready__.remote())
+calls = [slow.wait.remote() for _ in range(5)]
+print([row.state for row in list_tasks(filters=[("name", "=", "Slow.wait")])].count("RUNNING"))
+waiting = ("state", "=", "PENDING_ACTOR_TASK_ORDERING_OR_CONCURRENCY")
+print(len(list_tasks(filters=[waiting])))
+ray.cancel(calls[4])
+try:
+    ray.get(calls[4])
+except ray.exceptions.TaskCancelledError:
+    print(len(list_tasks(filters=[waiting])), len(list_tasks(filters=[("state", "=", "FAILED")])))
+"""
+
 ON_A_CLUSTER = """
+import os
+
 import ray
 from ray.cluster_utils import Cluster
 
@@ -161,6 +192,11 @@ for address in (cluster.address, "auto"):
     ray.init(address=address)
     print(len(ray.nodes()), ray.cluster_resources()["CPU"])
     ray.shutdown()
+os.environ.pop("PHALANX_ADDRESS", None)
+os.environ["RAY_ADDRESS"] = cluster.address
+ray.init()
+print(len(ray.nodes()))
+ray.shutdown()
 cluster.shutdown()
 """
 
@@ -188,7 +224,8 @@ def test_an_unchanged_program_runs(tmp_path):
         (BY_ITSELF, "False\n(True, 1) True\nTrue []\nTrue\nTrue\nTrue\n[] {}\n"),
         (SPAWNING, "(False, '2.60.0', 41, [])\n"),
         (UTILITIES, "2 [3, 3]\n0\n[1.0, 2] ('who',)\n[3] [[1, 1, 2]]\n"),
-        (ON_A_CLUSTER, "2 3.0\n2 3.0\n"),
+        (WAITING_CALLS, "2\n3\n2 0\n"),
+        (ON_A_CLUSTER, "2 3.0\n2 3.0\n2\n"),
     ],
 )
 def test_programs_that_import_ray_alone(tmp_path, program, expected):

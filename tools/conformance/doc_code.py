@@ -60,6 +60,7 @@ def main():
             stack.callback(cluster.shutdown)
             for _ in range(given.nodes):
                 cluster.add_node(num_cpus=2)
+            environment.pop("PHALANX_ADDRESS", None)
             environment["RAY_ADDRESS"] = cluster.address
         good = 0
         for path in files:

@@ -94,6 +94,8 @@ class ActorShape(msgspec.Struct, frozen=True, array_like=True):
     out_of_order: bool
     decorators: dict[str, bytes] = {}
     """By method, the pickle of what the class wraps its `remote` in."""
+    concurrency: int = 0
+    """How many of its calls run at once; 0: as its groups say."""
 
 
 def count_of(returns: Any) -> int:

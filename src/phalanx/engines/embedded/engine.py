@@ -20,7 +20,7 @@ from phalanx.engines.embedded.client.records import (
     executed_elsewhere,
     finished_row,
     node_row,
-    pending_call_row,
+    pending_call_rows,
     pending_task_row,
     trace_event,
 )
@@ -442,7 +442,7 @@ class EmbeddedEngine:
         owner = self.runtime.owner
         with self.runtime.lock:
             running = [pending_task_row(task) for task in owner.tasks.machine.pending.values()]
-            running += [pending_call_row(call) for call in owner.calls.by_number.values()]
+            running += pending_call_rows(owner.calls.by_number.values())
         rows = [finished_row(run) for run in owner.journal.runs()] + running
         last = {row["number"]: row for row in rows}.values()  # an attempt hides those before it
         me = self.runtime.process_id

@@ -94,12 +94,14 @@ def find_node(address: str | None, temp_dir: str | None) -> Session | None:
     """The node on this machine that a driver is to use; None: it starts one of its own.
 
     As Ray looks for RAY_ADDRESS: a concrete address is meant as it is; None and "auto" take
-    PHALANX_ADDRESS, else the cluster that was started last on this machine; without any, "auto"
-    raises ConnectionError. So does an address of which no node runs here. "local" starts one.
-    Raises ValueError for what is no address.
+    PHALANX_ADDRESS, under Ray's names RAY_ADDRESS, else the cluster that was started last on this
+    machine; without any, "auto" raises ConnectionError. So does an address of which no node runs
+    here. "local" starts one. Raises ValueError for what is no address.
     """
     if address in (None, "", "auto"):
-        named = os.environ.get("PHALANX_ADDRESS") or "auto"
+        has_rays_names = os.environ.get("PHALANX_COMPAT_RAY") == "1"
+        rays = os.environ.get("RAY_ADDRESS") if has_rays_names else None
+        named = os.environ.get("PHALANX_ADDRESS") or rays or "auto"
         address = named if named not in ("auto", "local") else address
         if named == "local" and address != "auto":
             return None

@@ -238,7 +238,8 @@ class Calls:
         call = self._answered(connection, message)
         if call is None:
             return False
-        self._record(call, STATE_FAILED, message, connection)
+        if message.kind != "cancelled" or message.ended > message.started:  # it had begun
+            self._record(call, STATE_FAILED, message, connection)
         if message.kind == "cancelled":
             task = task_id_bytes(self._me, call.number).hex()
             self._end(call, failures.cancelled(task, f"{call.actor.name}.{call.method}"))

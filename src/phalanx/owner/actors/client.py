@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
+from itertools import islice
 from typing import Any, Protocol
 
 from phalanx.model.lifecycle import ALIVE, DEAD, PENDING_CREATION, RESTARTING
@@ -114,6 +116,7 @@ class ActorClient:
     __slots__ = (
         "actor",
         "code",
+        "concurrency",
         "connection",
         "effects",
         "error",
@@ -144,6 +147,8 @@ class ActorClient:
         self.code = ""
         """Of the error for which it could be placed nowhere."""
         self.out_of_order = False
+        self.concurrency = 0
+        """How many of its calls run at once; 0: nobody knows."""
         self.hold: Any = None
         """What the constructor's arguments refer to: alive for as long as the actor."""
 
@@ -231,6 +236,10 @@ class ActorClient:
         except ValueError:
             return False
         return True
+
+    def begun(self) -> Iterable[int]:
+        """The numbers of calls that run, if nobody else calls the actor."""
+        return islice(self.inflight, self.concurrency or None)
 
     @property
     def pending(self) -> int:

@@ -89,6 +89,7 @@ class ActorMaker:
                 method: dumps_definition(wrap, f"The decorator of {name}.{method}")
                 for method, wrap in definition.decorators.items()
             },
+            0 if groups else concurrency,
         )
         creation = Creation(
             key, data, name, payload, [], concurrency, groups, is_async, shape.out_of_order

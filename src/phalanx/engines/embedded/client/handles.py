@@ -152,6 +152,7 @@ class EmbeddedHandle(ActorHandle[T]):
         self.__dict__["_ref"] = ref
         client.name = client.name or shape.class_name
         client.out_of_order = shape.out_of_order
+        client.concurrency = shape.concurrency
 
     @property
     def _actor_id(self) -> ActorID:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -55,13 +56,23 @@ def pending_task_row(task: PendingTask) -> dict[str, Any]:
     }
 
 
-def pending_call_row(call: PendingCall) -> dict[str, Any]:
-    """A call that has not ended as `Engine.tasks` has it: it runs once its actor has it."""
-    is_there = call.number in call.actor.inflight
+def pending_call_rows(calls: Collection[PendingCall]) -> list[dict[str, Any]]:
+    """Calls that have not ended as `Engine.tasks` has them."""
+    begun = {client: frozenset(client.begun()) for client in {call.actor for call in calls}}
+    return [_pending_call_row(call, call.number in begun[call.actor]) for call in calls]
+
+
+def _pending_call_row(call: PendingCall, has_begun: bool) -> dict[str, Any]:
+    if has_begun:
+        state = RUNNING
+    elif call.number in call.actor.inflight:
+        state = "PENDING_ACTOR_TASK_ORDERING_OR_CONCURRENCY"
+    else:
+        state = PENDING_ARGS if call.missing else PENDING_NODE
     return {
         "number": call.number,
         "name": f"{call.actor.name}.{call.method}",
-        "state": RUNNING if is_there else PENDING_ARGS if call.missing else PENDING_NODE,
+        "state": state,
         "attempt_number": call.attempt,
         "worker_id": call.actor.worker.hex() or None,
         "actor_id": call.actor.actor.hex(),
