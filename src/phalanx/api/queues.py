@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from phalanx.api.session import engine_or_start
+from phalanx.model.options import LARGEST_NUMBER
 from phalanx.model.rows.row import Rows
 from phalanx.model.rows.work import QueueInfo
 from phalanx.protocol.requests.queues import (
@@ -110,7 +111,8 @@ def queue_fields(**given: Any) -> QueueFields:
         name = where.strip("`") or "it"
         raise ValueError(f"a queue's {name}: {said[0].lower()}{said[1:]}") from None
     except OverflowError:
-        raise ValueError("a queue's weight or priority is a number of up to 9 digits") from None
+        at_most = f"is at most {LARGEST_NUMBER}"
+        raise ValueError(f"a queue's weight or priority {at_most}") from None
     return known
 
 

@@ -34,8 +34,11 @@ def explain_file(
     try:
         text = Path(file).read_text(encoding="utf-8")
         snapshots = read_snapshots(text, known_plugins(), file)
-    except (OSError, UnicodeDecodeError) as e:
-        complain(f"{file}: cannot be read: {e}")
+    except OSError as e:
+        complain(f"{file}: cannot be read: {e.strerror}")
+        return 2
+    except UnicodeDecodeError as e:
+        complain(f"{file}: cannot be read: it is no text: {e}")
         return 2
     except BatchFileError as e:
         complain(str(e))

@@ -84,8 +84,11 @@ def replay_file(file: str, *, as_json: bool, cycles: int, write: Write, complain
     """The command: replays `file`, writes to `write` and `complain`, returns the exit status."""
     try:
         text = Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as e:
-        complain(f"{file}: cannot be read: {e}")
+    except OSError as e:
+        complain(f"{file}: cannot be read: {e.strerror}")
+        return 2
+    except UnicodeDecodeError as e:
+        complain(f"{file}: cannot be read: it is no text: {e}")
         return 2
     try:
         outcomes = replay_text(text, file, cycles)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as json_module
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -221,11 +221,24 @@ def logs(
     address: Address = None,
 ) -> None:
     """Print what a job's members have printed, each line with the member's name."""
-    job_name, _, member = name.partition(".")
+    job_name, member = name, ""
+    if "." in name:
+        known = {f"{row.namespace}/{row.name}" for row in ask(address, ListJobs())}
+        job_name, member = _job_and_member(name, known)
     if follow:
         raise typer.Exit(_code_of(_follow(address, job_name, member or None)))
     shown = _Shown(address, job_name, member or None, -2 if previous else -1)
     shown.go_on(is_last=True)
+
+
+def _job_and_member(name: str, known: Collection[str]) -> tuple[str, str]:
+    """The job that JOB or JOB.MEMBER means, and the member ("" for all), where these jobs are known
+    (namespace/name). Names of jobs may have dots; names of members have none."""
+    full = name if "/" in name else f"default/{name}"
+    above, _, member = name.rpartition(".")
+    if full in known or full.rpartition(".")[0] not in known:
+        return name, ""
+    return above, member
 
 
 def _follow(address: str | None, name: str, member: str | None) -> JobDescription:
