@@ -88,7 +88,7 @@ CALLS = [
 @pytest.mark.parametrize("call", CALLS)
 def test_a_queue_that_takes_no_work_is_refused_at_the_call(machine, call):
     phalanx.create_queue("laboratory")
-    with pytest.raises(QueueUnavailableError, match="'labratory'.*; did you mean 'laboratory'"):
+    with pytest.raises(QueueUnavailableError, match=r"'labratory'.*; did you mean 'laboratory'"):
         call("labratory")
     phalanx.close_queue("laboratory")
     with pytest.raises(QueueUnavailableError, match="laboratory is Closed"):

@@ -168,14 +168,7 @@ def _of_itself(q: QueueSpec) -> list[Fault]:
         if abs(getattr(q, name)) > LARGEST_NUMBER:
             reason = f"a {name} is at most {LARGEST_NUMBER}, not {getattr(q, name)}"
             faults.append(Fault(("spec", name), f"{name}_invalid", reason))
-    for field in _QUOTAS:
-        for name, amount in getattr(q, field):
-            if not name.removeprefix("phalanx/"):
-                reason = f"{field} names no resource for its {amount:g}: GPU=2 is an amount"
-                faults.append(Fault(("spec", field), "resource_missing", reason))
-            if not 0 <= amount <= LARGEST:
-                reason = f"{field} of {name} is an amount from 0 to 2^63, not {amount:g}"
-                faults.append(Fault(("spec", field, name), "quantity_negative", reason))
+    faults += _amount_faults(q)
     cap, deserved, guarantee = (dict(getattr(q, f)) for f in _QUOTAS)
     for name, amount in guarantee.items():
         if amount > deserved.get(name, 0.0):
@@ -198,6 +191,19 @@ def _of_itself(q: QueueSpec) -> list[Fault]:
                     "guarantee <= deserved <= capability"
                 )
                 faults.append(Fault(("spec", *below, name), f"{what}_above_capability", reason))
+    return faults
+
+
+def _amount_faults(q: QueueSpec) -> list[Fault]:
+    faults = []
+    for field in _QUOTAS:
+        for name, amount in getattr(q, field):
+            if not name.removeprefix("phalanx/"):
+                reason = f"{field} names no resource for its {amount:g}: GPU=2 is an amount"
+                faults.append(Fault(("spec", field), "resource_missing", reason))
+            if not 0 <= amount <= LARGEST:
+                reason = f"{field} of {name} is an amount from 0 to 2^63, not {amount:g}"
+                faults.append(Fault(("spec", field, name), "quantity_negative", reason))
     return faults
 
 
