@@ -403,7 +403,7 @@ class JobTable:
             self._go(
                 job,
                 st.RUNNING,
-                f"{here} of the {minimum} members that it needs run or have ended",
+                f"{here} members run or have ended, of {minimum} that it needs",
                 now,
             )
             return True
@@ -412,7 +412,7 @@ class JobTable:
             self._finish(job, *decided, now)
             return True
         if job.state == st.RUNNING and here + job.count(st.TERMINATING) < minimum:
-            reason = f"{here} of the {minimum} members that it needs run or have ended"
+            reason = f"{here} members run or have ended, of {minimum} that it needs"
             self._go(job, st.PENDING, reason, now)
             return True
         return False
