@@ -122,6 +122,28 @@ def test_the_death_of_a_node_is_no_eviction():
     assert sorted(filter(None, reasons)) == ["its node n1 died"]
 
 
+def test_the_group_of_a_gang_that_gave_its_places_back_is_not_created(world):
+    world.job(group(4))
+    settle(world)
+    assert [g["state"] for g in world.ask(GetStatus()).groups] == ["CREATED"]
+    world.evict(range(4), world.of_job())
+    world.answer()
+    assert [g["state"] for g in world.ask(GetStatus()).groups] == ["RESCHEDULING"]
+
+
+def test_why_a_job_failed_is_said(world):
+    world.job(group(2), min_available=2)
+    settle(world)
+    gang = world.of_job()
+    for index, code in ((1, 3), (0, 0)):
+        order = gang.members[index]
+        news = MemberNews(gang.group, index, order.attempt, code=code)
+        world.hear("n1", news)
+    assert "a-1: exit code 3" in row(world).reason
+    settle(world)
+    assert "does not wait: it is Failed" in str(world.ask(Explain("job")))
+
+
 def test_gangs_and_jobs_are_counted_in_the_status(world):
     world.job(group(), name="runs")
     settle(world)
