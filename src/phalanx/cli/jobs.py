@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as json_module
 import sys
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -319,9 +319,21 @@ def resume(names: Names, address: Address = None) -> None:
 
 
 def _command(names: list[str], address: str | None, command: Command, said: str) -> None:
+    _each(names, lambda name: ask(address, CommandJob(name, command)), said)
+
+
+def _each(names: list[str], do: Callable[[str], object], said: str) -> None:
+    """Do it to each job, also after one that cannot be; exit as the first of those says."""
+    code = 0
     for name in names:
-        ask(address, CommandJob(name, command))
-        typer.echo(f"job {name} {said}")
+        try:
+            do(name)
+        except typer.Exit as refused:  # the reason is printed
+            code = code or refused.exit_code
+        else:
+            typer.echo(f"job {name} {said}")
+    if code:
+        raise typer.Exit(code)
 
 
 def resize(
@@ -344,9 +356,7 @@ def resize(
 
 def delete(names: Names, address: Address = None) -> None:
     """End jobs, flows or cron jobs if they live, and forget them and what they printed."""
-    for name in names:
-        ask(address, DeleteJob(name))
-        typer.echo(f"job {name} is deleted")
+    _each(names, lambda name: ask(address, DeleteJob(name)), "is deleted")
 
 
 def snapshot(

@@ -156,9 +156,9 @@ class JobTable:
     def _command(self, job: JobRecord, event: ev.Commanded, now: float) -> None:
         allowed = judging.ALLOWED[job.state]
         if event.action not in allowed:
-            can = ", ".join(sorted(allowed)) or "nothing"
+            can = f"; it can have {', '.join(sorted(allowed))}" if allowed else " any more"
             raise JobCommandError(
-                f"job {job.uid} is {job.state}: {event.action} does not fit; {can} would"
+                f"job {job.uid} is {job.state}: it can have no {event.action}{can}"
             )
         chosen = judging.targets(job, event.action, event.group, event.index)
         if event.action in TARGETED and not chosen:
