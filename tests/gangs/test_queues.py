@@ -119,6 +119,9 @@ def test_tasks_of_a_queue_that_is_deleted_later_fail(machine, get):
         ({"parent": "nobody"}, "nobody"),
         ({"capability": {"CPU": -1}}, "cpu is an amount from 0 to 2.63, not -1$"),
         ({"capability": {"": 1}}, "capability names no resource"),
+        ({"weight": 1.5}, "weight: expected a whole number, got a number$"),
+        ({"capability": {"CPU": "x"}}, "expected a number, got a text$"),
+        ({"capability": 3}, "capability: expected amounts by resource, got a whole number$"),
         ({"weight": 10**30}, "weight or priority is at most 2147483647"),
     ],
 )

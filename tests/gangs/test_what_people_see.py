@@ -99,6 +99,20 @@ def test_names_that_nobody_has_are_answered_with_the_nearest(world):
     assert world.ask(ListJobs(queue="team", state="pending")) == []
 
 
+def test_a_gang_that_lacks_room_for_one_says_how_far_it_came(world):
+    world.add("n2", 1.0)
+    world.job(group(8), name="wide", min_available=8)
+    world.cycles(2)
+    assert row(world, "wide").state == "Pending"
+    settle(world)
+    world.job(group(3), name="fits", min_available=3)
+    settle(world)
+    world.job(group(3), name="late", min_available=3)
+    world.cycles(2)
+    assert row(world, "late").reason == "2 of 3 tasks would find room, so none starts"
+    assert all(not member.devices for member in world.ask(GetJob("late")).members)
+
+
 def test_the_age_of_a_job_is_the_time_since_it_was_submitted(world):
     world.job(group())
     settle(world)
