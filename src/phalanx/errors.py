@@ -221,6 +221,10 @@ class ObjectStoreFullError(PhalanxError):
     """Shared memory is full and nothing in it can be spilled."""
 
 
+class ControlStoreFullError(PhalanxError):
+    """The head's store has too little room, so no new work is taken; what runs goes on."""
+
+
 class OutOfDiskError(PhalanxError):
     """The disk that objects spill to is full."""
 

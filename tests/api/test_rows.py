@@ -19,7 +19,14 @@ NODE = NodeInfo(
     available={"CPU": 1.0}, labels={}, running=1, waiting=0,
 )  # fmt: skip
 STATUS = StatusInfo(
-    address="h:1", store="memory", nodes=[NODE], actors={}, groups=[], jobs=[DRIVER], gangs={}
+    address="h:1",
+    store="memory",
+    nodes=[NODE],
+    actors={},
+    groups=[],
+    jobs=[DRIVER],
+    gangs={},
+    troubles=[],
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import stat
@@ -256,7 +257,15 @@ print(phalanx.get(keeper.keep.remote(len(phalanx.get(keeper.keep.remote(0))))))
 """
 
 
-def test_a_head_that_was_killed_goes_on_and_one_that_was_stopped_does_not(machine):
+NOBODY_ANSWERS = """
+import os
+os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+from phalanx.cli import main
+main()
+"""
+
+
+def test_a_head_that_was_killed_or_stopped_goes_on_until_it_is_to_forget(machine):
     address = machine.start_head()
     first = machine.python(MAKE, PHALANX_ADDRESS="auto")
     assert first.stdout.strip() == "[0, 1]", first.stderr
@@ -265,15 +274,57 @@ def test_a_head_that_was_killed_goes_on_and_one_that_was_stopped_does_not(machin
     assert alone.returncode == 1
     assert f"The head at {address} is not there" in alone.stderr
     head = machine.done("start", "--head", "--port", address.rpartition(":")[2])
-    assert "it goes on" in head
+    assert "It goes on with" in head
     assert "runs here already" in head
     eventually(lambda: machine.nodes().get("first", {}).get("state") == "ALIVE")
     again = machine.python(MAKE, PHALANX_ADDRESS="auto")
     assert again.stdout.strip() == "[0, 1, 0, 3]", again.stderr
-    assert "begins anew" in machine.done("stop")
+    machine.done("queue", "create", "kept", "--weight", "3")
+    stopped = machine.done("stop")
+    store = re.search(r"Kept (\S+\.db): the next head goes on", stopped)[1]
+    address = machine.start_head()
+    assert '"weight": 3' in machine.done("queue", "list", "--json")
+    # Without a word nothing is deleted.
+    asked = machine.python(NOBODY_ANSWERS, "stop", "--forget")
+    assert asked.returncode == 1
+    assert f"Delete all queues, jobs and history in {store}?" in asked.stdout
+    assert machine.daemons()
+    _check_damage(machine, address, store)
+    assert f"Deleted {store}: the next head begins anew." in machine.done(
+        "stop", "--forget", "--yes"
+    )
+    assert os.listdir(os.path.dirname(store)) == []
     machine.start_head()
     assert machine.status()["actors"] == {}
     assert len(machine.status()["nodes"]) == 1
+    assert "kept" not in machine.done("queue", "list")
+
+
+def _check_damage(machine, address, store):
+    """A store that is gone, or has lost its end, is refused with the way back, and harms no node."""
+    (node,) = [key for key in machine.daemons() if key != "head"]
+    again = ("start", "--head", "--port", address.rpartition(":")[2])
+    os.killpg(machine.daemons()["head"].pid, signal.SIGKILL)
+    directory, away = os.path.dirname(store), os.path.dirname(store) + ".away"
+    os.rename(directory, away)
+    refused = machine.phalanx(*again)
+    assert refused.returncode == 1
+    assert f"{store} is empty, and nodes that run here belong to the cluster" in refused.stderr
+    assert "--accept-loss" in refused.stderr
+    os.rmdir(directory)
+    os.rename(away, directory)
+    with open(store + "-wal", "rb") as log:
+        kept = log.read()
+    os.truncate(store + "-wal", len(kept) // 2)
+    refused = machine.phalanx(*again)
+    assert refused.returncode == 1
+    assert f"{store} has lost its end" in refused.stderr
+    assert list(machine.daemons()) == [node], "the node waits for its head"
+    with open(store + "-wal", "wb") as log:
+        log.write(kept)
+    machine.done(*again)
+    eventually(lambda: machine.nodes().get("first", {}).get("state") == "ALIVE")
+    assert '"kept"' in machine.done("queue", "list", "--json")
 
 
 def test_status_can_be_watched_and_outlives_the_head(machine):

@@ -8,7 +8,13 @@ from phalanx.cli.cluster_view import status_text
 from phalanx.cli.job_view import jobs_text
 from phalanx.errors import JobCommandError, JobNotFoundError, QueueUnavailableError
 from phalanx.model.jobs.spec import Process, TaskGroup, Template
-from phalanx.protocol.cluster_messages import MemberNews, NodeReport, StartMember
+from phalanx.protocol.bundle_messages import (
+    MemberNews,
+    StartMember,
+)
+from phalanx.protocol.cluster_messages import (
+    NodeReport,
+)
 from phalanx.protocol.requests.cluster import GetStatus
 from phalanx.protocol.requests.gangs import Explain
 from phalanx.protocol.requests.jobs import CommandJob, GetJob, ListJobs

@@ -10,10 +10,10 @@ from phalanx.owner.actors.client import ActorClient
 from phalanx.owner.actors.clients import ASK_AGAIN_S, ActorClients
 from phalanx.policies.bundles.room import Room
 from phalanx.policies.node_table import NodeState
+from phalanx.protocol.bundle_messages import BundleInventory
 from phalanx.protocol.cluster_messages import (
     ActorLost,
     ActorRefused,
-    BundleInventory,
     Join,
     NodeReport,
     PlaceActor,

@@ -9,7 +9,8 @@ from phalanx.node.control_link import RemoteControl
 from phalanx.node.dispatch import MessageTable
 from phalanx.node.membership import ClusterMembership, MembershipOptions
 from phalanx.policies.placement import Placement
-from phalanx.protocol.cluster_messages import Acked, BundleInventory, Join, Joined, ViewRow
+from phalanx.protocol.bundle_messages import BundleInventory
+from phalanx.protocol.cluster_messages import Acked, Expelled, Join, Joined, ViewRow
 
 MINUTE, DAY = 60.0, 86_400.0
 
@@ -62,7 +63,7 @@ class Place:
         self.dialled.append(Connection())
         return self.dialled[-1]
 
-    def joined(self):
+    def joined(self, cluster):
         pass
 
     def note(self, text):
@@ -76,7 +77,7 @@ class Place:
     def joins(self):
         if not self.dialled:
             self.membership.join("host", 1)
-        self.table.handle(Joined(1, Placement()))
+        self.table.handle(Joined(1, Placement(), "ours"))
         return self
 
     def passes(self, seconds):
@@ -156,3 +157,34 @@ def test_a_node_that_never_joined_ends_at_once():
     node.membership.join("host", 1)
     node.membership.connection_lost("it refuses")
     assert node.ends == ["The head at head cannot be reached: it refuses."]
+
+
+FOREIGN = Expelled("it is the head of the cluster other, not of ours", True, is_foreign=True)
+
+
+@pytest.mark.parametrize("use", ["works", "holds"])
+def test_a_node_in_use_waits_for_its_own_head_when_another_is_in_its_place(node, use):
+    setattr(node, use, True)
+    node.loses_head()
+    node.passes(1.0)
+    assert node.dialled[-1].posted[1].cluster == "ours"
+    node.table.handle(FOREIGN)
+    node.passes(10 * MINUTE)
+    assert not node.ends
+    dialled = len(node.dialled)
+    node.loses_head()
+    node.passes(1.0)
+    assert len(node.dialled) > dialled, "when that one ends, its own may be there again"
+    node.joins()
+    setattr(node, use, False)
+    node.passes(10 * MINUTE)
+    assert not node.ends
+
+
+def test_a_node_that_holds_nothing_comes_to_another_cluster_as_a_new_node(node):
+    node.loses_head()
+    node.passes(1.0)
+    node.table.handle(FOREIGN)
+    node.passes(1.0)
+    assert node.ends == ["The head at head refuses this node: " + FOREIGN.reason]
+    assert node.membership.is_stale

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.effort import examples
 
 from phalanx.storage import journal as module
-from phalanx.storage.errors import StaleEpochError, StorageError
+from phalanx.storage.errors import StaleEpochError, StorageError, StorageFullError
 from phalanx.storage.journal import Journal
 from phalanx.storage.memory import MemoryDisk, MemoryShard
 from phalanx.storage.shard import Batch
@@ -41,6 +41,9 @@ class _Gate:
         assert self.may_end.acquire(timeout=LONG_S)
         if self.error is not None:
             raise self.error
+
+    def shortage(self) -> str:
+        return ""
 
     def close(self) -> None:
         self.is_closed = True
@@ -211,6 +214,72 @@ def test_a_callback_may_record() -> None:
     assert told == [2]
     journal.close()
     assert disk.tables == {"nodes": {b"1": b"1", b"2": b"2"}}
+
+
+class _Full(MemoryShard):
+    """A shard whose disk has room when a test says so, and which counts what it is asked."""
+
+    def __init__(self, disk: MemoryDisk) -> None:
+        super().__init__(disk)
+        self.asked = threading.Semaphore(0)
+        self.batches: list[Batch] = []
+
+    def apply(self, batch: Batch) -> None:
+        self.batches.append(batch)
+        self.asked.release()
+        super().apply(batch)
+
+
+def test_a_full_store_is_waited_for_and_the_same_batch_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "LOOK_S", 0.01)
+    monkeypatch.setattr(module, "QUEUE_BYTES", 10_000)
+    monkeypatch.setattr(module, "MERGED_RECORDS", 10)
+    disk, told = MemoryDisk(), []
+    shard = _Full(disk)
+    journal = Journal(Storage([shard]))
+    journal.record(_row(0), lambda: told.append(0))
+    journal.drain()
+    assert (journal.shortage, journal.is_stalled) == ("", False)
+    disk.is_full = True
+    shard.batches.clear()
+    journal.record(_row(1), lambda: told.append(1))
+    journal.flush()
+    for _ in range(3):
+        assert shard.asked.acquire(timeout=LONG_S)
+    for number in range(2, 300):
+        row = {("nodes", b"same"): b"x" * 2_000, ("nodes", b"%d" % (number % 3)): b"%d" % number}
+        journal.record(row, partial(told.append, number))
+        journal.flush()
+        journal.deliver()
+    assert (journal.shortage, journal.is_stalled) == ("the simulated disk is full", True)
+    assert told == [0]
+    with pytest.raises(StorageFullError):
+        journal.drain()
+    assert all(batch == _row(1) for batch in shard.batches)
+    assert journal._waiting_bytes < 50_000, "it grows with the rows, not with the time"
+    disk.is_full = False
+    while journal.is_stalled:
+        assert shard.asked.acquire(timeout=LONG_S)
+    journal.drain()
+    assert told == list(range(300))
+    assert disk.tables["nodes"][b"same"] == b"x" * 2_000
+    assert disk.tables["nodes"][b"2"] == b"299"
+    journal.close()
+
+
+def test_a_head_that_ends_while_its_store_is_full_does_not_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    disk, told = MemoryDisk(), []
+    shard = _Full(disk)
+    journal = Journal(Storage([shard]))
+    disk.is_full = True
+    journal.record(_row(1), lambda: told.append(1))
+    with pytest.raises(StorageFullError):
+        journal.close()
+    assert told == []
 
 
 def test_too_much_waiting_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

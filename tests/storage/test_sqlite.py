@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import signal
 import sqlite3
@@ -15,13 +16,15 @@ from pathlib import Path
 import pytest
 from tests.system_programs import find_tool
 
+from phalanx.storage import sqlite as module
 from phalanx.storage.errors import (
     StorageCorruptError,
     StorageError,
     StorageInUseError,
+    WritesLostError,
 )
 from phalanx.storage.opening import open_storage
-from phalanx.storage.sqlite import delete
+from phalanx.storage.sqlite import _SCHEMA, delete
 
 from .crashing import PROCESSES, Writer
 
@@ -46,7 +49,7 @@ def test_nobody_else_may_read_any_file_while_it_is_open(path: Path) -> None:
         storage.close()
     finally:
         os.umask(before)
-    names = ("head.db", "head.db-wal", "head.db-shm", "head.db.lock")
+    names = ("head.db", "head.db-wal", "head.db-shm", "head.db.lock", "head.db.mark")
     assert found == dict.fromkeys(names, 0o600)
     assert path.parent.stat().st_mode & 0o777 == 0o700
 
@@ -106,7 +109,7 @@ def _of_a_later_version(path: Path) -> None:
         (_linked_directory, r"store must be a directory, and it is a symbolic link"),
         (_directory, r"head\.db must be a file"),
         (_of_another_program, r"head\.db is an SQLite file of another program"),
-        (_of_a_later_version, r"head\.db has format 7, .* reads format 1"),
+        (_of_a_later_version, r"head\.db has format 7, .* reads format 2"),
     ],
 )
 def test_what_is_not_a_private_store_is_refused(
@@ -140,16 +143,128 @@ def test_a_file_cut_short_is_named(path: Path) -> None:
         open_storage(str(path))
 
 
-def test_a_log_cut_in_the_middle_of_a_batch_is_ended_before_it(path: Path) -> None:
+def _cut(log: Path, before: int) -> None:
+    os.truncate(log, (before + log.stat().st_size) // 2)
+
+
+def _garble(log: Path, before: int) -> None:
+    _overwrite(log, before + 30, 4)
+
+
+def _delete(log: Path, before: int) -> None:
+    log.unlink()
+
+
+@pytest.mark.parametrize(
+    ("damage", "kept"), [(_cut, b"kept" * 2_000), (_garble, b"kept" * 2_000), (_delete, None)]
+)
+def test_a_log_that_lost_its_end_is_named_and_gone_on_with_only_when_asked(
+    path: Path, damage: Callable[[Path, int], None], kept: bytes | None
+) -> None:
+    open_storage(str(path)).close()
     writer = Writer([str(path)])
     writer.apply({("nodes", b"n"): b"kept" * 2_000})
     log = path.with_name("head.db-wal")
     size = log.stat().st_size
     writer.apply({("nodes", b"n"): b"torn" * 2_000})
     writer.kill()
-    os.truncate(log, (size + log.stat().st_size) // 2)
+    damage(log, size)
+    missing = "all since epoch 1" if kept is None else "the last 1"
+    said = rf"head\.db has lost its end: .*confirmed, {missing} .*head\.db\.mark says batch 2 of"
+
+    def content() -> list[bytes]:
+        return [each.read_bytes() if each.exists() else b"" for each in (path, log)]
+
+    left = content()
+    for _ in range(2):
+        with pytest.raises(WritesLostError, match=said):
+            open_storage(str(path))
+        assert content() == left, "what can be mended is left as it is"
+    storage = open_storage(str(path), accept_loss=True)
+    assert storage.get("nodes", b"n") == kept
+    storage.close()
+    open_storage(str(path)).close()
+
+
+def test_an_empty_file_in_place_of_a_known_store_is_refused(path: Path) -> None:
+    _filled(path)
+    path.unlink()
+    for _ in range(2):
+        with pytest.raises(WritesLostError, match=r"head\.db is empty, and .*held the cluster"):
+            open_storage(str(path))
+    before = path.with_name("head.db.mark").read_text().split()[0]
+    storage = open_storage(str(path), accept_loss=True)
+    assert storage.is_new
+    assert storage.cluster != before, "a new cluster has a name of its own"
+    storage.close()
+
+
+def test_the_store_of_another_cluster_is_refused(path: Path) -> None:
+    _filled(path)
+    other = path.with_name("other.db")
+    _filled(other)
+    other.rename(path)
+    with pytest.raises(WritesLostError, match=r"head\.db holds the cluster \w+, and .*mark says"):
+        open_storage(str(path))
+
+
+def test_a_mark_that_was_garbled_is_named(path: Path) -> None:
+    _filled(path)
+    mark = path.with_name("head.db.mark")
+    _overwrite(mark, 20, 3)
+    with pytest.raises(StorageCorruptError, match=r"head\.db\.mark is damaged"):
+        open_storage(str(path))
+    open_storage(str(path), accept_loss=True).close()
+    open_storage(str(path)).close()
+
+
+def test_a_value_that_was_garbled_where_sqlite_does_not_look_is_named(path: Path) -> None:
     storage = open_storage(str(path))
-    assert storage.get("nodes", b"n") == b"kept" * 2_000
+    storage.apply({("nodes", b"n"): b"x" * 50_000})
+    storage.close()
+    at = path.read_bytes().index(b"x" * 4_000)
+    _overwrite(path, at + 2_000, 1)
+    storage = open_storage(str(path))
+    for read in (lambda: storage.get("nodes", b"n"), lambda: list(storage.load("nodes"))):
+        with pytest.raises(StorageCorruptError, match=r"row 6e of the table nodes is not what was"):
+            read()
+    storage.close()
+
+
+def test_a_file_of_the_first_format_is_read_and_written_on(path: Path) -> None:
+    path.parent.mkdir(mode=0o700)
+    with sqlite3.connect(path) as old:
+        old.executescript(_SCHEMA)
+        old.execute("INSERT INTO stored VALUES ('nodes', x'6e', x'31')")
+    old.close()
+    path.chmod(0o600)
+    for _ in range(2):
+        storage = open_storage(str(path))
+        assert storage.get("nodes", b"n") == b"1"
+        storage.apply({("nodes", b"m"): b"2"})
+        storage.close()
+
+
+def test_the_log_has_room_of_its_own_before_it_needs_it(path: Path) -> None:
+    storage = open_storage(str(path))
+    assert storage.shortage() == ""
+    log = path.with_name("head.db-wal")
+    if log.stat().st_blocks * 512 < module.RESERVE_BYTES:
+        pytest.skip("this file system reserves nothing")
+    length = log.stat().st_size
+    storage.apply({("nodes", b"n"): b"x" * 100_000})
+    assert length < log.stat().st_size < module.RESERVE_BYTES
+    storage.close()
+
+
+def test_little_room_is_said_before_there_is_none(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = open_storage(str(path))
+    monkeypatch.setattr(module, "FLOOR_BYTES", 2**60)
+    assert re.fullmatch(r"the disk of \S+head\.db has \d+ MiB left", storage.shortage())
+    monkeypatch.setattr(module, "FLOOR_BYTES", 0)
+    assert storage.shortage() == ""
     storage.close()
 
 
@@ -260,8 +375,11 @@ try:
         number += 1
 except StorageFullError as error:
     print(error)
-storage.close()
+failed = {("nodes", b"%d" % number): b"x" * 10_000, ("last", b""): b"%d" % number}
 os.unlink(sys.argv[2])
+storage.apply(failed)
+number += 1
+storage.close()
 storage = open_storage(sys.argv[1])
 assert storage.get("last", b"") == b"%d" % (number - 1), number
 storage.apply({("nodes", b"more"): b"there is room again"})
@@ -279,8 +397,8 @@ def test_a_full_disk_is_named_and_nothing_acknowledged_is_lost(tmp_path: Path) -
     if subprocess.run([*in_a_namespace, "mount -t tmpfs none /mnt"], check=False).returncode:
         pytest.skip("this kernel lets nobody mount a small disk in a namespace")
     script = (
-        f"mount -t tmpfs -o size=2m none {disk}; "
-        f"head -c 400000 /dev/zero >{disk}/ballast; "
+        f"mount -t tmpfs -o size=3m none {disk}; "
+        f"head -c 1700000 /dev/zero >{disk}/ballast; "
         'exec "$@"'
     )
     run = subprocess.run(

@@ -13,7 +13,8 @@ from phalanx.api.session import check_queue, engine_or_start
 from phalanx.engines import interface
 from phalanx.engines.definitions import INVOCATION_DECORATOR, FunctionDefinition
 from phalanx.engines.interface import Call, Engine
-from phalanx.model.options import check_task_options
+from phalanx.model.options import check_place, check_task_options
+from phalanx.objects.dag import FunctionNode
 from phalanx.objects.reference import ObjectRef
 from phalanx.objects.streams import ObjectRefGenerator
 
@@ -33,6 +34,7 @@ class RemoteFunction(Generic[P, R]):
             )
         check_task_options(options)
         check_labels(options)
+        check_place(options)
         _check_returns(function, options)
         self._definition = FunctionDefinition(function)
         self._options = options
@@ -79,6 +81,7 @@ class RemoteFunction(Generic[P, R]):
         """The same function with other options for the calls made through what this returns."""
         check_task_options(options, in_options=True)
         check_labels(options)
+        check_place({**self._options, **options})
         _check_returns(self._definition.function, options)
         return OptionedFunction(self, options)
 
@@ -116,12 +119,9 @@ class RemoteFunction(Generic[P, R]):
         )
         return GangedFunction(self._definition, self._options, gang)
 
-    def bind(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Not there: task graphs are built by passing references."""
-        raise NotImplementedError(
-            "bind() belongs to compiled graphs, which Phalanx does not have: pass the references "
-            "that remote() returns to the next call instead."
-        )
+    def bind(self, /, *args: Any, **kwargs: Any) -> FunctionNode:
+        """A call in a graph: see `objects.dag`."""
+        return FunctionNode(self, args, kwargs)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"function": self._definition.function, "options": self._options}
@@ -187,6 +187,6 @@ class OptionedFunction:
         gang = GangOptions(members=members, **options)
         return GangedFunction(self._remote_function._definition, self._options, gang)
 
-    def bind(self, /, *args: Any, **kwargs: Any) -> Any:
-        """See RemoteFunction.bind."""
-        return self._remote_function.bind(*args, **kwargs)
+    def bind(self, /, *args: Any, **kwargs: Any) -> FunctionNode:
+        """A call in a graph: see `objects.dag`."""
+        return FunctionNode(self, args, kwargs)

@@ -30,6 +30,7 @@ def as_data(status: StatusInfo, version: str) -> dict[str, Any]:
         "version": version,
         "address": status.address,
         "store": status.store,
+        "troubles": status.troubles,
         "nodes": [node_data(row) for row in status.nodes],
         "resources": {
             name: {"used": used, "total": total}
@@ -65,6 +66,7 @@ def status_text(status: StatusInfo, version: str) -> str:
     silent = sum(_is_silent(row) for row in status.nodes)
     lines = [
         f"Phalanx {version}, head at {status.address}, store {safe(status.store)}",
+        *(f"health: {safe(trouble)}" for trouble in status.troubles or ["all is well"]),
         f"nodes: {states[ALIVE]} alive, {states[DRAINING]} draining, {states[DEAD]} dead"
         + (f"; {silent} have not reported since the head restarted" if silent else ""),
         "",

@@ -28,7 +28,7 @@ _NODE_ID = "ray.io/node-id"
 
 
 def default_store() -> str:
-    """Where a head keeps its tables unless told otherwise; `phalanx stop` deletes it."""
+    """Where a head keeps its tables unless told otherwise; `phalanx stop --forget` deletes it."""
     home = os.path.expanduser("~")
     return os.path.join(home, ".phalanx", "store", f"{socket.gethostname()}.db")
 
@@ -55,6 +55,14 @@ def start(
         list[str] | None,
         typer.Option(help="Where the head keeps its tables: a path, redis://HOST:PORT or memory."),
     ] = None,
+    accept_loss: Annotated[
+        bool,
+        typer.Option(
+            "--accept-loss",
+            help="Go on with a store that has lost what it confirmed, or begin a new cluster in "
+            "one that was emptied.",
+        ),
+    ] = False,
     limit: Annotated[
         list[str] | None,
         typer.Option(help="When a silent node is dead, NAME=SECONDS: period_s, misses, ..."),
@@ -109,11 +117,11 @@ def start(
     if head == (address is not None):
         fail("Say either --head, to start a cluster, or --address HOST:PORT, to join one.", USAGE)
     if address is not None and address.startswith(RAY):
-        with _told():
+        with _failing_readably():
             start_on_ray(address, store or [], gpu_resource, topology, _placement(placement))
         return
-    if address is not None and (store or limit or placement):
-        fail("--store, --limit and --placement belong to the head.", USAGE)
+    if address is not None and (store or limit or placement or accept_loss):
+        fail("--store, --accept-loss, --limit and --placement belong to the head.", USAGE)
     _check_host(host)
     node = {
         "labels": _labels(labels or []),
@@ -130,41 +138,59 @@ def start(
         "resources": _resources(resources),
         "object_store_memory": object_store_memory,
     }
-    with _told():
+    with _failing_readably():
         if address is None:
             limits, policy = _limits(limit or []), _placement(placement)
             where = PORT if port is None else port
-            _start_head(node, amounts, topology, where, store, limits, policy)
+            _start_head(node, amounts, topology, where, store, accept_loss, limits, policy)
         else:
             _join(address, {**node, "port": port or 0}, amounts, topology)
 
 
 def stop(
     force: Annotated[bool, typer.Option("--force", help="Kill at once, in no order.")] = False,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="Delete the head's queues, jobs and history, too.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Forget without a question.")] = False,
     address: Annotated[
         str | None, typer.Option(help="Of a Ray cluster (ray:auto): end the scheduler there.")
     ] = None,
 ) -> None:
-    """End this user's heads and nodes on this machine, or the scheduler on a Ray cluster."""
+    """End this user's heads and nodes on this machine, or the scheduler on a Ray cluster.
+
+    The head's store stays: the next `phalanx start --head` goes on with its queues and jobs.
+    """
+    if yes and not forget:
+        fail("--yes answers the question of --forget.", USAGE)
     if address is not None:
         if not address.startswith(RAY):
             fail("--address names a Ray cluster here: ray:auto or ray:HOST:PORT.", USAGE)
-        with _told():
+        if forget:
+            fail("--forget is for this machine's head: Ray's store ends with Ray's head.", USAGE)
+        with _failing_readably():
             stop_on_ray(address)
         return
     from phalanx.engines.embedded.daemons import stop_all
-    from phalanx.storage.errors import StorageInUseError
-    from phalanx.storage.sqlite import delete
+    from phalanx.storage.sqlite import delete, exists
 
+    store = default_store()
+    if forget and not yes and exists(store):
+        typer.confirm(f"Delete all queues, jobs and history in {store}?", abort=True)
     ended = stop_all(force=force)
     for one in ended:
         name = f"node {one.node_id[:SHORT]}" if one.kind == "node" else "head"
         typer.echo(f"Ended the {name} of the cluster at {one.address}.")
     if not ended:
         typer.echo("No head and no node runs on this machine under this user.")
-    with contextlib.suppress(StorageInUseError):  # a head with another runtime directory
-        if delete(default_store()):
-            typer.echo(f"Deleted {default_store()}: the next head begins anew.")
+    with _failing_readably():
+        if forget and delete(store):
+            typer.echo(f"Deleted {store}: the next head begins anew.")
+        elif not forget and any(one.kind == "head" for one in ended) and exists(store):
+            typer.echo(
+                f"Kept {store}: the next head goes on with its queues and jobs. `phalanx stop "
+                "--forget` deletes it."
+            )
 
 
 # ---- what start does ---------------------------------------------------------------------------
@@ -176,13 +202,14 @@ def _start_head(
     topology: str,
     port: int,
     store: list[str] | None,
+    accept_loss: bool,
     limits: dict[str, float],
     placement: Placement,
 ) -> None:
     from phalanx.engines.embedded.cluster_token import default_path
     from phalanx.engines.embedded.daemons import HeadOptions, local_daemons, start_head
     from phalanx.storage.errors import StorageInUseError
-    from phalanx.storage.sqlite import delete
+    from phalanx.storage.sqlite import delete, exists
 
     of_node = _amounts(amounts, topology, node["host"], is_first=True)
     running = [one for _, one in local_daemons() if one.kind == "head"]
@@ -192,13 +219,17 @@ def _start_head(
             "`phalanx stop` ends it."
         )
     addresses = tuple(_in_full(one) for one in store or [default_store()])
-    is_again = store is None and os.path.exists(default_store())
+    is_again = store is None and exists(default_store())
+    known = {one.cluster for _, one in local_daemons(f"{node['host']}:{port}")} - {""}
     options = HeadOptions(
         host=node["host"],
         port=port,
         token_file=node["token_file"],
         insecure=node["insecure"],
         store=addresses,
+        marks=os.path.dirname(default_store()),
+        cluster=min(known, default=""),
+        accept_loss=accept_loss,
         limits=limits,
         placement=placement,
     )
@@ -209,10 +240,10 @@ def _start_head(
             with contextlib.suppress(StorageInUseError):
                 delete(default_store())  # else the next head would go on with nothing
         raise
-    where = started.told.address
+    where = started.announcement.address
     typer.echo(f"Head at {where}; its store is {storage_name(addresses)}.")
     if is_again:
-        typer.echo("The store is that of a head which ended without `phalanx stop`: it goes on.")
+        typer.echo("It goes on with what the head before it knew: queues, jobs, names, groups.")
     here = [one for _, one in local_daemons(where) if one.kind == "node"]
     if here:
         typer.echo(f"Node {here[0].node_id[:SHORT]} runs here already, and joins it again.")
@@ -258,7 +289,7 @@ def _start_node(where: str, node: dict[str, Any], amounts: NodeAmounts) -> Daemo
         for name, value in amounts.resources.items()
         if not name.startswith("node:")
     )
-    typer.echo(f"Node {started.told.node_id[:SHORT]} joined the cluster at {where}: {has}.")
+    typer.echo(f"Node {started.announcement.node_id[:SHORT]} joined the cluster at {where}: {has}.")
     return started
 
 
@@ -309,7 +340,7 @@ def _in_full(store: str) -> str:
 
 
 @contextlib.contextmanager
-def _told() -> Any:
+def _failing_readably() -> Any:
     """Turn what can go wrong into one sentence and an exit code."""
     from phalanx.errors import AuthenticationError, PhalanxError
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import secrets
+import sys
 import time
 import traceback
 
@@ -27,4 +29,12 @@ def unforeseeable() -> random.Random:
 
 def print_defect(error: Exception) -> None:
     """Show an error of ours that must not end the process."""
-    traceback.print_exception(error)
+    with contextlib.suppress(OSError):
+        traceback.print_exception(error)
+
+
+def say(text: str) -> None:
+    """Something that a person who reads the process's log wants to know. A log on a full disk, or
+    one that nobody reads any more, must not end the process."""
+    with contextlib.suppress(OSError):
+        print(f"phalanx: {text}", file=sys.stderr, flush=True)

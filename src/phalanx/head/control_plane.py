@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from phalanx.errors import StaleNodeError
+from phalanx.errors import ControlStoreFullError, StaleNodeError
 from phalanx.head.actors.control import ActorControl
 from phalanx.head.actors.placement import ActorPlacing
 from phalanx.head.actors.table import ActorRecord
@@ -25,18 +25,17 @@ from phalanx.head.outbox import Outbox
 from phalanx.head.requests import ControlRequests
 from phalanx.head.state_store import StateStore, StoredState
 from phalanx.model.ids import node_process_id
-from phalanx.model.lifecycle import DEAD
+from phalanx.model.lifecycle import DEAD, DEPENDENCIES_UNREADY
 from phalanx.observe import cluster_events
 from phalanx.policies.placement import Placement
+from phalanx.protocol.bundle_messages import BundlesGone, Committed, LogRead, MemberNews, Prepared
 from phalanx.protocol.cluster_messages import (
     Acked,
     ActorLost,
     ActorPlaced,
     ActorRefused,
-    BundlesGone,
-    Committed,
     EnvironmentKnown,
-    EventsTold,
+    EventsReported,
     Expelled,
     ForwardedAsk,
     ForwardedReply,
@@ -44,13 +43,10 @@ from phalanx.protocol.cluster_messages import (
     Join,
     Joined,
     Leave,
-    LogRead,
-    MemberNews,
     NodeDied,
     NodeReport,
-    Prepared,
     ProcessEnded,
-    Told,
+    Reported,
     Via,
     View,
     ViewRow,
@@ -64,7 +60,17 @@ from phalanx.protocol.node_messages import (
     Ask,
     Reply,
 )
-from phalanx.protocol.requests.request import Asker, RequestHandlers, Role
+from phalanx.protocol.requests.actors import RegisterActor
+from phalanx.protocol.requests.gangs import CreateGang
+from phalanx.protocol.requests.groups import CreateGroup
+from phalanx.protocol.requests.request import (
+    Asker,
+    Effect,
+    RequestHandlers,
+    Role,
+    Send,
+    decode_request,
+)
 from phalanx.protocol.wire_errors import WireError
 from phalanx.resources.ports import RandomSource
 
@@ -100,11 +106,13 @@ class ControlPlane:
         limits: HealthLimits | None = None,
         placement: Placement | None = None,
         is_alone: bool = False,
+        cluster: str = "",
         report_defect: Callable[[Exception], None],
     ) -> None:
         """`state_store` keeps what must outlive the process, `stored` is what an earlier head kept
         there. `placement`: the policy by which work finds its nodes. `is_alone`: its only node is
-        in the same process. `report_defect` is called with errors in a scheduling cycle, which must
+        in the same process. `cluster` names it in its store; empty: nobody has to know it
+        again. `report_defect` is called with errors in a scheduling cycle, which must
         not end the head."""
         self.outbox = outbox
         self.state_store = state_store
@@ -113,11 +121,16 @@ class ControlPlane:
         self._prober = prober
         self._report_defect = report_defect
         self.is_alone = is_alone
+        self._cluster = cluster
+        self._foreign_nodes: dict[str, str] = {}
+        """The name of the machine of each node that was refused, as it is another cluster's."""
         self.address = ""
         """HOST:PORT where nodes find this control store."""
         self.nodes = NodeDirectory(self, _NEVER_SILENT if is_alone else limits)
-        self.jobs = Drivers(outbox, state_store, clock, self)
-        self.groups = GroupControl(outbox, state_store, self.nodes.cluster, self._look_again_soon)
+        self.drivers = Drivers(outbox, state_store, clock, self)
+        self.groups = GroupControl(
+            outbox, state_store, self.nodes.cluster, self._request_actor_placing
+        )
         self.group_table = self.groups.table
         self.placement = placement or Placement()
         placing = ActorPlacing(self.nodes.cluster, self.group_table, rng, self.placement)
@@ -127,7 +140,7 @@ class ControlPlane:
             clock,
             self.nodes,
             self.groups,
-            self.jobs,
+            self.drivers,
             placing,
             self._bundle_left,
         )
@@ -139,18 +152,18 @@ class ControlPlane:
             outbox,
             clock,
             self.nodes,
-            self.jobs,
+            self.drivers,
             self.actors,
             self.groups,
             self.events,
-            lambda: (self.address, state_store.address),
+            self._whereabouts,
             lambda: {} if self.gangs_if_used is None else self.gangs_if_used.counts(),
         )
-        self._must_place = self._must_look_again = False
+        self._resources_changed = self._must_place_actors = False
         self._restore(stored, clock.now())
 
     @property
-    def batch(self) -> GangScheduler:
+    def gang_scheduler(self) -> GangScheduler:
         """Queues and gangs; imported when somebody first asks for any."""
         if self.gangs_if_used is None:
             from phalanx.head.gangs.gang_scheduler import GangScheduler
@@ -172,11 +185,11 @@ class ControlPlane:
     def _restore(self, stored: StoredState, now: float) -> None:
         """Know again what an earlier head knew; each part looks at those before it."""
         self.nodes.restore(stored.nodes, now)
-        self.jobs.restore(stored.driver_count, stored.drivers)
+        self.drivers.restore(stored.driver_count, stored.drivers)
         self.group_table.restore(stored.groups, now)
         self.actor_table.restore(stored.actors, now)
         if any(stored.of_gangs.values()):
-            self.batch.restore(stored.of_gangs)
+            self.gang_scheduler.restore(stored.of_gangs)
 
     # ---- sending -----------------------------------------------------------------------------
 
@@ -204,12 +217,12 @@ class ControlPlane:
         self.actor_table.tick(now)
         self.group_table.tick(now)
         self.gangs.tick(now)
-        must_place, self._must_place = self._must_place, False
-        if must_place:
+        is_due, self._resources_changed = self._resources_changed, False
+        if is_due:
             self.group_table.resources_changed(now)
-        if must_place or self._must_look_again or self.actors.is_overdue():
-            self._must_look_again = False
-            self.actors.look_again()
+        if is_due or self._must_place_actors or self.actors.is_overdue():
+            self._must_place_actors = False
+            self.actors.place_waiting()
 
     def on_round(self, now: float) -> float:
         """All messages that had come are handled. When to call again, if nothing comes."""
@@ -229,7 +242,7 @@ class ControlPlane:
                 self.nodes.leave(self._node_id(prefix), message.reason)
             case ForwardedAsk():
                 self.answer(prefix, message)
-            case Told():
+            case Reported():
                 for inner in decode_body(message.body):
                     self.on_message(prefix, inner)
                 self.state_store.when_written(
@@ -247,9 +260,9 @@ class ControlPlane:
             case ProcessEnded():
                 self.process_ended(message.process, message.is_driver, now)
             case JobKnown():
-                self.jobs.known(message)
+                self.drivers.known(message)
             case EnvironmentKnown():
-                self.jobs.environments[message.key] = message
+                self.drivers.environments[message.key] = message
             case Prepared():
                 node = self._node_id(prefix)
                 attempts = self.group_table.attempts
@@ -260,8 +273,8 @@ class ControlPlane:
                 attempts = self.group_table.attempts
                 attempts.committed(node, message.group, message.attempt, message.ok, now)
                 self.gangs.committed(node, message, now)
-            case EventsTold():
-                self.events.told(prefix, message)
+            case EventsReported():
+                self.events.reported(prefix, message)
             case MemberNews():
                 self.gangs.member_news(self._node_id(prefix), message)
             case LogRead():
@@ -280,23 +293,77 @@ class ControlPlane:
         role = Role.PROCESS if ask.origin else Role.VISITOR
         if ask.origin == node_process_id(prefix):
             role = Role.NODE
-        self.handlers_of(ask.kind).answer(
-            ask.kind, ask.body, Asker(role, ask.origin, send if ask.token else None, prefix)
-        )
+        self._answer(ask.kind, ask.body, role, ask.origin, prefix, send if ask.token else None)
 
     def answer_visitor(self, visitor: Visitor, ask: Ask) -> None:
         """Reply to who is no node, such as the command line on the head's machine."""
 
         def send(result: msgspec.Raw, error: WireError | None) -> None:
-            reply = Reply(ask.token, result, error)
-            self.state_store.when_written(lambda: visitor.send(reply))
+            visitor.send(Reply(ask.token, result, error))
 
-        self.handlers_of(ask.kind).answer(ask.kind, ask.body, Asker(Role.VISITOR, b"", send))
+        self._answer(ask.kind, ask.body, Role.VISITOR, b"", b"", send)
+
+    def _answer(
+        self,
+        kind: int,
+        body: msgspec.Raw,
+        role: Role,
+        process: bytes,
+        node: bytes,
+        send: Send | None,
+    ) -> None:
+        """Have a request answered once all that the answer speaks of is written. Nothing waits for
+        that while the store is full: questions are answered, and new work is refused."""
+        handlers, store = self.handlers_of(kind), self.state_store
+        effect = handlers.effect_of(kind)
+        if effect is Effect.ADDS and store.shortage and not self._is_repeated(kind, body):
+            error = ControlStoreFullError(
+                f"The head takes no new work: {store.shortage}. What runs goes on, and new work is "
+                "taken again when there is room."
+            )
+            if kind == RegisterActor.kind and send is None:
+                self.requests.refuse_actor(process, decode_request(RegisterActor, body), error)
+            Asker[Any](role, process, send, node).fail(error)
+            return
+
+        def when_written(result: msgspec.Raw, error: WireError | None) -> None:
+            assert send is not None
+            if effect is Effect.READS:
+                store.when_written_or_stalled(lambda: send(result, error))
+            else:
+                store.when_written(lambda: send(result, error))
+
+        asker = Asker[Any](role, process, None if send is None else when_written, node)
+        handlers.answer(kind, body, asker)
+
+    def _is_repeated(self, kind: int, body: msgspec.Raw) -> bool:
+        """Whether what a request asks for is there: an earlier head has answered it, and died."""
+        if kind == CreateGroup.kind:
+            return self.group_table.get(decode_request(CreateGroup, body).group) is not None
+        if kind == CreateGang.kind:
+            return decode_request(CreateGang, body).group in self.gang_scheduler.registry.gangs
+        if kind == RegisterActor.kind:
+            record = self.actor_table.get(decode_request(RegisterActor, body).spec.actor)
+            return record is not None and record.state != DEPENDENCIES_UNREADY
+        return False
+
+    def _whereabouts(self) -> tuple[str, str, list[str]]:
+        """The addresses of the head and of its store, and what is not well with it, for people."""
+        troubles = []
+        if self.state_store.shortage:
+            troubles.append(f"no new work is taken: {self.state_store.shortage}")
+        if self._foreign_nodes:
+            hosts = ", ".join(sorted(set(self._foreign_nodes.values())))
+            troubles.append(
+                f"{len(self._foreign_nodes)} nodes of another cluster were refused, on {hosts}: if "
+                "this head should be theirs, it was started on the wrong store"
+            )
+        return self.address, self.state_store.address, troubles
 
     def handlers_of(self, kind: int) -> RequestHandlers:
         """Those of queues, gangs and jobs are made when somebody first asks for any."""
         handlers = self.requests.handlers
-        return handlers if kind in handlers else self.batch.handlers
+        return handlers if kind in handlers else self.gang_scheduler.handlers
 
     def _from_process(self, process: bytes, message: Any) -> None:
         match message:
@@ -317,6 +384,12 @@ class ControlPlane:
 
     def _join(self, prefix: bytes, message: Join, now: float) -> None:
         row = message.row
+        if self._cluster and message.cluster not in ("", self._cluster):
+            self._foreign_nodes[row.node_id] = message.hostname
+            reason = f"it is the head of the cluster {self._cluster}, not of {message.cluster}"
+            refusal = Expelled(reason, is_stale=True, is_foreign=True)
+            self.outbox.send_to_stranger(prefix, refusal)
+            return
         try:
             if row.prefix != prefix:
                 raise ValueError("a node joins under its own prefix")
@@ -335,10 +408,10 @@ class ControlPlane:
                 epoch=record.epoch,
             )
         )
-        self.outbox.send(prefix, Joined(record.epoch, self.placement))
+        self.outbox.send(prefix, Joined(record.epoch, self.placement, self._cluster))
         _, rows = self.nodes.changes_since(0)
         self.outbox.send(prefix, View(rows, is_whole=True))
-        self.jobs.node_joined(prefix)
+        self.drivers.node_joined(prefix)
         self.actors.node_joined(record, message.actors)
         others = self.gangs.inventory(record.node_id, message.bundles, now)
         self.group_table.inventory(record.node_id, others, message.bundles.ended, now)
@@ -358,13 +431,13 @@ class ControlPlane:
             return
         if message.total is not None:
             self.node_changed(record)
-        self._must_place |= changed
+        self._resources_changed |= changed
         self.gangs.node_reported(record.node_id, changed)
 
-    def _look_again_soon(self) -> None:
+    def _request_actor_placing(self) -> None:
         """Actors may wait for bundles that are created: what nodes reported came before they were
         confirmed."""
-        self._must_look_again = True
+        self._must_place_actors = True
 
     def _bundle_left(self, group: bytes, index: int) -> None:
         self.gangs.bundle_left(group, index)
@@ -374,7 +447,7 @@ class ControlPlane:
         self.state_store.put_node(record)
         if not self.is_alone:
             self.outbox.broadcast(View([self.nodes.row(record.node_id)]))
-        self._must_place = True
+        self._resources_changed = True
         self.gangs.node_changed(record)
 
     def node_dead(self, record: NodeRecord, reason: str) -> None:
@@ -390,7 +463,7 @@ class ControlPlane:
             cluster_events.NodeDied(at=self.clock.wall(), node=record.prefix.hex(), reason=reason)
         )
         self.actors.node_died(record, reason)
-        self.jobs.node_died(record.prefix)
+        self.drivers.node_died(record.prefix)
         self.group_table.node_gone(record.node_id, now)
         self.gangs.node_dead(record, now)
 
@@ -400,7 +473,7 @@ class ControlPlane:
         self.group_table.creator_gone(process, now)
         self.gangs.creator_gone(process, now)
         if is_driver:
-            self.jobs.driver_gone(process)
+            self.drivers.driver_gone(process)
 
     def detached_actors(self, job: bytes) -> list[ActorRecord]:
         """The living actors of a job that outlive its driver (effect of drivers)."""

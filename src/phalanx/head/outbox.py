@@ -74,8 +74,8 @@ class Outbox:
         self.send(process[:PREFIX_BYTES], Via(process, encode_body([message])))
 
     def reply(self, prefix: bytes, reply: ForwardedReply) -> None:
-        """To a node that asked, once all that the reply speaks of is written."""
-        self._state_store.when_written(lambda: self.send(prefix, reply))
+        """To a node that asked."""
+        self.send(prefix, reply)
 
     def broadcast(self, message: Any, but: bytes = b"") -> None:
         """To every node but this one."""

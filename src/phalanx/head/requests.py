@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from phalanx.errors import PhalanxError
 from phalanx.head.actors.control import ActorControl
 from phalanx.head.actors.table import ActorRecord
 from phalanx.head.clock import Clock
@@ -18,6 +19,7 @@ from phalanx.head.groups.record import Group
 from phalanx.head.nodes import NodeDirectory
 from phalanx.head.outbox import Outbox
 from phalanx.model.lifecycle import ALIVE, DRAINING
+from phalanx.model.options import check_amounts
 from phalanx.model.rows.actors import ActorInfo
 from phalanx.model.rows.cluster import NodeInfo, StatusInfo
 from phalanx.model.rows.explanation import Explanation
@@ -57,7 +59,9 @@ from phalanx.protocol.requests.groups import (
     WatchGroup,
 )
 from phalanx.protocol.requests.request import LATER, Asker, Later, RequestHandlers
+from phalanx.protocol.wire_errors import to_wire
 from phalanx.resources.sets import ResourceSet
+from phalanx.scheduling.terms import check_strategy
 
 Row = dict[str, Any]
 Amounts = dict[str, float]
@@ -75,11 +79,12 @@ class ControlRequests:
         actors: ActorControl,
         groups: GroupControl,
         events: EventGathering,
-        addresses: Callable[[], tuple[str, str]],
+        whereabouts: Callable[[], tuple[str, str, list[str]]],
         gang_counts: Callable[[], dict[str, int]],
     ) -> None:
-        """`addresses` gives those of the head and of its store, empty where there is none;
-        `gang_counts` how many gangs there are of each kind, as StatusInfo names them."""
+        """`whereabouts` gives the addresses of the head and of its store, empty where there is
+        none, and what is not well with them; `gang_counts` how many gangs there are of each kind,
+        as StatusInfo names them."""
         self._gang_counts = gang_counts
         self._outbox = outbox
         self._clock = clock
@@ -88,7 +93,7 @@ class ControlRequests:
         self._actors = actors
         self._groups = groups
         self._events = events
-        self._addresses = addresses
+        self._whereabouts = whereabouts
         self.handlers = RequestHandlers(
             "the control store",
             NewDriverJob.handled_by(self._new_driver_job),
@@ -156,7 +161,7 @@ class ControlRequests:
         return LATER
 
     def _get_status(self, asker: Asker[StatusInfo], request: GetStatus) -> StatusInfo:
-        address, store = self._addresses()
+        address, store, troubles = self._whereabouts()
         return StatusInfo(
             address=address,
             store=store,
@@ -165,11 +170,13 @@ class ControlRequests:
             groups=self._groups.table.table(),
             jobs=self._drivers.rows(),
             gangs=self._gang_counts(),
+            troubles=troubles,
         )
 
     # ---- actors ------------------------------------------------------------------------------
 
     def _register_actor(self, asker: Asker[KnownActor], request: RegisterActor) -> KnownActor:
+        _check_actor(request.spec)
         actors, spec = self._actors.table, request.spec
         existing = actors.named(spec.namespace, spec.name)
         is_again = existing is not None and existing.actor == spec.actor
@@ -180,7 +187,13 @@ class ControlRequests:
         actors.register(record)
         return KnownActor(record.actor, record.handle, existed=False)
 
+    def refuse_actor(self, owner: bytes, request: RegisterActor, error: PhalanxError) -> None:
+        """An actor is not made whose owner waits for no answer: it hears of the actor's death."""
+        record = _record(owner, request.spec)
+        self._actors.table.refuse_new(record, str(error), to_wire(error).code)
+
     def _announce_actor(self, asker: Asker[None], request: AnnounceActor) -> None:
+        _check_actor(request.spec)
         self._actors.table.announce(_record(asker.process, request.spec))
 
     def _get_actor(self, asker: Asker[KnownActor], request: GetActor) -> KnownActor:
@@ -226,6 +239,8 @@ class ControlRequests:
         table = self._groups.table
         if table.get(request.group) is not None:
             return  # asked again after the head came back
+        for bundle in request.bundles:
+            check_amounts(bundle)
         table.create(
             Group(
                 group=request.group,
@@ -267,6 +282,12 @@ class ControlRequests:
 
 def _record(owner: bytes, spec: ActorSpec) -> ActorRecord:
     return ActorRecord(owner=owner, job=owner[12:], creation=b"", **msgspec.structs.asdict(spec))
+
+
+def _check_actor(spec: ActorSpec) -> None:
+    check_amounts(spec.place)
+    check_amounts(spec.hold)
+    check_strategy(spec.strategy)
 
 
 def _sum(amounts: Iterable[Amounts]) -> Amounts:

@@ -7,6 +7,7 @@ end something leave only when all that they speak of or rest on is written.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
@@ -28,6 +29,16 @@ _encode = msgspec.msgpack.Encoder().encode
 
 class Journal(Protocol):
     """Writes changes in the order of recording, without making anybody wait."""
+
+    @property
+    def shortage(self) -> str:
+        """Why there is too little room for new work, for people; empty when there is enough."""
+        ...
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether nothing can be written now, for want of room."""
+        ...
 
     def record(
         self,
@@ -88,6 +99,14 @@ class StateStore:
         self._journal = journal
         self.address = address
         """What the store is, for people."""
+        self._reads: dict[int, Callable[[], None]] = {}
+        """Answers to questions that wait until what they speak of is written."""
+        self._read_numbers = itertools.count()
+
+    @property
+    def shortage(self) -> str:
+        """Why no new work is taken, for people; empty when it is."""
+        return "" if self._journal is None else self._journal.shortage
 
     def when_written(self, action: Callable[[], None]) -> None:
         """Do something once all that was put so far is durable."""
@@ -95,6 +114,15 @@ class StateStore:
             action()
         else:
             self._journal.record({}, action)
+
+    def when_written_or_stalled(self, action: Callable[[], None]) -> None:
+        """The same, but nothing waits while nothing can be written, nor once that begins."""
+        if self._journal is None or self._journal.is_stalled:
+            action()
+            return
+        number = next(self._read_numbers)
+        self._reads[number] = action
+        self._journal.record({}, lambda: self._reads.pop(number, _nothing)())
 
     def keep(self, table: str, key: bytes, row: Any) -> None:
         """A row is new or has changed; None: it is gone."""
@@ -129,5 +157,12 @@ class StateStore:
 
     def flush(self) -> None:
         """All messages that had come are handled: write what they changed."""
-        if self._journal is not None:
-            self._journal.flush()
+        if self._journal is None:
+            return
+        self._journal.flush()
+        while self._reads and self._journal.is_stalled:
+            self._reads.pop(next(iter(self._reads)))()
+
+
+def _nothing() -> None:
+    """It was answered before."""

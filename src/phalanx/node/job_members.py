@@ -12,7 +12,7 @@ from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.control_link import ControlLink
 from phalanx.node.dispatch import MessageTable
-from phalanx.protocol.cluster_messages import (
+from phalanx.protocol.bundle_messages import (
     Command,
     EndMember,
     ForgetJob,

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from phalanx.model.options import ACCELERATORS
 from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.workers import WorkerRecord
 from phalanx.resources.instances import Allocation, NodeResources
@@ -92,6 +93,11 @@ class Demand(msgspec.Struct, kw_only=True, eq=False):
     def key(self) -> DemandKey:
         """Whose it is."""
         return (self.owner, self.scheduling_class)
+
+    @property
+    def has_devices(self) -> bool:
+        """Whether it asks for GPUs or other accelerators."""
+        return any(name in self.hold for name in ACCELERATORS)
 
 
 class Lease(msgspec.Struct, kw_only=True, eq=False):

@@ -25,7 +25,7 @@ from phalanx.node.turns import Turns
 from phalanx.node.workers import WorkerPool, WorkerRecord
 from phalanx.policies.averages import Average
 from phalanx.policies.labels import condition
-from phalanx.protocol.cluster_messages import ClaimRoom
+from phalanx.protocol.bundle_messages import ClaimRoom
 from phalanx.protocol.node_messages import OVER
 from phalanx.protocol.wire_errors import code_of
 from phalanx.resources.instances import NodeResources
@@ -160,12 +160,16 @@ class LeaseMachine:
             demand.warned = False
             if not demand.can_run_here:
                 continue  # other nodes are asked
-            while demand.count > 0 and demand.here != 0 and self._place(demand, now, kept):
+            may_begin = True
+            while demand.count > 0 and demand.here != 0:
+                may_begin = self.turns.may_begin(demand, now)
+                if not (may_begin and self._place(demand, now, kept)):
+                    break
                 demand.count -= 1
                 demand.here -= demand.here > 0
             if demand.count <= 0:
                 self.waiting.remove(demand)
-            elif demand.here != 0:
+            elif demand.here != 0 and may_begin:
                 self._make_due(demand, now)
 
     def _refusal(self, demand: Demand) -> tuple[str, str] | None:
@@ -196,16 +200,17 @@ class LeaseMachine:
             not self._other_nodes.is_alone and self._other_nodes.is_feasible(demand)
         ):
             return None
+        code = _unschedulable(demand) if is_bound else ""
         if not is_labelled:
-            return (f"no node has labels that match {labels}", "")
+            return (f"no node has labels that match {labels}", code)
         if self.is_draining:
-            return ("this node drains, and no other can ever run it", "")
+            return ("this node drains, and no other can ever run it", code)
         asked = demand.place.to_mapping()
         total = self.resources.total()
         lacking = {k: v for k, v in asked.items() if v > total.get(k, 0)}
         has = {k: total.get(k, 0) for k in lacking}
         where = "the largest node" if self._other_nodes.is_alone else "this node"
-        return (f"it asks for {lacking} and {where} has {has}", "")
+        return (f"it asks for {lacking} and {where} has {has}", code)
 
     def _is_deleted(self, demand: Demand) -> bool:
         """Whether there is no such queue any more."""
@@ -238,17 +243,14 @@ class LeaseMachine:
             if kept and demand.group is None and not self._has_free(kept + demand.place):
                 continue
             may_start = self.workers.may_start and now >= self._starts_held_until
-            if not may_start and not self.workers.has_idle(demand.job, demand.environment):
+            kind = (demand.job, demand.environment, demand.has_devices)
+            if not may_start and not self.workers.has_idle(*kind):
                 return False  # looked at again when a worker is ready, or a tick later
             cpus, rest = _split(demand.hold)
             held_cpus, held_rest = pool.acquire(cpus), pool.acquire(rest)
             assert held_cpus is not None
             assert held_rest is not None, "what is held is part of what was free to place"
-            worker = self.workers.take(demand.job, demand.environment)
-            if worker is None:
-                pool.release(held_cpus)
-                pool.release(held_rest)
-                return False
+            worker = self.workers.take(*kind)
             self._count += 1
             lease = Lease(
                 number=self._count,

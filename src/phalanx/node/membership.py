@@ -13,9 +13,9 @@ from phalanx.node.dispatch import MessageTable
 from phalanx.node.options import PATIENCE_S
 from phalanx.node.peers import HEAD, Peer
 from phalanx.policies.placement import Placement
+from phalanx.protocol.bundle_messages import BundleInventory
 from phalanx.protocol.cluster_messages import (
     Acked,
-    BundleInventory,
     Expelled,
     ForwardedReply,
     Join,
@@ -68,8 +68,8 @@ class HeadEffects(Protocol):
         can be begun now."""
         ...
 
-    def joined(self) -> None:
-        """The node belongs to the cluster, for the first time or again."""
+    def joined(self, cluster: str) -> None:
+        """The node belongs to the cluster of this name, for the first time or again."""
         ...
 
     def note(self, text: str) -> None:
@@ -118,6 +118,9 @@ class ClusterMembership:
         """When the connection to the head was lost, or the node began; None while it is part of
         the cluster."""
         self._epoch = 0
+        self._cluster = ""
+        self._refusal = ""
+        """Why the head at the address is not this node's; empty while none there said so."""
         self._was_joined = False
         self._is_over = False
         self.is_stale = False
@@ -159,12 +162,13 @@ class ClusterMembership:
         assert self._address is not None
         row.host, row.port = self._address
         actors, bundles = self._holdings()
-        head.post(Join(row, self._options.hostname, self._epoch, actors, bundles))
+        head.post(Join(row, self._options.hostname, self._epoch, actors, bundles, self._cluster))
 
     def connection_lost(self, refusal: str, is_about_token: bool = False) -> None:
         """The connection to the head has ended, or could not be made for this reason."""
         now = self._clock()
         self._head = None
+        self._refusal = ""
         self._link.disconnected()
         self._dial_at = now + self._options.retry_s
         if self._headless_since is None:
@@ -181,7 +185,20 @@ class ClusterMembership:
             )
 
     def _expelled(self, message: Expelled) -> None:
-        if not self._is_over:
+        if self._is_over:
+            return
+        if message.is_foreign:
+            # Its store was lost or confused, most likely: what runs here waits for the right one.
+            self._refusal = message.reason
+            if self._headless_since is None:
+                self._headless_since = self._clock()
+            if message.reason != self.trouble:
+                self.trouble = message.reason
+                self._effects.note(
+                    f"The head at {self._options.head} refuses this node: {message.reason}. While "
+                    "the node has work it waits for its own head, which needs its own store."
+                )
+        else:
             self.is_stale = message.is_stale
             self._end(f"The head at {self._options.head} refuses this node: {message.reason}")
 
@@ -190,6 +207,7 @@ class ClusterMembership:
             return
         assert self._head is not None
         self._epoch = message.epoch
+        self._cluster = message.cluster
         self._headless_since = None
         self._was_joined = True
         self._set_placement(message.placement)
@@ -199,14 +217,17 @@ class ClusterMembership:
         if self.trouble:
             self.trouble = ""
             self._effects.note("The head is there again.")
-        self._effects.joined()
+        self._effects.joined(message.cluster)
 
     def tick(self, now: float) -> None:
         """Time has passed."""
         if self._headless_since is None or self._is_over:
             return
         lasted_s = now - self._headless_since
-        if lasted_s > self._options.patience_s and lasted_s > self._patience_s():
+        if self._refusal and not (self._use.has_work() or self._use.has_places()):
+            self.is_stale = True
+            self._end(f"The head at {self._options.head} refuses this node: {self._refusal}")
+        elif lasted_s > self._options.patience_s and lasted_s > self._patience_s():
             self._end(f"No head was there for {lasted_s:.0f} s.")
         elif self._head is None and self._address is not None and now >= self._dial_at:
             self._dial()

@@ -50,8 +50,10 @@ class NodeStatus:
         """See Status."""
         available = self._resources.available()
         if STORE in available:
-            ledger = self._store.ledger
-            free = ledger.capacity_bytes - ledger.used_bytes + self._store.spares.total_bytes
+            accounting = self._store.accounting
+            free = (
+                accounting.capacity_bytes - accounting.used_bytes + self._store.spares.total_bytes
+            )
             available[STORE] = float(max(free, 0))
         return NodeReport(
             available=available,

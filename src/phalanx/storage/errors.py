@@ -26,7 +26,7 @@ class StorageCorruptError(StorageError):
 
 
 class StorageFullError(StorageError):
-    """No room for the batch."""
+    """No room for the batch. It may be tried again once there is some."""
 
 
 class StorageUnreachableError(StorageError):
@@ -37,4 +37,5 @@ class StorageUnreachableError(StorageError):
 
 
 class WritesLostError(StorageError):
-    """The server has lost batches that it had confirmed, as in a failover without replication."""
+    """The store lacks batches that it had confirmed: its log was cut, it was emptied, or another
+    server took over that did not have them."""

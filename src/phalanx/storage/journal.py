@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
-from phalanx.storage.errors import StorageError
+from phalanx.storage.errors import StorageError, StorageFullError
 from phalanx.storage.shard import Batch, Row
 
 BATCH_ROWS = 2_000
@@ -17,6 +18,11 @@ BATCH_ROWS = 2_000
 BATCH_BYTES = 8 * 2**20
 QUEUE_BYTES = 256 * 2**20
 """More than this waiting to be written is an error: the store is far slower than the cluster."""
+LOOK_S = 1.0
+"""The room of the store is looked at so often, and a batch that found none is tried again."""
+MERGED_RECORDS = 1_000
+"""While the store is full, what waits is merged when it is more than this, so that it grows with
+the rows that changed and not with the time."""
 _ROW_BYTES = 64
 
 Durable = Callable[[], None]
@@ -30,6 +36,10 @@ class Written(Protocol):
         """See Storage.apply."""
         ...
 
+    def shortage(self) -> str:
+        """See Storage.shortage."""
+        ...
+
     def close(self) -> None:
         """See Storage.close."""
         ...
@@ -37,7 +47,7 @@ class Written(Protocol):
 
 class _Record(NamedTuple):
     changes: Batch
-    durable: Durable | None
+    durables: tuple[Durable, ...]
     bytes: int
 
 
@@ -49,7 +59,8 @@ class Journal:
     record and everything before it are written: whatever must not be said before may be said then.
     Records are never split; neighbours are merged, so a row that changes often is written once.
 
-    The first failure is the last: nothing after it is written, and `record`, `flush`, `deliver` and
+    A batch for which the store has no room is tried again, and all later ones wait for it. Any
+    other failure is the last: nothing after it is written, and `record`, `flush`, `deliver` and
     `drain` raise it. From the call to here the store belongs to the journal's thread.
     """
 
@@ -63,6 +74,11 @@ class Journal:
         self._is_writing = False
         self._is_closing = False
         self._failure: BaseException | None = None
+        self.shortage = storage.shortage()
+        """Why the store has too little room for new work, for people; empty when it has enough."""
+        self.is_stalled = False
+        """Whether nothing can be written now, for want of room."""
+        self._looked_s = time.monotonic()
         self._readable, self._signal = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._thread = threading.Thread(target=self._run, name="phalanx-journal", daemon=True)
         self._thread.start()
@@ -74,12 +90,12 @@ class Journal:
     def record(self, changes: Batch, durable: Durable | None = None) -> None:
         """Queue changes that are written together. Raises StorageError when too much waits."""
         self._raise_failure()
-        size = sum(_ROW_BYTES + len(key) + len(value or b"") for (_, key), value in changes.items())
+        size = _size(changes)
         with self._condition:
             self._waiting_bytes += size
-            if self._waiting_bytes > QUEUE_BYTES:
+            if self._waiting_bytes > QUEUE_BYTES and not self.is_stalled:
                 raise self._too_slow()
-        self._recorded.append(_Record(changes, durable, size))
+        self._recorded.append(_Record(changes, () if durable is None else (durable,), size))
 
     def flush(self) -> None:
         """Hand what was recorded to the writer; returns at once."""
@@ -88,6 +104,8 @@ class Journal:
             return
         with self._condition:
             self._queue.extend(self._recorded)
+            if self.is_stalled and len(self._queue) > MERGED_RECORDS:
+                self._merge_waiting()
             self._condition.notify_all()
         self._recorded.clear()
 
@@ -101,14 +119,22 @@ class Journal:
         self._raise_failure()
 
     def drain(self) -> None:
-        """Wait until everything recorded is written, and deliver. For the end, and for tests."""
+        """Wait until everything recorded is written, and deliver. For the end, and for tests.
+
+        Raises StorageFullError when there is no room: what is not written was not confirmed.
+        """
         self.flush()
         with self._condition:
-            self._condition.wait_for(lambda: self._failure or not (self._queue or self._is_writing))
+            self._condition.wait_for(
+                lambda: self._failure or self.is_stalled or not (self._queue or self._is_writing)
+            )
         self.deliver()
+        if self.is_stalled:
+            raise StorageFullError(self.shortage)
 
     def close(self) -> None:
-        """Write what is recorded, deliver, and close the store. Raises the failure, if any."""
+        """Write what is recorded, deliver, and close the store. Raises the failure, if any, and
+        what `drain` raises."""
         try:
             self.drain()
         finally:
@@ -123,18 +149,21 @@ class Journal:
     def _run(self) -> None:
         while True:
             with self._condition:
-                self._condition.wait_for(lambda: self._queue or self._is_closing)
+                self._condition.wait_for(lambda: self._queue or self._is_closing, LOOK_S)
                 if self._is_closing:
                     return
-                records = self._take()
-                self._is_writing = True
-            failure = self._write(records)
+                records = self._take() if self._queue else []
+                self._is_writing = bool(records)
+            self._look()
+            if not records:
+                continue
+            failure = self._write_until_there_is_room(records)
             with self._condition:
-                self._is_writing = False
+                self._is_writing = self.is_stalled = False
                 self._failure = failure
                 self._waiting_bytes -= sum(record.bytes for record in records)
                 if failure is None:
-                    self._written.extend(r.durable for r in records if r.durable is not None)
+                    self._written.extend(one for record in records for one in record.durables)
                 self._condition.notify_all()
             with contextlib.suppress(BlockingIOError):
                 os.write(self._signal, b"\0")
@@ -153,16 +182,38 @@ class Journal:
             records.append(self._queue.popleft())
         return records
 
-    def _write(self, records: list[_Record]) -> BaseException | None:
-        merged: dict[Row, bytes | None] = {}
-        for record in records:
-            merged.update(record.changes)
-        try:
-            self._storage.apply(merged)
-        except BaseException as error:
-            # Whatever it is must end the head, and not only this thread.
-            return error
-        return None
+    def _write_until_there_is_room(self, records: list[_Record]) -> BaseException | None:
+        """Write one batch. It stays the same until it is written: a store may have a part of it,
+        or know it by its number."""
+        batch = _merged(records)
+        while True:
+            try:
+                self._storage.apply(batch)
+            except StorageFullError as error:
+                with self._condition:
+                    self.shortage, self.is_stalled = str(error), True
+                    self._condition.notify_all()
+                    if self._condition.wait_for(lambda: self._is_closing, LOOK_S):
+                        return error
+            except BaseException as error:
+                # Whatever it is must end the head, and not only this thread.
+                return error
+            else:
+                return None
+
+    def _look(self) -> None:
+        now_s = time.monotonic()
+        if now_s - self._looked_s >= LOOK_S:
+            self._looked_s = now_s
+            self.shortage = self._storage.shortage()
+
+    def _merge_waiting(self) -> None:
+        changes = _merged(self._queue)
+        durables = tuple(one for record in self._queue for one in record.durables)
+        merged = _Record(changes, durables, _size(changes))
+        self._waiting_bytes += merged.bytes - sum(record.bytes for record in self._queue)
+        self._queue.clear()
+        self._queue.append(merged)
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
@@ -173,3 +224,14 @@ class Journal:
             f"more than {QUEUE_BYTES} bytes wait to be written to {self._storage!r}: it is slower "
             "than the cluster changes. Give the head a faster disk or server."
         )
+
+
+def _size(changes: Batch) -> int:
+    return sum(_ROW_BYTES + len(key) + len(value or b"") for (_, key), value in changes.items())
+
+
+def _merged(records: Iterable[_Record]) -> Batch:
+    merged: dict[Row, bytes | None] = {}
+    for record in records:
+        merged.update(record.changes)
+    return merged

@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
-from phalanx.storage.errors import StaleEpochError
+from phalanx.storage.errors import StaleEpochError, StorageFullError
 from phalanx.storage.shard import Batch, Head
 
 
 class MemoryDisk:
     """What stays when a MemoryShard is closed, so that a simulated head can be restarted."""
 
-    def __init__(self) -> None:
-        self.head = Head()
+    def __init__(self, cluster: str = "") -> None:
+        """`cluster` names the cluster; empty: its first head chooses."""
+        self.head = Head(cluster=cluster)
         self.tables: dict[str, dict[bytes, bytes]] = {}
+        self.is_full = False
+        """Nothing more can be written."""
+
+
+class MemoryMark:
+    """A Mark that lives as long as the process."""
+
+    def __init__(self) -> None:
+        self.head: Head | None = None
+
+    def __repr__(self) -> str:
+        return "the mark"
+
+    def read(self) -> Head | None:
+        """See Mark."""
+        return self.head
+
+    def write(self, head: Head, is_durable: bool = False) -> None:
+        """See Mark."""
+        self.head = head
+
+    def close(self) -> None:
+        """Nothing to let go of."""
 
 
 class MemoryShard:
@@ -30,7 +54,7 @@ class MemoryShard:
     def claim(self, head: Head) -> None:
         if head.epoch <= self._disk.head.epoch:
             raise stale(self, head.epoch, self._disk.head.epoch)
-        self._disk.head = head
+        self._disk.head = head._replace(sequence=0)
         self._epoch = head.epoch
 
     def load(self, table: str, prefix: bytes = b"") -> list[tuple[bytes, bytes]]:
@@ -43,12 +67,18 @@ class MemoryShard:
     def apply(self, batch: Batch) -> None:
         if self._epoch != self._disk.head.epoch:
             raise stale(self, self._epoch, self._disk.head.epoch)
+        if self._disk.is_full:
+            raise StorageFullError("the simulated disk is full")
+        self._disk.head = self._disk.head._replace(sequence=self._disk.head.sequence + 1)
         for (table, key), value in batch.items():
             rows = self._disk.tables.setdefault(table, {})
             if value is None:
                 rows.pop(key, None)
             else:
                 rows[key] = value
+
+    def shortage(self) -> str:
+        return "its disk is full" if self._disk.is_full else ""
 
     def close(self) -> None:
         """Nothing to let go of."""

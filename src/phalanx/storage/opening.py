@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Mapping, Sequence
 
 from phalanx.storage.errors import StorageAddressError, StorageError
+from phalanx.storage.marks import FileMark
 from phalanx.storage.memory import MemoryShard
 from phalanx.storage.redis_address import SCHEMES, parse_redis_url
 from phalanx.storage.shard import Shard
-from phalanx.storage.sqlite import SqliteShard
+from phalanx.storage.sqlite import MARK, SqliteShard
 from phalanx.storage.storage import Storage
 
 _SQLITE = "sqlite:"
@@ -17,13 +19,20 @@ _FORMS = "memory, a path or sqlite:PATH, redis://, rediss:// or unix:// and a se
 
 
 def open_storage(
-    addresses: str | Sequence[str], *, by_key: Mapping[str, int] | None = None
+    addresses: str | Sequence[str],
+    *,
+    by_key: Mapping[str, int] | None = None,
+    marks: str = "",
+    cluster: str = "",
+    accept_loss: bool = False,
 ) -> Storage:
     """Open a store for the one head that writes it; earlier heads are refused from then on.
 
-    Several addresses are shards; see Storage for `by_key`. Raises StorageAddressError for a text
-    that names no store, StorageInUseError for a file that another process has open, other
-    StorageErrors for what the files or servers say.
+    Several addresses are shards; see Storage for `by_key`, `cluster` and `accept_loss`. `marks` is
+    a directory of this machine for the marks of stores in servers, empty for none; those of files
+    lie beside them. Raises StorageAddressError for a text that names no store, StorageInUseError
+    for a file that another process has open, WritesLostError for a store that has lost what it
+    confirmed, other StorageErrors for what the files or servers say.
     """
     texts = [addresses] if isinstance(addresses, str) else list(addresses)
     if not texts or len(set(texts)) < len(texts):
@@ -32,21 +41,42 @@ def open_storage(
             f"{len(set(texts))} differ. Each is {_FORMS}."
         )
     with contextlib.ExitStack() as opened:
-        shards = []
+        shards, found = [], []
         for text in texts:
             shard = _open_shard(text)
             opened.callback(shard.close)
             shards.append(shard)
-        storage = Storage(shards, by_key=by_key or {})
+            path = mark_path(text, marks)
+            mark = FileMark(path) if path else None
+            if mark is not None:
+                opened.callback(mark.close)
+            found.append(mark)
+        storage = Storage(
+            shards, by_key=by_key or {}, marks=found, cluster=cluster, accept_loss=accept_loss
+        )
         opened.pop_all()
         return storage
+
+
+def mark_path(text: str, directory: str) -> str:
+    """Where the mark of the shard at this address is; empty when it has none."""
+    if text == "memory":
+        return ""
+    if not _is_server(text):
+        return os.path.abspath(text.removeprefix(_SQLITE)) + MARK
+    return os.path.join(directory, parse_redis_url(text).file_name + MARK) if directory else ""
+
+
+def _is_server(text: str) -> bool:
+    scheme, colon, _ = text.partition("://")
+    return bool(colon) and scheme in SCHEMES
 
 
 def _open_shard(text: str) -> Shard:
     if text == "memory":
         return MemoryShard()
     scheme, colon, _ = text.partition("://")
-    if colon and scheme in SCHEMES:
+    if _is_server(text):
         try:
             from phalanx.storage.redis_shard import RedisShard
         except ModuleNotFoundError as error:

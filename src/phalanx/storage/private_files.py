@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import stat
@@ -79,8 +80,10 @@ class FileLock:
                 f"{guards} is open in process {holder or 'unknown'}: two heads cannot share a "
                 "store. Stop that one first, or name another file."
             ) from None
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+        holder = f"{os.getpid()}\n"
+        with contextlib.suppress(OSError):  # a full disk; the number is for people
+            os.pwrite(self._fd, holder.encode(), 0)
+            os.ftruncate(self._fd, len(holder))
         _held.add(self)
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import os
 import re
 import stat
@@ -41,6 +42,12 @@ class RedisAddress:
     """How many replicas must have a batch before it counts as written."""
     timeout_s: float = 30.0
     """How long to go on trying before the store counts as unreachable."""
+
+    @property
+    def file_name(self) -> str:
+        """Names this store among others in the name of a file."""
+        place = repr((self.path or sorted(self.servers), self.database))
+        return f"redis-{self.name}-{hashlib.sha256(place.encode()).hexdigest()[:16]}"
 
     def __str__(self) -> str:
         if self.path:

@@ -91,6 +91,19 @@ class RedisConnection:
             time.sleep(pause_s)
         raise AssertionError("pauses never end")
 
+    def room(self) -> tuple[int, int, bool]:
+        """(bytes in use, bytes allowed or 0 for all, whether it fails to save), asked once. Raises
+        RedisError or OSError when there is no answer."""
+        if self._connection is None:
+            raise redis.exceptions.ConnectionError("there is no connection")
+        try:
+            found = {**_info(self._connection, "memory"), **_info(self._connection, "persistence")}
+        except (redis.exceptions.RedisError, OSError):
+            self.close()
+            raise
+        failed = "err" in (found.get("aof_last_write_status"), found.get("rdb_last_bgsave_status"))
+        return int(found["used_memory"]), int(found["maxmemory"]), failed
+
     def close(self) -> None:
         """Drop the connection; the next call makes a new one."""
         if self._connection is not None:
@@ -147,11 +160,7 @@ class RedisConnection:
         return Connection(host=host, port=port, **options)
 
     def _check_eviction(self, connection: Connection) -> None:
-        fields = dict(
-            line.split(":", 1)
-            for line in ask(connection, "INFO", "memory").decode().splitlines()
-            if ":" in line
-        )
+        fields = _info(connection, "memory")
         policy = fields.get("maxmemory_policy", "")
         if fields.get("maxmemory") != "0" and policy.startswith("allkeys"):
             raise StorageError(
@@ -171,6 +180,11 @@ class RedisConnection:
             ) from None
         if not isinstance(error, _RETRIED) and not text.startswith(_RETRIED_REPLIES):
             raise StorageError(f"{self._address} refuses: {text}") from None
+
+
+def _info(connection: Connection, section: str) -> dict[str, str]:
+    lines = ask(connection, "INFO", section).decode().splitlines()
+    return dict(line.split(":", 1) for line in lines if ":" in line)
 
 
 def ask(connection: Connection, *words: str | bytes | int) -> Any:

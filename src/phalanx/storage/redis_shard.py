@@ -6,6 +6,7 @@ import re
 import secrets
 from typing import Any
 
+import redis
 from redis.connection import Connection
 
 from phalanx.storage.errors import WritesLostError
@@ -21,6 +22,9 @@ from phalanx.storage.redis_connection import (
 from phalanx.storage.shard import Batch, Head
 
 _ROWS_PER_ANSWER = 1_000
+FLOOR_BYTES = 64 * 2**20
+"""With less than this free of the server's maxmemory, or an eighth of it, the store asks that no
+new work be taken."""
 
 # The token tells a claim sent again, because its answer was lost, from another head's.
 _CLAIM = """
@@ -31,6 +35,7 @@ elseif tonumber(epoch or '0') >= tonumber(ARGV[1]) then
   return {'stale', tonumber(epoch)}
 else
   redis.call('HSET', KEYS[1], 'epoch', ARGV[1], 'layout', ARGV[2], 'token', ARGV[3], 'sequence', 0)
+  redis.call('HSET', KEYS[1], 'cluster', ARGV[4])
 end
 return {'done', 0}
 """
@@ -85,13 +90,15 @@ class RedisShard:
 
     def head(self) -> Head:
         def read(connection: Connection) -> Head:
-            epoch, layout = ask(connection, "HMGET", self._head_key, "epoch", "layout")
-            return Head(int(epoch or 0), (layout or b"").decode())
+            fields = ("epoch", "layout", "cluster", "sequence")
+            epoch, layout, name, sequence = ask(connection, "HMGET", self._head_key, *fields)
+            texts = ((layout or b"").decode(), (name or b"").decode())
+            return Head(int(epoch or 0), *texts, int(sequence or 0))
 
         return self._connection.call(read)
 
     def claim(self, head: Head) -> None:
-        words = (1, self._head_key, head.epoch, head.layout, self._token)
+        words = (1, self._head_key, head.epoch, head.layout, self._token, head.cluster)
         outcome, found = self._write(_CLAIM, *words)
         if outcome == b"stale":
             raise stale(self, head.epoch, found)
@@ -142,10 +149,24 @@ class RedisShard:
             raise WritesLostError(
                 f"{self} no longer holds all {self._sequence} batches that it confirmed to this "
                 "head: it was restarted without its data, or a replica took over that did not "
-                "have them. Start the head again, and use ?replicas= or appendfsync always so "
-                "that it does not recur."
+                "have them. Give it its data back and start the head again, or let `phalanx start "
+                "--head --accept-loss` go on without; with ?replicas= or appendfsync always it "
+                "does not recur."
             )
         self._sequence = number
+
+    def shortage(self) -> str:
+        """See Shard. A server that is away is no shortage: the next batch says so."""
+        try:
+            used, limit, failed = self._connection.room()
+        except (redis.exceptions.RedisError, OSError):
+            return ""
+        if failed:
+            return f"{self} cannot save to its disk"
+        free = limit - used
+        if limit and free < min(FLOOR_BYTES, limit // 8):
+            return f"{self} has {free / 2**20:.0f} MiB left of its memory"
+        return ""
 
     def close(self) -> None:
         self._connection.close()

@@ -19,6 +19,11 @@ class Head(NamedTuple):
     """0 when nobody has written yet."""
     layout: str = ""
     """The shard's place among the others, as its first writer said it."""
+    cluster: str = ""
+    """Names the cluster whose store this is, for ever; its first head chose it. Empty in stores
+    that were made before clusters had names."""
+    sequence: int = 0
+    """So many batches were applied in this epoch."""
 
 
 class Shard(Protocol):
@@ -32,7 +37,8 @@ class Shard(Protocol):
         ...
 
     def claim(self, head: Head) -> None:
-        """Become the writer, durably. Raises StaleEpochError unless the epoch rises by it."""
+        """Become the writer, durably; its sequence begins at 0. Raises StaleEpochError unless the
+        epoch rises by it."""
         ...
 
     def load(self, table: str, prefix: bytes = b"") -> list[tuple[bytes, bytes]]:
@@ -46,9 +52,14 @@ class Shard(Protocol):
     def apply(self, batch: Batch) -> None:
         """Write all of the batch or nothing; it is durable when this returns.
 
-        Raises StaleEpochError when another has claimed the shard since this one did. The first
+        Raises StaleEpochError when another has claimed the shard since this one did, and
+        StorageFullError where there is no room: then the same batch may be tried again. Any other
         error is the last call: whether that batch was written, the next writer will see.
         """
+        ...
+
+    def shortage(self) -> str:
+        """Why there is too little room for new work, for people; empty when there is enough."""
         ...
 
     def close(self) -> None:

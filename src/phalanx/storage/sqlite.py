@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import sqlite3
+import zlib
 from collections.abc import Iterator
+from urllib.parse import quote
 
 from phalanx.storage.errors import (
     StorageCorruptError,
@@ -18,8 +21,20 @@ from phalanx.storage.private_files import FileLock, prepare_file
 from phalanx.storage.shard import Batch, Head
 
 _APPLICATION = 0x50484C58
-_VERSION = 1
+_VERSION = 2
 _BUSY_S = 5.0
+FLOOR_BYTES = 64 * 2**20
+"""With less free than this on the file's disk, the store asks that no new work be taken."""
+RESERVE_BYTES = 16 * 2**20
+"""So much of the disk belongs to the log before it is needed: what is said of work that runs, and
+its end, can be written when others have filled the disk."""
+_FULL_BYTES = 2**20
+"""An I/O error on a disk with less free than this is a full disk: SQLite says so for writes, but
+not for flushes and for quotas."""
+MARK = ".mark"
+"""The ending of the file beside the store that says how far it was written."""
+_KEEP_SIZE = 1
+"""Of fallocate: the blocks are the file's, but its length stays."""
 
 # Not WITHOUT ROWID: there each comparison of keys reads the whole row, megabytes of a function.
 _SCHEMA = f"""
@@ -30,6 +45,15 @@ CREATE TABLE stored (
     name TEXT NOT NULL, key BLOB NOT NULL, value BLOB NOT NULL, PRIMARY KEY (name, key)
 );
 PRAGMA application_id = {_APPLICATION};
+PRAGMA user_version = 1;
+COMMIT;
+"""
+# A row's checksum is NULL where format 1 wrote it. The log has checksums of its own, the file none.
+_FROM_1_TO_2 = f"""
+BEGIN IMMEDIATE;
+ALTER TABLE head ADD COLUMN cluster TEXT NOT NULL DEFAULT '';
+ALTER TABLE head ADD COLUMN sequence INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE stored ADD COLUMN checksum INTEGER;
 PRAGMA user_version = {_VERSION};
 COMMIT;
 """
@@ -44,86 +68,136 @@ class SqliteShard:
     """
 
     def __init__(self, path: str) -> None:
-        """Raises StorageInUseError, StorageCorruptError, or StorageError with what is not right."""
+        """Raises StorageInUseError, StorageCorruptError, or StorageError with what is not right.
+
+        Nothing is changed before `claim`: SQLite would fold what it takes for the whole log into
+        the file when it is closed, and a log that was cut could not be mended any more.
+        """
         self.path = prepare_file(path, beside=("-wal", "-shm", ".lock"))
         self._epoch = 0
+        self._opened: sqlite3.Connection | None = None
         self._lock = FileLock(self.path + ".lock", guards=self.path)
         try:
-            with self._clear_errors():
-                # The journal's thread writes after another thread has opened and loaded.
-                self._db = sqlite3.connect(
-                    self.path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
-                )
+            self._found = self._look() if os.path.getsize(self.path) else Head()
         except BaseException:
             self._lock.close()
-            raise
-        try:
-            with self._clear_errors():
-                self._prepare()
-        except BaseException:
-            self.close()
             raise
 
     def __repr__(self) -> str:
         return f"sqlite:{self.path}"
 
+    @property
+    def _db(self) -> sqlite3.Connection:
+        assert self._opened is not None, "a shard is claimed before it is read or written"
+        return self._opened
+
     def head(self) -> Head:
-        with self._clear_errors():
-            return Head(*self._db.execute("SELECT epoch, layout FROM head").fetchone())
+        """See Shard. After `claim` it is what was there before."""
+        return self._found
 
     def claim(self, head: Head) -> None:
+        with self._clear_errors():
+            # The journal's thread writes after another thread has opened and loaded.
+            self._opened = sqlite3.connect(
+                self.path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
+            )
+            self._prepare()
         with self._clear_errors(), self._transaction():
             changed = self._db.execute(
-                "UPDATE head SET epoch = ?, layout = ? WHERE epoch < ?", (*head, head.epoch)
+                "UPDATE head SET epoch = ?, layout = ?, cluster = ?, sequence = 0 WHERE epoch < ?",
+                (head.epoch, head.layout, head.cluster, head.epoch),
             )
             if changed.rowcount == 0:
                 raise stale(self, head.epoch, self._stored_epoch())
         self._epoch = head.epoch
 
     def load(self, table: str, prefix: bytes = b"") -> list[tuple[bytes, bytes]]:
-        query = "SELECT key, value FROM stored WHERE name = ? AND key >= ?"
+        query = "SELECT key, value, checksum FROM stored WHERE name = ? AND key >= ?"
         parameters: list[str | bytes] = [table, prefix]
         end = _after(prefix)
         if end is not None:
             query += " AND key < ?"
             parameters.append(end)
         with self._clear_errors():
-            return self._db.execute(f"{query} ORDER BY key", parameters).fetchall()
+            rows = self._db.execute(f"{query} ORDER BY key", parameters).fetchall()
+        return [(key, self._checked(table, key, value, sum_)) for key, value, sum_ in rows]
 
     def get(self, table: str, key: bytes) -> bytes | None:
-        query = "SELECT value FROM stored WHERE name = ? AND key = ?"
+        query = "SELECT value, checksum FROM stored WHERE name = ? AND key = ?"
         with self._clear_errors():
             found = self._db.execute(query, (table, key)).fetchone()
-        return found[0] if found else None
+        return self._checked(table, key, *found) if found else None
 
     def apply(self, batch: Batch) -> None:
-        puts = [(*row, value) for row, value in batch.items() if value is not None]
+        puts = [
+            (*row, value, _checksum(row[1], value))
+            for row, value in batch.items()
+            if value is not None
+        ]
         deletes = [row for row, value in batch.items() if value is None]
         with self._clear_errors(), self._transaction():
-            if self._stored_epoch() != self._epoch:
+            counted = self._db.execute(
+                "UPDATE head SET sequence = sequence + 1 WHERE epoch = ?", (self._epoch,)
+            )
+            if counted.rowcount == 0:
                 raise stale(self, self._epoch, self._stored_epoch())
             self._db.executemany(
-                "INSERT INTO stored VALUES (?, ?, ?)"
-                " ON CONFLICT (name, key) DO UPDATE SET value = excluded.value",
+                "INSERT INTO stored VALUES (?, ?, ?, ?) ON CONFLICT (name, key)"
+                " DO UPDATE SET value = excluded.value, checksum = excluded.checksum",
                 puts,
             )
             self._db.executemany("DELETE FROM stored WHERE name = ? AND key = ?", deletes)
 
+    def shortage(self) -> str:
+        """See Shard."""
+        free = self._free_bytes()
+        if free >= FLOOR_BYTES + RESERVE_BYTES:
+            _reserve(self.path + "-wal")
+        if free >= FLOOR_BYTES:
+            return ""
+        return f"the disk of {self.path} has {free / 2**20:.0f} MiB left"
+
+    def _free_bytes(self) -> int:
+        found = os.statvfs(os.path.dirname(self.path))
+        return found.f_bavail * found.f_frsize
+
     def close(self) -> None:
         """Also after an error; then the next one may open the file."""
-        with contextlib.suppress(sqlite3.Error):
-            self._db.close()
+        if self._opened is not None:
+            with contextlib.suppress(sqlite3.Error):
+                self._opened.close()
         self._lock.close()
+
+    def _look(self) -> Head:
+        """Check the file without changing anything; who wrote it last, and how far."""
+        place = f"file:{quote(self.path)}?mode=ro"
+        with (
+            self._clear_errors(),
+            contextlib.closing(sqlite3.connect(place, timeout=_BUSY_S, uri=True)) as db,
+        ):
+            application = db.execute("PRAGMA application_id").fetchone()[0]
+            tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            if application == 0 and tables == 0:
+                return Head()
+            if application != _APPLICATION:
+                raise StorageError(
+                    f"{self.path} is an SQLite file of another program. Name a file that is not "
+                    "there yet."
+                )
+            version = db.execute("PRAGMA user_version").fetchone()[0]
+            if not 1 <= version <= _VERSION:
+                raise StorageError(
+                    f"{self.path} has format {version}, and this version of Phalanx reads format "
+                    f"{_VERSION}. Open it with the version that wrote it."
+                )
+            answer = db.execute("PRAGMA integrity_check(1)").fetchone()[0]
+            if answer != "ok":
+                raise self._corrupt(answer.splitlines()[-1])
+            columns = "epoch, layout" if version == 1 else "epoch, layout, cluster, sequence"
+            return Head(*db.execute(f"SELECT {columns} FROM head").fetchone())
 
     def _prepare(self) -> None:
         db = self._db
-        found = db.execute("PRAGMA application_id").fetchone()[0]
-        is_new = found == 0 and db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
-        if not is_new and found != _APPLICATION:
-            raise StorageError(
-                f"{self.path} is an SQLite file of another program. Name a file that is not "
-                "there yet."
-            )
         mode = db.execute("PRAGMA journal_mode = WAL").fetchone()[0]
         if mode != "wal":
             raise StorageError(
@@ -131,17 +205,16 @@ class SqliteShard:
                 "Name a file on a local disk."
             )
         db.execute("PRAGMA synchronous = FULL")
-        if is_new:
-            db.executescript(_SCHEMA)
         version = db.execute("PRAGMA user_version").fetchone()[0]
-        if version != _VERSION:
-            raise StorageError(
-                f"{self.path} has format {version}, and this version of Phalanx reads format "
-                f"{_VERSION}. Open it with the version that wrote it."
-            )
-        answer = db.execute("PRAGMA quick_check(1)").fetchone()[0]
-        if answer != "ok":
-            raise self._corrupt(answer.splitlines()[-1])
+        if version == 0:
+            db.executescript(_SCHEMA)
+        if version < _VERSION:
+            db.executescript(_FROM_1_TO_2)
+
+    def _checked(self, table: str, key: bytes, value: bytes, checksum: int | None) -> bytes:
+        if checksum is not None and checksum != _checksum(key, value):
+            raise self._corrupt(f"the row {key.hex()} of the table {table} is not what was written")
+        return value
 
     def _stored_epoch(self) -> int:
         epoch: int = self._db.execute("SELECT epoch FROM head").fetchone()[0]
@@ -165,10 +238,9 @@ class SqliteShard:
             yield
         except sqlite3.DatabaseError as error:
             text = str(error)
-            if "is full" in text:
+            if "is full" in text or ("I/O" in text and self._free_bytes() < _FULL_BYTES):
                 raise StorageFullError(
-                    f"{self.path}: the disk is full. Make room on that file system, then start "
-                    "the head again."
+                    f"{self.path}: the disk is full. Make room on that file system."
                 ) from error
             if "is locked" in text:
                 raise StorageInUseError(
@@ -188,18 +260,41 @@ class SqliteShard:
         )
 
 
+def exists(path: str) -> bool:
+    """Whether there is a store in this file, or was one that was not deleted by `delete`."""
+    return os.path.lexists(path) or os.path.lexists(path + MARK)
+
+
 def delete(path: str) -> bool:
     """Delete the store in this file; whether there was one. Raises StorageInUseError."""
-    if not os.path.lexists(path):
+    if not exists(path):
         return False
     lock = FileLock(path + ".lock", guards=path)
     try:
-        for ending in ("-wal", "-shm", "", ".lock"):
+        for ending in ("-wal", "-shm", "", MARK, ".lock"):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path + ending)
     finally:
         lock.close()
     return True
+
+
+def _checksum(key: bytes, value: bytes) -> int:
+    return zlib.crc32(value, zlib.crc32(key))
+
+
+def _reserve(log: str) -> None:
+    """Give a log the blocks of RESERVE_BYTES, written or not. Disks that cannot keep none."""
+    try:
+        fd = os.open(log, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return  # nothing was written yet
+    try:
+        if os.fstat(fd).st_blocks * 512 < RESERVE_BYTES:
+            allocate = ctypes.CDLL(None).fallocate64
+            allocate(fd, _KEEP_SIZE, ctypes.c_int64(0), ctypes.c_int64(RESERVE_BYTES))
+    finally:
+        os.close(fd)
 
 
 def _after(prefix: bytes) -> bytes | None:

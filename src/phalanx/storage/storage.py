@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import heapq
+import secrets
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 
-from phalanx.storage.errors import StorageError
+from phalanx.storage.errors import StorageError, StorageFullError, WritesLostError
+from phalanx.storage.marks import Mark, check_mark
 from phalanx.storage.shard import Batch, Head, Shard
 
 _NO_ROUTES: Mapping[str, int] = {}
@@ -23,11 +25,23 @@ class Storage:
     rows that are not there.
     """
 
-    def __init__(self, shards: Sequence[Shard], *, by_key: Mapping[str, int] = _NO_ROUTES) -> None:
+    def __init__(
+        self,
+        shards: Sequence[Shard],
+        *,
+        by_key: Mapping[str, int] = _NO_ROUTES,
+        marks: Sequence[Mark | None] = (),
+        cluster: str = "",
+        accept_loss: bool = False,
+    ) -> None:
         """Take the next epoch in all shards; earlier writers are refused from then on.
 
-        Raises StaleEpochError when another head opens the store at the same time, StorageError when
-        the shards are not those, in that order, that the rows were written to.
+        `marks`: one for each shard that has one, in their order. `cluster`: the one whose store
+        this must be; empty: any. With `accept_loss` neither is asked for.
+
+        Raises StaleEpochError when another head opens the store at the same time, WritesLostError
+        when a shard lacks what its mark speaks of or the store is that of another cluster, and
+        StorageError when the shards are not those, in that order, that the rows were written to.
         """
         assert shards, "a store has at least one shard"
         assert all(length > 0 for length in by_key.values()), "routes have at least one byte"
@@ -42,10 +56,28 @@ class Storage:
                     f"{shard} was written as shard {head.layout}, and is now named as shard "
                     f"{layout}. Name the same shards in the same order."
                 )
+        self._marks = tuple(marks) or (None,) * len(self._shards)
+        if not accept_loss:
+            for shard, head, mark in zip(self._shards, heads, self._marks, strict=True):
+                if mark is not None:
+                    check_mark(shard, head, mark)
+            if cluster and heads[0].cluster != cluster:
+                raise WritesLostError(
+                    f"{self} {_content(heads[0])}, and nodes that run here belong to the cluster "
+                    f"{cluster}. Name the store that has it, or end these nodes with `phalanx "
+                    "stop`. `phalanx start --head --accept-loss` starts on this store, and refuses "
+                    "them."
+                )
         self.epoch = 1 + max(head.epoch for head in heads)
         """The number of this opening; it only rises."""
-        for shard, layout in zip(self._shards, layouts, strict=True):
-            shard.claim(Head(self.epoch, layout))
+        self.cluster = heads[0].cluster or secrets.token_hex(8)
+        """The name of the cluster whose store this is."""
+        self.is_new = self.epoch == 1
+        """Whether nobody has written it before."""
+        self._written = [Head(self.epoch, layout, self.cluster) for layout in layouts]
+        for at, shard in enumerate(self._shards):
+            shard.claim(self._written[at])
+            self._mark(at, is_durable=True)
 
     def __repr__(self) -> str:
         return " ".join(map(repr, self._shards))
@@ -70,30 +102,52 @@ class Storage:
         """Write the batch; it is durable when this returns. Raises what Shard.apply raises.
 
         After an error every later call raises it again: a disk that failed to write once may well
-        claim to have written the next time, and a server may have written without saying so.
+        claim to have written the next time, and a server may have written without saying so. Only
+        after a StorageFullError the same batch may be tried again: whatever was written of it is
+        then written once more.
         """
         if self._failure is not None:
             raise self._failure
         try:
             self._apply(batch)
+        except StorageFullError:
+            raise
         except StorageError as error:
             self._failure = error
             raise
+
+    def shortage(self) -> str:
+        """Why there is too little room for new work, for people; empty when there is enough."""
+        return next(filter(None, (shard.shortage() for shard in self._shards)), "")
 
     def close(self) -> None:
         """Close every shard."""
         for shard in self._shards:
             shard.close()
+        for mark in self._marks:
+            if mark is not None:
+                mark.close()
+
+    def _mark(self, at: int, is_durable: bool = False) -> None:
+        mark = self._marks[at]
+        if mark is not None:
+            mark.write(self._written[at], is_durable)
+
+    def _write(self, at: int, batch: Batch) -> None:
+        self._shards[at].apply(batch)
+        written = self._written[at]
+        self._written[at] = written._replace(sequence=written.sequence + 1)
+        self._mark(at)
 
     def _apply(self, batch: Batch) -> None:
         if len(self._shards) == 1:
-            self._shards[0].apply(batch)
+            self._write(0, batch)
             return
         parts: dict[int, dict[tuple[str, bytes], bytes | None]] = {}
         for row, value in batch.items():
             parts.setdefault(self._place(*row), {})[row] = value
         for at in sorted(parts, reverse=True):
-            self._shards[at].apply(parts[at])
+            self._write(at, parts[at])
 
     def _shard(self, table: str, key: bytes) -> Shard:
         return self._shards[self._place(table, key)]
@@ -110,3 +164,9 @@ class Storage:
             return "1 of 1"
         routes = ", ".join(f"{table}:{length}" for table, length in sorted(self._by_key.items()))
         return f"{at + 1} of {count} ({routes})"
+
+
+def _content(head: Head) -> str:
+    if head.epoch == 0:
+        return "is empty"
+    return f"holds the cluster {head.cluster or 'of an older version'}"

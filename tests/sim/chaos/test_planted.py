@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from phalanx.batch.jobs import Job
@@ -11,9 +13,12 @@ from phalanx.head.gangs.reservations import GangReservations
 from phalanx.head.gangs.scheduler_cache import SchedulerCache
 from phalanx.head.groups.attempts import Attempts
 from phalanx.node.bundle_table import BundleTable
+from phalanx.node.membership import ClusterMembership
 from phalanx.owner.tasks.leases import TaskMachine
 from phalanx.resources.instances import Allocation
 from phalanx.sim.chaos.run import try_seed
+from phalanx.storage import storage
+from phalanx.storage.errors import StorageFullError
 
 SEEDS = range(1, 11)
 
@@ -109,6 +114,52 @@ def one_event_missed(monkeypatch):
     monkeypatch.setattr(SchedulerCache, "members_moved", deaf)
 
 
+def patience_from_the_last_joining(monkeypatch):
+    """A node counts how long it has no head from when it joined, and not from the loss."""
+    joined, lost = ClusterMembership._joined, ClusterMembership.connection_lost
+    since = {}
+
+    def remembering(self, message):
+        joined(self, message)
+        since[self] = self._clock()
+
+    def impatient(self, refusal, is_about_token=False):
+        lost(self, refusal, is_about_token)
+        self._headless_since = since.get(self, self._headless_since)
+
+    table = {"_joined": remembering, "connection_lost": impatient}
+    for name, planted in table.items():
+        monkeypatch.setattr(ClusterMembership, name, planted)
+
+
+def no_look_at_the_mark(monkeypatch):
+    """A store is taken for whole whatever the mark beside it says."""
+    monkeypatch.setattr(storage, "check_mark", lambda shard, found, mark: None)
+
+
+def full_is_written(monkeypatch):
+    """What finds no room in the store counts as written."""
+    apply = storage.Storage.apply
+
+    def careless(self, batch):
+        with contextlib.suppress(StorageFullError):
+            apply(self, batch)
+
+    monkeypatch.setattr(storage.Storage, "apply", careless)
+
+
+def dialled_once(monkeypatch):
+    """A node that could not begin a connection to its head does not try again."""
+    dial = ClusterMembership._dial
+
+    def resigned(self):
+        dial(self)
+        if self._head is None:
+            self._dial_at = float("inf")
+
+    monkeypatch.setattr(ClusterMembership, "_dial", resigned)
+
+
 @pytest.mark.parametrize(
     ("plant", "sentence", "seeds"),
     [
@@ -118,6 +169,10 @@ def one_event_missed(monkeypatch):
         (no_gang_minimum, "members at once and begins with", SEEDS),
         (freed_twice, "(Freed) cannot happen to it. Its story:", SEEDS),
         (one_event_missed, "the scheduler's cache is not what it should be", range(1, 31)),
+        (patience_from_the_last_joining, "ended as the head was away for a second", (12, 13)),
+        (no_look_at_the_mark, "storage that has lost what it had confirmed", (12, 15)),
+        (full_is_written, "", range(1, 61)),
+        (dialled_once, "", range(1, 61)),
     ],
 )
 def test_a_planted_fault_is_found(monkeypatch, plant, sentence, seeds):

@@ -24,6 +24,8 @@ class Announcement(msgspec.Struct, kw_only=True):
     """HOST:PORT of the cluster's head."""
     token_file: str
     node_id: str = ""
+    cluster: str = ""
+    """Of a node: the cluster that it has joined, by the name in its store; empty without one."""
     is_private: bool = False
 
 

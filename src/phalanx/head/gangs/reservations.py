@@ -43,7 +43,7 @@ from phalanx.head.gangs.member_states import (
 )
 from phalanx.head.groups.attempts import Attempt, Attempts
 from phalanx.head.groups.give_backs import AT_ONCE, Ending, GiveBacks
-from phalanx.protocol.cluster_messages import BundleInventory
+from phalanx.protocol.bundle_messages import BundleInventory
 
 FIRST_BACKOFF_S, BACKOFF_FACTOR, LONGEST_BACKOFF_S = 0.02, 2.0, 1.0
 

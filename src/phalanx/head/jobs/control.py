@@ -27,7 +27,7 @@ from phalanx.head.state_store import StateStore
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord, MemberRecord
 from phalanx.model.jobs.spec import JobSpec
-from phalanx.protocol.cluster_messages import EndMember, ForgetJob, MemberNews
+from phalanx.protocol.bundle_messages import EndMember, ForgetJob, MemberNews
 from phalanx.resources.ports import RandomSource
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode

@@ -12,20 +12,20 @@ from phalanx.head.clock import Clock
 from phalanx.head.gangs.admission import check_size, check_sum
 from phalanx.head.gangs.explaining import Explanations
 from phalanx.head.gangs.network_domains import Domains
-from phalanx.head.jobs import crons
 from phalanx.head.jobs import events as ev
 from phalanx.head.jobs.control import Jobs
-from phalanx.head.jobs.families import Crons, Flows, Priorities
+from phalanx.head.jobs.crons import CronDeleted, Crons, CronSubmitted, CronSuspended
+from phalanx.head.jobs.flows import Flows
+from phalanx.head.jobs.priorities import Priorities
 from phalanx.head.jobs.probing import Prober
 from phalanx.head.jobs.resizing import resized
 from phalanx.head.jobs.rows import job_description, job_row
 from phalanx.head.nodes import NodeDirectory
 from phalanx.head.queues.control import Queues
 from phalanx.head.state_store import StateStore
+from phalanx.manifests.check import object_faults
 from phalanx.manifests.hypernodes import HyperNode
-from phalanx.manifests.job_rules import job_faults
-from phalanx.manifests.names import object_fault
-from phalanx.manifests.patterns import pattern_fault
+from phalanx.manifests.names import shown
 from phalanx.manifests.shapes import shape_of
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord
@@ -43,6 +43,7 @@ from phalanx.protocol.requests.jobs import (
     ListFlows,
     ListHyperNodes,
     ListJobs,
+    Manifest,
     ResizeJob,
 )
 from phalanx.protocol.requests.request import Asker, Handler, Request
@@ -121,18 +122,16 @@ class JobRequests:
     ) -> list[AppliedInfo]:
         done: list[AppliedInfo] = []
         for manifest in request.manifests:
-            kind = manifest.kind
-            if kind not in KINDS:
-                raise ValueError(f"nothing is made of a {kind}; of {', '.join(KINDS)} is")
-            spec = msgspec.msgpack.decode(manifest.spec, type=KINDS[kind])
+            kind, name = manifest.kind, ""
             try:
-                _check(kind, spec)
+                spec = _read(manifest)
+                name = spec.name
                 what = self._put(kind, spec)
             except (JobCommandError, ValueError) as error:
                 before = ", ".join(f"{one.kind}/{one.name}" for one in done)
                 if not before:
                     raise
-                text = f"{kind}/{spec.name}: {error} (made before it: {before})"
+                text = f"{kind}/{shown(name)}: {error} (made before it: {before})"
                 raise type(error)(text) from None
             namespace = spec.namespace if kind in NAMESPACED else ""
             done.append(AppliedInfo(kind=kind, name=spec.name, namespace=namespace, done=what))
@@ -146,7 +145,7 @@ class JobRequests:
         elif kind == "JobFlow":
             self.flows.submit(spec)
         elif kind == "CronJob":
-            self.crons.handle(crons.CronSubmitted(spec=spec))
+            self.crons.handle(CronSubmitted(spec=spec))
         elif kind == "HyperNode":
             return self._domains.put(spec)
         elif kind == "Queue":
@@ -187,7 +186,7 @@ class JobRequests:
         cron = self.crons.table.get(_uid(request.name))
         if cron is not None and command != "cancel":
             suspend = command == "suspend"
-            self.crons.handle(crons.CronSuspended(cron=cron.spec.uid, suspend=suspend))
+            self.crons.handle(CronSuspended(cron=cron.spec.uid, suspend=suspend))
             return
         job = self.need(request.name)
         self._jobs.handle(ev.Commanded(job=job.uid, action=COMMANDS[command]))
@@ -206,7 +205,7 @@ class JobRequests:
         elif self.flows.table.get(uid) is not None:
             self.flows.delete(uid)
         elif self.crons.table.get(uid) is not None:
-            self.crons.handle(crons.CronDeleted(cron=uid))
+            self.crons.handle(CronDeleted(cron=uid))
         elif not self._domains.delete(request.name.rpartition("/")[2]):  # it has no namespace
             self.need(request.name)
 
@@ -307,21 +306,19 @@ def _settled(kind: str, uid: str, state: str, reason: str) -> Explanation:
     return Explanation(snapshot="", name=uid, kind=kind, waits=False, reasons=[], state=said)
 
 
-def _check(kind: str, spec: Any) -> None:
-    """Raise JobCommandError for what no manifest would be taken for: whoever asks may have read
-    none."""
-    if kind == "Queue":
-        return  # its own rules say so
-    namespace = spec.namespace if kind in NAMESPACED else ""
-    reasons = [object_fault(kind, spec.name, namespace)]
-    job = spec.job if isinstance(spec, CronSpec) else spec
-    if isinstance(job, JobSpec):
-        reasons += [fault.reason for fault in job_faults(job)]
-    elif isinstance(spec, HyperNode):
-        reasons += [pattern_fault(member.pattern) for member in spec.members]
-    found = list(filter(None, reasons))
-    if found:
-        raise JobCommandError("; ".join(dict.fromkeys(found)))
+def _read(manifest: Manifest) -> Any:
+    """The object that was sent. Raises ValueError for none, and JobCommandError for what no
+    manifest would be taken for: whoever asks may have read none."""
+    kind = manifest.kind
+    if kind not in KINDS:
+        raise ValueError(f"nothing is made of a {shown(kind)}; of {', '.join(KINDS)} is")
+    try:
+        spec = msgspec.msgpack.decode(manifest.spec, type=KINDS[kind])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(f"these bytes are no {kind}: {error}") from None
+    if kind != "Queue" and (found := object_faults(kind, spec)):  # queues have their own rules
+        raise JobCommandError("; ".join(found))
+    return spec
 
 
 def _uid(name: str) -> str:

@@ -20,8 +20,7 @@ from phalanx.manifests.queue_rules import (
     submit_faults,
 )
 from phalanx.model.jobs import states as st
-from phalanx.model.jobs.families import note
-from phalanx.model.jobs.records import JobCommandError, Transition
+from phalanx.model.jobs.records import JobCommandError, Transition, note
 from phalanx.model.lifecycle import move
 
 LIVE_PHASES = ("pending", "inqueue", "running", "unknown")

@@ -56,6 +56,8 @@ class StatusInfo(Row, frozen=True):
     gangs: dict[str, int]
     """Gangs, those of jobs among them: how many are running, waiting, and set aside because
     deciding about them failed."""
+    troubles: list[str]
+    """What is not well with the head, a sentence each; empty when all is."""
 
 
 class HyperNodeInfo(Row, frozen=True):

@@ -11,6 +11,7 @@ from phalanx.errors import (
     ActorPlacementGroupRemoved,
     ActorUnavailableError,
     ActorUnschedulableError,
+    ControlStoreFullError,
     PhalanxError,
     TaskCancelledError,
     TaskPlacementGroupRemoved,
@@ -344,6 +345,8 @@ def _error_of(call: PendingCall, actor: ActorClient) -> PhalanxError:
         )
     if actor.code == code_of(ActorUnschedulableError):
         return ActorUnschedulableError(actor.reason)
+    if actor.code == code_of(ControlStoreFullError):
+        return ControlStoreFullError(actor.reason)
     if actor.code == code_of(TaskPlacementGroupRemoved):
         return ActorPlacementGroupRemoved(actor.reason)
     if actor.error:

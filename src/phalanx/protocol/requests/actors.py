@@ -8,7 +8,7 @@ import msgspec
 
 from phalanx.model.rows.actors import ActorInfo
 from phalanx.model.rows.explanation import Explanation
-from phalanx.protocol.requests.request import EVERYBODY, Request, Role
+from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
 class ActorSpec(msgspec.Struct, array_like=True):
@@ -38,6 +38,7 @@ class ExplainActor(Request[Explanation]):
     when no living actor is called so."""
 
     kind: ClassVar[int] = 47
+    effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
     actor: str
@@ -57,6 +58,7 @@ class RegisterActor(Request[KnownActor]):
     `get_if_exists`: then the answer is the actor of that name."""
 
     kind: ClassVar[int] = 40
+    effect: ClassVar[Effect] = Effect.ADDS
 
     spec: ActorSpec
     creation: bytes
@@ -68,6 +70,7 @@ class AnnounceActor(Request[None]):
     """An actor will be registered when the arguments of its constructor are there."""
 
     kind: ClassVar[int] = 41
+    effect: ClassVar[Effect] = Effect.ADDS
 
     spec: ActorSpec
 
@@ -76,6 +79,7 @@ class GetActor(Request[KnownActor]):
     """The living actor of a name. Raises ValueError when there is none."""
 
     kind: ClassVar[int] = 42
+    effect: ClassVar[Effect] = Effect.READS
 
     name: str
     namespace: str
@@ -85,6 +89,7 @@ class GetActorHandle(Request[KnownActor]):
     """The actor with this id. Raises ValueError when it is not known."""
 
     kind: ClassVar[int] = 43
+    effect: ClassVar[Effect] = Effect.READS
 
     actor: bytes
 
@@ -115,11 +120,13 @@ class ListActors(Request[list[ActorInfo]]):
     """All actors, oldest first, the dead of late too."""
 
     kind: ClassVar[int] = 48
+    effect: ClassVar[Effect] = Effect.READS
 
 
 class ListNamedActors(Request[list[tuple[str, str]]]):
     """(namespace, name) of the living actors that have names; None: of all namespaces."""
 
     kind: ClassVar[int] = 46
+    effect: ClassVar[Effect] = Effect.READS
 
     namespace: str | None

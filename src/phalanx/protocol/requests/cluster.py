@@ -8,13 +8,14 @@ import msgspec
 
 from phalanx.model.rows.cluster import NodeInfo, StatusInfo
 from phalanx.protocol.cluster_messages import ViewRow
-from phalanx.protocol.requests.request import EVERYBODY, NODES, Request, Role
+from phalanx.protocol.requests.request import EVERYBODY, NODES, Effect, Request, Role
 
 
 class NewDriverJob(Request[bytes]):
     """The number of a new driver's job, in four bytes."""
 
     kind: ClassVar[int] = 20
+    effect: ClassVar[Effect] = Effect.ADDS
     asked_by: ClassVar[tuple[Role, ...]] = NODES
 
 
@@ -29,6 +30,7 @@ class GetViewChanges(Request[ViewChanges]):
     """The nodes that changed after version `since` of the view."""
 
     kind: ClassVar[int] = 21
+    effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = NODES
 
     since: int
@@ -38,24 +40,28 @@ class ListNodes(Request[list[NodeInfo]]):
     """All nodes, the dead of late too."""
 
     kind: ClassVar[int] = 22
+    effect: ClassVar[Effect] = Effect.READS
 
 
 class GetClusterResources(Request[dict[str, float]]):
     """What all living nodes have together."""
 
     kind: ClassVar[int] = 23
+    effect: ClassVar[Effect] = Effect.READS
 
 
 class GetAvailableResources(Request[dict[str, float]]):
     """What is free on nodes that do not drain; a resource that is used up is not named."""
 
     kind: ClassVar[int] = 24
+    effect: ClassVar[Effect] = Effect.READS
 
 
 class ListClusterEvents(Request[list[dict[str, Any]]]):
     """What all nodes and the control store recorded (`observe.cluster_events`), oldest first."""
 
     kind: ClassVar[int] = 25
+    effect: ClassVar[Effect] = Effect.READS
 
 
 class DrainNode(Request[bool]):
@@ -84,4 +90,5 @@ class GetStatus(Request[StatusInfo]):
     """The whole cluster at a glance."""
 
     kind: ClassVar[int] = 28
+    effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY

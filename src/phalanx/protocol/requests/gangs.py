@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from phalanx.model.rows.explanation import Explanation
 from phalanx.model.rows.work import GangInfo
-from phalanx.protocol.requests.request import EVERYBODY, Request, Role
+from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
 class CreateGang(Request[str]):
@@ -20,6 +20,7 @@ class CreateGang(Request[str]):
     """
 
     kind: ClassVar[int] = 60
+    effect: ClassVar[Effect] = Effect.ADDS
 
     group: bytes
     name: str
@@ -46,6 +47,7 @@ class ListGangs(Request[list[GangInfo]]):
     """All gangs that have not ended."""
 
     kind: ClassVar[int] = 62
+    effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
 
@@ -56,6 +58,7 @@ class Explain(Request[Explanation]):
     """
 
     kind: ClassVar[int] = 63
+    effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
     name: str
@@ -65,4 +68,5 @@ class TakeSnapshot(Request[bytes]):
     """Everything that a scheduling cycle looks at, as a snapshot file in JSON."""
 
     kind: ClassVar[int] = 64
+    effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from phalanx.protocol.requests.request import NODES, Request, Role
+from phalanx.protocol.requests.request import NODES, Effect, Request, Role
 
 
 class CreateGroup(Request[None]):
@@ -15,6 +15,7 @@ class CreateGroup(Request[None]):
     head came back it changes nothing. Raises ValueError for bundles that cannot be."""
 
     kind: ClassVar[int] = 50
+    effect: ClassVar[Effect] = Effect.ADDS
 
     group: bytes
     bundles: list[dict[str, float]]
@@ -55,6 +56,7 @@ class ListGroups(Request[list[dict[str, Any]]]):
     """All groups, in the form of `ray.util.placement_group_table()`."""
 
     kind: ClassVar[int] = 54
+    effect: ClassVar[Effect] = Effect.READS
 
 
 class NamedGroup(msgspec.Struct, array_like=True):
@@ -68,5 +70,6 @@ class GetNamedGroup(Request[NamedGroup]):
     """The living group of a name. Raises ValueError when there is none."""
 
     kind: ClassVar[int] = 55
+    effect: ClassVar[Effect] = Effect.READS
 
     name: str

@@ -8,7 +8,7 @@ import msgspec
 
 from phalanx.model.rows.cluster import HyperNodeInfo
 from phalanx.model.rows.work import AppliedInfo, CronInfo, FlowInfo, JobDescription, JobInfo
-from phalanx.protocol.requests.request import EVERYBODY, Request, Role
+from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
 class Manifest(msgspec.Struct, array_like=True):
@@ -29,6 +29,7 @@ class ApplyManifests(Request[list[AppliedInfo]]):
     """
 
     kind: ClassVar[int] = 80
+    effect: ClassVar[Effect] = Effect.ADDS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
     manifests: list[Manifest]
@@ -57,6 +58,7 @@ class ResizeJob(Request[JobInfo]):
     """
 
     kind: ClassVar[int] = 82
+    effect: ClassVar[Effect] = Effect.ADDS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
     name: str
@@ -78,6 +80,7 @@ class ListJobs(Request[list[JobInfo]]):
     """Jobs, oldest first; of one queue, in one state, or of one name, where these are given."""
 
     kind: ClassVar[int] = 84
+    effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
     queue: str | None = None
@@ -89,6 +92,7 @@ class GetJob(Request[JobDescription]):
     """All about one job: its members and its history, too. Raises JobNotFoundError."""
 
     kind: ClassVar[int] = 85
+    effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
     name: str
@@ -98,6 +102,7 @@ class ListFlows(Request[list[FlowInfo]]):
     """All flows."""
 
     kind: ClassVar[int] = 86
+    effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
 
@@ -105,6 +110,7 @@ class ListCrons(Request[list[CronInfo]]):
     """All cron jobs."""
 
     kind: ClassVar[int] = 87
+    effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
 
@@ -112,6 +118,7 @@ class ListHyperNodes(Request[list[HyperNodeInfo]]):
     """All network domains, with the nodes that are in each now."""
 
     kind: ClassVar[int] = 88
+    effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
 
@@ -129,6 +136,7 @@ class ReadJobLog(Request[LogPart]):
     -1 is the last one. Raises JobNotFoundError for a member that was not started so often."""
 
     kind: ClassVar[int] = 89
+    effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
     job: str

@@ -7,7 +7,7 @@ from typing import ClassVar
 import msgspec
 
 from phalanx.model.rows.work import QueueInfo
-from phalanx.protocol.requests.request import EVERYBODY, Request, Role
+from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
 class QueueFields(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -27,6 +27,7 @@ class CreateQueue(Request[QueueInfo]):
     """A new queue; its row. Raises JobCommandError with all that speaks against it."""
 
     kind: ClassVar[int] = 70
+    effect: ClassVar[Effect] = Effect.ADDS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
     name: str
@@ -78,6 +79,7 @@ class ListQueues(Request[list[QueueInfo]]):
     """All queues, or the one of this name. Raises QueueUnavailableError when there is none."""
 
     kind: ClassVar[int] = 75
+    effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
     name: str | None = None

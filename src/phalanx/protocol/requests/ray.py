@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import msgspec
 
-from phalanx.protocol.requests.request import Request
+from phalanx.protocol.requests.request import Effect, Request
 
 
 class GangPlace(msgspec.Struct, array_like=True):
@@ -52,6 +52,7 @@ class AdmitBatch(Request[None]):
     `size` 0: how many they are is reported later. Raises QueueUnavailableError."""
 
     kind: ClassVar[int] = 103
+    effect: ClassVar[Effect] = Effect.ADDS
 
     ticket: bytes
     queue: str

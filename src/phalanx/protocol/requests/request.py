@@ -38,11 +38,23 @@ NODES = (Role.NODE,)
 NEWCOMERS = (Role.VISITOR,)
 
 
+class Effect(enum.Enum):
+    """What answering a request does to what the control store keeps."""
+
+    READS = "nothing"
+    """It is answered although nothing can be written now."""
+    CHANGES = "what is there changes or goes"
+    """Its answer waits until that is written."""
+    ADDS = "there is more"
+    """It is refused where the store has too little room."""
+
+
 class Request(msgspec.Struct, Generic[R], array_like=True):
     """A question that is answered with R, or with an error."""
 
     kind: ClassVar[int]
     """Its number on the wire. No two types have the same, and none is given away again."""
+    effect: ClassVar[Effect] = Effect.CHANGES
     asked_by: ClassVar[tuple[Role, ...]] = (Role.PROCESS,)
     """Who may ask it; all others are refused."""
 
@@ -61,6 +73,8 @@ class Later(enum.Enum):
 
 
 LATER = Later.LATER
+Send = Callable[[msgspec.Raw, WireError | None], None]
+"""Takes a request's reply: its result, or its error."""
 Handler = Callable[["Asker[Any]", Any], Any]
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -119,7 +133,7 @@ class Asker(Generic[R]):
         self,
         role: Role,
         process: bytes,
-        send: Callable[[msgspec.Raw, WireError | None], None] | None,
+        send: Send | None,
         node: bytes = b"",
     ) -> None:
         """`send` takes the reply; None: nobody waits for one."""
@@ -158,6 +172,11 @@ class RequestHandlers:
 
     def __contains__(self, kind: int) -> bool:
         return kind in self._entries
+
+    def effect_of(self, kind: int) -> Effect:
+        """What a request of this kind does; READS for an unknown one."""
+        entry = self._entries.get(kind)
+        return Effect.READS if entry is None else entry[0].effect
 
     @property
     def types(self) -> dict[type[Request[Any]], Handler]:

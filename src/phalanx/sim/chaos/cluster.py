@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 
 from phalanx.model.ids import CONTROL, PREFIX_BYTES
+from phalanx.sim.chaos.broken import Broken
+from phalanx.sim.chaos.disk import SimDisk
 from phalanx.sim.chaos.driver import SimDriver
 from phalanx.sim.chaos.head import SimHead
 from phalanx.sim.chaos.history import History
@@ -14,7 +16,9 @@ from phalanx.sim.chaos.network import Network
 from phalanx.sim.chaos.node import SimNode
 from phalanx.sim.chaos.options import Options
 from phalanx.sim.chaos.promises import Promises
-from phalanx.storage.memory import MemoryDisk
+from phalanx.storage.errors import WritesLostError
+from phalanx.storage.memory import MemoryMark, MemoryShard
+from phalanx.storage.storage import Storage
 
 _RESTART_S = 1.0
 """A node that has ended itself is started anew after so long."""
@@ -44,7 +48,8 @@ class Cluster:
         self._nodes: dict[bytes, SimNode] = {}
         """Every node that ever was, by prefix."""
         self.drivers: list[SimDriver] = []
-        self._disk = MemoryDisk()
+        self.disk = SimDisk()
+        self._mark = MemoryMark()
         self._lives = 0
         self.head: SimHead | None = None
         """The head's process; None while there is none."""
@@ -87,7 +92,7 @@ class Cluster:
         number = len(self._nodes) + 1
         prefix = (f"node{number:02d}" if number < 100 else f"no{number:04d}").encode()
         host = self._host(f"n{number}", prefix)
-        self._kernel.tell(host.name, f"starts with {total}")
+        self._kernel.log(host.name, f"starts with {total}")
         self._nodes[prefix] = SimNode(
             host,
             prefix.hex().ljust(56, "0"),
@@ -104,7 +109,7 @@ class Cluster:
         node = next((n for n in self._nodes.values() if n.host is host), None)
         if node is None or not host.is_up:
             return None
-        self._kernel.tell(host.name, f"{how}; {'noticed at once' if is_noticed else 'silently'}")
+        self._kernel.log(host.name, f"{how}; {'noticed at once' if is_noticed else 'silently'}")
         node.end_processes()
         host.is_up = False
         host.files.clear()
@@ -136,11 +141,24 @@ class Cluster:
         head, self.head = self.head, None
         if head is None:
             return
-        self._kernel.tell("head", "dies")
+        self._kernel.log("head", "dies")
         self.head_host.is_up = False
         self._network.remove_process(self.head_host, CONTROL)
         head.crash()
         self._network.host_down(self.head_host, is_noticed=True)
+
+    def torn_head_up(self, batches: int) -> None:
+        """The head's process is to be started on storage that has lost the last batches. It must
+        not begin; then a copy is put back."""
+        if self.head is not None or not self.disk.tear(batches):
+            return
+        self._kernel.log("head", f"its storage has lost the last {batches} batches")
+        try:
+            Storage([MemoryShard(self.disk)], marks=[self._mark])
+        except WritesLostError:
+            self.disk.mend()
+        else:
+            raise Broken("a head begins on storage that has lost what it had confirmed", ["head"])
 
     def head_up(self) -> None:
         """The head's process is started, on the storage that it had."""
@@ -149,7 +167,7 @@ class Cluster:
         self._lives += 1
         if self._lives > 1:
             self.head_host = self._host("head", CONTROL)
-        self._kernel.tell("head", f"starts, life {self._lives}")
+        self._kernel.log("head", f"starts, life {self._lives}")
         self.head_host.guard(self._make_head)
 
     def _make_head(self) -> None:
@@ -160,6 +178,7 @@ class Cluster:
             self._promises,
             self._history,
             self.trouble,
-            self._disk,
+            self.disk,
+            self._mark,
             self._lives,
         )

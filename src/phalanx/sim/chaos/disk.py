@@ -1,26 +1,74 @@
-"""Simulated storage: writes that take time, and what a crash leaves of them."""
+"""Simulated storage: writes that take time, disks that fill, and what a crash leaves of them."""
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 
 from phalanx.sim.chaos.hosts import Host
-from phalanx.storage.journal import Durable
-from phalanx.storage.shard import Batch, Row
+from phalanx.storage.errors import StorageFullError
+from phalanx.storage.journal import LOOK_S, Durable
+from phalanx.storage.memory import MemoryDisk
+from phalanx.storage.shard import Batch, Head, Row
 from phalanx.storage.storage import Storage
+
+LATEST = 5
+
+
+class SimDisk(MemoryDisk):
+    """A head's disk, which can lose the last of what was written to it."""
+
+    def __init__(self) -> None:
+        super().__init__("simulated")
+        self._undone: deque[tuple[Head, dict[Row, bytes | None]]] = deque(maxlen=LATEST)
+        """Of the last batches, what was there before; the latest is the last."""
+        self._lost: list[tuple[Head, dict[Row, bytes | None]]] = []
+
+    def before(self, batch: Batch) -> None:
+        """A batch is about to be written."""
+        self._undone.append((self.head, self._content(batch)))
+
+    def tear(self, batches: int) -> bool:
+        """The last batches are lost. False when none can be."""
+        while batches and self._undone:
+            batches -= 1
+            head, rows = self._undone.pop()
+            self._lost.append((self.head, self._content(rows)))
+            self._put(head, rows)
+        return bool(self._lost)
+
+    def mend(self) -> None:
+        """A copy of what was lost is put back."""
+        while self._lost:
+            self._put(*self._lost.pop())
+
+    def _content(self, rows: Batch) -> dict[Row, bytes | None]:
+        return {(table, key): self.tables.get(table, {}).get(key) for table, key in rows}
+
+    def _put(self, head: Head, rows: dict[Row, bytes | None]) -> None:
+        self.head = head
+        for (table, key), value in rows.items():
+            found = self.tables.setdefault(table, {})
+            if value is None:
+                found.pop(key, None)
+            else:
+                found[key] = value
 
 
 class SimJournal:
     """Group commit as `storage.journal.Journal` does it, in simulated time and without a thread.
 
-    Writes happen in order, one at a time; `durable` is called after the write, never before.
+    Writes happen in order, one at a time; `durable` is called after the write, never before. A
+    batch that finds no room is tried again.
     """
 
     def __init__(
         self,
         storage: Storage,
+        disk: SimDisk,
         host: Host,
         rng: random.Random,
         write_s: tuple[float, float],
@@ -28,6 +76,7 @@ class SimJournal:
     ) -> None:
         """`settled` is called when answers may have been recorded by a `durable`."""
         self._storage = storage
+        self._disk = disk
         self._host = host
         self._rng = rng
         self._write_s = write_s
@@ -36,6 +85,12 @@ class SimJournal:
         self._queue: deque[tuple[Batch, Durable | None]] = deque()
         self._is_writing = False
         self._is_dead = False
+        self.is_stalled = False
+
+    @property
+    def shortage(self) -> str:
+        """See Journal.shortage."""
+        return self._storage.shortage()
 
     def record(self, changes: Batch, durable: Durable | None = None) -> None:
         """See Journal.record."""
@@ -50,11 +105,19 @@ class SimJournal:
             self._host.later(self._rng.uniform(*self._write_s), self._write)
 
     def _write(self) -> None:
+        records, self._queue = self._queue, deque()
+        self._write_until_there_is_room(records)
+
+    def _write_until_there_is_room(self, records: deque[tuple[Batch, Durable | None]]) -> None:
         if self._is_dead:
             return
-        records, self._queue = self._queue, deque()
-        self._apply(records)
-        self._is_writing = False
+        try:
+            self._apply(records)
+        except StorageFullError:
+            self.is_stalled = True
+            self._host.later(LOOK_S, partial(self._write_until_there_is_room, records))
+            return
+        self._is_writing = self.is_stalled = False
         for _, durable in records:
             if durable is not None:
                 durable()
@@ -65,6 +128,8 @@ class SimJournal:
         merged: dict[Row, bytes | None] = {}
         for changes, _ in records:
             merged.update(changes)
+        if not self._disk.is_full:
+            self._disk.before(merged)
         self._storage.apply(merged)
 
     def crash(self) -> None:
@@ -73,7 +138,8 @@ class SimJournal:
         kept = self._rng.randint(0, len(self._queue))
         while len(self._queue) > kept:
             self._queue.pop()
-        self._apply(self._queue)
+        with contextlib.suppress(StorageFullError):
+            self._apply(self._queue)
 
     def fileno(self) -> int:
         """Nothing waits on descriptors here."""

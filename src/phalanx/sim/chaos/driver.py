@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from phalanx.errors import ControlStoreFullError
 from phalanx.objects.reference import ObjectRef
 from phalanx.objects.streams import Stream
 from phalanx.owner.actors.client import ActorClient
@@ -25,6 +26,8 @@ from phalanx.sim.chaos.promises import Promises
 from phalanx.sim.chaos.work import Label, Work
 
 Refs = list[ObjectRef[Any]]
+_TRY_AGAIN_S = 1.0
+"""A program that the head does not take in tries again after so long."""
 
 
 class SimDriver(SimProcess):
@@ -43,7 +46,10 @@ class SimDriver(SimProcess):
         self._history = history
         self.on_ready: Callable[[], None] = lambda: None
         self.dial_node()
-        register = RegisterDriver(path=[], directory="", namespace=name, log_to_driver=False)
+        self._register()
+
+    def _register(self) -> None:
+        register = RegisterDriver(path=[], directory="", namespace=self.name, log_to_driver=False)
         self.node_end.post(Ask(1, register.kind, encode_request(register)))
 
     def on_message(self, end: End, message: Message) -> None:
@@ -51,7 +57,11 @@ class SimDriver(SimProcess):
         if self.process_id or not self.is_alive:
             super().on_message(end, message)
         elif isinstance(message, Reply):
-            answer = read_result(RegisterDriver, message.result, message.error)
+            try:
+                answer = read_result(RegisterDriver, message.result, message.error)
+            except ControlStoreFullError:
+                self.host.later(_TRY_AGAIN_S, self._register)
+                return
             self._history.driver_joined(answer.process, self.name)
             self.join(answer.process)
             self.on_ready()

@@ -48,6 +48,9 @@ class Faults:
             "drain": self._drain,
             "erase": self._erase,
             "driver": self._driver,
+            "full": self._full,
+            "torn": self._torn,
+            "dials": self._dials,
         }
         if self._kinds:
             self._plan_next()
@@ -65,7 +68,7 @@ class Faults:
         self._plan_next()
 
     def _tell(self, host: Host, text: str) -> None:
-        self._kernel.tell(host.name, text)
+        self._kernel.log(host.name, text)
 
     def _one(self) -> Host | None:
         """A node's machine that is up."""
@@ -162,6 +165,50 @@ class Faults:
         self._cluster.head_down()
         self._kernel.after(self._rng.choice((0.1, 1.0, 5.0)), self._cluster.head_up)
 
+    def _torn(self) -> None:
+        """The head's process dies, and its storage has lost its end when it is started again."""
+        self._cluster.head_down()
+        batches = self._rng.randint(1, 4)
+        delay_s = self._rng.choice((0.1, 1.0, 5.0))
+
+        def up() -> None:
+            self._cluster.torn_head_up(batches)
+            self._cluster.head_up()
+
+        self._kernel.after(delay_s, up)
+
+    def _full(self) -> None:
+        """The head's disk is full for a while; perhaps its process dies meanwhile."""
+        disk = self._cluster.disk
+        if disk.is_full:
+            return
+        disk.is_full = self._history.had_full_disk = True
+        self._kernel.log("head", "its disk is full")
+
+        def mend() -> None:
+            disk.is_full = False
+            self._kernel.log("head", "its disk has room again")
+
+        lasts_s = self._rng.choice((0.5, 3.0, 10.0))
+        self._kernel.after(lasts_s, mend)
+        if self._rng.random() < 0.5:
+            self._kernel.after(self._rng.uniform(0.0, lasts_s), self._head)
+
+    def _dials(self) -> None:
+        """A machine can open no more descriptors for a while, and loses its connection to the
+        head: it finds none to reach it anew."""
+        host = self._one()
+        if host is None:
+            return
+        host.can_dial = False
+        self._tell(host, "has no descriptor left")
+        self._network.cut(host, self._cluster.head_host)
+
+        def mend() -> None:
+            host.can_dial = True
+
+        self._kernel.after(self._rng.uniform(0.5, 6.0), mend)
+
     def _worker(self) -> None:
         """A worker's process dies."""
         nodes = [node for node in self._cluster.living_nodes() if node.processes.workers]
@@ -213,10 +260,12 @@ class Faults:
 
     def heal(self) -> None:
         """No more trouble from here on."""
-        self._kernel.tell("all", "faults end here")
+        self._kernel.log("all", "faults end here")
         self._cluster.trouble.clear()
         self._network.unblock_all()
         for name in sorted(self._network.hosts):
             self._network.hosts[name].slowness = 1.0
+            self._network.hosts[name].can_dial = True
+        self._cluster.disk.is_full = False
         self._cluster.head_up()
         self._cluster.restore_nodes()

@@ -13,22 +13,22 @@ from phalanx.head.outbox import Outbox
 from phalanx.head.state_store import StateStore, read_state
 from phalanx.model.ids import CONTROL, PREFIX_BYTES
 from phalanx.model.lifecycle import ALIVE, CREATED, DEAD
-from phalanx.protocol.cluster_messages import CommitBundles, GiveBackBundles, PrepareBundles
+from phalanx.protocol.bundle_messages import CommitBundles, GiveBackBundles, PrepareBundles
 from phalanx.protocol.messages import Hello
 from phalanx.sim.chaos.broken import Broken, group_name
 from phalanx.sim.chaos.cache_check import check_cache
-from phalanx.sim.chaos.disk import SimJournal
+from phalanx.sim.chaos.disk import SimDisk, SimJournal
 from phalanx.sim.chaos.history import History
 from phalanx.sim.chaos.hosts import Host
 from phalanx.sim.chaos.network import End, Message, Network
 from phalanx.sim.chaos.options import Options
 from phalanx.sim.chaos.promises import Promises
-from phalanx.storage.memory import MemoryDisk, MemoryShard
+from phalanx.storage.memory import MemoryMark, MemoryShard
 from phalanx.storage.storage import Storage
 
 _REPEATABLE = (PrepareBundles, CommitBundles, GiveBackBundles)
 """What the control store says again until it is answered: it may be lost, late, and come twice."""
-LEAST_ROUND_S = 0.001
+MIN_ROUND_S = 0.001
 CHECK_EVERY = 5
 """The scheduler's cache is looked at once in so many ticks."""
 _LATE_S = 3.0
@@ -56,11 +56,12 @@ class SimHead:
         promises: Promises,
         history: History,
         trouble: Collection[str],
-        disk: MemoryDisk,
+        disk: SimDisk,
+        mark: MemoryMark,
         life: int,
     ) -> None:
         """`trouble`: the faults that messages may meet now. `life`: how many heads there were
-        before, and one."""
+        before, and one. Raises StorageError when it cannot begin on this disk."""
         self._host = host
         self._write_s = options.write_s
         self._promises = promises
@@ -71,9 +72,9 @@ class SimHead:
         self._nodes: dict[bytes, End] = {}
         self._woken_at = 0.0
         self._ticks = 0
-        storage = Storage([MemoryShard(disk)])
+        storage = Storage([MemoryShard(disk)], marks=[mark])
         stored = read_state(storage)
-        self._journal = SimJournal(storage, host, self._rng, self._write_s, self._round)
+        self._journal = SimJournal(storage, disk, host, self._rng, self._write_s, self._round)
         state_store = StateStore(self._journal)
         self.control = ControlPlane(
             Outbox(self._send, state_store),
@@ -83,6 +84,7 @@ class SimHead:
             NoAnswers(),
             stored=stored,
             limits=options.limits,
+            cluster=storage.cluster,
             report_defect=_raise,
         )
         network.add_process(host, CONTROL, self)
@@ -109,10 +111,12 @@ class SimHead:
             end.post(message)
 
     def _job_begins(self, group: KnownGroup | None, attempt: int) -> None:
-        batch = self.control.gangs_if_used
-        gang = None if batch is None or group is None else batch.registry.gangs.get(group.group)
-        record = batch.jobs.table.get(gang.job) if batch is not None and gang is not None else None
-        if record is not None and group is not None:
+        scheduler = self.control.gangs_if_used
+        if scheduler is None or group is None:
+            return
+        gang = scheduler.registry.gangs.get(group.group)
+        record = None if gang is None else scheduler.jobs.table.get(gang.job)
+        if record is not None:
             self._promises.jobs.gang_begins(record, group, attempt)
 
     def _send_repeatable(self, end: End, message: Any) -> None:
@@ -141,7 +145,7 @@ class SimHead:
     def _round(self) -> None:
         wake_at = self.control.on_round(self._host.clock())
         if wake_at < float("inf"):
-            self._wake_in(max(wake_at - self._host.clock(), LEAST_ROUND_S))
+            self._wake_in(max(wake_at - self._host.clock(), MIN_ROUND_S))
         self.control.state_store.flush()
         self._look()
 

@@ -10,6 +10,8 @@ class History:
 
     def __init__(self) -> None:
         self.had_faults = False
+        self.had_full_disk = False
+        """Whether the head's disk was ever full: new work may have been refused."""
         self.dead_nodes: set[str] = set()
         """Ids of nodes that are gone, or that the head has given up."""
         self.drained_nodes: set[str] = set()

@@ -17,6 +17,8 @@ class Host:
         self.kernel = kernel
         self.name = name
         self.is_up = True
+        self.can_dial = True
+        """Whether its processes can open another descriptor."""
         self.slowness = 1.0
         """Messages and work take so many times longer."""
         self.files: dict[str, bytes] = {}

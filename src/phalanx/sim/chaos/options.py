@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from phalanx.head.nodes import LEAST_SILENCE_S, HealthLimits
+from phalanx.head.nodes import MIN_SILENCE_S, HealthLimits
 from phalanx.node.options import SpillOptions
 from phalanx.policies.placement import Placement
 from phalanx.sim.chaos.kernel import Kernel
@@ -35,9 +35,12 @@ FAULTS = (
     "drain",
     "sever",
     "erase",
+    "full",
+    "torn",
+    "dials",
 )
 
-LATER_FAULTS = {"drain": 0.2, "sever": 0.2, "erase": 0.4}
+LATER_FAULTS = {"drain": 0.2, "sever": 0.2, "erase": 0.4, "full": 0.2, "torn": 0.2, "dials": 0.2}
 """How often a seed has each. Each has a source of its own: another one leaves the rest of a seed as
 it was."""
 
@@ -93,6 +96,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Clocks run up to so much too fast or too slow, as a fraction."""
     chaos_s: float
     """So long there are faults."""
+    quiet_s: float
+    """So long nothing happens after all work is done; then the head dies once more. 0: it does
+    not."""
     faults: tuple[str, ...]
     fault_every_s: float
     drivers: int
@@ -140,7 +146,7 @@ def draw(kernel: Kernel) -> Options:
         ),
         limits=HealthLimits(
             period_s=period_s,
-            misses=max(pick(3, 5, 8), math.ceil(LEAST_SILENCE_S / period_s)),
+            misses=max(pick(3, 5, 8), math.ceil(MIN_SILENCE_S / period_s)),
             joining_s=pick(1.0, 5.0),
             reconnect_s=pick(0.5, 2.0),
             restored_s=pick(2.0, 10.0),
@@ -149,7 +155,7 @@ def draw(kernel: Kernel) -> Options:
             placement=Placement(policy=rng.choice(("default", "least-waiting"))),
             threshold=pick(0, 0, 2),
         ),
-        patience_s=3600.0,
+        patience_s=60.0,
         tick_s=pick(0.1, 0.1, 0.25),
         head_tick_s=pick(0.1, 0.2),
         write_s=rng.choice(((0.0, 0.0), (0.0005, 0.005), (0.01, 0.3))),
@@ -157,6 +163,7 @@ def draw(kernel: Kernel) -> Options:
         skew_s=pick(0.0, 5.0, 1e6),
         drift=pick(0.0, 0.0, 0.02),
         chaos_s=pick(6.0, 12.0, 18.0),
+        quiet_s=kernel.rng("quiet").choice((*(0.0,) * 7, 90.0, 200.0, 400.0)),
         faults=tuple(chosen),
         fault_every_s=pick(0.5, 1.5, 4.0),
         drivers=pick(1, 1, 2, 3),

@@ -102,6 +102,8 @@ class Truth:
                 return promise.node in history.dead_nodes or promise.node in history.drained_nodes
             case errors.ActorError():
                 return promise.is_call
+            case errors.ControlStoreFullError():
+                return promise.is_call and history.had_full_disk
         return self._is_lost_for_good(promise, error)
 
     def _raised(self, promise: Promise) -> bool:

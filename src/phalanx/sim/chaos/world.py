@@ -9,6 +9,7 @@ from functools import partial
 from phalanx.head.control_plane import ControlPlane
 from phalanx.model.lifecycle import DEAD
 from phalanx.sim.chaos import settled
+from phalanx.sim.chaos.broken import Broken
 from phalanx.sim.chaos.cluster import Cluster
 from phalanx.sim.chaos.faults import Faults
 from phalanx.sim.chaos.history import History
@@ -22,6 +23,8 @@ PROGRESS_S = 240.0
 """Everything submitted has ended within so long after the last fault."""
 SETTLE_S = 90.0
 """After the drivers have left, nothing is held any more within so long."""
+_BACK_S = 5.0
+"""A head that was away is known to all nodes within so long."""
 _STEP_S = 0.5
 
 
@@ -74,6 +77,8 @@ class World:
         for driver in cluster.drivers:
             if driver.is_alive and driver.process_id:
                 self.promises.check_journal(driver)
+        if options.quiet_s:
+            self._be_quiet(options.quiet_s)
         for program in self._programs:
             program.end()
         self._run_until(lambda: not settled.actors_left(cluster), SETTLE_S)
@@ -84,6 +89,24 @@ class World:
                 driver.host.guard(driver.leave)
         self._run_until(lambda: not settled.leftovers(cluster), SETTLE_S)
         settled.check(cluster)
+
+    def _be_quiet(self, seconds: float) -> None:
+        """Nothing happens for so long; then the head dies, and is there again a second later. No
+        node may end for that. Raises Broken."""
+        kernel, cluster = self.kernel, self.cluster
+        there = cluster.living_nodes()
+        kernel.log("all", f"nothing happens for {seconds:g} s")
+        kernel.run(kernel.now + seconds)
+        cluster.head_down()
+        kernel.after(1.0, cluster.head_up)
+        kernel.run(kernel.now + _BACK_S)
+        ended = [node.name for node in there if not node.host.is_up]
+        if ended:
+            raise Broken(
+                f"{', '.join(ended)} ended as the head was away for a second, after {seconds:g} s "
+                "in which nothing had happened",
+                [*ended, "head"],
+            )
 
     @property
     def _control(self) -> ControlPlane | None:

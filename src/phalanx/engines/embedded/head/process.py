@@ -10,7 +10,6 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import msgspec
@@ -23,19 +22,21 @@ from phalanx.engines.probing import ThreadProber
 from phalanx.engines.processes import session as sessions
 from phalanx.engines.processes.connection import Connection, listen
 from phalanx.engines.processes.connection_loop import ConnectionLoop
-from phalanx.engines.system import SystemClock, print_defect, unforeseeable
+from phalanx.engines.system import SystemClock, print_defect, say, unforeseeable
 from phalanx.head.control_plane import NOTHING_STORED, ControlPlane
 from phalanx.head.nodes import HealthLimits
 from phalanx.head.outbox import Outbox
-from phalanx.head.state_store import StateStore, read_state
+from phalanx.head.state_store import StateStore, StoredState, read_state
 from phalanx.model.ids import CONTROL, PREFIX_BYTES
 from phalanx.policies.placement import Placement
 from phalanx.protocol import gateway_messages
 from phalanx.protocol.gateway_messages import AuthFailed, Listening, Unable
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
 from phalanx.protocol.node_messages import Ask
+from phalanx.storage.errors import StorageCorruptError, StorageFullError
 from phalanx.storage.journal import Journal
 from phalanx.storage.naming import storage_name
+from phalanx.storage.storage import Storage
 
 
 class HeadConfig(msgspec.Struct, kw_only=True):
@@ -48,6 +49,12 @@ class HeadConfig(msgspec.Struct, kw_only=True):
     insecure: bool = False
     store: tuple[str, ...] = ("memory",)
     """Addresses of the store's shards, see `phalanx.storage`."""
+    marks: str = ""
+    """See `open_storage`."""
+    cluster: str = ""
+    """The cluster whose store it must be, as nodes of this machine know it; empty: any."""
+    accept_loss: bool = False
+    """Whether to go on with a store that has lost what it confirmed."""
     limits: HealthLimits = HealthLimits()
     placement: Placement = Placement()
     ready_fd: int = -1
@@ -70,8 +77,8 @@ class HeadProcess:
         self._nodes: dict[bytes, Connection] = {}
         self._is_quiet = False
         """Whether nothing was said since the last tick."""
-        storage = _open(config.store)
-        stored = NOTHING_STORED if storage is None else read_state(storage)
+        storage = _open(config)
+        stored = NOTHING_STORED if storage is None else _read(storage)
         self._journal = None if storage is None else Journal(storage)
         state_store = StateStore(self._journal, storage_name(config.store))
         self._control = ControlPlane(
@@ -83,6 +90,7 @@ class HeadProcess:
             stored=stored,
             limits=config.limits,
             placement=config.placement,
+            cluster="" if storage is None else storage.cluster,
             report_defect=print_defect,
         )
         self._warming = Warming()
@@ -100,7 +108,10 @@ class HeadProcess:
         """Until told to stop, or the gateway is gone."""
         self._loop.serve()
         if self._journal is not None:
-            self._journal.close()
+            try:
+                self._journal.close()
+            except StorageFullError as error:  # what is not written was confirmed to nobody
+                say(f"the head ends while its store is full: {error}")
 
     def _send(self, prefix: bytes, message: Any) -> None:
         connection = self._nodes.get(prefix)
@@ -151,11 +162,7 @@ class HeadProcess:
                 announce(self._config.session, self._config.ready_fd, failure)
                 self._stop()
             case AuthFailed():
-                print(
-                    f"phalanx: {message.count} connections from {message.address} did not know "
-                    "the token",
-                    flush=True,
-                )
+                say(f"{message.count} connections from {message.address} did not know the token")
 
     def on_lost(self, connection: Connection) -> None:
         """See Handler."""
@@ -180,12 +187,28 @@ class HeadProcess:
         self._control.state_store.flush()
 
 
-def _open(addresses: Sequence[str]) -> Any:
-    if tuple(addresses) == ("memory",):
+def _open(config: HeadConfig) -> Storage | None:
+    if config.store == ("memory",):
         return None
     from phalanx.storage.opening import open_storage
 
-    return open_storage(addresses, by_key={"actors": 16, "groups": 18})
+    return open_storage(
+        config.store,
+        by_key={"actors": 16, "groups": 18},
+        marks=config.marks,
+        cluster=config.cluster,
+        accept_loss=config.accept_loss,
+    )
+
+
+def _read(storage: Storage) -> StoredState:
+    try:
+        return read_state(storage)
+    except msgspec.MsgspecError as error:
+        raise StorageCorruptError(
+            f"{storage} has a row that cannot be read ({error}). Put a copy of the store back, or "
+            "open it with the version that wrote it."
+        ) from error
 
 
 def main() -> NoReturn:

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from phalanx.engines.declared_topology import read_topology
 from phalanx.engines.embedded.node.config import NodeConfig
-from phalanx.engines.embedded.node.head_link import note
 from phalanx.engines.embedded.node.logs import WorkerLogFiles
 from phalanx.engines.embedded.node.object_files import SessionFiles, ThreadedSpill
 from phalanx.engines.processes import session as sessions
@@ -29,6 +28,7 @@ from phalanx.engines.processes.fork_client import CommandClient, ForkClient, how
 from phalanx.engines.processes.job_files import JobDirectories
 from phalanx.engines.processes.memory_use import SessionMemory
 from phalanx.engines.processes.ports import is_port_free
+from phalanx.engines.system import say
 from phalanx.errors import ProtocolError
 from phalanx.node.borrowed_leases import LeaseInquiries
 from phalanx.node.effects import NodeEffects, NodeSetup
@@ -116,7 +116,7 @@ class EmbeddedNode:
             drain_output=forks.drain_output,
             know_addresses=reach.know_addresses,
             sweep=_sweeping(os.path.dirname(session.directory)),
-            note=note,
+            note=say,
         )
 
     def serve(self, driver: Connection | None) -> None:

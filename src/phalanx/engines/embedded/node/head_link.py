@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 
 from phalanx.engines.embedded.daemon_files import Announcement, Failure, announce
 from phalanx.engines.embedded.node.config import MemberConfig, NodeConfig
 from phalanx.engines.processes.connection import Connection
 from phalanx.engines.processes.session import started_at
+from phalanx.engines.system import say
 from phalanx.model.ids import CONTROL
 
 
@@ -37,7 +37,7 @@ class HeadLink:
         except OSError:
             return None
 
-    def joined(self) -> None:
+    def joined(self, cluster: str) -> None:
         """See HeadEffects."""
         self._announce(
             Announcement(
@@ -47,26 +47,22 @@ class HeadLink:
                 address=self._config.address,
                 token_file=self._member.token_file,
                 node_id=self._config.node_id,
+                cluster=cluster,
                 is_private=self._config.is_private,
             )
         )
 
     def note(self, text: str) -> None:
         """See HeadEffects."""
-        note(text)
+        say(text)
 
     def end(self, reason: str, is_about_token: bool) -> None:
         """See HeadEffects."""
         self._announce(Failure(reason, is_about_token))
-        note(reason)
+        say(reason)
         self._stop()
 
     def _announce(self, what: Announcement | Failure) -> None:
         if not self._is_announced:
             self._is_announced = True
             announce(self._config.session, self._config.ready_fd, what)
-
-
-def note(text: str) -> None:
-    """Something that a person who reads the node's log wants to know."""
-    print(f"phalanx: {text}", file=sys.stderr, flush=True)
