@@ -7,6 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from phalanx.cli import commands
+from phalanx.cli.jobs import _job_and_member
+from phalanx.errors import JobNotFoundError
 from phalanx.model.jobs.spec import JobSpec
 
 ODD = ["nan", "1.5", "-1", "1" + "0" * 30, "CPU=nan", "x" * 300]
@@ -60,6 +62,36 @@ def test_a_command_line_is_understood_or_refused_with_a_sentence(command) -> Non
 def test_what_no_node_could_hold_is_refused_at_the_call(option) -> None:
     done = CliRunner().invoke(commands.app, ["run", option, "-d", "--", "true"])
     assert (done.exit_code, type(done.exception)) == (2, SystemExit), done.exception
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("a", ("a", "")), ("a.worker-0", ("a", "worker-0")), ("a.b", ("a.b", "")),
+        ("a.b.worker-0", ("a.b", "worker-0")), ("s/a.b.worker-1", ("s/a.b", "worker-1")),
+        ("a.c", ("a", "c")), ("x.y", ("x.y", "")), ("b.worker-0", ("b.worker-0", "")),
+        ("b.worker-0.worker-0", ("b.worker-0", "worker-0")),
+    ],
+)  # fmt: skip
+def test_names_of_jobs_may_have_dots(name, meant) -> None:
+    known = {"default/a", "default/a.b", "s/a.b", "default/b", "default/b.worker-0"}
+    assert _job_and_member(name, known) == meant
+
+
+@pytest.mark.parametrize("command", ["cancel", "suspend", "resume", "delete"])
+def test_a_job_that_cannot_be_ended_does_not_keep_the_others(command, monkeypatch) -> None:
+    asked = []
+
+    def answer(session, daemon, request, patience_s):
+        asked.append(request.name)
+        if request.name == "b":
+            raise JobNotFoundError("there is no job 'b'")
+
+    monkeypatch.setattr("phalanx.engines.embedded.visitor.ask_daemon", answer)
+    done = CliRunner().invoke(commands.app, [command, "a", "b", "c"])
+    assert (done.exit_code, asked) == (3, ["a", "b", "c"])
+    assert done.stderr == "there is no job 'b'\n"
+    assert [line.split()[1] for line in done.stdout.splitlines()] == ["a", "c"]
 
 
 def test_what_is_right_is_sent() -> None:

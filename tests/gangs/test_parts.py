@@ -50,6 +50,8 @@ def test_why_no_node_holds_a_member():
     assert why_none({"GPU": 9}, nodes) == "a member asks for 9 GPU, and the largest node has 8 GPU"
     assert "no single node" in why_none({"GPU": 8, "CPU": 4}, nodes)
     assert "the largest node has 0 TPU" in why_none({"TPU": 1}, nodes)
+    of_memory = why_none({"memory": 100 * 2**30}, [{"memory": 1.5 * 2**30}])
+    assert of_memory == "a member asks for 100 GiB memory, and the largest node has 1.5 GiB memory"
 
 
 def shares(queues, busy, total):

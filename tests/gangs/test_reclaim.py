@@ -111,4 +111,8 @@ def test_the_order_of_queues_with_paths_is_that_of_their_steps():
     world.gang("eng-next", "root-eng-dev", members=1, cpus=2)
     world.rounds()
     assert "eng-next" in world.running()
-    assert world.shell.batch.cache.truth(world.now, world.now).config.plugin_names().count("drf")
+    assert (
+        world.shell.gang_scheduler.cache.truth(world.now, world.now)
+        .config.plugin_names()
+        .count("drf")
+    )

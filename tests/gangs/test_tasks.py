@@ -117,6 +117,7 @@ def test_with_min_members_those_start_that_have_room(machine, get, room):
         ({"members": 2, "queue": "root"}, QueueUnavailableError, "root"),
         ({"members": 2, "topology": "moon"}, ValueError, "topology is one of 'node'"),
         ({"members": 0}, ValueError, "a gang's size is at least 1, not 0"),
+        ({"members": 100_001}, ValueError, "a gang's size is at most 100000, not 100001"),
         ({"members": True}, TypeError, "whole number"),
         ({"members": 2, "min_members": 3}, ValueError, "min_members=3 is more than the gang's 2"),
         ({"members": 2, "ports": 0}, ValueError, "ports is at least 1"),

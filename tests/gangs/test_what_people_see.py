@@ -105,6 +105,20 @@ def test_names_that_nobody_has_are_answered_with_the_nearest(world):
     assert world.ask(ListJobs(queue="team", state="pending")) == []
 
 
+def test_a_gang_that_lacks_room_for_one_says_how_far_it_came(world):
+    world.add("n2", 1.0)
+    world.job(group(8), name="wide", min_available=8)
+    world.cycles(2)
+    assert row(world, "wide").state == "Pending"
+    settle(world)
+    world.job(group(3), name="fits", min_available=3)
+    settle(world)
+    world.job(group(3), name="late", min_available=3)
+    world.cycles(2)
+    assert row(world, "late").reason == "2 of 3 tasks would find room, so none starts"
+    assert all(not member.devices for member in world.ask(GetJob("late")).members)
+
+
 def test_the_age_of_a_job_is_the_time_since_it_was_submitted(world):
     world.job(group())
     settle(world)
@@ -126,6 +140,28 @@ def test_the_death_of_a_node_is_no_eviction():
     settle(world)
     reasons = [member.reason for member in world.ask(GetJob("job")).members]
     assert sorted(filter(None, reasons)) == ["its node n1 died"]
+
+
+def test_the_group_of_a_gang_that_gave_its_places_back_is_not_created(world):
+    world.job(group(4))
+    settle(world)
+    assert [g["state"] for g in world.ask(GetStatus()).groups] == ["CREATED"]
+    world.evict(range(4), world.of_job())
+    world.answer()
+    assert [g["state"] for g in world.ask(GetStatus()).groups] == ["RESCHEDULING"]
+
+
+def test_why_a_job_failed_is_said(world):
+    world.job(group(2), min_available=2)
+    settle(world)
+    gang = world.of_job()
+    for index, code in ((1, 3), (0, 0)):
+        order = gang.members[index]
+        news = MemberNews(gang.group, index, order.attempt, code=code)
+        world.hear("n1", news)
+    assert "a-1: exit code 3" in row(world).reason
+    settle(world)
+    assert "does not wait: it is Failed" in str(world.ask(Explain("job")))
 
 
 def test_gangs_and_jobs_are_counted_in_the_status(world):

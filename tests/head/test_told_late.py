@@ -5,13 +5,20 @@ from __future__ import annotations
 from tests.head.making import make_control
 
 from phalanx.head.actors.table import ActorRecord
-from phalanx.model.lifecycle import ALIVE
+from phalanx.model.lifecycle import ALIVE, DEAD, PENDING_CREATION
 from phalanx.owner.actors.client import ActorClient
 from phalanx.owner.actors.clients import ASK_AGAIN_S, ActorClients
 from phalanx.policies.bundles.room import Room
 from phalanx.policies.node_table import NodeState
 from phalanx.protocol.bundle_messages import BundleInventory
-from phalanx.protocol.cluster_messages import ActorLost, Join, NodeReport, PlaceActor, ViewRow
+from phalanx.protocol.cluster_messages import (
+    ActorLost,
+    ActorRefused,
+    Join,
+    NodeReport,
+    PlaceActor,
+    ViewRow,
+)
 from phalanx.resources.sets import ResourceSet
 
 amounts = ResourceSet.from_mapping
@@ -70,3 +77,49 @@ def test_the_end_of_an_actors_former_process_leaves_it_in_the_line():
     head.on_message(other, NodeReport(available=one))
     head.on_tick(now)
     assert [to for to, message in sent if isinstance(message, PlaceActor)] == [first, other]
+
+
+FULL = "its node runs 3 actors, as many as its limit of open files allows (ulimit -n)"
+
+
+def test_an_actor_that_a_full_node_refuses_goes_to_another_one():
+    sent, now = [], 10.0
+    head = make_control(lambda to, message: sent.append((to, message)), lambda: now)
+    names = [b"node-a", b"node-b", b"node-c"]
+    one = {"CPU": 1.0}
+    for name in names:
+        labels = {"ray.io/node-id": name.hex()}
+        row = ViewRow(name.hex(), name, "h", 1, "ALIVE", one, dict(one), labels=labels)
+        head.on_message(name, Join(row, "", 0, {}, BundleInventory([], {})))
+        head.on_message(name, NodeReport(available=one))
+    driver = b"node-a".ljust(16, b"d")
+    record = ActorRecord(
+        actor=b"actor", owner=driver, job=driver[12:], creation=b"", class_name="A", place=one
+    )
+    head.actor_table.register(record)
+    asked = []
+    for _ in names:
+        asked = [to for to, message in sent if isinstance(message, PlaceActor)]
+        assert record.state == PENDING_CREATION
+        head.on_message(asked[-1], ActorRefused(b"actor", FULL, "actor_unschedulable"))
+        head.on_message(asked[0], ActorRefused(b"actor", FULL, "actor_unschedulable"))  # late
+    assert sorted(asked) == names
+    assert (record.state, FULL in record.reason) == (DEAD, True)
+
+
+def test_an_actor_that_is_bound_to_a_full_node_fails():
+    sent = []
+    head = make_control(lambda to, message: sent.append((to, message)), lambda: 10.0)
+    one = {"CPU": 1.0}
+    for name in (b"node-a", b"node-b"):
+        row = ViewRow(name.hex(), name, "h", 1, "ALIVE", one, dict(one), labels={})
+        head.on_message(name, Join(row, "", 0, {}, BundleInventory([], {})))
+        head.on_message(name, NodeReport(available=one))
+    driver = b"node-a".ljust(16, b"d")
+    record = ActorRecord(
+        actor=b"actor", owner=driver, job=driver[12:], creation=b"", class_name="A", place=one,
+        strategy={"node_id": b"node-b".hex(), "soft": False},
+    )  # fmt: skip
+    head.actor_table.register(record)
+    head.on_message(b"node-b", ActorRefused(b"actor", FULL, "actor_unschedulable"))
+    assert record.state == DEAD

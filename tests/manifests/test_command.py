@@ -35,6 +35,16 @@ def test_what_is_right(run) -> None:
     assert json.loads(run(GOOD, "--json").stdout) == {"ok": True, "errors": [], "warnings": []}
 
 
+def test_a_job_that_submit_refuses_is_not_valid(run) -> None:
+    done = run(GOOD.replace("command: [x]", "image: busybox"))
+    assert done.exit_code == 1
+    assert "runs nothing" in done.stderr or "without a command" in done.stderr
+    assert "nothing would run" not in done.stderr  # it is said once
+    assert "valid" not in done.stdout
+    large = run(GOOD.replace("command: [x]", "command: [x], resources: {requests: {cpu: 1e30}}"))
+    assert large.exit_code == 1
+
+
 def test_what_is_wrong(run) -> None:
     done = run(BAD, "--json")
     assert done.exit_code == 1

@@ -11,6 +11,7 @@ import msgspec
 from phalanx.api.session import engine_or_start
 from phalanx.engines.definitions import ActorDefinition, FunctionDefinition
 from phalanx.engines.interface import Engine
+from phalanx.model.jobs.spec import MAX_REPLICAS
 from phalanx.model.options import required_resources
 from phalanx.protocol.requests.gangs import CreateGang, EndMembers
 
@@ -33,6 +34,8 @@ class GangOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         _whole("a gang's size", self.members, 1)
+        if self.members > MAX_REPLICAS:
+            raise ValueError(f"a gang's size is at most {MAX_REPLICAS}, not {self.members}.")
         if self.min_members is not None:
             _whole("min_members", self.min_members, 1)
             if self.min_members > self.members:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from phalanx.api.session import engine_or_start
+from phalanx.model.options import LARGEST_NUMBER
 from phalanx.model.rows.row import Rows
 from phalanx.model.rows.work import QueueInfo
 from phalanx.protocol.requests.queues import (
@@ -99,6 +100,14 @@ def queues() -> Rows[QueueInfo]:
     return Rows(rows)
 
 
+_KINDS = {
+    "`int | null`": "a whole number", "`int`": "a whole number", "`float`": "a number",
+    "`str`": "a text", "`bool`": "True or False", "`object | null`": "amounts by resource",
+    "`str | null`": "a text", "`bool | null`": "True or False",
+}  # fmt: skip
+"""Kinds of values as they are called in errors, and as people call them."""
+
+
 def queue_fields(**given: Any) -> QueueFields:
     """The fields of a queue that are not None. Raises ValueError for a value that cannot be."""
     fields = {name: value for name, value in given.items() if value is not None}
@@ -108,9 +117,12 @@ def queue_fields(**given: Any) -> QueueFields:
     except msgspec.ValidationError as error:
         said, _, where = str(error).partition(" - at `$.")
         name = where.strip("`") or "it"
+        for kind, words in _KINDS.items():
+            said = said.replace(kind, words)
         raise ValueError(f"a queue's {name}: {said[0].lower()}{said[1:]}") from None
     except OverflowError:
-        raise ValueError("a queue's weight or priority is a number of up to 9 digits") from None
+        at_most = f"is at most {LARGEST_NUMBER}"
+        raise ValueError(f"a queue's weight or priority {at_most}") from None
     return known
 
 

@@ -147,7 +147,7 @@ def age(seconds: float) -> str:
     """How long, in one unit: 5s, 3m, 2h, 4d."""
     for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
         if seconds >= length:
-            return f"{seconds / length:.0f}{unit}"
+            return f"{seconds // length:.0f}{unit}"
     return f"{max(seconds, 0):.0f}s"
 
 

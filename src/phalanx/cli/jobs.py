@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as json_module
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -224,11 +224,24 @@ def logs(
     address: Address = None,
 ) -> None:
     """Print what a job's members have printed, each line with the member's name."""
-    job_name, _, member = name.partition(".")
+    job_name, member = name, ""
+    if "." in name:
+        known = {f"{row.namespace}/{row.name}" for row in ask(address, ListJobs())}
+        job_name, member = _job_and_member(name, known)
     if follow:
         raise typer.Exit(_code_of(_follow(address, job_name, member or None)))
     shown = _Shown(address, job_name, member or None, -2 if previous else -1)
     shown.go_on(is_last=True)
+
+
+def _job_and_member(name: str, known: Collection[str]) -> tuple[str, str]:
+    """The job that JOB or JOB.MEMBER means, and the member ("" for all), where these jobs are known
+    (namespace/name). Names of jobs may have dots; names of members have none."""
+    full = name if "/" in name else f"default/{name}"
+    above, _, member = name.rpartition(".")
+    if full in known or full.rpartition(".")[0] not in known:
+        return name, ""
+    return above, member
 
 
 def _follow(address: str | None, name: str, member: str | None) -> JobDescription:
@@ -309,9 +322,21 @@ def resume(names: Names, address: Address = None) -> None:
 
 
 def _command(names: list[str], address: str | None, command: Command, said: str) -> None:
+    _each(names, lambda name: ask(address, CommandJob(name, command)), said)
+
+
+def _each(names: list[str], do: Callable[[str], object], said: str) -> None:
+    """Do it to each job, also after one that cannot be; exit as the first of those says."""
+    code = 0
     for name in names:
-        ask(address, CommandJob(name, command))
-        say(f"job {name} {said}")
+        try:
+            do(name)
+        except typer.Exit as refused:  # the reason is printed
+            code = code or refused.exit_code
+        else:
+            say(f"job {name} {said}")
+    if code:
+        raise typer.Exit(code)
 
 
 def resize(
@@ -334,9 +359,7 @@ def resize(
 
 def delete(names: Names, address: Address = None) -> None:
     """End jobs, flows or cron jobs if they live, and forget them and what they printed."""
-    for name in names:
-        ask(address, DeleteJob(name))
-        say(f"job {name} is deleted")
+    _each(names, lambda name: ask(address, DeleteJob(name)), "is deleted")
 
 
 def snapshot(

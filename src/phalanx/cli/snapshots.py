@@ -74,8 +74,10 @@ def _read(file: str) -> tuple[str, tuple[Snapshot, ...]] | None:
     try:
         text = Path(file).read_text(encoding="utf-8")
         return text, read_snapshots(text, known_plugins(), file)
-    except (OSError, UnicodeDecodeError) as error:
-        _complain(f"{file}: cannot be read: {error}")
+    except OSError as error:
+        _complain(f"{file}: cannot be read: {error.strerror}")
+    except UnicodeDecodeError as error:
+        _complain(f"{file}: cannot be read: it is no text: {error}")
     except BatchFileError as error:
         _complain(str(error))
     return None

@@ -40,7 +40,7 @@ def validate(
     """Check manifests. Exit 1 when one is wrong, 2 when a file cannot be read."""
     import json as json_module
 
-    from phalanx.manifests.check import check_manifests
+    from phalanx.manifests.check import check_manifests, check_new_jobs
     from phalanx.manifests.findings import ManifestError
     from phalanx.manifests.known_queues import read_known_queues
 
@@ -57,6 +57,8 @@ def validate(
     manifests, report = check_manifests(
         text, queues=known, old=before, operation=operation.value, file=str(file)
     )
+    if operation is Operation.create and old is None:
+        check_new_jobs(manifests, report)
     if json:
         typer.echo(json_module.dumps(report.as_data(), indent=1))
     else:

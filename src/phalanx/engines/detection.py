@@ -21,6 +21,8 @@ _LEVEL_WORDS = {0: "PSB", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"
 
 SHARED_MEMORY = Path("/dev/shm")
 MIN_STORE_BYTES = 80 << 20
+STORE_PART = 0.3
+"""Of the free memory, which an object store may take by default."""
 
 _MAX_NVLINKS = 18
 _NVLINK_TO_SWITCH = 2
@@ -79,7 +81,7 @@ def memory_bytes(root: Path = Path("/")) -> int:
 
 def shared_memory_bytes() -> int:
     """What an object store may take by default: 30 % of free memory, within shared memory."""
-    wanted = int(0.3 * min(psutil.virtual_memory().available, memory_bytes()))
+    wanted = int(STORE_PART * min(psutil.virtual_memory().available, memory_bytes()))
     if SHARED_MEMORY.is_dir():
         stats = os.statvfs(SHARED_MEMORY)
         wanted = min(wanted, int(0.95 * stats.f_bavail * stats.f_frsize))

@@ -62,16 +62,25 @@ def read_for_submit(text: str | bytes, file: str = "") -> tuple[list[Manifest], 
     """
     manifests, report = read_manifests(text, file)
     if report.ok:
-        for manifest in manifests:
-            spec = manifest.spec
-            if isinstance(spec, JobSpec):
-                report.errors += [_located(fault, manifest) for fault in job_faults(spec)]
-            elif isinstance(spec, CronSpec):
-                inside = map(_inside, job_faults(spec.job))
-                report.errors += [_located(fault, manifest) for fault in inside]
+        check_new_jobs(manifests, report)
     if not report.ok:
         raise ManifestError(report.errors, file)
     return manifests, report.warnings
+
+
+def check_new_jobs(manifests: list[Manifest], report: Report) -> None:
+    """Add what speaks against submitting jobs here, such as that one would run nothing. Volcano
+    takes those, as their images may have a command."""
+    found: list[Finding] = []
+    for manifest in manifests:
+        spec = manifest.spec
+        if isinstance(spec, JobSpec):
+            found += [_located(fault, manifest) for fault in job_faults(spec)]
+        elif isinstance(spec, CronSpec):
+            found += [_located(_inside(fault), manifest) for fault in job_faults(spec.job)]
+    report.errors += found
+    refused = {(one.object, one.code) for one in found}
+    report.warnings = [w for w in report.warnings if (w.object, w.code) not in refused]
 
 
 def object_faults(kind: str, spec: Spec) -> list[str]:

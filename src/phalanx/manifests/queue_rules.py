@@ -149,7 +149,7 @@ def no_queue(name: str, known: Collection[str]) -> str:
     """What is said of a name that no queue has: the nearest one, and a few of those there are."""
     there = sorted(known)
     listed = ", ".join(there[:NAMED]) + (", ..." if len(there) > NAMED else "") or "none"
-    return f"there is no queue {name!r}{nearest(name, there)}; there is {listed}"
+    return f"there is no queue {name!r}; there is {listed}{nearest(name, there)}"
 
 
 _QUOTAS = ("capability", "deserved", "guarantee")
@@ -168,11 +168,7 @@ def _of_itself(q: QueueSpec) -> list[Fault]:
         if abs(getattr(q, name)) > LARGEST_NUMBER:
             reason = f"a {name} is at most {LARGEST_NUMBER}, not {getattr(q, name)}"
             faults.append(Fault(("spec", name), f"{name}_invalid", reason))
-    for field in _QUOTAS:
-        for name, amount in getattr(q, field):
-            if not 0 <= amount <= LARGEST:
-                reason = f"{field} of {name} is an amount from 0 to 2^63, not {amount:g}"
-                faults.append(Fault(("spec", field, name), "quantity_negative", reason))
+    faults += _amount_faults(q)
     cap, deserved, guarantee = (dict(getattr(q, f)) for f in _QUOTAS)
     for name, amount in guarantee.items():
         if amount > deserved.get(name, 0.0):
@@ -195,6 +191,19 @@ def _of_itself(q: QueueSpec) -> list[Fault]:
                     "guarantee <= deserved <= capability"
                 )
                 faults.append(Fault(("spec", *below, name), f"{what}_above_capability", reason))
+    return faults
+
+
+def _amount_faults(q: QueueSpec) -> list[Fault]:
+    faults = []
+    for field in _QUOTAS:
+        for name, amount in getattr(q, field):
+            if not name.removeprefix("phalanx/"):
+                reason = f"{field} names no resource for its {amount:g}: GPU=2 is an amount"
+                faults.append(Fault(("spec", field), "resource_missing", reason))
+            if not 0 <= amount <= LARGEST:
+                reason = f"{field} of {name} is an amount from 0 to 2^63, not {amount:g}"
+                faults.append(Fault(("spec", field, name), "quantity_negative", reason))
     return faults
 
 
@@ -303,7 +312,7 @@ def _below(q: QueueSpec, tree: QueueTree) -> list[Fault]:
             most[name] = max(most.get(name, (0.0, "")), (amount, below.name))
     for name, amount in q.capability:
         largest, who = most.get(name, (0.0, ""))
-        if amount < largest:
+        if who and amount < largest:
             reason = f"capability of {name} is {amount:g}, but queue {who} below it has {largest:g}"
             faults.append(
                 Fault(("spec", "capability", name), "capability_below_descendant", reason)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+MEMORY_LIMIT = 0.95
+"""So much of its memory a node may use, 0 to 1, before it ends a worker."""
 IDLE_WORTH_ENDING_BYTES = 1 << 30
 """Idle workers that hold at least this much are ended before any that works."""
 

@@ -23,6 +23,7 @@ from phalanx.engines.processes.session import Session
 from phalanx.errors import AuthenticationError, SystemFailureError
 from phalanx.node.options import PATIENCE_S
 from phalanx.policies.labels import NODE_LABEL
+from phalanx.policies.memory_pressure import MEMORY_LIMIT
 from phalanx.policies.placement import Placement
 from phalanx.resources.ports import parse_ports
 
@@ -65,7 +66,7 @@ class NodeOptions(msgspec.Struct, kw_only=True):
     insecure: bool = False
     topology: str = ""
     unit_resources: tuple[str, ...] = ("GPU",)
-    memory_limit: float = 0.95
+    memory_limit: float = MEMORY_LIMIT
     patience_s: float = PATIENCE_S
     ports: str = ""
     spill_threshold: int = 0

@@ -16,6 +16,7 @@ from phalanx.engines.processes import session as sessions
 from phalanx.engines.processes.connection import Connection
 from phalanx.engines.processes.environment import child_environment
 from phalanx.policies.labels import NODE_LABEL
+from phalanx.policies.memory_pressure import MEMORY_LIMIT
 from phalanx.policies.placement import Placement
 
 END_TIMEOUT_S = 10.0
@@ -32,7 +33,7 @@ class StartOptions(msgspec.Struct, kw_only=True):
     unit_resources: tuple[str, ...] = ("GPU",)
     prestart: int = 0
     temp_dir: str | None = None
-    memory_limit: float = 0.95
+    memory_limit: float = MEMORY_LIMIT
     topology: str = ""
     placement: Placement = Placement()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from phalanx.errors import JobNotFoundError
+from phalanx.errors import ActorUnschedulableError, JobNotFoundError
 from phalanx.head.actors.placement import ActorPlacing, Choice
 from phalanx.head.actors.table import ActorRecord, ActorTable
 from phalanx.head.clock import Clock
@@ -28,6 +28,7 @@ from phalanx.protocol.cluster_messages import (
     WithdrawActor,
 )
 from phalanx.protocol.node_messages import ActorReady, ActorUpdate, Refused
+from phalanx.protocol.wire_errors import code_of
 
 
 class ActorControl:
@@ -206,8 +207,15 @@ class ActorControl:
     def refused(self, prefix: bytes, message: ActorRefused) -> None:
         """A node cannot have it, for now or for ever."""
         record = self.table.get(message.actor)
-        if record is None or record.state == DEAD:
-            return
+        node = self._nodes.of_prefix(prefix)
+        if record is None or record.state == DEAD or node is None or record.node != node.node_id:
+            return  # it is over, or was sent elsewhere meanwhile
+        if message.code == code_of(ActorUnschedulableError):
+            home, now = self._home(record), self._clock.now()
+            choice = self._placing.elsewhere(record, node.node_id, home, now)
+            if choice is not None:
+                self._follow(record, choice)
+                return
         if message.code:
             self.table.refused(message.actor, message.reason, message.code)
         else:

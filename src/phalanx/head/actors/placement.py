@@ -18,7 +18,7 @@ from phalanx.head.groups.table import GroupTable
 from phalanx.policies.affinity import NodeAffinity
 from phalanx.policies.bundles.slots import PlacedBundle, pick_bundle
 from phalanx.policies.entry import pick_node, placement_strategy
-from phalanx.policies.labels import LabelSelector
+from phalanx.policies.labels import ANY_NODE, LabelCondition, LabelSelector
 from phalanx.policies.outcome import Outcome, Placed, Rejection
 from phalanx.policies.placement import Placement
 from phalanx.policies.request_class import Request
@@ -32,6 +32,9 @@ from phalanx.resources.sets import EMPTY, ResourceSet
 from phalanx.scheduling.cluster_nodes import ClusterNodes
 from phalanx.scheduling.global_scheduler import GlobalScheduler
 from phalanx.scheduling.terms import affinity_of, selectors_of
+
+NODE_ID = "ray.io/node-id"
+"""The label that names a node."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,10 +84,17 @@ class ActorPlacing:
         self._waiting: dict[bytes, _Waiting] = {}
         self._inside: dict[bytes, tuple[bytes, int, ResourceSet]] = {}
         """The bundle of (group, index) that an actor was counted into, and what it takes there."""
+        self._full: dict[bytes, frozenset[str]] = {}
+        """The nodes that refused an actor, as they run as many as they can."""
 
-    def place(self, record: ActorRecord, owner_node: str, now: float) -> Choice:
-        """Where the actor goes now. It waits until `placed` or `gone`. `owner_node`: "" if none."""
+    def place(
+        self, record: ActorRecord, owner_node: str, now: float, full: frozenset[str] = frozenset()
+    ) -> Choice:
+        """Where the actor goes now. It waits until `placed` or `gone`. `owner_node`: "" if none.
+        `full`: nodes that run as many actors as they can."""
         self.gone(record.actor)
+        if full:
+            self._full[record.actor] = full
         choice = self._pick(record, owner_node, now, require_available=False)
         if not choice.code:
             waiting = _Waiting(
@@ -96,9 +106,21 @@ class ActorPlacing:
             self._keep(waiting, choice, now)
         return choice
 
+    def elsewhere(
+        self, record: ActorRecord, full_node: str, owner_node: str, now: float
+    ) -> Choice | None:
+        """Where the actor goes whose node runs as many as it can; None where no other will do."""
+        wire = record.strategy
+        if wire.get("group") is not None or (wire.get("node_id") and not wire.get("soft")):
+            return None
+        full = self._full.get(record.actor, frozenset()) | {full_node}
+        choice = self.place(record, owner_node, now, full)
+        return choice if choice.node else None
+
     def placed(self, actor: bytes) -> None:
         """It has a worker: it waits no longer."""
         self._waiting.pop(actor, None)
+        self._full.pop(actor, None)
         if self._tried is not None:
             self._tried.forget(actor)
 
@@ -182,7 +204,7 @@ class ActorPlacing:
         if record.strategy.get("group") is not None:
             return self._in_group(record, place)
         try:
-            tiers = selectors_of(record.strategy)
+            tiers = [tier & self._not_full(record.actor) for tier in selectors_of(record.strategy)]
             chosen = self._strategy(record.strategy)
         except ValueError as error:
             return Choice(reason=str(error), code=code_of(ActorUnschedulableError))
@@ -197,6 +219,13 @@ class ActorPlacing:
         if not outcome.is_available and not is_bound:
             outcome = self._least_waiting(place, tiers, asking) or outcome
         return Choice(node=outcome.node, is_available=outcome.is_available)
+
+    def _not_full(self, actor: bytes) -> LabelSelector:
+        full = self._full.get(actor)
+        if not full:
+            return ANY_NODE
+        condition = LabelCondition(key=NODE_ID, operator="not in", values=tuple(sorted(full)))
+        return LabelSelector((condition,))
 
     def _asking(self, record: ActorRecord, owner_node: str, now: float) -> Asking:
         first = (self._any_node() if self._waits_anywhere and not record.hold else "") or owner_node

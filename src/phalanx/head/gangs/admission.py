@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from phalanx.errors import GangInfeasibleError
 from phalanx.head.gangs.gang import Gang, Member
-from phalanx.head.gangs.gang_size import most_members, why_none
+from phalanx.head.gangs.gang_size import most_members, said, why_none
 from phalanx.model.jobs.spec import MAX_REPLICAS
 from phalanx.model.jobs.topology import NetworkTopology
 from phalanx.model.options import check_amounts
@@ -71,10 +71,9 @@ def check_size(
         return
     why = why_none(needs[0], nodes)
     if not why and most < most_members(needs, nodes):
-        said = ", ".join(f"{amount:g} {resource}" for resource, amount in limits.items())
-        why = f"queue {queue} may use {said} at most"
+        why = f"queue {queue} may use {said(limits)} at most"
     elif not why:
-        asks = ", ".join(f"{amount:g} {resource}" for resource, amount in needs[0].items())
+        asks = said(needs[0])
         where = "its only node holds" if len(nodes) == 1 else f"its {len(nodes)} nodes hold"
         if len(domains) > 1:
             where = f"the {len(domains)} domains whose nodes are close enough hold"
@@ -100,8 +99,9 @@ def check_sum(
         most = limits.get(name, has)
         if asked <= min(has, most):
             continue
-        where = f"the cluster has {has:g}" if asked > has else f"queue {queue} may use {most:g}"
+        here = f"the cluster has {said({name: has})}"
+        where = here if asked > has else f"queue {queue} may use {said({name: most})}"
         raise GangInfeasibleError(
-            f"{what} needs {len(needs)} members at once, which ask for {asked:g} {name} in all: "
-            f"{where}."
+            f"{what} needs {len(needs)} members at once, which ask for {said({name: asked})} in "
+            f"all: {where}."
         )

@@ -62,7 +62,8 @@ class GangGroup:
             return REMOVED if gang.is_removed else PREPARED
         if gang.started is None:
             return PENDING
-        return RESCHEDULING if self.is_under_way else CREATED
+        has_lost_all = gang.waits and not gang.count(*HAVING)
+        return RESCHEDULING if self.is_under_way or has_lost_all else CREATED
 
     @property
     def is_under_way(self) -> bool:

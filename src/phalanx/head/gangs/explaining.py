@@ -79,7 +79,10 @@ class Explanations:
                 found[gang.uid] = (_DEFECT + self._set_aside.errors[gang.group], position)
                 continue
             waiting = [gang.task(i) for i in gang.among(WAITING)]
-            rejections = plan.rejections.get(waiting[0], ()) or plan.rejections.get(gang.uid, ())
+            rejections = plan.rejections.get(waiting[0], ())
+            if not rejections or rejections[-1].reason in ("fits-alone", "waiting-for-gang"):
+                # How far the gang came is the first thing that is said of it.
+                rejections = plan.rejections.get(gang.uid, ())[::-1]
             if self._registry.window.sees(gang):
                 reason = main_reason(rejections)
             else:

@@ -45,7 +45,18 @@ def why_none(member: Amounts, nodes: Sequence[Amounts]) -> str:
     largest = {name: max((n.get(name, 0.0) for n in nodes), default=0.0) for name in member}
     lacking = {name: amount for name, amount in member.items() if amount > largest[name]}
     if not lacking:
-        return f"no single node has {dict(member)} together"
-    has = ", ".join(f"{largest[name]:g} {name}" for name in lacking)
-    asks = ", ".join(f"{amount:g} {name}" for name, amount in lacking.items())
+        return f"no single node has {said(member)} together"
+    has = said({name: largest[name] for name in lacking})
+    asks = said(lacking)
     return f"a member asks for {asks}, and the largest node has {has}"
+
+
+def said(amounts: Amounts) -> str:
+    """Amounts as people say them: 2 CPU, 1.5 GiB memory."""
+    return ", ".join(
+        f"{round(amount / 2**30, 2):g} GiB {name}" if name in _BYTES else f"{amount:g} {name}"
+        for name, amount in amounts.items()
+    )
+
+
+_BYTES = ("memory", "object_store_memory")

@@ -130,9 +130,17 @@ def verdict(job: JobRecord) -> tuple[str, str] | None:
             done = job.count(st.SUCCEEDED, group=group.name)
             if done < group.min_available:
                 reason = f"{done} members of {group.name} succeeded, of {group.min_available}"
-                return st.FAILED, f"{reason} that it needs"
+                return st.FAILED, f"{reason} that it needs{_first_failure(job)}"
+    why = _first_failure(job)
     if spec.min_success is not None:
-        return st.FAILED, f"{succeeded} members succeeded, minSuccess is {spec.min_success}"
+        return st.FAILED, f"{succeeded} members succeeded, minSuccess is {spec.min_success}{why}"
     if succeeded >= spec.min_available:
         return st.COMPLETED, f"{succeeded} members succeeded"
-    return st.FAILED, f"{succeeded} members succeeded, minAvailable is {spec.min_available}"
+    return st.FAILED, f"{succeeded} members succeeded, minAvailable is {spec.min_available}{why}"
+
+
+def _first_failure(job: JobRecord) -> str:
+    """The end of a sentence: which member failed first, and how."""
+    failed = [member for member in job.members if member.state == st.FAILED]
+    first = min(failed, key=lambda member: member.ended or 0.0, default=None)
+    return "" if first is None else f"; {first.name}: {first.reason}"

@@ -175,9 +175,9 @@ class JobTable:
     def _command(self, job: JobRecord, event: ev.Commanded, now: float) -> None:
         allowed = judging.ALLOWED[job.state]
         if event.action not in allowed:
-            can = ", ".join(sorted(allowed)) or "nothing"
+            can = f"; it can have {', '.join(sorted(allowed))}" if allowed else " any more"
             raise JobCommandError(
-                f"job {job.uid} is {job.state}: {event.action} does not fit; {can} would"
+                f"job {job.uid} is {job.state}: it can have no {event.action}{can}"
             )
         chosen = judging.targets(job, event.action, event.group, event.index)
         if event.action in TARGETED and not chosen:
@@ -422,7 +422,7 @@ class JobTable:
             self._go(
                 job,
                 st.RUNNING,
-                f"{here} of the {minimum} members that it needs run or have ended",
+                f"{here} members run or have ended, of {minimum} that it needs",
                 now,
             )
             return True
@@ -431,7 +431,7 @@ class JobTable:
             self._finish(job, *decided, now)
             return True
         if job.state == st.RUNNING and here + job.count(st.TERMINATING) < minimum:
-            reason = f"{here} of the {minimum} members that it needs run or have ended"
+            reason = f"{here} members run or have ended, of {minimum} that it needs"
             self._go(job, st.PENDING, reason, now)
             return True
         return False

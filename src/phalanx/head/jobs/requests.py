@@ -254,21 +254,16 @@ class JobRequests:
         return job_description(job, priority, self._clock.wall(), gang, self._jobs.logs(job.uid))
 
     def explain(self, name: str) -> Explanation:
-        """Why a gang or job waits. Of a job that has no gang now: what it does instead. Raises
-        JobNotFoundError."""
-        job = self._jobs.table.get(_uid(name))
-        if job is None or self._explanations.find(name) is not None:
+        """Why a gang or job waits. Of a flow, and of a job that has no gang now: what it does
+        instead. Raises JobNotFoundError."""
+        uid = _uid(name)
+        if self._explanations.find(name) is not None:
             return self._explanations.explain(name)
-        state = f"is {job.state}" + (f" ({job.reason})" if job.reason else "")
-        return Explanation(
-            snapshot="",
-            name=job.uid,
-            kind="job",
-            waits=False,
-            reasons=[],
-            state=state + ("; `phalanx resume` starts it again" if job.state == st.ABORTED else ""),
-            queue=job.spec.queue,
-        )
+        if (job := self._jobs.table.get(uid)) is not None:
+            return _settled("job", uid, job.state, job.reason)
+        if (flow := self.flows.table.get(uid)) is not None:
+            return _settled("flow", uid, flow.state, flow.reason)
+        return self._explanations.explain(name)
 
     def flow_rows(self) -> list[FlowInfo]:
         """Flows for people."""
@@ -311,6 +306,13 @@ class JobRequests:
             near = nearest(name, (job.spec.name for job in self._jobs.table.all()))
             raise JobNotFoundError(f"there is no job {name!r}{near}; `phalanx jobs` lists them")
         return job
+
+
+def _settled(kind: str, uid: str, state: str, reason: str) -> Explanation:
+    said = f"is {state}" + (f" ({reason})" if reason else "")
+    if state == st.ABORTED:
+        said += "; `phalanx resume` starts it again"
+    return Explanation(snapshot="", name=uid, kind=kind, waits=False, reasons=[], state=said)
 
 
 def _read(manifest: Manifest) -> Any:

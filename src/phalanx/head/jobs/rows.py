@@ -59,7 +59,7 @@ def job_description(
             state=member.state,
             attempt=member.attempt,
             node=member.node,
-            devices=places.get((member.group, member.index), {}),
+            devices=places.get((member.group, member.index), {}) if member.node else {},
             exit_code=member.exit_code,
             reason=member.reason,
             started=member.started,

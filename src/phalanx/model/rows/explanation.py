@@ -45,7 +45,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: str
     name: str
     kind: str
-    """podgroup, job or task."""
+    """podgroup, task, actor, job or flow."""
     waits: bool
     reasons: list[Reason]
     node: str | UnsetType = UNSET

@@ -6,6 +6,7 @@ import msgspec
 
 from phalanx.engines.processes import session as sessions
 from phalanx.node.options import PATIENCE_S, SpillOptions
+from phalanx.policies.memory_pressure import MEMORY_LIMIT
 
 
 class MemberConfig(msgspec.Struct, kw_only=True):
@@ -33,7 +34,7 @@ class NodeConfig(msgspec.Struct, kw_only=True):
     preload: list[str] = []
     unit_resources: tuple[str, ...] = ("GPU",)
     prestart: int = 0
-    memory_limit: float = 0.95
+    memory_limit: float = MEMORY_LIMIT
     lives_with_driver: bool = True
     topology: str = ""
     """How the devices are wired, see `declared_topology`; empty: not known."""

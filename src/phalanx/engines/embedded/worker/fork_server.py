@@ -25,7 +25,8 @@ from phalanx.engines.processes.process_tree import end_with_parent, keep_descend
 from phalanx.protocol.fork_messages import Fork, OutputRead, ReadOutput
 from phalanx.protocol.node_messages import LogLine
 
-_MAX_LINE = 64 * 1024
+MAX_LINE_BYTES = 64 << 10
+"""A longer line that a worker prints is cut into several."""
 NAME_MARK = "\x1e"
 """A line that begins so tells under which name the lines after it were printed."""
 
@@ -154,7 +155,7 @@ class WorkerForkServer(ForkServer):
             return
         lines = (pipe.partial + data).split(b"\n")
         pipe.partial = lines.pop()
-        if len(pipe.partial) > _MAX_LINE:
+        if len(pipe.partial) > MAX_LINE_BYTES:
             lines.append(pipe.partial)
             pipe.partial = b""
         for line in lines:
