@@ -301,7 +301,7 @@ def test_a_head_that_was_killed_or_stopped_goes_on_until_it_is_to_forget(machine
 
 
 def _check_damage(machine, address, store):
-    """A store that is gone, or has lost its end, is refused with the way back, and harms no node."""
+    """A store that is gone, or has lost its end, is refused with the way back; no node ends."""
     (node,) = [key for key in machine.daemons() if key != "head"]
     again = ("start", "--head", "--port", address.rpartition(":")[2])
     os.killpg(machine.daemons()["head"].pid, signal.SIGKILL)
