@@ -281,7 +281,7 @@ def test_a_head_that_was_killed_or_stopped_goes_on_until_it_is_to_forget(machine
     assert again.stdout.strip() == "[0, 1, 0, 3]", again.stderr
     machine.done("queue", "create", "kept", "--weight", "3")
     stopped = machine.done("stop")
-    store = re.search(r"Kept (\S+\.db): the next head goes on", stopped)[1]
+    (store,) = re.findall(r"Kept (\S+\.db): the next head goes on", stopped)
     address = machine.start_head()
     assert '"weight": 3' in machine.done("queue", "list", "--json")
     # Without a word nothing is deleted.

@@ -17,7 +17,6 @@ from phalanx.model.rows.row import Row
 from phalanx.model.rows.work import AppliedInfo, JobDescription
 from phalanx.protocol.requests.gangs import TakeSnapshot
 from phalanx.protocol.requests.jobs import (
-    ApplyManifests,
     Command,
     CommandJob,
     DeleteJob,
@@ -64,7 +63,7 @@ def submit(
     --wait waits for jobs and flows: a cron job is never over. Exit 1 when one is wrong or refused,
     5 when the cluster could never hold it.
     """
-    from phalanx.api.jobs import manifest_objects
+    from phalanx.api.jobs import manifest_objects, new_request
     from phalanx.manifests.findings import ManifestError
 
     objects = []
@@ -79,7 +78,7 @@ def submit(
         objects += found
         for warning in warnings:
             typer.echo(f"warning: {warning}", err=True)
-    done = ask(address, ApplyManifests(objects))
+    done = ask(address, new_request(objects))
     if json:
         typer.echo(rows_json(done))
     else:
@@ -129,7 +128,7 @@ def run(
     `phalanx run --gang 4 --gpus 1 --queue q -- python train.py`
     """
     from phalanx.api.job import Job
-    from phalanx.api.jobs import job_manifest
+    from phalanx.api.jobs import job_manifest, new_request
     from phalanx.manifests.quantities import quantity
 
     try:
@@ -150,7 +149,7 @@ def run(
         )
     except (ValueError, TypeError) as error:
         fail(str(error), USAGE)
-    ask(address, ApplyManifests([job_manifest(job.spec())]))
+    ask(address, new_request([job_manifest(job.spec())]))
     if detach:
         typer.echo(job.name)
         return
