@@ -320,10 +320,15 @@ def _check_damage(machine, address, store):
     assert refused.returncode == 1
     assert f"{store} has lost its end" in refused.stderr
     assert list(machine.daemons()) == [node], "the node waits for its head"
-    with open(store + "-wal", "wb") as log:
-        log.write(kept)
+    with open(store + "-wal", "wb") as mended:
+        mended.write(kept)
     machine.done(*again)
-    eventually(lambda: machine.nodes().get("first", {}).get("state") == "ALIVE")
+
+    def is_back():
+        rows = {row["node_id"]: row for row in machine.status()["nodes"]}
+        return (rows[node]["state"], rows[node]["reason"]) == ("ALIVE", "")
+
+    eventually(is_back)
     assert '"kept"' in machine.done("queue", "list", "--json")
 
 

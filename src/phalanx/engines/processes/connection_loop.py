@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import select
 import socket
-import sys
-import traceback
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
 from phalanx.engines.processes.connection import Connection, same_user
 from phalanx.engines.processes.loop import Loop
+from phalanx.engines.system import print_defect, say
 from phalanx.errors import AuthenticationError, ProtocolError
 from phalanx.objects.stand_ins import stand_in
 from phalanx.protocol.frames import Unsendable
@@ -101,7 +100,7 @@ class ConnectionLoop:
         if standing_in is not None and not standing_in.is_for_sender:
             connection.send(standing_in.message)
         else:
-            print(f"phalanx: a message was not sent: {message.reason}", file=sys.stderr)
+            say(f"a message was not sent: {message.reason}")
             self.lose(connection)
 
     def _accept(self) -> None:
@@ -139,9 +138,9 @@ class ConnectionLoop:
         for message in messages:
             try:
                 self._handler.on_message(connection, message)
-            except Exception:
+            except Exception as error:
                 # A defect of ours, or a peer that lies: it must not take the process along.
-                traceback.print_exc()
+                print_defect(error)
                 if connection is not self._own:
                     self.lose(connection)
                     return
