@@ -89,7 +89,7 @@ def story(rows: list[Row]) -> list[str]:
         ("get(c)", None),
         ("c is not there: the reader waits", find(rows, "ReaderWaits", node=n1, **of_task)),
         (f"the owner learns that c of {known['bytes']:,} B lies on N2", known),
-        ("the reader is told", find(rows, "ReaderTold", node=n1, **of_task)),
+        ("the reader is told", find(rows, "ReadersNotified", node=n1, **of_task)),
         (
             f"{fetched['bytes']:,} B are fetched from {nodes[fetched['source']]}",
             find(rows, "PullStarted", node=n1, object=c),

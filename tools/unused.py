@@ -42,6 +42,7 @@ RETURNED = (
     "api.session.RuntimeHandle",
     "engines.runtime_context.RuntimeContext",
     "model.ids.BaseID",
+    "objects.dag.DAGNode",
     "objects.handle.ActorHandle",
 )
 """Classes of objects that programs are given: what they call of them counts as used."""

@@ -43,7 +43,7 @@ class ClusterNode:
     @property
     def node_id(self) -> str:
         """Its id in hex."""
-        return self.daemon.told.node_id
+        return self.daemon.announcement.node_id
 
     unique_id = node_id
 
@@ -60,7 +60,7 @@ class ClusterNode:
     @property
     def address(self) -> str:
         """HOST:PORT of its cluster's head."""
-        return self.daemon.told.address
+        return self.daemon.announcement.address
 
     gcs_address = address
 
@@ -138,7 +138,7 @@ class Cluster:
             is_private=True,
         )
         self._head = start_head(options, self._ends)
-        self._address = self._head.told.address
+        self._address = self._head.announcement.address
         self._link = link_cluster(self._address, self.temp_dir)
         os.environ[PRIVATE_ADDRESS] = self._address
 

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from tests.batch.lines import cases
+from tests.batch.lines import cases, replay_text
 from tests.batch.test_tables import CASES, snapshot_of, written
 
 from phalanx.batch.accepted import FOREIGN, Accepted, Kind
@@ -16,7 +16,6 @@ from phalanx.batch.aftermath import after
 from phalanx.batch.config import ACTIONS
 from phalanx.batch.cycle import run_cycle
 from phalanx.batch.registry import BUILT_IN, known_plugins
-from phalanx.batch.replay import replay_text
 from phalanx.errors import BatchFileError
 
 Path = tuple[str, ...]

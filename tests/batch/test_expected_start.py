@@ -10,7 +10,8 @@ from msgspec import UNSET
 from tests.batch.lines import cases
 from tests.batch.test_tables import snapshot_of, written
 
-from phalanx.batch.inquiry import explain_file, explain_snapshot
+from phalanx.batch.inquiry import explain_snapshot
+from phalanx.cli.snapshots import explain_file
 from phalanx.model.rows.explanation import ExpectedStart
 
 STARTS = """
@@ -117,11 +118,10 @@ def test_expected_start(case: dict[str, Any]) -> None:
     assert answer.expected_start == expected
 
 
-def test_expected_start_in_words(tmp_path: Path) -> None:
+def test_expected_start_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "s.yaml"
     file.write_text(written(cases(STARTS)[0]))
-    out: list[str] = []
-    assert explain_file(str(file), "big", as_json=False, write=out.append, complain=print) == 0
-    assert out[1] == (
+    assert explain_file(str(file), "big", as_json=False) == 0
+    assert capsys.readouterr().out.splitlines()[1] == (
         "  expected to start in 90 s (at 100), once 2 tasks have ended, if run times hold"
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import io
 import json
 import random
 from collections.abc import Iterator, Sequence
@@ -12,14 +14,14 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.batch.lines import cases
+from tests.batch.lines import cases, replay_text
 from tests.batch.test_tables import CASES, snapshot_of, written
 
 from phalanx.batch.reading import FORMAT, read_snapshots
 from phalanx.batch.registry import known_plugins
-from phalanx.batch.replay import main, replay_file, replay_text
 from phalanx.batch.specs import Snapshot
 from phalanx.batch.writing import as_data
+from phalanx.cli.snapshots import replay_file
 from phalanx.errors import BatchFileError
 
 TWO_CYCLES = """
@@ -41,12 +43,10 @@ def listed(snapshots: Sequence[Snapshot]) -> str:
 
 
 def run(path: Path, *, as_json: bool = False, cycles: int = 1) -> tuple[int, str, str]:
-    out: list[str] = []
-    bad: list[str] = []
-    code = replay_file(
-        str(path), as_json=as_json, cycles=cycles, write=out.append, complain=bad.append
-    )
-    return code, "\n".join(out), "\n".join(bad)
+    out, bad = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(bad):
+        code = replay_file(str(path), as_json=as_json, cycles=cycles)
+    return code, out.getvalue(), bad.getvalue()
 
 
 @pytest.fixture
@@ -164,11 +164,6 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     code, _, bad = run(tmp_path / "none.yaml")
     assert code == 2
     assert "none.yaml" in bad
-
-
-def test_the_command_line(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(file), "--json", "--cycles", "1"]) == 0
-    assert json.loads(capsys.readouterr().out)["ok"] is True
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -12,7 +12,7 @@ from tests.batch.test_tables import snapshot_of
 from phalanx.batch.inquiry import explain_snapshot
 from phalanx.batch.replay import replay
 
-MOST_BYTES = 16 * 2**20
+MAX_BYTES = 16 * 2**20
 
 TABLE = """
 use allocate | gang | predicates, fragmentation
@@ -106,4 +106,4 @@ def test_huge_amounts_need_little_memory(case: dict[str, Any]) -> None:
     finally:
         tracemalloc.stop()
     assert outcome.differences == ()
-    assert peak < MOST_BYTES
+    assert peak < MAX_BYTES

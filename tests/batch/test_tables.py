@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.batch.lines import cases
+from tests.batch.lines import cases, replay_text
 
 from phalanx.batch.cycle import run_cycle
 from phalanx.batch.reading import read_snapshots
 from phalanx.batch.registry import known_plugins
-from phalanx.batch.replay import replay_text
 from phalanx.batch.specs import Snapshot
 
 TABLES = sorted((Path(__file__).parent / "tables").glob("*.txt"))

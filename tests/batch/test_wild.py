@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from tests.batch.lines import replay_text
 from tests.effort import examples
 
 from phalanx.batch.accepted import Accepted, Kind
@@ -15,7 +16,6 @@ from phalanx.batch.config import ACTIONS, SWITCHES
 from phalanx.batch.inquiry import explain_snapshot
 from phalanx.batch.reading import read_snapshots
 from phalanx.batch.registry import BUILT_IN, known_plugins
-from phalanx.batch.replay import replay_text
 from phalanx.batch.writing import as_data
 from phalanx.errors import BatchFileError
 

@@ -17,8 +17,12 @@ def main():
         daemon = start_head(HeadOptions(**options), ends)
     else:
         daemon = start_node(NodeOptions(**options), ends)
-    told = {"address": daemon.told.address, "node_id": daemon.told.node_id, "pid": daemon.told.pid}
-    print(json.dumps(told), flush=True)
+    announcement = {
+        "address": daemon.announcement.address,
+        "node_id": daemon.announcement.node_id,
+        "pid": daemon.announcement.pid,
+    }
+    print(json.dumps(announcement), flush=True)
     sys.stdin.read()
     daemon.kill()
 

@@ -59,7 +59,7 @@ def test_every_step_of_figure_7_is_recorded():
         "ResultStored",
         "ReaderWaits",
         "LocationKnown",
-        "ReaderTold",
+        "ReadersNotified",
         "PullStarted",
         "PullEnded",
     ]

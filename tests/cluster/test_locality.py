@@ -41,7 +41,7 @@ def two():
 
     def made(size, name):
         ref = make.options(resources={name: 1}).remote(size)
-        phalanx.wait([ref], timeout=PATIENCE_S)
+        phalanx.wait([ref], timeout=PATIENCE_S, fetch_local=False)
         return ref
 
     yield here.node_id, there.node_id, made
@@ -75,6 +75,23 @@ def test_elsewhere_when_that_node_is_full_and_the_copy_counts_then(two, get):
     assert get(where.remote(array)) == here
 
 
+def test_wait_brings_what_lies_elsewhere_unless_told_not_to(two):
+    array = two[2](LARGE, "there")
+    assert phalanx.wait([array], timeout=0, fetch_local=False)[0] == [array]
+    assert phalanx.wait([array], timeout=0)[0] == []
+    assert phalanx.wait([array], timeout=PATIENCE_S)[0] == [array]
+    assert phalanx.wait([array], timeout=0)[0] == [array]
+
+
+def test_wait_takes_what_is_here_first(two, get):
+    here, there = two[2](LARGE, "here"), two[2](LARGE, "there")
+    small = make.remote(SMALL)
+    get(small)
+    assert phalanx.wait([there, here, small], num_returns=2, timeout=PATIENCE_S)[0] == [here, small]
+    ready, rest = phalanx.wait([there, here, small], num_returns=3, timeout=PATIENCE_S)
+    assert (ready, rest) == ([there, here, small], [])
+
+
 def test_another_strategy_goes_first(two, get):
     from phalanx.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -82,3 +99,12 @@ def test_another_strategy_goes_first(two, get):
     array = made(LARGE, "there")
     bound = NodeAffinitySchedulingStrategy(here, soft=False)
     assert get(where.options(scheduling_strategy=bound).remote(array)) == here
+
+
+def test_a_node_whose_workers_only_idle_is_asked_first(two, get):
+    _here, there, made = two
+    occupant = Occupant.options(num_cpus=CPUS - 1, resources={"there": 1}).remote()
+    get(occupant.ready.remote())
+    ran_on = [get(where.remote(made(400 * LARGE, "there"))) for _ in range(6)]
+    phalanx.kill(occupant)
+    assert ran_on == 6 * [there]

@@ -72,7 +72,7 @@ True told
 
 BY_ITSELF = """
 import ray
-from ray.util.state import list_actors
+from ray.util.state import list_actors, list_objects
 
 print(ray.is_initialized())
 
@@ -84,6 +84,70 @@ def look():
 
 print(ray.get(look.remote()), ray.is_initialized())
 print(ray.util.get_node_ip_address() == ray.nodes()[0]["NodeManagerAddress"], list_actors())
+kept = ray.put(1)
+counts = ray._private.worker.global_worker.core_worker.get_all_reference_counts
+print([row.object_id for row in list_objects()] == [kept.hex()])
+print(list(counts()) == [kept.hex().encode()])
+print(kept.hex() in ray._private.internal_api.memory_summary())
+ray._private.internal_api.free([kept])
+del kept
+print(list_objects(), counts())
+"""
+
+SPAWNING = """
+import multiprocessing
+import sys
+from concurrent.futures import ProcessPoolExecutor
+
+import ray
+
+
+@ray.remote
+def double(value):
+    return 2 * value
+
+
+def in_another_process(value):
+    return ray.is_initialized(), ray.__version__, value + 1, sys.argv[1:]
+
+
+if __name__ == "__main__":
+    value = ray.get(double.remote(20))
+    multiprocessing.set_start_method("spawn")
+    with ProcessPoolExecutor(1) as pool:
+        print(pool.submit(in_another_process, value).result())
+"""
+
+UTILITIES = """
+import ray
+from ray.util.actor_group import ActorGroup
+from ray.util.metrics import Counter, Gauge, Histogram
+
+
+class Member:
+    def __init__(self, start):
+        self.value = start
+
+    def add(self, amount):
+        self.value += amount
+        return self.value
+
+
+group = ActorGroup(Member, num_actors=2, num_cpus_per_actor=0, init_args=(1,))
+print(len(group), ray.get(group.add.remote(2)))
+group.shutdown()
+print(len(group))
+
+counter = Counter("done", tag_keys=("who",)).set_default_tags({"who": "all"})
+counter.inc()
+counter.inc(2, tags={"who": "me"})
+print(list(counter.values.values()), counter.info["tag_keys"])
+gauge = Gauge("size")
+gauge.set(3)
+latency = Histogram("latency", boundaries=[1, 10])
+for value in (0.5, 5, 50, 60):
+    latency.observe(value)
+print(list(gauge.values.values()), list(latency.values.values()))
 """
 
 ON_A_CLUSTER = """
@@ -121,7 +185,9 @@ def test_an_unchanged_program_runs(tmp_path):
 @pytest.mark.parametrize(
     ("program", "expected"),
     [
-        (BY_ITSELF, "False\n(True, 1) True\nTrue []\n"),
+        (BY_ITSELF, "False\n(True, 1) True\nTrue []\nTrue\nTrue\nTrue\n[] {}\n"),
+        (SPAWNING, "(False, '2.60.0', 41, [])\n"),
+        (UTILITIES, "2 [3, 3]\n0\n[1.0, 2] ('who',)\n[3] [[1, 1, 2]]\n"),
         (ON_A_CLUSTER, "2 3.0\n2 3.0\n"),
     ],
 )

@@ -17,6 +17,21 @@ def test_async_methods_return_their_values(ray, get):
     assert get(Plain.remote().add.remote(1, 2)) == 3
 
 
+@pytest.mark.parametrize("groups", [{}, {"io": 1}])
+def test_a_constructor_may_be_a_coroutine(ray, get, groups):
+    @ray.remote(num_cpus=0, concurrency_groups=groups)
+    class Slow:
+        async def __init__(self, value):
+            self.loop = asyncio.get_running_loop()
+            await asyncio.sleep(0)
+            self.value = value
+
+        async def read(self):
+            return self.value, asyncio.get_running_loop() is self.loop
+
+    assert get(Slow.remote(3).read.remote()) == (3, True)
+
+
 def test_async_calls_interleave(ray, get):
     @ray.remote
     class Signal:

@@ -46,6 +46,20 @@ def test_an_actor_handle_can_be_put_and_returned(ray, counter, get):
     assert get(get(make.remote()).read.remote()) == 4
 
 
+def test_an_actor_makes_another_of_its_class(ray, get):
+    @ray.remote(num_cpus=0)
+    class Parent:
+        def child(self):
+            self.made = Parent.remote()
+            return self.made
+
+        def ping(self):
+            return "pong"
+
+    parent = Parent.remote()
+    assert get(get(parent.child.remote()).ping.remote()) == "pong"
+
+
 def test_an_actor_passes_its_own_handle(ray, get):
     @ray.remote
     class Self:

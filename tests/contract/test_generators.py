@@ -142,6 +142,16 @@ def test_wait_accepts_a_generator(ray, get, gate):
     assert get(next(generator)) == 1
 
 
+def test_wait_finds_a_generator_ready_when_there_is_nothing_more(ray, get, count):
+    generator = count.remote(1)
+    get(next(generator))
+    get(generator.completed())
+    for _ in range(2):
+        assert ray.wait([generator], timeout=30) == ([generator], [])
+        with pytest.raises(StopIteration):
+            next(generator)
+
+
 def test_next_sync_times_out_with_a_nil_ref(ray, gate):
     @ray.remote
     def stream():

@@ -200,6 +200,14 @@ def test_children_stay_in_the_group_when_captured(ray, get, group, inside, where
     assert get(parent.options(scheduling_strategy=strategy).remote()) == one.id.hex()
 
 
+def test_a_group_is_named_in_one_of_two_ways(ray, group, inside, where):
+    one = group([{"CPU": 1}])
+    with pytest.raises(ValueError, match="should be specified via"):
+        where.options(scheduling_strategy=inside(one), placement_group=one)
+    with pytest.raises(ValueError, match="should be specified via"):
+        ray.remote(scheduling_strategy=inside(one))(lambda: 1).options(placement_group=one)
+
+
 def test_a_task_knows_its_current_group(ray, get, group, inside, pgs):
     @ray.remote
     def current():
@@ -292,7 +300,7 @@ def test_a_bundle_index_out_of_range_is_refused(group, inside, where, index):
 @pytest.mark.parametrize("options", [{"num_cpus": 2}, {"resources": {"custom": 1}}], ids=str)
 def test_a_request_that_fits_no_bundle_is_refused(group, inside, where, options):
     one = group([{"CPU": 1}, {"CPU": 1}])
-    with pytest.raises(ValueError, match="bundle"):
+    with pytest.raises(ValueError, match="cannot fit into any bundles"):
         where.options(scheduling_strategy=inside(one), **options).remote()
 
 

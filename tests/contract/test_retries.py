@@ -20,6 +20,14 @@ def crashing(ray, tally, crashes, **options):
     return attempt.options(**options)
 
 
+def is_alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 def failing(ray, tally, failures, error=ValueError, **options):
     """A task whose first `failures` attempts raise `error`."""
 
@@ -167,6 +175,27 @@ def test_max_calls_ends_a_worker_after_that_many(ray, get):
 
     pids = [get(pid.remote()) for _ in range(6)]
     assert max(pids.count(p) for p in pids) <= 2
+
+
+def test_a_worker_that_made_its_calls_stays_while_others_refer_to_its_objects(
+    ray, get, gate, eventually
+):
+    @ray.remote
+    def late():
+        gate.enter()
+        return "late"
+
+    @ray.remote(max_calls=1)
+    def start():
+        return os.getpid(), late.remote(), ray.put("put")
+
+    pid, child, put = get(start.remote())
+    other, *_ = get(start.remote())
+    assert other != pid
+    gate.open()
+    assert get([child, put]) == ["late", "put"]
+    del child, put
+    eventually(lambda: not is_alive(pid))
 
 
 def test_results_outlive_a_worker_that_ended_by_max_calls(ray, get):

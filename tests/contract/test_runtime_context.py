@@ -64,7 +64,7 @@ def test_each_task_has_its_own_id(ask):
 
 def test_names_of_a_task(ask):
     assert ask("get_task_name", name="named") == "named"
-    assert ask("get_task_function_name").endswith("answer")
+    assert ask("get_task_function_name", name="named") == f"{__name__}.answer"
 
 
 def test_a_task_is_in_no_actor(ask):
@@ -90,8 +90,27 @@ def test_each_call_of_a_method_has_its_own_task_id(get, reporter):
 
 
 def test_names_of_a_method(get, reporter):
-    name = get(reporter.remote().answer.remote("get_task_name"))
-    assert name.endswith("Reporter.answer")
+    actor = reporter.remote()
+    assert get(actor.answer.remote("get_task_name")).endswith("Reporter.answer")
+    function_name = get(actor.answer.remote("get_task_function_name"))
+    assert function_name == f"{__name__}.Reporter.answer"
+
+
+def test_a_method_of_an_async_actor_has_its_qualified_name(ray, get):
+    @ray.remote(num_cpus=0)
+    class Reporter:
+        async def answer(self):
+            return ray.get_runtime_context().get_task_function_name()
+
+    here = "test_a_method_of_an_async_actor_has_its_qualified_name.<locals>"
+    assert get(Reporter.remote().answer.remote()) == f"{__name__}.{here}.Reporter.answer"
+
+
+def test_older_forms_of_ids_name_the_newer(ray, context, ask):
+    with pytest.warns(DeprecationWarning, match=r"Use get_node_id\(\) instead"):
+        assert context.node_id.hex() == context.get_node_id()
+    with pytest.warns(DeprecationWarning, match=r"Use get_job_id\(\) instead"):
+        assert context.job_id.hex() == context.get_job_id()
 
 
 def test_is_canceled_is_refused_in_the_driver(context):

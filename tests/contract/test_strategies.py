@@ -68,6 +68,23 @@ def test_hard_affinity_to_a_missing_node_fails_an_actor(
         get(actor.where.remote())
 
 
+def test_a_label_that_is_a_nodes_id_binds_like_a_hard_affinity(
+    get, where, actor_where, here, nowhere, errors
+):
+    assert get(where.options(label_selector={"ray.io/node-id": here}).remote()) == here
+    missing = {"label_selector": {"ray.io/node-id": nowhere}}
+    with pytest.raises(errors.TaskUnschedulableError):
+        get(where.options(**missing).remote())
+    with pytest.raises(errors.ActorUnschedulableError):
+        get(actor_where.options(**missing).remote().where.remote())
+
+
+def test_hard_affinity_to_a_node_that_is_too_small_fails(get, where, strategies, here, errors):
+    strategy = strategies.NodeAffinitySchedulingStrategy(here, soft=False)
+    with pytest.raises(errors.TaskUnschedulableError, match="not_there"):
+        get(where.options(scheduling_strategy=strategy, resources={"not_there": 1}).remote())
+
+
 def test_soft_affinity_to_a_missing_node_goes_elsewhere(get, where, strategies, here, nowhere):
     strategy = strategies.NodeAffinitySchedulingStrategy(nowhere, soft=True)
     assert get(where.options(scheduling_strategy=strategy).remote()) == here

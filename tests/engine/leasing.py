@@ -9,7 +9,7 @@ from phalanx.node.leases import (
     LeaseMachine,
 )
 from phalanx.node.workers import WorkerPool
-from phalanx.protocol.cluster_messages import GroupKnown
+from phalanx.protocol.bundle_messages import GroupKnown
 from phalanx.resources.instances import NodeResources
 from phalanx.resources.sets import ResourceSet
 

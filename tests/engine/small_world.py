@@ -112,7 +112,7 @@ class Owner:
             pack=lambda value: (b"", None, None),
             clock=world.clock,
             wall=world.clock,
-            tick_soon=lambda: None,
+            request_tick=lambda: None,
             warn=lambda text: None,
         )
         self.tasks = self.core.tasks

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from tests.effort import examples
 
-from phalanx.model.lifecycle import ALIVE, RESTARTING
+from phalanx.model.lifecycle import ALIVE
 from phalanx.owner.actors.client import ActorClient, PendingCall
 
 
@@ -43,8 +43,7 @@ class Caller:
         self.client.pump()
 
     def down(self):
-        self.client.state = RESTARTING
-        self.client.interrupted()
+        self.client.restarting()
 
 
 def test_calls_wait_for_the_actor_and_go_in_order():
@@ -86,6 +85,20 @@ def test_without_retries_what_is_under_way_fails_and_nothing_waits_for_the_resta
     caller.up()
     caller.call()
     assert caller.log == ["send 1", "fail 1", "fail 2", "send 3"]
+
+
+def test_what_nobody_sent_yet_does_not_wait_for_the_restart_either():
+    caller = Caller()
+    caller.up()
+    caller.client.connection = None  # its end was seen first
+    caller.call()
+    caller.call(missing=1)
+    caller.call(retries=1)
+    caller.down()
+    assert caller.log == ["fail 1"]
+    caller.calls[2].notify()
+    caller.up()
+    assert caller.log == ["fail 1", "send 2,3"]
 
 
 def test_with_retries_what_is_under_way_goes_first_again_in_order():

@@ -202,7 +202,7 @@ def test_a_late_watcher_hears_the_state_and_a_dead_one_nothing():
         ("register placed ready exits dies", "it left"),
         ("register kill", "killed by `ray.kill`"),
         ("register placed ready unreferenced dies", "out of scope"),
-        ("register placed ready owner-dies", "owner's process ended"),
+        ("register placed ready owner-dies", "its owner has died"),
         ("register refused", "no room"),
         ("register placed raises", "error raised in its constructor"),
     ],

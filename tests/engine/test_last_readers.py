@@ -43,7 +43,7 @@ def test_turning_points(events, gone):
                 readers.used(name, process.encode())
                 continue
             case "told", process:
-                dropped = readers.told(NODE, process.encode())
+                dropped = readers.reported(NODE, process.encode())
             case "end", process:
                 dropped = readers.process_gone(process.encode())
             case "evict", name:
@@ -60,7 +60,7 @@ def test_two_nodes_are_settled_one_by_one():
     readers = LastReaders()
     assert readers.node_gone(NODE, ["x"], [b"a", b"b"]) == []
     assert readers.node_gone(OTHER, ["y"], [b"a"]) == []
-    assert readers.told(OTHER, b"a") == ["y"]
+    assert readers.reported(OTHER, b"a") == ["y"]
     readers.dropped("y")
     assert readers.process_gone(b"a") == []
-    assert readers.told(NODE, b"b") == ["x"]
+    assert readers.reported(NODE, b"b") == ["x"]

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.effort import examples
 from tests.engine.leasing import Node, owner
 
-from phalanx.node.workers import LEAST_STARTING
+from phalanx.node.workers import MIN_STARTING
 from phalanx.resources.sets import ResourceSet
 
 
@@ -98,8 +98,8 @@ class AnyOrder(RuleBasedStateMachine):
         """Whatever fits was given, unless as many workers as may be are starting."""
         pool = self.node.machine.workers
         starting = sum(not worker.is_ready for worker in pool.all())
-        assert pool.may_start == (starting < LEAST_STARTING)
-        assert starting <= LEAST_STARTING
+        assert pool.may_start == (starting < MIN_STARTING)
+        assert starting <= MIN_STARTING
         for demand in self.node.machine.waiting.all():
             fits = self.node.resources.can_now(demand.place)
             assert not (fits and pool.may_start), demand

@@ -6,7 +6,7 @@ import pytest
 from tests.engine.leasing import GONE, Node, make_group, owner
 
 from phalanx.node.leases import UNAVAILABLE_AFTER_S
-from phalanx.node.turns import LEAST_HOLD_S, LONGEST_HOLD_S
+from phalanx.node.turns import LONGEST_HOLD_S, MIN_HOLD_S
 from phalanx.protocol.node_messages import OVER
 from phalanx.resources.sets import ResourceSet
 
@@ -41,6 +41,23 @@ def test_an_owner_that_is_gone_gets_nothing():
     node.machine.owner_gone(owner("b"), node.now)
     node.give_back(node.leases("a")[0])
     assert (node.leases(), node.machine.waiting.all()) == ([], [])
+
+
+def test_what_waits_for_a_queue_that_was_deleted_fails():
+    node = Node(CPU=1)
+    node.want("a", 2, queue="lab", is_own=True)
+    node.machine.set_weights({"default": 1.0, "lab": 2.0}, node.now)
+    assert len(node.machine.waiting.all()) == 1
+    node.machine.set_weights({"default": 1.0}, node.now)
+    assert node.log[-2:] == ["due a", "refuse a queue_unavailable: queue lab was deleted"]
+    assert (len(node.leases("a")), node.machine.waiting.all()) == (1, [])
+
+
+def test_a_queue_that_another_node_knows_first_is_not_refused():
+    node = Node(CPU=1)
+    node.machine.set_weights({"default": 1.0}, node.now)
+    node.want("a", queue="new")
+    assert len(node.leases("a")) == 1
 
 
 def test_the_leases_of_a_gone_owner_end_with_their_workers():
@@ -87,6 +104,18 @@ def test_a_worker_that_dies_before_it_is_ready_is_replaced():
     assert node.started[0].worker_id != first.worker_id
     node.all_ready()
     assert node.log == ["grant a"]
+
+
+def test_a_worker_serves_tasks_with_devices_or_those_without():
+    node = Node(CPU=1, GPU=1)
+    kinds = {"a": {"CPU": 1}, "b": {"CPU": 1, "GPU": 0.5}}
+    workers: dict[str, set[bytes]] = {"a": set(), "b": set()}
+    for number, name in enumerate("aabbab", 1):
+        node.want(name, number=number, resources=kinds[name])
+        workers[name].add(node.leases()[0].worker.worker_id)
+        node.give_back(node.leases()[0])
+    assert (len(workers["a"]), len(workers["b"])) == (1, 1)
+    assert workers["a"] != workers["b"]
 
 
 @pytest.mark.parametrize("total", [1, 2])
@@ -162,7 +191,7 @@ def test_a_lease_of_whoever_holds_most_is_due_after_its_least_hold():
     node.want("a", 3)
     node.want("b", 1)
     assert "due a" not in node.log
-    node.later(LEAST_HOLD_S * 2)
+    node.later(MIN_HOLD_S * 2)
     assert node.log.count("due a") == 1
     node.give_back(next(x for x in node.leases("a") if x.is_due))
     assert node.log[-1] == "grant b"
@@ -374,3 +403,51 @@ def test_an_idle_lease_that_comes_back_is_no_busy_node():
     node.give_back(node.leases("a")[0])
     node.later(UNAVAILABLE_AFTER_S)
     assert node.log[-1] == "grant b"
+
+
+def block_all(node):
+    """Every task that runs waits for something from now on."""
+    for lease in node.leases():
+        node.machine.blocked(lease.worker.worker_id, node.now)
+    if node.starts_ready:
+        node.all_ready()
+
+
+def test_more_of_a_class_whose_tasks_all_wait_start_ever_more_slowly():
+    node = Node(CPU=2)
+    node.want("a", 9)
+    began = []
+    for _ in range(6):
+        block_all(node)
+        before = len(node.leases("a"))
+        asked_at = node.now
+        while len(node.leases("a")) == before and node.now - asked_at < 60:
+            node.later(0.5)
+        began.append((len(node.leases("a")), node.now - asked_at))
+    assert began == [(3, 1.0), (4, 2.0), (5, 4.0), (6, 8.0), (7, 10.0), (8, 10.0)]
+
+
+def test_tasks_of_other_classes_start_at_once_beside_those_that_wait():
+    node = Node(CPU=1)
+    node.want("a", 2)
+    block_all(node)
+    node.want("b")
+    node.want("a", 1, number=2)
+    assert [len(node.leases(name)) for name in ("a", "b")] == [1, 1]
+    block_all(node)
+    assert [len(node.leases(name)) for name in ("a", "b")] == [2, 1]
+
+
+def test_what_asks_for_no_cpu_is_not_slowed():
+    node = Node(CPU=1)
+    node.want("a", 9, resources={})
+    block_all(node)
+    assert len(node.leases("a")) == 9
+
+
+def test_a_task_that_ends_makes_room_for_the_next_at_once():
+    node = Node(CPU=1)
+    node.want("a", 3)
+    block_all(node)
+    node.give_back(node.leases("a")[0])
+    assert len(node.leases("a")) == 1

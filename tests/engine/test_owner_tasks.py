@@ -4,6 +4,7 @@ A script is one line. Before the arrow, what happens; after it, the effects in o
   `f`, `f*3`, `f!`       submit tasks of function f (`!`: not to be retried), numbered from 1
   `grant 1`, `due 1`     the node lends worker 1, or wants it back; `gone`: one was unreachable
   `done 1`, `back 2,3`   task 1 gave its result; tasks came back unstarted
+  `raised 1`             task 1 raised, and is to be tried again
   `lost 1`, `moved 1`    worker 1 crashed; or its lease ended before the task could start
   `leaves 1`             worker 1 ends by plan
   `flush`, `after 0.5`   the outbox leaves; so many seconds pass and a tick comes
@@ -87,8 +88,8 @@ class Script:
     def worker(self, lease):
         return self.machine.by_lease.get(int(lease))
 
-    def on_grant(self, lease):
-        worker = self.machine.granted(1, int(lease), b"w" + lease.encode(), self.now)
+    def on_grant(self, lease, node="w"):
+        worker = self.machine.granted(1, int(lease), (node + lease).encode(), self.now)
         if worker is not None:
             self.machine.pump(worker.scheduling_class)
 
@@ -101,6 +102,10 @@ class Script:
     def on_done(self, number):
         worker = self.tasks[int(number)].worker
         assert self.machine.finished(worker, int(number), self.now) is not None
+
+    def on_raised(self, number):
+        self.on_done(number)
+        self.machine.retry_later(self.tasks[int(number)], "it raised", self.now)
 
     def on_back(self, numbers):
         found = [int(n) for n in numbers.split(",")]
@@ -185,6 +190,12 @@ after a crash a function travels alone: knows f 0.0001; f*3; grant 1; lost 1; gr
   want 1; send 1:1; send 1:2,3; retry 1; send 2:1
 retries end: f; grant 1; lost 1; grant 2; lost 2; flush -> want 1; send 1:1; retry 1; send 2:1; \
   fail 1 crashed
+what raised is tried again at once: f; grant 1; raised 1; flush -> want 1; send 1:1; retry 1; \
+  send 1:1
+then it rests: f; grant 1; raised 1; flush; raised 1; flush; after 0.04; flush; after 0.02 -> \
+  want 1; send 1:1; retry 1; send 1:1; retry 1; send 1:1
+it rests in no queue: f*2; grant 1; raised 1; flush; raised 1; withdraw 1; flush; after 1 -> \
+  want 1; send 1:1; want 1; retry 1; send 1:1; retry 1; send 1:2; want 0
 none are left to begin with: f!; grant 1; lost 1; flush -> want 1; send 1:1; fail 1 crashed
 an ended lease charges nobody: f!; grant 1; moved 1; flush; grant 2; done 1 -> want 1; send \
   1:1; want 1; send 2:1
@@ -275,6 +286,12 @@ def test_run_times_are_believed_at_once_when_bad():
 def test_a_class_for_once_gives_its_worker_back_at_once():
     script = Script(msgspec.structs.replace(KEY, once=True))
     assert script.run("f; grant 1; done 1") == "want 1; send 1:1; return 1"
+
+
+def test_a_worker_away_from_the_arguments_goes_back_at_once():
+    near = msgspec.structs.replace(KEY, near=b"w")
+    assert Script(near).run("f; grant 1 x; done 1") == "want 1; send 1:1; return 1"
+    assert Script(near).run("f; grant 1 w; done 1") == "want 1; send 1:1"
 
 
 @pytest.mark.parametrize("script", ["f", "f; grant 1"])

@@ -12,19 +12,18 @@ from phalanx.engines.processes.connection import wait_for
 from phalanx.engines.processes.fork_client import ForkClient
 from phalanx.engines.ray.scheduler.command_server import start_command_server
 from phalanx.engines.ray.scheduler.node_machines import NodeMachines
-from phalanx.protocol.cluster_messages import (
+from phalanx.protocol.bundle_messages import (
     BundlesGone,
     Command,
     CommitBundles,
     Committed,
     GiveBackBundles,
     MemberNews,
-    NodeReport,
     PrepareBundles,
     Prepared,
     StartMember,
-    Told,
 )
+from phalanx.protocol.cluster_messages import NodeReport, Reported
 from phalanx.protocol.frames import decode_body
 from phalanx.resources.instances import NodeResources
 
@@ -49,7 +48,7 @@ class Agent:
         self._sent = []
 
     def post(self, message):
-        self._sent += decode_body(message.body) if isinstance(message, Told) else [message]
+        self._sent += decode_body(message.body) if isinstance(message, Reported) else [message]
 
     send = post
 

@@ -277,7 +277,7 @@ def test_no_exception_ends_the_background_thread(capsys):
         loop.reactor.wake()
         deadline = time.monotonic() + DEADLINE_S
         while defects and time.monotonic() < deadline:
-            loop.reactor.tick_soon()
+            loop.reactor.request_tick()
             loop.reactor.wake()
         assert not defects
         assert loop.reactor._thread.is_alive()

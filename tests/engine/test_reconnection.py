@@ -50,7 +50,7 @@ class Process:
             lending=self.lending,
             holds_of=lambda process: self.wants,
             process_gone=lambda process: None,
-            say_again=lambda connection: connection.post("again"),
+            declare_holds=lambda connection: connection.post("again"),
         )
         objects = SimpleNamespace(
             wants_of=lambda process: False,
@@ -66,7 +66,7 @@ class Process:
             objects,
             clock=lambda: self.now,
             drop=self.drop,
-            tick_soon=lambda: None,
+            request_tick=lambda: None,
         )
 
     # ---- Peers and Outbox

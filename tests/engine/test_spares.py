@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phalanx.objects.spares import LEAST_BYTES, MOST_BYTES, MOST_FILES, Spares
+from phalanx.objects.spares import MAX_BYTES, MAX_FILES, MIN_BYTES, Spares
 
 MIB = 1 << 20
 CAPACITY = 80 * MIB
@@ -36,7 +36,7 @@ def test_the_smallest_that_fits_is_taken(puts, asked, taken):
     assert spares.take(asked * MIB) != taken or not taken
 
 
-@pytest.mark.parametrize("size", [0, LEAST_BYTES - 1, CAPACITY // 8 + 1])
+@pytest.mark.parametrize("size", [0, MIN_BYTES - 1, CAPACITY // 8 + 1])
 def test_too_small_and_too_large_ones_are_not_kept(size):
     spares = Spares(CAPACITY)
     assert spares.put("a", size) == ["a"]
@@ -53,9 +53,9 @@ def test_the_oldest_make_room():
 
 def test_no_more_files_than_the_limit():
     spares = Spares(1 << 40)
-    gone = [name for i in range(MOST_FILES + 3) for name in spares.put(f"f{i}", LEAST_BYTES)]
+    gone = [name for i in range(MAX_FILES + 3) for name in spares.put(f"f{i}", MIN_BYTES)]
     assert gone == ["f0", "f1", "f2"]
-    assert spares.put("large", MOST_BYTES)[-1] == f"f{MOST_FILES + 2}"
+    assert spares.put("large", MAX_BYTES)[-1] == f"f{MAX_FILES + 2}"
 
 
 @given(

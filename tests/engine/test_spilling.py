@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
 
 import pytest
 
+from phalanx.node.demands import Demands
 from phalanx.node.lease import Demand
 from phalanx.node.options import SpillOptions
-from phalanx.node.spilling import MOST_BLIND, Spilling
+from phalanx.node.spilling import MAX_BLIND, Spilling
+from phalanx.node.waiting_tasks import WaitingTasks
 from phalanx.policies.placement import read_placement
 from phalanx.protocol.cluster_messages import ViewRow
-from phalanx.resources.sets import ResourceSet
+from phalanx.protocol.requests.node import ExplainTask
+from phalanx.resources.instances import NodeResources
+from phalanx.resources.sets import EMPTY, ResourceSet
 from phalanx.scheduling.cluster_nodes import ClusterNodes
 
 
@@ -61,12 +66,13 @@ class Node:
         if is_over:
             self.over.append((node_id, scheduling_class))
 
-    def plan(self, *demands, is_blind=False):
-        self.spilling.plan(demands, 0.0, is_blind)
+    def plan(self, *demands, is_blind=False, now=0.0):
+        self.spilling.plan(demands, now, is_blind)
         return {node: count for (node, _), count in self.asked.items()}
 
 
 ME = row("me")
+NEAR_B = {"near": "b", "bytes": 2**27}
 CASES = {
     "nobody has room": ([row("a")], {}, demand(3), {}),
     "one has room for some": ([row("a", free=2)], {}, demand(3), {"a": 2}),
@@ -90,8 +96,38 @@ CASES = {
     "where the arguments are": (
         [row("a", free=4), row("b", free=4)],
         {},
-        demand(1, strategy={"near": "b", "bytes": 2**20}),
+        demand(1, strategy=NEAR_B),
         {"b": 1},
+    ),
+    "where the arguments are, though more is used there than here": (
+        [row("me", free=4), row("b", free=1)],
+        {},
+        demand(1, strategy=NEAR_B),
+        {"b": 1},
+    ),
+    "where the arguments are, though it seems full": (
+        [row("me", free=4), row("b")],
+        {},
+        demand(1, strategy=NEAR_B),
+        {"b": 1},
+    ),
+    "not a node with arguments that drains": (
+        [row("me", free=4), row("b", free=4, state="DRAINING")],
+        {},
+        demand(1, strategy=NEAR_B),
+        {},
+    ),
+    "nor one that is not known to be alive": (
+        [row("me", free=4)],
+        {},
+        demand(1, strategy=NEAR_B),
+        {},
+    ),
+    "nor one that is too small": (
+        [row("me", free=4), row("b", total=0.5)],
+        {},
+        demand(1, strategy=NEAR_B),
+        {},
     ),
     "the node that is named": (
         [row("a", free=4), row("b")],
@@ -120,6 +156,25 @@ def test_who_is_asked(case):
     assert Node(ME, *rows, **options).plan(wanted) == asked
 
 
+def test_a_full_node_with_the_arguments_is_asked_for_as_long_as_bringing_them_takes():
+    node = Node(row("me", free=4), row("b"))
+    wanted = demand(1, strategy=NEAR_B)
+    assert (node.plan(wanted, now=0.1), wanted.here) == ({"b": 1}, 0)
+    assert (node.plan(wanted, now=0.2), wanted.here) == ({}, 1)
+
+
+@pytest.mark.parametrize(
+    ("queued", "goes"), [(0, {"b": 1}), (1, {"b": 1}), (2, {})], ids=["none", "short", "long"]
+)
+def test_least_waiting_weighs_the_queue_there_against_the_transfer(queued, goes):
+    there = row("b")
+    there.queue_length, there.run_s = queued, 0.1
+    node = Node(row("me", free=4), there, placement=read_placement("least-waiting"))
+    wanted = demand(1, strategy=NEAR_B)
+    assert node.plan(wanted) == goes
+    assert wanted.here == 1 - len(goes)
+
+
 def test_two_demands_do_not_count_on_the_same_room():
     node = Node(ME, row("a", free=3))
     node.plan(demand(2, number=1), demand(2, number=2))
@@ -142,11 +197,19 @@ def test_spread_takes_turns_and_counts_this_node():
     assert {wanted.here, *asked.values()} <= {1, 2}
 
 
+def test_what_a_node_has_lent_is_taken_there_before_it_says_so():
+    node = Node(ME, row("a", free=1))
+    node.spilling.granted("a", b"me:driver", 1, demand(1).hold)
+    assert node.plan(demand(1, number=2)) == {}
+    node.spilling.given_back("a")
+    assert node.plan(demand(1, number=2)) == {"a": 1}
+
+
 def test_what_is_met_is_withdrawn():
     node = Node(ME, row("a", free=2))
     wanted = demand(2)
     assert node.plan(wanted) == {"a": 2}
-    node.spilling.granted("a", wanted.owner, 1)
+    node.spilling.granted("a", wanted.owner, 1, wanted.hold)
     wanted.count -= 1
     assert node.plan(wanted) == {"a": 2}  # as it was told; it knows what it gave
     assert node.plan() == {}
@@ -155,7 +218,7 @@ def test_what_is_met_is_withdrawn():
 def test_a_class_that_is_over_is_so_for_all_who_were_asked_or_lent():
     node = Node(ME, row("a", free=1), row("b"))
     node.plan(demand(1))
-    node.spilling.granted("b", b"me:driver", 1)
+    node.spilling.granted("b", b"me:driver", 1, EMPTY)
     node.spilling.class_over(b"me:driver", 1)
     assert (node.asked, sorted(node.over)) == ({}, [("a", 1), ("b", 1)])
     node.over.clear()
@@ -174,7 +237,7 @@ def test_who_hears_no_news_asks_those_that_seemed_full():
 def test_who_hears_no_news_asks_a_few_that_follow_in_the_ring():
     names = [f"{side}{i:02}" for side in ("a", "z") for i in range(10)]
     asked = Node(ME, *map(row, names)).plan(demand(1), is_blind=True)
-    assert list(asked) == [f"z{i:02}" for i in range(MOST_BLIND)]
+    assert list(asked) == [f"z{i:02}" for i in range(MAX_BLIND)]
 
 
 def test_a_node_that_is_forgotten_is_asked_again():
@@ -195,8 +258,25 @@ def test_why_a_task_waits_names_what_each_filter_turned_away():
     assert str(node.spilling.why(waiting, 0.0)) == (
         "unavailable: 3 nodes with at most 2 CPU free, 3 asked"
     )
-    node.spilling.granted("a", waiting.owner, 7)  # its owner has another task there
+    node.spilling.granted("a", waiting.owner, 7, EMPTY)  # its owner has another task there
     assert str(node.spilling.why(demand(1, cpus=2.0), 0.0)) == (
         "unavailable: 1 node in other racks than the rest of its job; "
         "2 nodes with at most 0 CPU free, 2 asked"
     )
+
+
+def test_explain_names_the_node_that_holds_the_arguments():
+    spilling = Node(row("me"), row("b")).spilling
+    waiting = Demands()
+    wanted = demand(1, strategy=NEAR_B)
+    fields = {name: getattr(wanted, name) for name in ("owner", "place", "hold", "count")}
+    waiting.want(0.0, 0, scheduling_class=1, strategy=wanted.strategy, **fields)
+    resources = NodeResources({"CPU": 4})
+    explain = WaitingTasks(waiting, spilling, resources, lambda: 0.0).explain
+    explained = explain(
+        SimpleNamespace(process=wanted.owner), ExplainTask(scheduling_class=1, name="f")
+    )
+    assert [reason.sentence for reason in explained.reasons] == [
+        "most bytes of its arguments lie on node b, which is asked first",
+        "2 nodes with at most 0 CPU free, 1 asked",
+    ]

@@ -12,17 +12,15 @@ from phalanx.head.control_plane import NOTHING_STORED
 from phalanx.head.nodes import HealthLimits
 from phalanx.head.state_store import read_state
 from phalanx.node.bundle_table import BundleTable
-from phalanx.protocol.cluster_messages import (
+from phalanx.protocol.bundle_messages import (
     BundlesGone,
     CommitBundles,
     Committed,
     GiveBackBundles,
-    Join,
-    NodeReport,
     PrepareBundles,
     Prepared,
-    ViewRow,
 )
+from phalanx.protocol.cluster_messages import Join, NodeReport, ViewRow
 from phalanx.protocol.requests.gangs import CreateGang
 from phalanx.resources.instances import NodeResources
 from phalanx.resources.sets import ResourceSet
@@ -126,7 +124,7 @@ class World:
 
     @property
     def batch(self):
-        return self.head.batch
+        return self.head.gang_scheduler
 
     # ---- nodes
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 from tests.asking import ask
 from tests.head.making import make_control
 
-from phalanx.protocol.cluster_messages import (
+from phalanx.protocol.bundle_messages import (
     BundlesGone,
     CommitBundles,
     Committed,
     GiveBackBundles,
-    NodeReport,
     PrepareBundles,
     Prepared,
     StartMember,
-    ViewRow,
 )
+from phalanx.protocol.cluster_messages import NodeReport, ViewRow
 from phalanx.protocol.requests.gangs import CreateGang
 from phalanx.protocol.requests.queues import CreateQueue, QueueFields
 
@@ -88,7 +87,7 @@ class World:
     def rejoins(self):
         """The connection to the node broke, and it is there again with all that it held."""
         record = self.shell.nodes.of_prefix(PREFIX)
-        self.shell.batch.node_joined(record)
+        self.shell.gang_scheduler.node_joined(record)
         self.rounds(1)
 
     def hear(self, message):

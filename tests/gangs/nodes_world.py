@@ -11,16 +11,15 @@ from phalanx.head.control_plane import NOTHING_STORED
 from phalanx.head.gangs.member_states import SHOWN
 from phalanx.head.state_store import read_state
 from phalanx.model.jobs.spec import JobSpec
-from phalanx.protocol.cluster_messages import (
+from phalanx.protocol.bundle_messages import (
     BundlesGone,
     CommitBundles,
     Committed,
     GiveBackBundles,
-    NodeReport,
     PrepareBundles,
     Prepared,
-    ViewRow,
 )
+from phalanx.protocol.cluster_messages import NodeReport, ViewRow
 from phalanx.protocol.requests.gangs import CreateGang
 from phalanx.protocol.requests.jobs import ApplyManifests
 from phalanx.storage.memory import MemoryDisk, MemoryShard
@@ -88,16 +87,16 @@ class World:
     def ask(self, request):
         return ask(self.shell, request)
 
-    def job(self, *groups, **fields):
-        spec = JobSpec(name="job", groups=groups, **fields)
+    def job(self, *groups, name="job", **fields):
+        spec = JobSpec(name=name, groups=groups, **fields)
         self.ask(ApplyManifests([job_manifest(spec)]))
 
     def of_job(self):
-        return self.shell.batch.jobs.gang_of("default/job")
+        return self.shell.gang_scheduler.jobs.gang_of("default/job")
 
     def evict(self, members, gang=None):
         """The scheduler takes places away."""
-        batch = self.shell.batch
+        batch = self.shell.gang_scheduler
         batch.applier.evict(gang or batch.registry.gangs[GROUP], members, "preempt")
 
     def cycles(self, count=1):
@@ -130,7 +129,7 @@ class World:
         self.shell.on_message(node.encode().ljust(6), message)
 
     def states(self, gang=None):
-        gang = gang or self.shell.batch.registry.gangs[GROUP]
+        gang = gang or self.shell.gang_scheduler.registry.gangs[GROUP]
         return [SHOWN[member.state] for member in gang.members]
 
 

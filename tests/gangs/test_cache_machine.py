@@ -18,7 +18,7 @@ from phalanx.batch.cycle import run_cycle
 from phalanx.errors import PhalanxError
 from phalanx.head.gangs.member_states import HELD, PLACING
 from phalanx.model.jobs.spec import JobSpec, Policy, Process, TaskGroup, Template
-from phalanx.protocol.cluster_messages import EndMember, MemberNews, StartMember
+from phalanx.protocol.bundle_messages import EndMember, MemberNews, StartMember
 from phalanx.protocol.requests.jobs import ApplyManifests, CommandJob, ResizeJob
 from phalanx.protocol.requests.queues import CreateQueue, DeleteQueue, QueueFields, UpdateQueue
 from phalanx.sim.chaos.cache_check import differences

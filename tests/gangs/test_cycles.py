@@ -9,13 +9,8 @@ from tests.head.making import make_control
 from phalanx.batch.plugins.priority import Priority
 from phalanx.head.gangs.podgroups import PodGroups
 from phalanx.head.gangs.reservations import GangReservations
-from phalanx.protocol.cluster_messages import (
-    Committed,
-    NodeReport,
-    PrepareBundles,
-    Prepared,
-    ViewRow,
-)
+from phalanx.protocol.bundle_messages import Committed, PrepareBundles, Prepared
+from phalanx.protocol.cluster_messages import NodeReport, ViewRow
 from phalanx.protocol.requests.cluster import GetStatus
 from phalanx.protocol.requests.gangs import CreateGang, EndMembers, Explain
 
@@ -68,7 +63,7 @@ def test_actors_that_wait_for_a_gang_are_looked_at_once_it_has_its_places(monkey
     world.gang(1)
     (asked,) = world.round()
     looks = []
-    monkeypatch.setattr(world.shell.actors, "look_again", lambda: looks.append(world.now))
+    monkeypatch.setattr(world.shell.actors, "place_waiting", lambda: looks.append(world.now))
     world.shell.on_tick(world.now)
     before = len(looks)
     place = (asked.group, asked.attempt)

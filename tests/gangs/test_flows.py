@@ -14,7 +14,7 @@ from phalanx.head.jobs.probing import Probing, Watch
 from phalanx.model.jobs.spec import Probe
 
 from .conftest import none_left
-from .families import flow, state_of, states, template
+from .flow_manifests import flow, state_of, states, template
 
 SERVER = """
 import http.server, os, sys

@@ -11,7 +11,7 @@ from tests.polling import eventually
 
 import phalanx
 from phalanx.node.turns import LONGEST_HOLD_S
-from phalanx.protocol.cluster_messages import ClaimRoom
+from phalanx.protocol.bundle_messages import ClaimRoom
 
 from .conftest import none_left
 

@@ -6,7 +6,7 @@ import pytest
 
 from phalanx.api.jobs import job_manifest
 from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
-from phalanx.protocol.cluster_messages import EndMember, GiveBackBundles, MemberNews
+from phalanx.protocol.bundle_messages import EndMember, GiveBackBundles, MemberNews
 from phalanx.protocol.requests.gangs import EndMembers
 from phalanx.protocol.requests.jobs import ApplyManifests, CommandJob
 

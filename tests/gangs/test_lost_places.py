@@ -6,7 +6,8 @@ import pytest
 
 from phalanx.model.jobs.spec import Policy, Process, TaskGroup, Template
 from phalanx.model.lifecycle import REMOVED
-from phalanx.protocol.cluster_messages import CommitBundles, MemberNews, NodeReport
+from phalanx.protocol.bundle_messages import CommitBundles, MemberNews
+from phalanx.protocol.cluster_messages import NodeReport
 
 from .nodes_world import World
 

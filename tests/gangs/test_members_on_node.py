@@ -15,7 +15,7 @@ from phalanx.engines.processes.job_files import JobDirectories
 from phalanx.model.exit_codes import KILLED, NOT_STARTED, TIMED_OUT
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.job_members import LOOK_AT_LOGS_EVERY_S, LOOK_AT_MEMORY_EVERY_S, JobMembers
-from phalanx.protocol.cluster_messages import Command, EndMember, MemberNews, StartMember
+from phalanx.protocol.bundle_messages import Command, EndMember, MemberNews, StartMember
 from phalanx.resources.instances import NodeResources
 from phalanx.resources.sets import ResourceSet
 

@@ -11,7 +11,7 @@ import phalanx
 from phalanx.cluster_utils import ClusterNode
 
 from .conftest import PATIENCE_S, none_left
-from .families import flow, state_of, states, template
+from .flow_manifests import flow, state_of, states, template
 
 
 @phalanx.remote(num_gpus=2, num_cpus=0, max_retries=3)

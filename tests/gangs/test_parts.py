@@ -84,6 +84,28 @@ def test_children_share_what_their_parent_deserves():
     assert shares(queues, {"y"}, {"cpu": 8.0})["y"] == 8.0
 
 
+def test_queues_with_paths_share_by_the_weights_of_their_steps():
+    def queue(path, weights, **fields):
+        name = path.replace("/", "-")
+        return {"name": name, "hierarchy_path": path, "hierarchy_weights": weights, **fields}
+
+    queues = [
+        queue("root/eng/prod", "1/2/8"), queue("root/eng/dev", "1/2/2"),
+        queue("root/sci/prod", "1/7/3"), {"name": "plain"},
+    ]  # fmt: skip
+    names = [fields["name"] for fields in queues]
+    assert shares(queues, set(names), {"cpu": 100.0}) == {
+        "root": 0.0, "root-eng-prod": 16.0, "root-eng-dev": 4.0, "root-sci-prod": 70.0,
+        "plain": 10.0,
+    }  # fmt: skip
+    assert shares(queues, {"root-eng-dev", "plain"}, {"cpu": 90.0}) == {
+        "root": 0.0, "root-eng-prod": 0.0, "root-eng-dev": 60.0, "root-sci-prod": 0.0,
+        "plain": 30.0,
+    }  # fmt: skip
+    bounded = [queue("root/a", "1/1", capability=(("cpu", 5.0),)), queue("root/b", "1/1")]
+    assert shares(bounded, {"root-a", "root-b"}, {"cpu": 90.0})["root-a"] == 5.0
+
+
 # However busy the machine is, what is drawn is the same.
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(st.integers(1, 9), st.booleans()), min_size=1, max_size=6))

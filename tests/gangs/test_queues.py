@@ -65,6 +65,52 @@ def test_a_queue_is_made_changed_closed_opened_and_deleted(machine, get, room):
         phalanx.update_queue("lab", weight=1)
 
 
+@phalanx.remote
+def one():
+    return 1
+
+
+@phalanx.remote
+class Idle:
+    pass
+
+
+CALLS = [
+    lambda queue: one.options(queue=queue).remote(),
+    lambda queue: Idle.options(queue=queue).remote(),
+    lambda queue: one.gang(2, queue=queue).remote(),
+    lambda queue: one.options(queue=queue).gang(2).remote(),
+    lambda queue: Idle.gang(2, queue=queue).remote(),
+    lambda queue: phalanx.submit(phalanx.Job("true", queue=queue)),
+]
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_queue_that_takes_no_work_is_refused_at_the_call(machine, call):
+    phalanx.create_queue("laboratory")
+    with pytest.raises(QueueUnavailableError, match="'labratory'; did you mean 'laboratory'"):
+        call("labratory")
+    phalanx.close_queue("laboratory")
+    with pytest.raises(QueueUnavailableError, match="laboratory is Closed"):
+        call("laboratory")
+
+
+def test_tasks_of_a_queue_that_is_deleted_later_fail(machine, get):
+    phalanx.create_queue("lab")
+    bound = one.options(queue="lab")
+    assert get(bound.remote()) == 1
+    phalanx.delete_queue("lab")
+
+    def fails():
+        """The worker that did the first is given back a moment later."""
+        try:
+            return get(bound.remote()) != 1
+        except QueueUnavailableError as error:
+            return "queue lab was deleted" in str(error)
+
+    eventually(fails)
+
+
 @pytest.mark.parametrize(
     ("fields", "words"),
     [

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from phalanx.api.jobs import manifest_objects
+from phalanx.protocol.requests.jobs import ApplyManifests
+
 from .head_world import World
 
 
@@ -50,3 +53,62 @@ def test_what_was_lent_is_taken_back():
     world.gang("second", "b", members=1, cpus=2)
     world.rounds()
     assert (world.running(), world.preempted) == (["second"], ["first"])
+
+
+HIERARCHY = """
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata:
+  name: {name}
+  annotations: {{volcano.sh/hierarchy: {path}, volcano.sh/hierarchy-weights: {weights}}}
+"""
+
+
+def world_of_paths():
+    world = World(cpus=8)
+    for path, weights in (("root/eng/dev", "1/3/1"), ("root/sci/dev", "1/1/1")):
+        text = HIERARCHY.format(name=path.replace("/", "-"), path=path, weights=weights)
+        manifests, warnings = manifest_objects(text)
+        assert warnings == []
+        world.ask(ApplyManifests(manifests))
+    return world
+
+
+def held(world, kind):
+    return sum(name.startswith(kind) for name in world.running())
+
+
+def test_queues_with_paths_share_by_the_weights_of_their_steps():
+    world = world_of_paths()
+    for number in range(8):
+        world.gang(f"eng{number}", "root-eng-dev", members=1, cpus=1)
+        world.gang(f"sci{number}", "root-sci-dev", members=1, cpus=1)
+    world.rounds()
+    assert (held(world, "eng"), held(world, "sci")) == (6, 2)
+    assert world.preempted == []
+
+
+def test_queues_with_paths_take_back_what_their_steps_weigh():
+    world = world_of_paths()
+    for number in range(8):
+        world.gang(f"sci{number}", "root-sci-dev", members=1, cpus=1)
+    world.rounds(10)
+    assert held(world, "sci") == 8
+    for number in range(8):
+        world.gang(f"eng{number}", "root-eng-dev", members=1, cpus=1)
+    world.rounds()
+    assert (held(world, "eng"), held(world, "sci")) == (6, 2)
+    assert len(world.preempted) == 6
+
+
+def test_the_order_of_queues_with_paths_is_that_of_their_steps():
+    """Of one room at a time: the branch that holds less for its weight comes next."""
+    world = world_of_paths()
+    world.gang("sci-first", "root-sci-dev", members=1, cpus=2)
+    world.gang("blocker", "default", members=1, cpus=4)
+    world.rounds(10)
+    world.gang("sci-next", "root-sci-dev", members=1, cpus=2)
+    world.gang("eng-next", "root-eng-dev", members=1, cpus=2)
+    world.rounds()
+    assert "eng-next" in world.running()
+    assert world.shell.batch.cache.truth(world.now, world.now).config.plugin_names().count("drf")

@@ -6,17 +6,16 @@ import pytest
 
 from phalanx.head.actors.table import ActorRecord
 from phalanx.model.jobs.spec import Process, TaskGroup, Template
-from phalanx.protocol.cluster_messages import (
+from phalanx.protocol.bundle_messages import (
     BundlesGone,
     CommitBundles,
     EndMember,
     GiveBackBundles,
     MemberNews,
-    PlaceActor,
     PrepareBundles,
     StartMember,
-    WithdrawActor,
 )
+from phalanx.protocol.cluster_messages import PlaceActor, WithdrawActor
 from phalanx.protocol.requests.jobs import CommandJob
 
 from .nodes_world import GROUP, StoredWorld, World
@@ -129,7 +128,7 @@ def test_a_job_hears_of_a_member_that_was_lost_while_another_was_on_its_way():
     while StartMember not in kinds(world):
         if not world.answer():
             world.write()
-    [job] = world.shell.batch.jobs.table.all()
+    [job] = world.shell.gang_scheduler.jobs.table.all()
     assert [(m.state, m.attempt > 1) for m in job.members] == [("Pending", True)] * 2
 
 

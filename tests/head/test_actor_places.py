@@ -240,7 +240,7 @@ def test_the_actors_of_a_node_that_died_restart_elsewhere(world):
     assert world.log == [RESTARTING, "place b", DEAD]
     assert world.table.get(b"x").restarts == 1
     assert world.table.get(b"y").reason == (
-        "The actor died because the node a died: it did not report for 15 s."
+        "The actor died because its node has died: node a: it did not report for 15 s."
     )
     assert world.placed(b"x", b"late", "a") is False
     assert world.placed(b"x", b"w2", "b") is True
@@ -314,7 +314,7 @@ def test_killed_before_it_was_confirmed(world):
 
 def test_workers_found_while_the_head_was_away(world):
     for name in "xyz":
-        world.table.register(world.record(name, hold={}))
+        world.table.register(world.record(name, place={"CPU": 0.5}, hold={"CPU": 0.5}))
     table = restarted(world)
     assert table.confirm("a", {b"x": b"new", b"y": b""}) == []
     assert table.get(b"x").worker == b"new"
@@ -358,3 +358,16 @@ def test_why_an_actor_waits(world):
         "    to change that: ask for less, or add larger nodes",
     ]
     assert told.reasons[0].detail == {"resource": "GPU", "asked": 2.0, "most": 1.0}
+
+
+def test_actors_that_hold_nothing_spread_over_all_nodes(world):
+    nodes = {world.place(f"x{i}", hold={}).node for i in range(20)}
+    assert nodes == {"a", "b", "c"}
+    assert {world.place(f"y{i}").node for i in range(2)} == {"a"}
+
+
+def test_an_actor_that_holds_nothing_goes_where_there_is_room_for_it(world):
+    for node in ("a", "b"):
+        for i in range(2):
+            world.place(f"{node}{i}", owner=node)
+    assert {world.place(f"x{i}", hold={}).node for i in range(9)} == {"c"}

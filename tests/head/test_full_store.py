@@ -11,8 +11,10 @@ from phalanx.errors import ControlStoreFullError, JobCommandError
 from phalanx.head.state_store import read_state
 from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
 from phalanx.model.lifecycle import DEAD
-from phalanx.protocol.cluster_messages import (
+from phalanx.protocol.bundle_messages import (
     BundleInventory,
+)
+from phalanx.protocol.cluster_messages import (
     Expelled,
     ForwardedAsk,
     ForwardedReply,

@@ -10,14 +10,8 @@ from phalanx.owner.actors.client import ActorClient
 from phalanx.owner.actors.clients import ASK_AGAIN_S, ActorClients
 from phalanx.policies.bundles.room import Room
 from phalanx.policies.node_table import NodeState
-from phalanx.protocol.cluster_messages import (
-    ActorLost,
-    BundleInventory,
-    Join,
-    NodeReport,
-    PlaceActor,
-    ViewRow,
-)
+from phalanx.protocol.bundle_messages import BundleInventory
+from phalanx.protocol.cluster_messages import ActorLost, Join, NodeReport, PlaceActor, ViewRow
 from phalanx.resources.sets import ResourceSet
 
 amounts = ResourceSet.from_mapping

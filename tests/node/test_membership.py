@@ -9,14 +9,8 @@ from phalanx.node.control_link import RemoteControl
 from phalanx.node.dispatch import MessageTable
 from phalanx.node.membership import ClusterMembership, MembershipOptions
 from phalanx.policies.placement import Placement
-from phalanx.protocol.cluster_messages import (
-    Acked,
-    BundleInventory,
-    Expelled,
-    Join,
-    Joined,
-    ViewRow,
-)
+from phalanx.protocol.bundle_messages import BundleInventory
+from phalanx.protocol.cluster_messages import Acked, Expelled, Join, Joined, ViewRow
 
 MINUTE, DAY = 60.0, 86_400.0
 

@@ -81,7 +81,7 @@ def entries(path):
 
 def test_the_control_store_answers_what_is_asked_of_it() -> None:
     head = make_control(lambda prefix, message: None, lambda: 0.0, is_alone=True)
-    answered = [*head.requests.handlers.types, *head.batch.handlers.types]
+    answered = [*head.requests.handlers.types, *head.gang_scheduler.handlers.types]
     asked = [one for one in TYPES if module_of(one) not in ("node", "ray")]
     assert sorted(answered, key=lambda one: one.kind) == asked
 
@@ -93,7 +93,7 @@ def test_a_node_answers_what_is_asked_of_it() -> None:
 
 def test_the_scheduler_on_ray_answers_what_is_asked_of_it() -> None:
     asked = [one.__name__ for one in TYPES if module_of(one) == "ray"]
-    paths = ("engines/ray/scheduler/admission.py", "engines/ray/scheduler/questions.py")
+    paths = ("engines/ray/scheduler/admission.py", "engines/ray/scheduler/requests.py")
     answered = [name for path in paths for name in entries(path)]
     assert sorted(answered) == sorted([*asked, "Explain"]), "it knows more of why something waits"
 

@@ -281,7 +281,7 @@ def test_pods_that_never_ran_are_left_out_of_time(tmp_path: Path) -> None:
     )
     result = CliRunner().invoke(app, [*given, "--policy", "fifo", "--json"])
     assert result.exit_code == 0, result.output
-    assert "1 of 2 jobs tell no submission or no run time; they are left out" in result.stderr
+    assert "1 of 2 jobs have no submission or no run time; they are left out" in result.stderr
     assert json.loads(result.stdout)["jobs"] == 1
 
 

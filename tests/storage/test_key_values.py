@@ -14,7 +14,7 @@ from .conftest import KeyValues
 
 
 def test_a_long_log_is_folded_into_an_image(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kv_shard, "LEAST_LOG_BYTES", 100)
+    monkeypatch.setattr(kv_shard, "MIN_LOG_BYTES", 100)
     values = KeyValues()
     storage = Storage([KvShard(values)])
     for at in range(500):

@@ -7,9 +7,10 @@ from typing import Any, Generic, TypeVar
 
 from phalanx.api.gangs import DEFAULT_GRACE_S, GangedActorClass, GangOptions
 from phalanx.api.labels import check_labels
-from phalanx.api.session import engine_or_start
+from phalanx.api.session import check_queue, engine_or_start
 from phalanx.engines.definitions import ActorDefinition
-from phalanx.model.options import check_actor_options, check_method_options
+from phalanx.model.options import check_actor_options, check_method_options, check_place
+from phalanx.objects.dag import ClassNode
 from phalanx.objects.handle import ActorHandle
 
 T = TypeVar("T")
@@ -40,6 +41,7 @@ class ActorClass(Generic[T]):
 
     def __init__(self, cls: type[T], options: dict[str, Any]) -> None:
         check_actor_options(options)
+        check_place(options)
         check_labels(options)
         self._definition = ActorDefinition(cls)
         self._options = options
@@ -62,7 +64,8 @@ class ActorClass(Generic[T]):
         )
 
     def remote(self, /, *args: Any, **kwargs: Any) -> ActorHandle[T]:
-        """Start an actor; returns its handle at once."""
+        """Start an actor; returns its handle at once. Raises QueueUnavailableError for a queue that
+        takes no work."""
         return self._create(self._options, args, kwargs)
 
     def _remote(self, args: Any = None, kwargs: Any = None, **options: Any) -> ActorHandle[T]:
@@ -73,6 +76,7 @@ class ActorClass(Generic[T]):
         merged = {**self._options, **options}
         check_actor_options(options | _together(merged, options), in_options=True)
         check_labels(options)
+        check_place(merged)
         return OptionedActorClass(self, merged)
 
     def gang(
@@ -104,9 +108,9 @@ class ActorClass(Generic[T]):
         )
         return GangedActorClass(self._definition, self._options, gang)
 
-    def bind(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Not there: see RemoteFunction.bind."""
-        raise NotImplementedError("bind() belongs to compiled graphs, which Phalanx does not have.")
+    def bind(self, /, *args: Any, **kwargs: Any) -> ClassNode:
+        """An actor in a graph: see `objects.dag`."""
+        return ClassNode(self, args, kwargs)
 
     def _create(
         self, options: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -114,9 +118,9 @@ class ActorClass(Generic[T]):
         self._definition.check_arguments(args, kwargs)
         if options.get("allow_out_of_order_execution") is False:
             self._check_in_order(options)
-        handle: ActorHandle[T] = engine_or_start().create_actor(
-            self._definition, options, args, kwargs
-        )
+        engine = engine_or_start()
+        check_queue(engine, options)
+        handle: ActorHandle[T] = engine.create_actor(self._definition, options, args, kwargs)
         return handle
 
     def _check_in_order(self, options: dict[str, Any]) -> None:
@@ -152,9 +156,9 @@ class OptionedActorClass(Generic[T]):
         gang = GangOptions(members=members, **options)
         return GangedActorClass(self._actor_class._definition, self._options, gang)
 
-    def bind(self, /, *args: Any, **kwargs: Any) -> Any:
-        """See RemoteFunction.bind."""
-        return self._actor_class.bind(*args, **kwargs)
+    def bind(self, /, *args: Any, **kwargs: Any) -> ClassNode:
+        """An actor in a graph: see `objects.dag`."""
+        return ClassNode(self, args, kwargs)
 
 
 def exit_actor() -> None:

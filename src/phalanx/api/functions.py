@@ -9,11 +9,12 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from phalanx.api.gangs import DEFAULT_GRACE_S, GangedFunction, GangOptions
 from phalanx.api.labels import check_labels
-from phalanx.api.session import engine_or_start
+from phalanx.api.session import check_queue, engine_or_start
 from phalanx.engines import interface
 from phalanx.engines.definitions import INVOCATION_DECORATOR, FunctionDefinition
 from phalanx.engines.interface import Call, Engine
-from phalanx.model.options import check_task_options
+from phalanx.model.options import check_place, check_task_options
+from phalanx.objects.dag import FunctionNode
 from phalanx.objects.reference import ObjectRef
 from phalanx.objects.streams import ObjectRefGenerator
 
@@ -33,6 +34,7 @@ class RemoteFunction(Generic[P, R]):
             )
         check_task_options(options)
         check_labels(options)
+        check_place(options)
         _check_returns(function, options)
         self._definition = FunctionDefinition(function)
         self._options = options
@@ -59,12 +61,16 @@ class RemoteFunction(Generic[P, R]):
     @overload
     def remote(self, /, *args: Any, **kwargs: Any) -> ObjectRef[R]: ...
     def remote(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Run the function as a task; one reference, a list of them, or a generator of them."""
+        """Run the function as a task; one reference, a list of them, or a generator of them.
+
+        Raises QueueUnavailableError for a queue that takes no work.
+        """
         engine = interface._current
         if engine is None:
             engine = engine_or_start()
         call = self._bound
         if call is None or self._engine is not engine:
+            check_queue(engine, self._options)
             call = engine.bind_function(self._definition, self._options)
             self._bound, self._engine = call, engine
         definition = self._definition
@@ -75,6 +81,7 @@ class RemoteFunction(Generic[P, R]):
         """The same function with other options for the calls made through what this returns."""
         check_task_options(options, in_options=True)
         check_labels(options)
+        check_place({**self._options, **options})
         _check_returns(self._definition.function, options)
         return OptionedFunction(self, options)
 
@@ -112,12 +119,9 @@ class RemoteFunction(Generic[P, R]):
         )
         return GangedFunction(self._definition, self._options, gang)
 
-    def bind(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Not there: task graphs are built by passing references."""
-        raise NotImplementedError(
-            "bind() belongs to compiled graphs, which Phalanx does not have: pass the references "
-            "that remote() returns to the next call instead."
-        )
+    def bind(self, /, *args: Any, **kwargs: Any) -> FunctionNode:
+        """A call in a graph: see `objects.dag`."""
+        return FunctionNode(self, args, kwargs)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"function": self._definition.function, "options": self._options}
@@ -172,6 +176,7 @@ class OptionedFunction:
         definition = self._remote_function._definition
         call = self._bound
         if call is None or self._engine is not engine:
+            check_queue(engine, self._options)
             call = engine.bind_function(definition, self._options)
             self._bound, self._engine = call, engine
         definition.arity.check(definition.name, args, kwargs)
@@ -182,6 +187,6 @@ class OptionedFunction:
         gang = GangOptions(members=members, **options)
         return GangedFunction(self._remote_function._definition, self._options, gang)
 
-    def bind(self, /, *args: Any, **kwargs: Any) -> Any:
-        """See RemoteFunction.bind."""
-        return self._remote_function.bind(*args, **kwargs)
+    def bind(self, /, *args: Any, **kwargs: Any) -> FunctionNode:
+        """A call in a graph: see `objects.dag`."""
+        return FunctionNode(self, args, kwargs)

@@ -7,6 +7,7 @@ import contextlib
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TextIO
 
@@ -21,6 +22,10 @@ from phalanx.protocol.node_messages import LogLine
 from phalanx.protocol.requests.queues import AdmitQueue
 
 _lock = threading.RLock()
+ADMITTED_FOR_S = 1.0
+"""Whether a queue takes work is asked again after this long."""
+_admitted: dict[str, float] = {}
+"""When each queue was last found to take work, by the clock that only goes forward."""
 
 
 class RuntimeHandle(Mapping[str, Any]):
@@ -245,6 +250,22 @@ def running_engine() -> Engine:
     return engine
 
 
+def check_queue(engine: Engine, options: Mapping[str, Any]) -> None:
+    """Raise QueueUnavailableError when the queue that the options name takes no work.
+
+    The queue of the program itself was asked for in `init`: what is in it goes on when it is
+    closed.
+    """
+    queue = options.get("queue")
+    if not queue or queue == engine.queue:
+        return
+    now = time.monotonic()
+    if now - _admitted.get(queue, -ADMITTED_FOR_S) >= ADMITTED_FOR_S:
+        _admitted.pop(queue, None)
+        engine.ask(AdmitQueue(queue))
+        _admitted[queue] = now
+
+
 def is_initialized() -> bool:
     """Whether Phalanx is running in this process."""
     engine = present()
@@ -260,6 +281,7 @@ def shutdown(_exiting_interpreter: bool = False) -> None:
         if engine.is_worker:
             raise SystemFailureError("A worker cannot shut the runtime down.")
         set_current(None)
+        _admitted.clear()
         engine.stop()
 
 

@@ -25,10 +25,10 @@ _OFTEN = 1 << 30
 Vector = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
-MOST_OF_ONE = 10**16
+MAX_OF_ONE = 10**16
 """No node has, and no task asks for, more of a resource, counted in its smallest unit: a hundred
 times as much still fits 64 bits."""
-MOST_IN_ALL = 4 * 10**18
+MAX_IN_ALL = 4 * 10**18
 """No quota is larger, and the nodes (or the tasks) have no more together."""
 
 ALIASES = {"gpu": "nvidia.com/gpu"}
@@ -71,12 +71,12 @@ class Dimensions:
 
     def counts(self, amounts: Amounts) -> Counts:
         """`amounts` in smallest units; what is not counted is left out, and what is beyond
-        MOST_IN_ALL counts as that."""
+        MAX_IN_ALL counts as that."""
         out = np.zeros(len(self.names), dtype=np.int64)
         for name, x in amounts:
             i = self.index.get(name)
             if i is not None:
-                out[i] += round(min(max(x * self.scale[i], -MOST_IN_ALL), MOST_IN_ALL))
+                out[i] += round(min(max(x * self.scale[i], -MAX_IN_ALL), MAX_IN_ALL))
         return out
 
     def amount(self, amounts: Amounts) -> Amount:

@@ -74,20 +74,20 @@ def _decide(
     for tier in snapshot.config.tiers:
         for option in tier:
             plugin = make_plugin(option.name, option.arguments)
-            _tell_strange(session, option.name, option.arguments, known_plugins()[option.name])
+            _warn_of_strange(session, option.name, option.arguments, known_plugins()[option.name])
             timed("plugin", option.name, partial(plugin.open, session))
     for name in snapshot.config.actions:
-        _tell_strange(session, name, snapshot.config.arguments_of(name), ACTIONS[name])
+        _warn_of_strange(session, name, snapshot.config.arguments_of(name), ACTIONS[name])
         action = import_module(f"phalanx.batch.actions.{name}")
         timed("action", name, partial(action.run, session))
-    session.hooks.tell("closing")
+    session.hooks.notify("closing")
     rejections: Any = {}
     if explains:
         rejections = timed("session", "explain", lambda: explain.rejections(session))
     return session, _plan(session, rejections, watch.timings() if watch is not None else ())
 
 
-def _tell_strange(
+def _warn_of_strange(
     session: Session, name: str, arguments: Mapping[str, Any], accepted: Accepted | None
 ) -> None:
     for text in strange(name, arguments, accepted) if accepted is not None else ():

@@ -14,7 +14,7 @@ from phalanx.model.nearest import nearest
 
 MOST = 10**18
 """Numbers beyond this mean nothing here, and sums of them would be no numbers."""
-MOST_VALUES = 10_000_000
+MAX_VALUES = 10_000_000
 """So many values a file may hold whose aliases say things again: few lines could stand for more
 than any memory holds."""
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -36,8 +36,8 @@ class Document:
             raise BatchFileError(f"this is not YAML: {e.problem or e}", file, line) from e
         except (yaml.YAMLError, ValueError, RecursionError) as e:
             raise BatchFileError(f"this is neither YAML nor JSON: {e}", file, 1) from e
-        if "*" in text and "&" in text and _values_beyond(self.value, MOST_VALUES):
-            reason = f"with what its aliases stand for, this is more than {MOST_VALUES} values"
+        if "*" in text and "&" in text and _values_beyond(self.value, MAX_VALUES):
+            reason = f"with what its aliases stand for, this is more than {MAX_VALUES} values"
             raise BatchFileError(reason, file, _first_alias(text))
 
     @property

@@ -33,10 +33,16 @@ REASONS: dict[str, str] = {
     "queue-closed": "queue {queue} is not open",
     "queue-not-leaf": "queue {queue} has queues below it, and only those start work",
     "queue-tree": "the queues' parents are missing, go round in a circle, or hold work themselves",
-    "queue-quota": "queue {queue} may hold {limit:g} of {resource}, and would hold {would_use:g}",
+    "queue-quota": (
+        "queue {queue} may hold {limit:g} of {resource}, and would hold {would_use:g}: "
+        "it holds {used:g}, and {asked:g} more is asked"
+    ),
     "queue-full": "its queue admits no more tasks like this",
     "queue-overused": "its queue holds all it deserves",
-    "queue-capability": "its queue may use {limit:g} of {resource}, and would use {would_use:g}",
+    "queue-capability": (
+        "queue {queue} may use {limit:g} of {resource}, and would use {would_use:g}: "
+        "it uses {used:g}, and {asked:g} more is asked"
+    ),
     "cluster-overcommitted": "the cluster can promise {left:g} more of {resource}, {asked:g} asked",
     "namespace-quota": "its namespace may use {limit:g} of {resource}, and would use {would_use:g}",
     "user-limit": "{who} may use {limit:g} of {resource}, and would use {would_use:g}",
@@ -73,6 +79,13 @@ REASONS: dict[str, str] = {
     "fits-alone": "{count} nodes have room for it alone: what it waits for is said of its podgroup",
 }
 """Reason -> the sentence, filled with `count` and the detail."""
+OF_QUOTAS = frozenset(
+    {
+        *("queue-missing", "queue-closed", "queue-not-leaf", "queue-tree", "queue-quota"),
+        *("queue-capability", "namespace-quota", "user-limit"),
+    }
+)
+"""What speaks against a task wherever there is room."""
 
 
 def rejections(session: Session) -> dict[str, tuple[Rejection, ...]]:
@@ -175,9 +188,11 @@ def _of_class(
     found = nodes.get(key)
     if found is None:
         found = nodes[key] = _of_nodes(session, session.placer.ask(t))
-    if found.room and not out:
-        return (*found.away, Rejection(reason="fits-alone", count=found.room))
-    return (*out, *found.away)
+    if not found.room:
+        return (*out, *found.away)
+    if out:  # there are nodes with room: the others are not what it waits for
+        return tuple(out)
+    return (*found.away, Rejection(reason="fits-alone", count=found.room))
 
 
 class _Nodes(NamedTuple):
@@ -248,6 +263,12 @@ def _lack(session: Session, ask: Ask, r: int, lacks: Flags) -> Rejection:
             "of": len(cluster.nodes),
         },
     )
+
+
+def main_reason(found: Sequence[Rejection]) -> str:
+    """The one reason to show where there is room for one: a quota before any node."""
+    of_quotas = [one for one in found if one.reason in OF_QUOTAS]
+    return sentence((of_quotas or found)[-1]) if found else ""
 
 
 def sentence(rejection: Rejection) -> str:

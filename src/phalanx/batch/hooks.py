@@ -34,7 +34,7 @@ class Rule(Enum):
     UNION = "all of a tier together; the first tier that names some decides"
     SUM = "scores add up"
     FIRST = "the first plugin that answers"
-    EACH = "every plugin is told"
+    EACH = "every plugin is called"
     COLLECT = "the session keeps them all"
 
 
@@ -151,7 +151,7 @@ class HookRegistry:
                 return True
         return False
 
-    def tell(self, hook: str, *args: Any) -> None:
+    def notify(self, hook: str, *args: Any) -> None:
         for fn in self._flat[hook]:
             fn(*args)
 

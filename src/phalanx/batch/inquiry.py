@@ -1,60 +1,18 @@
-"""Ask a snapshot file why its tasks and podgroups wait, and what would have to change."""
+"""Why tasks and podgroups of a snapshot wait, and what would have to change."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
-import msgspec
 from msgspec import UNSET, structs
 
 from phalanx.batch.cycle import decide
 from phalanx.batch.explain import sentence
 from phalanx.batch.forecast import expected_starts
 from phalanx.batch.plan import Plan, Rejection
-from phalanx.batch.reading import read_snapshots
-from phalanx.batch.registry import known_plugins
 from phalanx.batch.remedies import remedy
 from phalanx.batch.specs import Snapshot
-from phalanx.errors import BatchFileError
 from phalanx.model.rows.explanation import AlikeTasks, ExpectedStart, Explanation, Reason
-
-Write = Callable[[str], None]
-
-
-def explain_file(
-    file: str, name: str | None, *, as_json: bool, write: Write, complain: Write
-) -> int:
-    """The command: decides every snapshot of `file` and says why `name` waits, or all that do.
-
-    `name` is a task or podgroup, namespace/name or name in namespace default. Returns the exit
-    status: 0, 2 for a file that cannot be used, 3 for a name that is not in it.
-    """
-    try:
-        text = Path(file).read_text(encoding="utf-8")
-        snapshots = read_snapshots(text, known_plugins(), file)
-    except (OSError, UnicodeDecodeError) as e:
-        complain(f"{file}: cannot be read: {e}")
-        return 2
-    except BatchFileError as e:
-        complain(str(e))
-        return 2
-    full = name if name is None or "/" in name else f"default/{name}"
-    asked = [s for s in snapshots if full is None or full in _names(s)]
-    if full is not None and not asked:
-        complain(f"{file}: no task or podgroup {full}; names are namespace/name")
-        return 3
-    answers = [a for s in asked for a in explain_snapshot(s, full)]
-    if as_json:
-        write(json.dumps(msgspec.to_builtins(answers), indent=2))
-        return 0
-    if not answers:
-        write("nothing waits")
-    for answer in answers:
-        for line in answer.lines(several=len(snapshots) > 1):
-            write(line)
-    return 0
 
 
 def explain_snapshot(snapshot: Snapshot, full: str | None = None) -> list[Explanation]:
@@ -90,7 +48,8 @@ def explain_snapshot(snapshot: Snapshot, full: str | None = None) -> list[Explan
     return [of_group(u) for u in waiting] + lone
 
 
-def _names(snapshot: Snapshot) -> set[str]:
+def names(snapshot: Snapshot) -> set[str]:
+    """What `explain_snapshot` may be asked for."""
     return {g.uid for g in snapshot.podgroups} | {t.uid for t in snapshot.tasks}
 
 

@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from phalanx.batch.amounts import Counts, Flags, Vector
+from phalanx.batch.cluster import Cluster
 from phalanx.batch.equivalence_class import EquivalenceClass
+from phalanx.batch.hooks import HookRegistry
 from phalanx.batch.jobs import Job
 from phalanx.batch.rows import ALWAYS, BY_ONE, NEVER, Ask, Filter, Indexes, Rows, Scorer
-
-if TYPE_CHECKING:
-    from phalanx.batch.session import Session
 
 _WIDTH, _DEPTH = 96, 48
 """Nodes, and tasks on each, that are unrolled at once."""
@@ -54,10 +52,11 @@ class Answers:
 
 
 class Placer:
-    """Answers "which nodes, and which is best" for a session."""
+    """Answers "which nodes, and which is best" for a session's tasks, as its plugins see it."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, cluster: Cluster, hooks: HookRegistry) -> None:
+        self._cluster = cluster
+        self._hooks = hooks
         self._known: dict[tuple[int, int], Answers] = {}
         self._rules: tuple[list[Filter], list[Scorer], str] | None = None
         self._unrollable: dict[int, bool] = {}
@@ -66,10 +65,13 @@ class Placer:
         self._scorers: dict[int, list[Scorer]] = {}
 
     def ask(self, t: int, domain: str = "") -> Ask:
-        cluster = self._session.cluster
-        job = self._session.job(t)
+        cluster = self._cluster
         return Ask(
-            task=t, eq_class=cluster.eq_class[t], job=job, sub=cluster.sub_of(t), domain=domain
+            task=t,
+            eq_class=cluster.eq_class[t],
+            job=cluster.jobs[cluster.job_of[t]],
+            sub=cluster.sub_of(t),
+            domain=domain,
         )
 
     # -- rules --------------------------------------------------------------------------------
@@ -77,14 +79,13 @@ class Placer:
     def rules(self) -> tuple[list[Filter], list[Scorer], str]:
         """Filters, scorers, and the narrowest scope among them."""
         if self._rules is None:
-            hooks = self._session.hooks
-            filters: list[Filter] = hooks.all("filter")  # type: ignore[assignment]
-            scorers: list[Scorer] = hooks.all("scorer")  # type: ignore[assignment]
+            filters: list[Filter] = self._hooks.all("filter")  # type: ignore[assignment]
+            scorers: list[Scorer] = self._hooks.all("scorer")  # type: ignore[assignment]
             scopes = {x.scope for x in filters} | {x.scope for x in scorers}
             scope = next((s for s in ("task", "job", "queue") if s in scopes), "")
             self._rules = (filters, scorers, scope)
             if not scope and all(f.lasting for f in filters) and all(s.lasting for s in scorers):
-                self._known = self._session.cluster.answers
+                self._known = self._cluster.answers
         return self._rules
 
     def key(self, eq_class: EquivalenceClass, job: Job) -> tuple[int, int]:
@@ -102,7 +103,7 @@ class Placer:
         filters, scorers, scope = self.rules()
         return (
             scope != "task"
-            and not self._session.hooks.all("best_node")
+            and not self._hooks.all("best_node")
             and all(x.changes(eq_class) < level for x in filters)
             and all(x.changes(eq_class) < level for x in scorers)
         )
@@ -110,7 +111,7 @@ class Placer:
     def answers(self, ask: Ask) -> Answers:
         """What is known of the asker's class, its masks brought up to date."""
         filters, scorers, scope = self.rules()
-        cluster = self._session.cluster
+        cluster = self._cluster
         key = (ask.eq_class.index, self._scope_key(scope, ask.job, ask.task))
         n = len(cluster.nodes)
         known = self._known.get(key)
@@ -140,7 +141,7 @@ class Placer:
         return {"queue": job.queue, "job": job.index, "task": task}[scope]
 
     def _refresh(self, known: Answers, index: Indexes, ask: Ask) -> None:
-        cluster = self._session.cluster
+        cluster = self._cluster
         rows = Rows(cluster, index)
         passes = known.static[index] & _holds(cluster.future.take(index, axis=0), ask.eq_class)
         for f in self._moving_filters(ask.eq_class):
@@ -153,7 +154,7 @@ class Placer:
         """Score those of the nodes again that changed since they were last scored."""
         stale = nodes[known.stale[nodes]]
         if len(stale):
-            known.scores[stale] = self._scored(known, Rows(self._session.cluster, stale), ask)
+            known.scores[stale] = self._scored(known, Rows(self._cluster, stale), ask)
             known.stale[stale] = False
 
     def _scored(self, known: Answers, rows: Rows, ask: Ask) -> Vector:
@@ -185,10 +186,10 @@ class Placer:
         nodes = np.flatnonzero(mask)
         if len(nodes) == 0:
             return -1
-        if len(nodes) == 1 and not self._session.hooks.all("best_node"):
+        if len(nodes) == 1 and not self._hooks.all("best_node"):
             return int(nodes[0])
         scores = self.scores(ask, nodes)
-        chosen = self._session.hooks.first("best_node", ask.task, nodes, scores)
+        chosen = self._hooks.first("best_node", ask.task, nodes, scores)
         if chosen is not None and chosen >= 0:
             return int(chosen)
         return int(nodes[int(np.argmax(scores))])
@@ -199,7 +200,7 @@ class Placer:
         if known.steady:
             self._rescore(known, nodes, ask)
             return known.scores[nodes]
-        return self._scored(known, Rows(self._session.cluster, nodes), ask)
+        return self._scored(known, Rows(self._cluster, nodes), ask)
 
     def unroll(self, ask: Ask, count: int, mask: Flags) -> list[int]:
         """Nodes for up to `count` tasks of the asker's class, one after the other, in idle room.
@@ -236,7 +237,7 @@ class Placer:
 
     def _ladders(self, ask: Ask, nodes: Indexes, depth: int) -> list[tuple[int, list[float]]]:
         """For each node the score that the first, second … task of the class would see there."""
-        cluster = self._session.cluster
+        cluster = self._cluster
         eq_class = ask.eq_class
         room = np.minimum(cluster.idle.take(nodes, axis=0), cluster.future.take(nodes, axis=0))
         times = np.minimum(_how_often(room, eq_class), depth)
@@ -262,7 +263,7 @@ class Placer:
     def room_for(self, ask: Ask, mask: Flags, count: int) -> int:
         """How many of `count` tasks of the class the room that is or will be idle could hold, if
         nobody else took of it."""
-        cluster = self._session.cluster
+        cluster = self._cluster
         found = self.answers(ask).open & mask
         if np.count_nonzero(found) >= count:
             return count
@@ -273,7 +274,7 @@ class Placer:
 
     def curable(self, ask: Ask, mask: Flags | None = None) -> Flags:
         """Nodes that no filter rules out for good: evictions might make them fit."""
-        cluster = self._session.cluster
+        cluster = self._cluster
         filters, _, scope = self.rules()
         incurable = [f for f in filters if not f.curable]
         rows = Rows(cluster, np.arange(len(cluster.nodes)))
@@ -293,12 +294,12 @@ class Placer:
 
     def passes_now(self, ask: Ask, node: int) -> bool:
         """Whether every filter lets the task onto the node as it stands, room aside."""
-        rows = Rows(self._session.cluster, np.array([node]))
+        rows = Rows(self._cluster, np.array([node]))
         return all(bool(f.passes(rows, ask)[0]) for f in self.rules()[0])
 
     def fits(self, t: int, node: int) -> bool:
         """Whether the task's request is within what is or will be idle on the node."""
-        cluster = self._session.cluster
+        cluster = self._cluster
         eq_class = cluster.eq_class[t]
         return bool((cluster.future[node] >= eq_class.request)[eq_class.asked].all())
 
@@ -320,7 +321,7 @@ class Placer:
 
     def mask_of(self, nodes: Sequence[int] | None) -> Flags:
         """A mask of these nodes; None stands for all."""
-        n = len(self._session.cluster.nodes)
+        n = len(self._cluster.nodes)
         if nodes is None:
             return np.ones(n, dtype=np.bool_)
         mask = np.zeros(n, dtype=np.bool_)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from phalanx.batch import specs as s
-from phalanx.batch.amounts import MOST_IN_ALL, MOST_OF_ONE, units
+from phalanx.batch.amounts import MAX_IN_ALL, MAX_OF_ONE, units
 from phalanx.batch.config import Known, read_config
 from phalanx.batch.documents import Document, Place
 from phalanx.batch.reading_tasks import ShapeReader, labels_of, matches_of, texts_of
@@ -106,8 +106,8 @@ def _check_sums(at: Place, rows: Iterable[s.Amounts]) -> None:
     for i, amounts in enumerate(rows):
         for name, x in amounts:
             sums[name] = sums.get(name, 0.0) + x
-            if sums[name] > MOST_IN_ALL / units(name):
-                most = f"{MOST_IN_ALL / units(name):g}"
+            if sums[name] > MAX_IN_ALL / units(name):
+                most = f"{MAX_IN_ALL / units(name):g}"
                 at.items()[i].fail(f"with this one there is more than {most} of {name} in all")
 
 
@@ -156,7 +156,7 @@ def _node(at: Place) -> s.NodeSpec:
     )  # fmt: skip
     return s.NodeSpec(
         name=at.need("name").text(),
-        capacity=amounts_of(at.get("capacity"), MOST_OF_ONE),
+        capacity=amounts_of(at.get("capacity"), MAX_OF_ONE),
         labels=labels_of(at.get("labels")),
         taints=_each(at, "taints", _taint),
         annotations=labels_of(at.get("annotations")),

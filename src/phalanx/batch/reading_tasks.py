@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from phalanx.batch import specs as s
-from phalanx.batch.amounts import MOST_IN_ALL, MOST_OF_ONE, units
+from phalanx.batch.amounts import MAX_IN_ALL, MAX_OF_ONE, units
 from phalanx.batch.documents import Place
 
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
@@ -39,7 +39,7 @@ class ShapeReader:
 def _shape(at: Place) -> s.Shape:
     return s.Shape(
         namespace=at.get("namespace").text("default"),
-        request=amounts_of(at.get("request"), MOST_OF_ONE),
+        request=amounts_of(at.get("request"), MAX_OF_ONE),
         limits=amounts_of(at.get("limits")),
         images=at.get("images").texts(),
         role=at.get("role").text(""),
@@ -54,7 +54,7 @@ def _shape(at: Place) -> s.Shape:
     )
 
 
-def amounts_of(at: Place, most: int = MOST_IN_ALL) -> s.Amounts:
+def amounts_of(at: Place, most: int = MAX_IN_ALL) -> s.Amounts:
     """`{name: number}`; negative amounts are refused, and more than `most` smallest units."""
     pairs = []
     for name, value in at.members().items():

@@ -82,5 +82,5 @@ def _filled(rejection: Rejection) -> dict[str, Any]:
     detail: dict[str, Any] = {**rejection.detail, "count": rejection.count}
     for asked, there in (("asked", "most"), ("would_use", "limit")):
         if asked in detail and there in detail:
-            detail["lack"] = detail[asked] - detail[there]
+            detail["lack"] = max(detail[asked] - detail[there], 0)
     return detail

@@ -53,7 +53,7 @@ class Session:
         self._watch = watch
         self.explains = explains
         """Whether anybody will ask why the rest must wait."""
-        self.placer = Placer(self)
+        self.placer = Placer(self.cluster, self.hooks)
         self.binds: dict[int, int] = {}
         self.evictions: dict[int, Eviction] = {}
         self.refusals: dict[str, list[Rejection]] = {}

@@ -168,7 +168,7 @@ class _Node:
         owner = self.world.nodes[lease.demand.owner.decode()]
         number = lease.demand.scheduling_class
         if owner is not self:
-            owner.spilling.granted(self.id, lease.demand.owner, number)
+            owner.spilling.granted(self.id, lease.demand.owner, number, lease.demand.hold)
             owner.machine.waiting.granted_elsewhere(lease.demand.owner, number)
         owner.known[number] = owner.known.get(number, 0) + 1
         self.world.begin(self, owner, lease)

@@ -27,7 +27,7 @@ _VALUE = b"x" * 200
 _PAGE = b"x" * 4096
 _KEYS = 20_000
 _RECORDS_PER_TURN = 20
-_MOST_WAITING = 2_000
+_MAX_WAITING = 2_000
 
 
 def run(clock: Clock) -> list[Figures]:
@@ -122,7 +122,7 @@ def _journal(address: str, clock: Clock) -> Figures:
         number = 0
         start = clock()
         while clock() - start < _SECONDS:
-            if number - len(waits) > _MOST_WAITING:
+            if number - len(waits) > _MAX_WAITING:
                 select.select([journal], [], [])
             begin = clock()
             journal.deliver()

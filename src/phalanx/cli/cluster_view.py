@@ -19,7 +19,8 @@ _COLUMNS = (
     *("NODE", "STATE", "ADDRESS", "CPU", "GPU", "MEMORY", "OBJECTS"),
     *("RUNS", "WAITS", "LABELS", "REASON"),
 )
-"""Of each resource what is used, of how much; leases that run; workers that are waited for."""
+"""Of each resource what is used, of how much; leases and members of jobs that run; workers that are
+waited for. Of a node that has not reported since the head restarted: a question mark."""
 
 
 def as_data(status: StatusInfo, version: str) -> dict[str, Any]:
@@ -47,10 +48,10 @@ def node_data(row: NodeInfo) -> dict[str, Any]:
 
 
 def sums(rows: Sequence[NodeInfo]) -> dict[str, tuple[float, float]]:
-    """(used, total) of each resource over the nodes that are not dead."""
+    """(used, total) of each resource over the nodes that are not dead and have reported."""
     found: dict[str, tuple[float, float]] = {}
     for row in rows:
-        if row.state == DEAD:
+        if row.state == DEAD or _is_silent(row):
             continue
         for name, total in row.total.items():
             used, whole = found.get(name, (0.0, 0.0))
@@ -62,10 +63,12 @@ def sums(rows: Sequence[NodeInfo]) -> dict[str, tuple[float, float]]:
 def status_text(status: StatusInfo, version: str) -> str:
     """One screen."""
     states = Counter(row.state for row in status.nodes)
+    silent = sum(_is_silent(row) for row in status.nodes)
     lines = [
         f"Phalanx {version}, head at {status.address}, store {safe(status.store)}",
         *(f"health: {safe(trouble)}" for trouble in status.troubles or ["all is well"]),
-        f"nodes: {states[ALIVE]} alive, {states[DRAINING]} draining, {states[DEAD]} dead",
+        f"nodes: {states[ALIVE]} alive, {states[DRAINING]} draining, {states[DEAD]} dead"
+        + (f"; {silent} have not reported since the head restarted" if silent else ""),
         "",
         nodes_text([row for row in status.nodes if row.state != DEAD]),
         "",
@@ -94,8 +97,11 @@ def _node_line(row: NodeInfo) -> list[str]:
         total = row.total.get(name, 0)
         if row.state == DEAD or not total:
             return "-"
+        if is_silent:
+            return f"?/{_amount(name, total)}"
         return _used(name, total - row.available.get(name, 0), total)
 
+    is_silent = _is_silent(row)
     labels = {k: v for k, v in row.labels.items() if k != _OWN_LABEL}
     return [
         row.node_id[:SHORT],
@@ -105,16 +111,24 @@ def _node_line(row: NodeInfo) -> list[str]:
         used("GPU"),
         used("memory"),
         used("object_store_memory"),
-        str(row.running),
-        str(row.waiting),
+        "?" if is_silent else str(row.running),
+        "?" if is_silent else str(row.waiting),
         ",".join(f"{k}={v}" for k, v in labels.items()) or "-",
         row.reason or "-",
     ]
 
 
+def _is_silent(row: NodeInfo) -> bool:
+    """Whether the head knows the node from its store only. What has reported names all it has."""
+    return row.state != DEAD and not row.available and bool(row.total)
+
+
 def _used(name: str, used: float, total: float) -> str:
-    shown = size if name in _BYTES else amount
-    return f"{shown(max(used, 0))}/{shown(total)}"
+    return f"{_amount(name, max(used, 0))}/{_amount(name, total)}"
+
+
+def _amount(name: str, value: float) -> str:
+    return (size if name in _BYTES else amount)(value)
 
 
 def _counted(counts: dict[str, int]) -> str:

@@ -11,7 +11,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from phalanx.cli import families, jobs, queues
+from phalanx.cli import jobs, queues
 from phalanx.cli.cluster import drain, nodes, set_resource, status
 from phalanx.cli.reach import ask
 from phalanx.cli.simulate import simulate
@@ -76,13 +76,9 @@ def replay(
     json: Json = False,
 ) -> None:
     """Decide a recorded cycle again, without touching anything. Exit 1 when it differs."""
-    from phalanx.batch.replay import replay_file
+    from phalanx.cli.snapshots import replay_file
 
-    def complain(text: str) -> None:
-        typer.echo(text, err=True)
-
-    code = replay_file(str(file), as_json=json, cycles=cycles, write=typer.echo, complain=complain)
-    raise typer.Exit(code)
+    raise typer.Exit(replay_file(str(file), as_json=json, cycles=cycles))
 
 
 @app.command()
@@ -100,17 +96,13 @@ def explain(
     json: Json = False,
 ) -> None:
     """Say why a job, task, podgroup or actor waits, and what would have to change."""
-    from phalanx.batch.inquiry import explain_file
+    from phalanx.cli.snapshots import explain_file
     from phalanx.protocol.requests.actors import ExplainActor
     from phalanx.protocol.requests.gangs import Explain
 
-    def complain(text: str) -> None:
-        typer.echo(text, err=True)
-
     # os.path: Path.exists raises for what can be no file's name.
     if name is not None or os.path.exists(file) or file.endswith((".json", ".yaml", ".yml")):
-        code = explain_file(file, name, as_json=json, write=typer.echo, complain=complain)
-        raise typer.Exit(code)
+        raise typer.Exit(explain_file(file, name, as_json=json))
     answer = ask(address, ExplainActor(file) if actor else Explain(file))
     if json:
         typer.echo(json_module.dumps(msgspec.to_builtins(answer), indent=1))
@@ -132,9 +124,9 @@ app.command()(jobs.resume)
 app.command()(jobs.resize)
 app.command()(jobs.delete)
 app.command()(jobs.snapshot)
-app.command()(families.flows)
-app.command()(families.crons)
-app.command()(families.hypernodes)
+app.command()(jobs.flows)
+app.command()(jobs.crons)
+app.command()(jobs.hypernodes)
 app.add_typer(queues.app)
 app.command()(simulate)
 app.command()(validate)

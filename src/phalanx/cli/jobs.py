@@ -1,4 +1,4 @@
-"""`phalanx submit`, `run`, `jobs`, `job`, `logs`, `cancel`, ...: jobs of a running cluster."""
+"""`phalanx submit`, `run`, `jobs`, `job`, `logs`, `flows`, ...: work of a running cluster."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from phalanx.cli.job_view import job_text, jobs_text
+from phalanx.cli.job_view import crons_text, flows_text, hypernodes_text, job_text, jobs_text
 from phalanx.cli.reach import FAILED, USAGE, ask, fail
 from phalanx.model.rows.row import Row
 from phalanx.model.rows.work import AppliedInfo, JobDescription
@@ -21,7 +21,9 @@ from phalanx.protocol.requests.jobs import (
     CommandJob,
     DeleteJob,
     GetJob,
+    ListCrons,
     ListFlows,
+    ListHyperNodes,
     ListJobs,
     LogPart,
     ReadJobLog,
@@ -350,3 +352,21 @@ def snapshot(
         output.write_bytes(data + b"\n")
     except OSError as error:
         fail(f"{output}: {error.strerror}")
+
+
+def flows(address: Address = None, json: Json = False) -> None:
+    """List flows: how far each is, and the state of every step's job."""
+    rows = ask(address, ListFlows())
+    typer.echo(rows_json(rows) if json else flows_text(rows, time.time()))
+
+
+def crons(address: Address = None, json: Json = False) -> None:
+    """List cron jobs: when they make jobs, and which of those run."""
+    rows = ask(address, ListCrons())
+    typer.echo(rows_json(rows) if json else crons_text(rows))
+
+
+def hypernodes(address: Address = None, json: Json = False) -> None:
+    """List network domains, and which nodes are in each now."""
+    rows = ask(address, ListHyperNodes())
+    typer.echo(rows_json(rows) if json else hypernodes_text(rows))

@@ -117,7 +117,7 @@ def start(
     if head == (address is not None):
         fail("Say either --head, to start a cluster, or --address HOST:PORT, to join one.", USAGE)
     if address is not None and address.startswith(RAY):
-        with _told():
+        with _failing_readably():
             start_on_ray(address, store or [], gpu_resource, topology, _placement(placement))
         return
     if address is not None and (store or limit or placement or accept_loss):
@@ -138,7 +138,7 @@ def start(
         "resources": _resources(resources),
         "object_store_memory": object_store_memory,
     }
-    with _told():
+    with _failing_readably():
         if address is None:
             limits, policy = _limits(limit or []), _placement(placement)
             where = PORT if port is None else port
@@ -168,7 +168,7 @@ def stop(
             fail("--address names a Ray cluster here: ray:auto or ray:HOST:PORT.", USAGE)
         if forget:
             fail("--forget is for this machine's head: Ray's store ends with Ray's head.", USAGE)
-        with _told():
+        with _failing_readably():
             stop_on_ray(address)
         return
     from phalanx.engines.embedded.daemons import stop_all
@@ -183,7 +183,7 @@ def stop(
         typer.echo(f"Ended the {name} of the cluster at {one.address}.")
     if not ended:
         typer.echo("No head and no node runs on this machine under this user.")
-    with _told():
+    with _failing_readably():
         if forget and delete(store):
             typer.echo(f"Deleted {store}: the next head begins anew.")
         elif not forget and any(one.kind == "head" for one in ended) and exists(store):
@@ -240,7 +240,7 @@ def _start_head(
             with contextlib.suppress(StorageInUseError):
                 delete(default_store())  # else the next head would go on with nothing
         raise
-    where = started.told.address
+    where = started.announcement.address
     typer.echo(f"Head at {where}; its store is {storage_name(addresses)}.")
     if is_again:
         typer.echo("It goes on with what the head before it knew: queues, jobs, names, groups.")
@@ -289,7 +289,7 @@ def _start_node(where: str, node: dict[str, Any], amounts: NodeAmounts) -> Daemo
         for name, value in amounts.resources.items()
         if not name.startswith("node:")
     )
-    typer.echo(f"Node {started.told.node_id[:SHORT]} joined the cluster at {where}: {has}.")
+    typer.echo(f"Node {started.announcement.node_id[:SHORT]} joined the cluster at {where}: {has}.")
     return started
 
 
@@ -340,7 +340,7 @@ def _in_full(store: str) -> str:
 
 
 @contextlib.contextmanager
-def _told() -> Any:
+def _failing_readably() -> Any:
     """Turn what can go wrong into one sentence and an exit code."""
     from phalanx.errors import AuthenticationError, PhalanxError
 

@@ -11,7 +11,9 @@ SAME_MODULE = {
     "ray.cloudpickle": "cloudpickle",
     "ray.exceptions": "phalanx.exceptions",
     "ray.runtime_env": "phalanx.runtime_env",
+    "ray.util.actor_group": "phalanx.util.actor_group",
     "ray.util.actor_pool": "phalanx.util.actor_pool",
+    "ray.util.metrics": f"{_OURS}.metrics",
     "ray.util.check_serialize": "phalanx.util.check_serialize",
     "ray.util.helpers": "phalanx.util.completion",
     "ray.util.joblib": "phalanx.util.joblib",
@@ -26,10 +28,12 @@ SAME_MODULE = {
 _LISTINGS = (
     "get_actor",
     "get_node",
+    "get_objects",
     "get_placement_group",
     "get_task",
     "list_actors",
     "list_nodes",
+    "list_objects",
     "list_placement_groups",
     "list_tasks",
 )
@@ -61,10 +65,30 @@ _IDS = (
     "WorkerID",
 )
 
+_DAG = (
+    "ClassMethodNode",
+    "ClassNode",
+    "DAGNode",
+    "FunctionNode",
+    "InputAttributeNode",
+    "InputNode",
+    "MultiOutputNode",
+)
+
 SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
     "ray": {"phalanx": ("*",)},
+    "ray.dag": {"phalanx.objects.dag": _DAG},
+    "ray.dag.class_node": {"phalanx.objects.dag": ("ClassMethodNode", "ClassNode")},
+    "ray.dag.dag_node": {"phalanx.objects.dag": ("DAGNode",)},
+    "ray.dag.function_node": {"phalanx.objects.dag": ("FunctionNode",)},
+    "ray.dag.input_node": {"phalanx.objects.dag": ("InputAttributeNode", "InputNode")},
+    "ray.dag.output_node": {"phalanx.objects.dag": ("MultiOutputNode",)},
     "ray.cluster_utils": {"phalanx.cluster_utils": ("Cluster", "cluster_not_supported")},
-    "ray.util": {"phalanx.util": ("*",), f"{_OURS}.network": ("get_node_ip_address",)},
+    "ray.util": {
+        "phalanx.util": ("*",),
+        "phalanx.util.actor_group": ("ActorGroup",),
+        f"{_OURS}.network": ("get_node_ip_address",),
+    },
     "ray.util.annotations": {
         f"{_OURS}.annotations": (
             *("ConsoleAPI", "Deprecated", "DeveloperAPI", "PublicAPI", "RayDeprecationWarning"),
@@ -105,6 +129,7 @@ SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
             "is_client_mode_enabled",
         )
     },
+    "ray._private.internal_api": {f"{_OURS}.state_api": ("free", "memory_summary")},
     "ray._private.ray_constants": {f"{_OURS}.constants": ("*",)},
     "ray._private.services": {f"{_OURS}.network": ("*",)},
     "ray._private.utils": {f"{_OURS}.common": ("*",)},
@@ -122,12 +147,10 @@ SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
 _NO_LISTINGS = (
     "get_job",
     "get_log",
-    "get_objects",
     "get_worker",
     "list_cluster_events",
     "list_jobs",
     "list_logs",
-    "list_objects",
     "list_runtime_envs",
     "list_workers",
     "summarize_actors",
@@ -138,7 +161,18 @@ _NO_LISTINGS = (
 REFUSED: Mapping[str, Sequence[str]] = {
     "ray.autoscaler.sdk": ("request_resources",),
     "ray.cluster_utils": ("AutoscalingCluster",),
+    "ray._private.internal_api": ("global_gc", "node_stats"),
+    "ray.experimental": (
+        *("CommunicatorMetadata", "TensorTransportManager", "TensorTransportMetadata"),
+        *("get_local_object_locations", "get_object_locations", "register_tensor_transport"),
+    ),
+    "ray.job_submission": ("JobDetails", "JobInfo", "JobStatus", "JobSubmissionClient", "JobType"),
     "ray.util": ("connect", "disconnect"),
+    "ray.util.dask": ("disable_dask_on_ray", "enable_dask_on_ray", "ray_dask_get"),
+    "ray.util.iter": (
+        *("LocalIterator", "ParallelIterator", "ParallelIteratorWorker"),
+        *("from_actors", "from_items", "from_iterators", "from_range"),
+    ),
     "ray.util.state": _NO_LISTINGS,
     "ray.experimental.state.api": _NO_LISTINGS,
     "ray.util.client": ("RayAPIStub", "ray"),

@@ -22,6 +22,9 @@ from phalanx.compat.names import REFUSED, SAME_MODULE, SOME_NAMES
 MARKER = "PHALANX_COMPAT_RAY"
 """Set to 1 in the environment by `install`; workers that find it install the names too."""
 
+PROGRAM = "PHALANX_COMPAT_RAY_PROGRAM"
+"""The file that runs under Ray's names: for the processes that it spawns."""
+
 RAY_VERSION = "2.60.0"
 """The version of Ray whose interface is followed; programs read it as `ray.__version__`."""
 
@@ -181,6 +184,8 @@ def run_script(path: str, arguments: Sequence[str]) -> None:
     # exit handlers of the script still find their globals at the very end.
     main = types.ModuleType("__main__")
     main.__file__ = path
+    os.environ[PROGRAM] = str(Path(path).resolve())
+    main.__spec__ = ModuleSpec("phalanx.compat.ray_main", None)  # what spawned processes import
     sys.modules["__main__"] = main
     sys.argv = [path, *arguments]
     sys.path.insert(0, str(Path(path).resolve().parent))

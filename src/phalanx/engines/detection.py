@@ -20,9 +20,9 @@ _LEVEL_WORDS = {0: "PSB", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"
 """NVML's numbers for the nearest common ancestor of two devices, as `topo -m` names them."""
 
 SHARED_MEMORY = Path("/dev/shm")
-LEAST_STORE_BYTES = 80 << 20
+MIN_STORE_BYTES = 80 << 20
 
-_MOST_NVLINKS = 18
+_MAX_NVLINKS = 18
 _NVLINK_TO_SWITCH = 2
 _GPU_MODEL = re.compile(r"\w+\s+([A-Za-z0-9]+)")
 
@@ -83,7 +83,7 @@ def shared_memory_bytes() -> int:
     if SHARED_MEMORY.is_dir():
         stats = os.statvfs(SHARED_MEMORY)
         wanted = min(wanted, int(0.95 * stats.f_bavail * stats.f_frsize))
-    return max(wanted, LEAST_STORE_BYTES)
+    return max(wanted, MIN_STORE_BYTES)
 
 
 def detect_gpus(
@@ -173,7 +173,7 @@ def _topology(nvml: Any, handles: Sequence[Any], root: Path) -> Topology | None:
 def _nvlinks(nvml: Any, handle: Any) -> list[str]:
     """What each active NVLink leads to: another device's bus id, or `switch`."""
     ends = []
-    for link in range(_MOST_NVLINKS):
+    for link in range(_MAX_NVLINKS):
         try:
             if not nvml.nvmlDeviceGetNvLinkState(handle, link):
                 continue

@@ -3,13 +3,35 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any, Protocol
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 from phalanx.model.ids import ActorID, JobID, NodeID, PlacementGroupID, TaskID, task_id_bytes
 from phalanx.model.jobs.gang_view import GangView
+from phalanx.model.options import ACCELERATORS
 from phalanx.objects.handle import ActorHandle
 from phalanx.worker.context import TaskContext, current
+
+VISIBLE = {
+    "GPU": "CUDA_VISIBLE_DEVICES",
+    "TPU": "TPU_VISIBLE_CHIPS",
+    "NPU": "ASCEND_RT_VISIBLE_DEVICES",
+    "HPU": "HABANA_VISIBLE_MODULES",
+    "neuron_cores": "NEURON_RT_VISIBLE_CORES",
+}
+"""The variables that show devices to a process."""
+
+
+def visible_ids(resource: str, devices: Mapping[str, Sequence[int]]) -> list[int] | list[str]:
+    """What the program calls the devices that its work holds: the entries of the variable that
+    shows them, which may be UUIDs, else their numbers."""
+    numbers = list(devices.get(resource, ()))
+    shown = os.environ.get(VISIBLE.get(resource, ""), "").split(",")
+    if len(shown) != len(numbers) or not all(shown):
+        return numbers
+    return [int(n) for n in shown] if all(n.isdigit() for n in shown) else shown
 
 
 class HostedActor(Protocol):
@@ -21,6 +43,10 @@ class HostedActor(Protocol):
     restarted: bool
     is_async: bool
     """Whether its calls run on an event loop."""
+
+    def path_of(self, method: str) -> str:
+        """The module, class and name of a method."""
+        ...
 
 
 class Job(Protocol):
@@ -90,12 +116,12 @@ class RuntimeContext:
 
     def get_job_id(self) -> str:
         """The job's id."""
-        return self.job_id.hex()
+        return self._process_id[12:].hex()
 
     @property
     def job_id(self) -> JobID:
-        """The job's id."""
-        return JobID(self._process_id[12:])
+        """The older form of get_job_id."""
+        return JobID.from_hex(_older_form_of("get_job_id", self.get_job_id()))
 
     def get_node_id(self) -> str:
         """The node's id."""
@@ -103,8 +129,8 @@ class RuntimeContext:
 
     @property
     def node_id(self) -> NodeID:
-        """The node's id."""
-        return NodeID.from_hex(self.get_node_id())
+        """The older form of get_node_id."""
+        return NodeID.from_hex(_older_form_of("get_node_id", self.get_node_id()))
 
     def get_worker_id(self) -> str:
         """This process's id."""
@@ -119,8 +145,8 @@ class RuntimeContext:
 
     @property
     def task_id(self) -> TaskID | None:
-        """The task's id; None in a driver."""
-        text = self.get_task_id()
+        """The older form of get_task_id."""
+        text = _older_form_of("get_task_id", self.get_task_id())
         return None if text is None else TaskID.from_hex(text)
 
     def get_task_name(self) -> str | None:
@@ -128,8 +154,15 @@ class RuntimeContext:
         return None if self._task is None else self._task.name
 
     def get_task_function_name(self) -> str | None:
-        """The name of the task's function; None in a driver."""
-        return None if self._task is None else self._task.function_name
+        """Module and name of the task's function, or of the actor's method; None in a driver."""
+        task, actor = self._task, self._actor()
+        if task is None:
+            return None
+        if actor is not None:
+            return actor.path_of(task.name.rpartition(".")[2])
+        return (
+            f"{task.function.__module__}.{task.function.__name__}" if task.function else task.name
+        )
 
     def get_attempt_number(self) -> int:
         """How often the task was tried before."""
@@ -142,8 +175,8 @@ class RuntimeContext:
 
     @property
     def actor_id(self) -> ActorID | None:
-        """The actor's id; None outside actors."""
-        text = self.get_actor_id()
+        """The older form of get_actor_id."""
+        text = _older_form_of("get_actor_id", self.get_actor_id())
         return None if text is None else ActorID.from_hex(text)
 
     def get_actor_name(self) -> str | None:
@@ -186,8 +219,8 @@ class RuntimeContext:
 
     @property
     def current_placement_group_id(self) -> PlacementGroupID | None:
-        """The placement group that the task or actor runs in."""
-        text = self.get_placement_group_id()
+        """The older form of get_placement_group_id."""
+        text = _older_form_of("get_placement_group_id", self.get_placement_group_id())
         return None if text is None else PlacementGroupID.from_hex(text)
 
     @property
@@ -202,10 +235,10 @@ class RuntimeContext:
         return {} if task is None else dict(task.lease.resources)
 
     def get_accelerator_ids(self) -> dict[str, list[str]]:
-        """Device numbers held, by kind, as strings."""
+        """The devices held, by kind, as strings: numbers, or what the variable that shows them had
+        in their places when the node was started."""
         devices = {} if self._task is None else self._task.lease.devices
-        kinds = ("GPU", "TPU", "neuron_cores", "HPU", "NPU", "RBLN")
-        return {kind: [str(n) for n in devices.get(kind, ())] for kind in kinds}
+        return {kind: [str(n) for n in visible_ids(kind, devices)] for kind in ACCELERATORS}
 
     def get_resource_ids(self) -> dict[str, list[str]]:
         """The older name of get_accelerator_ids."""
@@ -253,12 +286,21 @@ class RuntimeContext:
     def get(self) -> dict[str, Any]:
         """Ids as a dict (the older way)."""
         found: dict[str, Any] = {
-            "job_id": self.job_id,
-            "node_id": self.node_id,
+            "job_id": JobID.from_hex(self.get_job_id()),
+            "node_id": NodeID.from_hex(self.get_node_id()),
             "namespace": self.namespace,
         }
         if self._task is not None:
-            found["task_id"] = self.task_id
-            if self.actor_id is not None:
-                found["actor_id"] = self.actor_id
+            task, actor = self.get_task_id(), self.get_actor_id()
+            found["task_id"] = None if task is None else TaskID.from_hex(task)
+            if actor is not None:
+                found["actor_id"] = ActorID.from_hex(actor)
         return found
+
+
+_Text = TypeVar("_Text", str, str | None)
+
+
+def _older_form_of(method: str, text: _Text) -> _Text:
+    warnings.warn(f"Use {method}() instead", DeprecationWarning, stacklevel=3)
+    return text

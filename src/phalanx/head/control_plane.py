@@ -28,15 +28,14 @@ from phalanx.model.ids import node_process_id
 from phalanx.model.lifecycle import DEAD, DEPENDENCIES_UNREADY
 from phalanx.observe import cluster_events
 from phalanx.policies.placement import Placement
+from phalanx.protocol.bundle_messages import BundlesGone, Committed, LogRead, MemberNews, Prepared
 from phalanx.protocol.cluster_messages import (
     Acked,
     ActorLost,
     ActorPlaced,
     ActorRefused,
-    BundlesGone,
-    Committed,
     EnvironmentKnown,
-    EventsTold,
+    EventsReported,
     Expelled,
     ForwardedAsk,
     ForwardedReply,
@@ -44,13 +43,10 @@ from phalanx.protocol.cluster_messages import (
     Join,
     Joined,
     Leave,
-    LogRead,
-    MemberNews,
     NodeDied,
     NodeReport,
-    Prepared,
     ProcessEnded,
-    Told,
+    Reported,
     Via,
     View,
     ViewRow,
@@ -132,8 +128,10 @@ class ControlPlane:
         self.address = ""
         """HOST:PORT where nodes find this control store."""
         self.nodes = NodeDirectory(self, _NEVER_SILENT if is_alone else limits)
-        self.jobs = Drivers(outbox, state_store, clock, self)
-        self.groups = GroupControl(outbox, state_store, self.nodes.cluster, self._look_again_soon)
+        self.drivers = Drivers(outbox, state_store, clock, self)
+        self.groups = GroupControl(
+            outbox, state_store, self.nodes.cluster, self._request_actor_placing
+        )
         self.group_table = self.groups.table
         self.placement = placement or Placement()
         placing = ActorPlacing(self.nodes.cluster, self.group_table, rng, self.placement)
@@ -143,7 +141,7 @@ class ControlPlane:
             clock,
             self.nodes,
             self.groups,
-            self.jobs,
+            self.drivers,
             placing,
             self._bundle_left,
         )
@@ -155,18 +153,18 @@ class ControlPlane:
             outbox,
             clock,
             self.nodes,
-            self.jobs,
+            self.drivers,
             self.actors,
             self.groups,
             self.events,
             self._whereabouts,
             lambda: {} if self.gangs_if_used is None else self.gangs_if_used.counts(),
         )
-        self._must_place = self._must_look_again = False
+        self._resources_changed = self._must_place_actors = False
         self._restore(stored, clock.now())
 
     @property
-    def batch(self) -> GangScheduler:
+    def gang_scheduler(self) -> GangScheduler:
         """Queues and gangs; imported when somebody first asks for any."""
         if self.gangs_if_used is None:
             from phalanx.head.gangs.gang_scheduler import GangScheduler
@@ -188,11 +186,11 @@ class ControlPlane:
     def _restore(self, stored: StoredState, now: float) -> None:
         """Know again what an earlier head knew; each part looks at those before it."""
         self.nodes.restore(stored.nodes, now)
-        self.jobs.restore(stored.driver_count, stored.drivers)
+        self.drivers.restore(stored.driver_count, stored.drivers)
         self.group_table.restore(stored.groups, now)
         self.actor_table.restore(stored.actors, now)
         if any(stored.of_gangs.values()):
-            self.batch.restore(stored.of_gangs)
+            self.gang_scheduler.restore(stored.of_gangs)
 
     # ---- sending -----------------------------------------------------------------------------
 
@@ -220,12 +218,12 @@ class ControlPlane:
         self.actor_table.tick(now)
         self.group_table.tick(now)
         self.gangs.tick(now)
-        must_place, self._must_place = self._must_place, False
-        if must_place:
+        is_due, self._resources_changed = self._resources_changed, False
+        if is_due:
             self.group_table.resources_changed(now)
-        if must_place or self._must_look_again or self.actors.is_overdue():
-            self._must_look_again = False
-            self.actors.look_again()
+        if is_due or self._must_place_actors or self.actors.is_overdue():
+            self._must_place_actors = False
+            self.actors.place_waiting()
 
     def on_round(self, now: float) -> float:
         """All messages that had come are handled. When to call again, if nothing comes."""
@@ -245,7 +243,7 @@ class ControlPlane:
                 self.nodes.leave(self._node_id(prefix), message.reason)
             case ForwardedAsk():
                 self.answer(prefix, message)
-            case Told():
+            case Reported():
                 for inner in decode_body(message.body):
                     self.on_message(prefix, inner)
                 self.state_store.when_written(
@@ -263,9 +261,9 @@ class ControlPlane:
             case ProcessEnded():
                 self.process_ended(message.process, message.is_driver, now)
             case JobKnown():
-                self.jobs.known(message)
+                self.drivers.known(message)
             case EnvironmentKnown():
-                self.jobs.environments[message.key] = message
+                self.drivers.environments[message.key] = message
             case Prepared():
                 node = self._node_id(prefix)
                 attempts = self.group_table.attempts
@@ -276,8 +274,8 @@ class ControlPlane:
                 attempts = self.group_table.attempts
                 attempts.committed(node, message.group, message.attempt, message.ok, now)
                 self.gangs.committed(node, message, now)
-            case EventsTold():
-                self.events.told(prefix, message)
+            case EventsReported():
+                self.events.reported(prefix, message)
             case MemberNews():
                 self.gangs.member_news(self._node_id(prefix), message)
             case LogRead():
@@ -344,9 +342,10 @@ class ControlPlane:
         if kind == CreateGroup.kind:
             return self.group_table.get(decode_request(CreateGroup, body).group) is not None
         if kind == CreateGang.kind:
-            return decode_request(CreateGang, body).group in self.batch.registry.gangs
+            return decode_request(CreateGang, body).group in self.gang_scheduler.registry.gangs
         if kind == ApplyManifests.kind:
-            return self.batch.job_requests.is_repeated(decode_request(ApplyManifests, body))
+            requests = self.gang_scheduler.job_requests
+            return requests.is_repeated(decode_request(ApplyManifests, body))
         if kind == RegisterActor.kind:
             record = self.actor_table.get(decode_request(RegisterActor, body).spec.actor)
             return record is not None and record.state != DEPENDENCIES_UNREADY
@@ -368,7 +367,7 @@ class ControlPlane:
     def handlers_of(self, kind: int) -> RequestHandlers:
         """Those of queues, gangs and jobs are made when somebody first asks for any."""
         handlers = self.requests.handlers
-        return handlers if kind in handlers else self.batch.handlers
+        return handlers if kind in handlers else self.gang_scheduler.handlers
 
     def _from_process(self, process: bytes, message: Any) -> None:
         match message:
@@ -416,7 +415,7 @@ class ControlPlane:
         self.outbox.send(prefix, Joined(record.epoch, self.placement, self._cluster))
         _, rows = self.nodes.changes_since(0)
         self.outbox.send(prefix, View(rows, is_whole=True))
-        self.jobs.node_joined(prefix)
+        self.drivers.node_joined(prefix)
         self.actors.node_joined(record, message.actors)
         others = self.gangs.inventory(record.node_id, message.bundles, now)
         self.group_table.inventory(record.node_id, others, message.bundles.ended, now)
@@ -436,13 +435,13 @@ class ControlPlane:
             return
         if message.total is not None:
             self.node_changed(record)
-        self._must_place |= changed
+        self._resources_changed |= changed
         self.gangs.node_reported(record.node_id, changed)
 
-    def _look_again_soon(self) -> None:
+    def _request_actor_placing(self) -> None:
         """Actors may wait for bundles that are created: what nodes reported came before they were
         confirmed."""
-        self._must_look_again = True
+        self._must_place_actors = True
 
     def _bundle_left(self, group: bytes, index: int) -> None:
         self.gangs.bundle_left(group, index)
@@ -452,7 +451,7 @@ class ControlPlane:
         self.state_store.put_node(record)
         if not self.is_alone:
             self.outbox.broadcast(View([self.nodes.row(record.node_id)]))
-        self._must_place = True
+        self._resources_changed = True
         self.gangs.node_changed(record)
 
     def node_dead(self, record: NodeRecord, reason: str) -> None:
@@ -468,7 +467,7 @@ class ControlPlane:
             cluster_events.NodeDied(at=self.clock.wall(), node=record.prefix.hex(), reason=reason)
         )
         self.actors.node_died(record, reason)
-        self.jobs.node_died(record.prefix)
+        self.drivers.node_died(record.prefix)
         self.group_table.node_gone(record.node_id, now)
         self.gangs.node_dead(record, now)
 
@@ -478,7 +477,7 @@ class ControlPlane:
         self.group_table.creator_gone(process, now)
         self.gangs.creator_gone(process, now)
         if is_driver:
-            self.jobs.driver_gone(process)
+            self.drivers.driver_gone(process)
 
     def detached_actors(self, job: bytes) -> list[ActorRecord]:
         """The living actors of a job that outlive its driver (effect of drivers)."""

@@ -9,7 +9,7 @@ from typing import Any
 from phalanx.head.clock import Clock
 from phalanx.head.outbox import Outbox
 from phalanx.observe.cluster_events import Event, EventRing
-from phalanx.protocol.cluster_messages import EventsTold, TellEvents
+from phalanx.protocol.cluster_messages import EventsReported, GatherEvents
 from phalanx.protocol.requests.request import Asker
 
 _PATIENCE_S = 5.0
@@ -49,10 +49,10 @@ class EventGathering:
         until = self._clock.now() + _PATIENCE_S
         rows = self._of_gangs.rows() + self._own.rows()
         self._rounds[number] = _Round(asker, set(self._outbox.connected), rows, until)
-        self._outbox.broadcast(TellEvents(number))
+        self._outbox.broadcast(GatherEvents(number))
         self._look(number)
 
-    def told(self, prefix: bytes, message: EventsTold) -> None:
+    def reported(self, prefix: bytes, message: EventsReported) -> None:
         """A node has answered."""
         found = self._rounds.get(message.number)
         if found is not None and prefix in found.waits_for:

@@ -17,13 +17,13 @@ from phalanx.resources.sets import EMPTY, ResourceSet
 from phalanx.scheduling.cluster_nodes import ClusterNodes
 
 KEEP_DEAD = 1_000
-LEAST_SILENCE_S = 1.5 * REPORT_EVERY_S
+MIN_SILENCE_S = 1.5 * REPORT_EVERY_S
 PREFIX_BYTES = 6
 
 
 class HealthLimits(msgspec.Struct, frozen=True, kw_only=True):
     """When a silent node is dead: after `misses` periods. Raises ValueError for what never ends,
-    and for less than LEAST_SILENCE_S: nodes that are well would be given up between two reports.
+    and for less than MIN_SILENCE_S: nodes that are well would be given up between two reports.
 
     The defaults are Ray's health checks: 3 s and 5 misses, and 5 s more for a node that starts.
     """
@@ -41,9 +41,9 @@ class HealthLimits(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("period_s", "misses"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise ValueError(f"{name} is a number above 0, not {getattr(self, name)}")
-        if self.silence_s < LEAST_SILENCE_S:
+        if self.silence_s < MIN_SILENCE_S:
             raise ValueError(
-                f"period_s x misses is at least {LEAST_SILENCE_S:g} s, not {self.silence_s:g} s: "
+                f"period_s x misses is at least {MIN_SILENCE_S:g} s, not {self.silence_s:g} s: "
                 f"nodes that are well report every {REPORT_EVERY_S:g} s"
             )
 

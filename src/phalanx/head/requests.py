@@ -19,6 +19,7 @@ from phalanx.head.groups.record import Group
 from phalanx.head.nodes import NodeDirectory
 from phalanx.head.outbox import Outbox
 from phalanx.model.lifecycle import ALIVE, DRAINING
+from phalanx.model.options import check_amounts
 from phalanx.model.rows.actors import ActorInfo
 from phalanx.model.rows.cluster import NodeInfo, StatusInfo
 from phalanx.model.rows.explanation import Explanation
@@ -60,6 +61,7 @@ from phalanx.protocol.requests.groups import (
 from phalanx.protocol.requests.request import LATER, Asker, Later, RequestHandlers
 from phalanx.protocol.wire_errors import to_wire
 from phalanx.resources.sets import ResourceSet
+from phalanx.scheduling.terms import check_strategy
 
 Row = dict[str, Any]
 Amounts = dict[str, float]
@@ -174,6 +176,7 @@ class ControlRequests:
     # ---- actors ------------------------------------------------------------------------------
 
     def _register_actor(self, asker: Asker[KnownActor], request: RegisterActor) -> KnownActor:
+        _check_actor(request.spec)
         actors, spec = self._actors.table, request.spec
         existing = actors.named(spec.namespace, spec.name)
         is_again = existing is not None and existing.actor == spec.actor
@@ -190,6 +193,7 @@ class ControlRequests:
         self._actors.table.refuse_new(record, str(error), to_wire(error).code)
 
     def _announce_actor(self, asker: Asker[None], request: AnnounceActor) -> None:
+        _check_actor(request.spec)
         self._actors.table.announce(_record(asker.process, request.spec))
 
     def _get_actor(self, asker: Asker[KnownActor], request: GetActor) -> KnownActor:
@@ -235,6 +239,8 @@ class ControlRequests:
         table = self._groups.table
         if table.get(request.group) is not None:
             return  # asked again after the head came back
+        for bundle in request.bundles:
+            check_amounts(bundle)
         table.create(
             Group(
                 group=request.group,
@@ -276,6 +282,12 @@ class ControlRequests:
 
 def _record(owner: bytes, spec: ActorSpec) -> ActorRecord:
     return ActorRecord(owner=owner, job=owner[12:], creation=b"", **msgspec.structs.asdict(spec))
+
+
+def _check_actor(spec: ActorSpec) -> None:
+    check_amounts(spec.place)
+    check_amounts(spec.hold)
+    check_strategy(spec.strategy)
 
 
 def _sum(amounts: Iterable[Amounts]) -> Amounts:

@@ -7,7 +7,10 @@ from typing import Literal
 from phalanx.batch.specs import PodGroupSpec, QueueSpec
 from phalanx.manifests.fields import Fields, written
 from phalanx.manifests.findings import Finding, ManifestError, Report
+from phalanx.manifests.hypernodes import HyperNode
 from phalanx.manifests.job_rules import job_faults, update_faults
+from phalanx.manifests.names import object_fault
+from phalanx.manifests.patterns import pattern_fault
 from phalanx.manifests.queue_rules import (
     Fault,
     KnownQueue,
@@ -16,7 +19,8 @@ from phalanx.manifests.queue_rules import (
     queue_faults,
     submit_faults,
 )
-from phalanx.manifests.reading import Manifest, read_manifests
+from phalanx.manifests.reading import Manifest, Spec, object_errors, read_manifests
+from phalanx.manifests.writing import as_data
 from phalanx.model.jobs.spec import CronSpec, JobSpec
 
 Operation = Literal["create", "update", "delete"]
@@ -68,6 +72,24 @@ def read_for_submit(text: str | bytes, file: str = "") -> tuple[list[Manifest], 
     if not report.ok:
         raise ManifestError(report.errors, file)
     return manifests, report.warnings
+
+
+def object_faults(kind: str, spec: Spec) -> list[str]:
+    """Why no manifest of this object would be taken: whoever sends a spec may have read none."""
+    namespace = getattr(spec, "namespace", "")
+    fault = object_fault(kind, spec.name, namespace)
+    if fault is not None:
+        return [fault]
+    job = spec.job if isinstance(spec, CronSpec) else spec
+    reasons = [fault.reason for fault in job_faults(job)] if isinstance(job, JobSpec) else []
+    if isinstance(spec, HyperNode):
+        reasons += filter(None, (pattern_fault(member.pattern) for member in spec.members))
+    try:
+        data = as_data(Manifest(kind=kind, name=spec.name, namespace=namespace, spec=spec))
+        reasons += [finding.reason for finding in object_errors(data)]
+    except (ValueError, OverflowError) as error:
+        reasons.append(f"a length of time is a number of seconds: {error}")
+    return list(dict.fromkeys(reasons))
 
 
 def _faults(

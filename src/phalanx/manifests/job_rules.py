@@ -7,7 +7,7 @@ import msgspec
 from phalanx.manifests.names import member_fault, object_fault
 from phalanx.manifests.queue_rules import Fault
 from phalanx.model.jobs.spec import JobSpec
-from phalanx.model.options import amount_fault
+from phalanx.model.options import LARGEST_NUMBER, amount_fault
 
 CHANGEABLE = "minAvailable, priorityClassName, and the tasks' replicas and minAvailable"
 
@@ -31,6 +31,9 @@ def job_faults(job: JobSpec) -> list[Fault]:
     faults = []
     if (fault := object_fault("Job", job.name, job.namespace)) is not None:
         faults.append(Fault(("metadata",), "name_invalid", fault))
+    if abs(job.priority) > LARGEST_NUMBER:
+        reason = f"a priority is at most {LARGEST_NUMBER}, not {job.priority}"
+        faults.append(Fault(("spec",), "priority_invalid", reason))
     for i, group in enumerate(job.groups):
         path = ("spec", "tasks", i, "template", "spec")
         template = group.template

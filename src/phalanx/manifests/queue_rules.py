@@ -6,19 +6,22 @@ guarantee. `root` stands above all queues and has no limits of its own here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
 from phalanx.batch.specs import Amounts, QueueSpec
 from phalanx.manifests.names import subdomain_fault
 from phalanx.manifests.quantities import LARGEST
+from phalanx.model.nearest import nearest
 from phalanx.model.options import LARGEST_NUMBER
 
 ROOT = "root"
 DEFAULT = "default"
 MAX_DEPTH = 5
 PROTECTED = (ROOT, DEFAULT)
+NAMED = 10
+"""So many queues are listed to somebody who names one that does not exist."""
 
 
 class Fault(msgspec.Struct, frozen=True):
@@ -110,7 +113,7 @@ def delete_faults(name: str, tree: QueueTree) -> list[Fault]:
         return [Fault(_NAME, "queue_protected", f"queue {name} cannot be deleted")]
     known = tree.by_name.get(name)
     if known is None:
-        return [Fault(_NAME, "queue_not_found", f"there is no queue {name!r}")]
+        return [Fault(_NAME, "queue_not_found", no_queue(name, tree.by_name))]
     faults = []
     if known.members:
         reason = f"{known.members} members of jobs still hold resources in queue {name}"
@@ -130,8 +133,7 @@ def submit_faults(name: str, tree: QueueTree) -> list[Fault]:
             Fault(("spec", "queue"), "queue_is_root", "root takes no jobs; name a queue below it")
         ]
     if known is None:
-        there = ", ".join(sorted(tree.by_name)) or "none"
-        reason = f"there is no queue {name!r}; there is {there}"
+        reason = no_queue(name, tree.by_name)
         return [Fault(("spec", "queue"), "queue_not_found", reason)]
     if known.state not in ("", "Open"):
         reason = f"queue {name} is {known.state}; only an open queue takes jobs"
@@ -141,6 +143,13 @@ def submit_faults(name: str, tree: QueueTree) -> list[Fault]:
         reason = f"queue {name} has queues below it; name one of them: {', '.join(below)}"
         return [Fault(("spec", "queue"), "queue_not_leaf", reason)]
     return []
+
+
+def no_queue(name: str, known: Collection[str]) -> str:
+    """What is said of a name that no queue has: the nearest one, and a few of those there are."""
+    there = sorted(known)
+    listed = ", ".join(there[:NAMED]) + (", ..." if len(there) > NAMED else "") or "none"
+    return f"there is no queue {name!r}{nearest(name, there)}; there is {listed}"
 
 
 _QUOTAS = ("capability", "deserved", "guarantee")
@@ -250,8 +259,7 @@ def _parent_faults(q: QueueSpec, tree: QueueTree, max_depth: int) -> list[Fault]
             Fault(("spec", "parent"), "parent_is_self", f"queue {q.name} names itself as parent")
         ]
     if tree.get(q.parent) is None:
-        there = ", ".join(sorted(tree.by_name)) or "none"
-        reason = f"there is no queue {q.parent!r} to be the parent; there is {there}"
+        reason = f"its parent: {no_queue(q.parent, tree.by_name)}"
         return [Fault(("spec", "parent"), "parent_not_found", reason)]
     above = tree.ancestors(q)
     if any(below.name == q.parent for below in tree.descendants(q.name)):

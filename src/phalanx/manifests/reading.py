@@ -83,6 +83,13 @@ def read_checked(text: str | bytes, file: str = "") -> tuple[list[Manifest], lis
     return manifests, report.warnings
 
 
+def object_errors(data: dict[str, Any]) -> list[Finding]:
+    """What is wrong with one object, given as plain mappings and lists."""
+    report = Report()
+    _read(Fields(Text(data, None), (), data, report))
+    return report.errors
+
+
 def _collect(report: Report, inner: Report, manifest: Manifest | None) -> None:
     name = "" if manifest is None else manifest.object
     report.errors += [msgspec.structs.replace(f, object=name) for f in inner.errors]

@@ -56,13 +56,16 @@ _Loader.add_constructor(f"{_TAG}int", _whole)
 class Text:
     """One document of a file: its value, and where in the text each part of it stands."""
 
-    def __init__(self, value: Any, node: yaml.Node) -> None:
+    def __init__(self, value: Any, node: yaml.Node | None) -> None:
+        """`node`: None for a value that was never written."""
         self.value = value
         self._node = node
 
-    def line(self, path: tuple[str | int, ...] = ()) -> int:
+    def line(self, path: tuple[str | int, ...] = ()) -> int | None:
         """The line on which the value at `path` begins, or the nearest one above it."""
         node: Any = self._node
+        if node is None:
+            return None
         line: int = node.start_mark.line
         for step in path:
             child = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -104,7 +105,7 @@ def _job(job: JobSpec) -> Written:
 
 
 def _seconds(length: float | None) -> int | None:
-    return None if length is None else int(length)
+    return None if length is None else math.ceil(length)
 
 
 def _group(group: TaskGroup) -> Written:
@@ -159,7 +160,7 @@ def _template(template: Template) -> Written:
         containers=[_process(p) for p in template.processes],
     )
     metadata = _kept(labels=dict(template.labels), annotations=dict(template.annotations))
-    return _kept(metadata=metadata) | {"spec": spec | dict(template.placement)}
+    return _kept(metadata=metadata) | {"spec": dict(template.placement) | spec}
 
 
 def _process(process: Process) -> Written:

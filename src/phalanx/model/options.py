@@ -13,12 +13,12 @@ import msgspec
 
 from phalanx.model.nearest import nearest
 
-LEAST_SHARE = 0.0001
+MIN_SHARE = 0.0001
 LARGEST_AMOUNT = 9e14
 """Of any resource: sums of 1/10000 units of more would not fit in 64 bits."""
 LARGEST_NUMBER = 2**31 - 1
 """Of priorities and weights."""
-WHOLE_ABOVE_ONE = ("GPU", "TPU", "neuron_cores", "HPU", "NPU", "RBLN")
+ACCELERATORS = ("GPU", "TPU", "neuron_cores", "HPU", "NPU", "RBLN")
 """Devices: a request is for a share of one, or for whole ones."""
 DEFAULT_RETRIES = 3
 """Of a task that says nothing of `max_retries`."""
@@ -56,7 +56,7 @@ def _count(value: int) -> str | None:
 
 
 def _is_too_fine(value: float) -> bool:
-    return 0 < value < LEAST_SHARE
+    return 0 < value < MIN_SHARE
 
 
 def _count_from_zero(value: int) -> str | None:
@@ -71,10 +71,17 @@ def _count_or_endless(value: int) -> str | None:
 def amount_fault(resource: str, value: float) -> str | None:
     """What is allowed, when nobody may ask for so much of a resource; else None."""
     if resource != "memory" and _is_too_fine(value):
-        return f"0 or at least {LEAST_SHARE}, the smallest share there is"
-    if resource in WHOLE_ABOVE_ONE and value > 1 and value != int(value):
+        return f"0 or at least {MIN_SHARE}, the smallest share there is"
+    if resource in ACCELERATORS and value > 1 and value != int(value):
         return "a share below 1, or a whole number"
     return _amount(value)
+
+
+def check_amounts(amounts: Mapping[str, float]) -> None:
+    """Raise ValueError when nobody may ask for so much."""
+    for resource, amount in amounts.items():
+        if (allowed := amount_fault(resource, amount)) is not None:
+            raise ValueError(f"{amount:g} of {resource[:100]!a} is not an amount: {allowed} is")
 
 
 def _resources(value: Mapping[Any, Any]) -> str | None:
@@ -247,6 +254,16 @@ def check_actor_options(options: Mapping[str, Any], *, in_options: bool = False)
     _check_bundle(options)
 
 
+def check_place(options: Mapping[str, Any]) -> None:
+    """Raise ValueError for options that together name a place in both of Ray's ways."""
+    group = options.get("placement_group")
+    if group not in (None, "default") and options.get("scheduling_strategy") is not None:
+        raise ValueError(
+            "Placement groups should be specified via the scheduling_strategy option. "
+            "placement_group= and scheduling_strategy= do not go together."
+        )
+
+
 def _check_bundle(options: Mapping[str, Any]) -> None:
     index = options.get("placement_group_bundle_index")
     if index not in (None, -1) and options.get("placement_group") in (None, "default"):
@@ -300,7 +317,7 @@ def _check_precision(options: Mapping[str, Any]) -> None:
         if _is_too_fine(amount):
             raise ValueError(
                 f"The precision of the fractional quantity of resource {name} cannot go beyond "
-                f"{LEAST_SHARE}."
+                f"{MIN_SHARE}."
             )
 
 
@@ -319,7 +336,7 @@ def required_resources(options: Mapping[str, Any], *, default_cpus: float) -> di
     amounts.update(options.get("resources") or {})
     if accelerator := options.get("accelerator_type"):
         amounts[f"accelerator_type:{accelerator}"] = 0.001
-    for name in WHOLE_ABOVE_ONE:
+    for name in ACCELERATORS:
         amount = amounts.get(name, 0)
         if amount > 1 and amount != int(amount):
             raise ValueError(

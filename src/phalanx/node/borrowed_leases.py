@@ -31,6 +31,7 @@ from phalanx.protocol.node_messages import (
     Refused,
     WorkerDied,
 )
+from phalanx.resources.sets import EMPTY
 
 
 class LeaseInquiries:
@@ -135,6 +136,7 @@ class BorrowedLeases:
     def _forget(self, number: int) -> None:
         prefix, granted, _ = self._borrowed.pop(number)
         del self._number_of[prefix, granted.lease]
+        self._spilling.given_back(self._links.node_id(prefix))
 
     # ---- what other nodes say ----------------------------------------------------------------
 
@@ -168,7 +170,9 @@ class BorrowedLeases:
         number = -next(self._numbers)
         self._borrowed[number] = (prefix, message, owner)
         self._number_of[prefix, message.lease] = number
-        self._spilling.granted(self._links.node_id(prefix), owner, message.scheduling_class)
+        demand = self._waiting.of(owner, message.scheduling_class)
+        hold = EMPTY if demand is None or demand.group is not None else demand.hold
+        self._spilling.granted(self._links.node_id(prefix), owner, message.scheduling_class, hold)
         self._waiting.granted_elsewhere(owner, message.scheduling_class)
         peer.post(
             Granted(

@@ -13,7 +13,7 @@ import msgspec
 
 from phalanx.errors import TaskPlacementGroupRemoved
 from phalanx.node.bundle_pool import BundlePool
-from phalanx.protocol.cluster_messages import BundleInventory
+from phalanx.protocol.bundle_messages import BundleInventory
 from phalanx.protocol.wire_errors import code_of
 from phalanx.resources.instances import Allocation, NodeResources
 from phalanx.resources.sets import ResourceSet

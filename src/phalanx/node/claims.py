@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from phalanx.node.lease import Demand
-from phalanx.protocol.cluster_messages import ClaimRoom
+from phalanx.protocol.bundle_messages import ClaimRoom
 from phalanx.resources.sets import ResourceSet
 
 AHEAD = -(1 << 62)

@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from phalanx.node.peers import Peer
-from phalanx.protocol.cluster_messages import Acked, ForwardedAsk, ForwardedReply, Told
+from phalanx.protocol.cluster_messages import Acked, ForwardedAsk, ForwardedReply, Reported
 from phalanx.protocol.frames import encode_body
 from phalanx.protocol.requests.request import Request, encode_request, read_result
 
@@ -109,7 +109,7 @@ class RemoteControl:
     def notify(self, message: Any) -> None:
         """See ControlLink."""
         token = next(self._tokens)
-        self._send(token, Told(token, encode_body([message])))
+        self._send(token, Reported(token, encode_body([message])))
 
     def report(self, message: Any) -> None:
         """See ControlLink."""

@@ -8,7 +8,7 @@ from phalanx.errors import TaskPlacementGroupRemoved
 from phalanx.model.lifecycle import REMOVED
 from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.bundle_table import BundleTable
-from phalanx.protocol.cluster_messages import GroupKnown
+from phalanx.protocol.bundle_messages import GroupKnown
 from phalanx.protocol.wire_errors import code_of
 from phalanx.resources.sets import ResourceSet
 

@@ -11,7 +11,7 @@ from phalanx.node.bundle_table import BundleTable
 from phalanx.node.control_link import ControlLink, ask
 from phalanx.node.dispatch import MessageTable
 from phalanx.node.group_places import GroupPlaces
-from phalanx.protocol.cluster_messages import (
+from phalanx.protocol.bundle_messages import (
     BundlesGone,
     CommitBundles,
     Committed,

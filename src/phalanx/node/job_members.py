@@ -12,7 +12,7 @@ from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.control_link import ControlLink
 from phalanx.node.dispatch import MessageTable
-from phalanx.protocol.cluster_messages import (
+from phalanx.protocol.bundle_messages import (
     Command,
     EndMember,
     ForgetJob,
@@ -143,10 +143,9 @@ class JobMembers:
         table.on(ForgetJob, self.forget)
         table.on(ReadLog, self.read_log)
 
-    @property
-    def are_running(self) -> bool:
-        """Whether any member is on this node."""
-        return bool(self._members)
+    def __len__(self) -> int:
+        """How many members are on this node."""
+        return len(self._members)
 
     # ---- what the head orders ----------------------------------------------------------------
 

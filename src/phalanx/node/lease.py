@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from phalanx.model.options import ACCELERATORS
 from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.workers import WorkerRecord
 from phalanx.resources.instances import Allocation, NodeResources
@@ -81,6 +82,9 @@ class Demand(msgspec.Struct, kw_only=True, eq=False):
     """Whether it is room that is kept for a gang: nothing is started for it."""
     retriable: bool = True
     """Whether what runs for it runs again when its worker is ended for want of memory."""
+    is_own: bool = False
+    """Whether its owner is a process of this node. Other nodes may know of a new queue before this
+    one does."""
     can_run_here: bool = True
     """Whether this node, empty, could run it."""
     asker: Asker = NO_ASKER
@@ -89,6 +93,11 @@ class Demand(msgspec.Struct, kw_only=True, eq=False):
     def key(self) -> DemandKey:
         """Whose it is."""
         return (self.owner, self.scheduling_class)
+
+    @property
+    def has_devices(self) -> bool:
+        """Whether it asks for GPUs or other accelerators."""
+        return any(name in self.hold for name in ACCELERATORS)
 
 
 class Lease(msgspec.Struct, kw_only=True, eq=False):

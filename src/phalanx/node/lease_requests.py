@@ -31,6 +31,7 @@ from phalanx.protocol.node_messages import (
     Unblocked,
 )
 from phalanx.resources.sets import ResourceSet
+from phalanx.scheduling.terms import check_strategy
 
 
 class Borrowed(Protocol):
@@ -161,6 +162,8 @@ class LeaseRequests:
         """A process would use so many workers of a class. It may be of another node."""
         owner = peer.peer
         strategy = message.strategy
+        if strategy:
+            check_strategy(strategy)
         if "near" in strategy:
             strategy = {**strategy, "near": self._links.node_id(bytes.fromhex(strategy["near"]))}
         group = strategy.get("group")
@@ -186,6 +189,7 @@ class LeaseRequests:
             strategy=strategy,
             seen=message.seen,
             retriable=message.retriable,
+            is_own=is_mine,
             here=0 if is_mine and place is None and self._spilling.must_plan(strategy) else -1,
             asker=self._asker,
         )

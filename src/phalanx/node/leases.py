@@ -9,7 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from phalanx.errors import ActorUnschedulableError, TaskUnschedulableError
+from phalanx.errors import (
+    ActorUnschedulableError,
+    QueueUnavailableError,
+    TaskUnschedulableError,
+)
 from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.claims import Claims
@@ -21,7 +25,7 @@ from phalanx.node.turns import Turns
 from phalanx.node.workers import WorkerPool, WorkerRecord
 from phalanx.policies.averages import Average
 from phalanx.policies.labels import condition
-from phalanx.protocol.cluster_messages import ClaimRoom
+from phalanx.protocol.bundle_messages import ClaimRoom
 from phalanx.protocol.node_messages import OVER
 from phalanx.protocol.wire_errors import code_of
 from phalanx.resources.instances import NodeResources
@@ -156,12 +160,16 @@ class LeaseMachine:
             demand.warned = False
             if not demand.can_run_here:
                 continue  # other nodes are asked
-            while demand.count > 0 and demand.here != 0 and self._place(demand, now, kept):
+            may_begin = True
+            while demand.count > 0 and demand.here != 0:
+                may_begin = self.turns.may_begin(demand, now)
+                if not (may_begin and self._place(demand, now, kept)):
+                    break
                 demand.count -= 1
                 demand.here -= demand.here > 0
             if demand.count <= 0:
                 self.waiting.remove(demand)
-            elif demand.here != 0:
+            elif demand.here != 0 and may_begin:
                 self._make_due(demand, now)
 
     def _refusal(self, demand: Demand) -> tuple[str, str] | None:
@@ -172,6 +180,8 @@ class LeaseMachine:
             return (f"its node runs {most} actors, {files}", _unschedulable(demand))
         if demand.group is not None:
             return self.groups.refusal(demand.group, demand.place)
+        if self._is_deleted(demand):
+            return (f"queue {demand.queue} was deleted", code_of(QueueUnavailableError))
         strategy = demand.strategy
         target: str | None = strategy.get("node_id")
         is_bound = target is not None and not strategy.get("soft")
@@ -190,16 +200,21 @@ class LeaseMachine:
             not self._other_nodes.is_alone and self._other_nodes.is_feasible(demand)
         ):
             return None
+        code = _unschedulable(demand) if is_bound else ""
         if not is_labelled:
-            return (f"no node has labels that match {labels}", "")
+            return (f"no node has labels that match {labels}", code)
         if self.is_draining:
-            return ("this node drains, and no other can ever run it", "")
+            return ("this node drains, and no other can ever run it", code)
         asked = demand.place.to_mapping()
         total = self.resources.total()
         lacking = {k: v for k, v in asked.items() if v > total.get(k, 0)}
         has = {k: total.get(k, 0) for k in lacking}
         where = "the largest node" if self._other_nodes.is_alone else "this node"
-        return (f"it asks for {lacking} and {where} has {has}", "")
+        return (f"it asks for {lacking} and {where} has {has}", code)
+
+    def _is_deleted(self, demand: Demand) -> bool:
+        """Whether there is no such queue any more."""
+        return demand.is_own and not self.turns.shares.is_known(demand.queue)
 
     def _why_closed(self, node_id: str) -> str:
         if node_id == self._node_id:
@@ -228,17 +243,14 @@ class LeaseMachine:
             if kept and demand.group is None and not self._has_free(kept + demand.place):
                 continue
             may_start = self.workers.may_start and now >= self._starts_held_until
-            if not may_start and not self.workers.has_idle(demand.job, demand.environment):
+            kind = (demand.job, demand.environment, demand.has_devices)
+            if not may_start and not self.workers.has_idle(*kind):
                 return False  # looked at again when a worker is ready, or a tick later
             cpus, rest = _split(demand.hold)
             held_cpus, held_rest = pool.acquire(cpus), pool.acquire(rest)
             assert held_cpus is not None
             assert held_rest is not None, "what is held is part of what was free to place"
-            worker = self.workers.take(demand.job, demand.environment)
-            if worker is None:
-                pool.release(held_cpus)
-                pool.release(held_rest)
-                return False
+            worker = self.workers.take(*kind)
             self._count += 1
             lease = Lease(
                 number=self._count,
@@ -290,21 +302,28 @@ class LeaseMachine:
             self.resources.set_total(name, amount)
         self.dispatch(now)
 
-    def set_weights(self, weights: Mapping[str, float]) -> None:
-        """What queues weigh, where that is not 1."""
+    def set_weights(self, weights: Mapping[str, float], now: float) -> None:
+        """The queues that there are, and what they weigh. What waits for another one fails, and
+        owners give its leases back after the task that runs."""
         self.turns.shares.weights = weights
+        self._begin_nothing_new(now)
 
     def drain(self, now: float) -> None:
         """Begin nothing new: owners give their leases back after the task that runs."""
         self.is_draining = True
+        self._begin_nothing_new(now)
+
+    def _begin_nothing_new(self, now: float) -> None:
         for lease in list(self.leases.values()):
             if lease.is_granted:
-                self._make_due_if_drained(lease)
+                self._make_due_if_over(lease)
         self.dispatch(now)
 
-    def _make_due_if_drained(self, lease: Lease) -> None:
+    def _make_due_if_over(self, lease: Lease) -> None:
+        """Of a node that drains, or of a queue that was deleted."""
         demand = lease.demand
-        if self.is_draining and not (demand.actor or demand.group or lease.is_due):
+        is_over = self.is_draining or self._is_deleted(demand)
+        if is_over and not (demand.actor or demand.group or lease.is_due):
             lease.is_due = True
             demand.asker.due(lease)
 
@@ -369,7 +388,7 @@ class LeaseMachine:
         lease.is_granted = True
         lease.since = now
         lease.demand.asker.granted(lease)
-        self._make_due_if_drained(lease)
+        self._make_due_if_over(lease)
 
     def worker_gone(self, worker_id: bytes, now: float) -> Lease | None:
         """The process ended; its lease, if it had one."""

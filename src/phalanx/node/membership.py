@@ -13,9 +13,9 @@ from phalanx.node.dispatch import MessageTable
 from phalanx.node.options import PATIENCE_S
 from phalanx.node.peers import HEAD, Peer
 from phalanx.policies.placement import Placement
+from phalanx.protocol.bundle_messages import BundleInventory
 from phalanx.protocol.cluster_messages import (
     Acked,
-    BundleInventory,
     Expelled,
     ForwardedReply,
     Join,

@@ -9,6 +9,7 @@ from phalanx.node.lease import Demand
 from phalanx.policies.outcome import Outcome
 from phalanx.policies.placement import Placement
 from phalanx.protocol.cluster_messages import ViewRow
+from phalanx.resources.sets import ResourceSet
 
 
 class OtherNodesView(Protocol):
@@ -63,8 +64,12 @@ class Spills(OtherNodesView, Protocol):
         """What the strategy of a waiting demand says now; None where there is no other node."""
         ...
 
-    def granted(self, node_id: str, owner: bytes, scheduling_class: int) -> None:
-        """A node lends a worker for a demand."""
+    def granted(self, node_id: str, owner: bytes, scheduling_class: int, hold: ResourceSet) -> None:
+        """A node lends a worker for a demand, which holds so much of what is not in bundles."""
+        ...
+
+    def given_back(self, node_id: str) -> None:
+        """A worker that a node lent is its own again."""
         ...
 
     def owner_gone(self, owner: bytes) -> None:
@@ -94,7 +99,7 @@ class NoOtherNodes:
     def remove(self, node_id: str) -> None:
         """See Spills."""
 
-    forget = remove
+    forget = given_back = remove
 
     def owner_gone(self, owner: bytes) -> None:
         """See Spills."""
@@ -113,5 +118,5 @@ class NoOtherNodes:
         """See Spills."""
         return None
 
-    def granted(self, node_id: str, owner: bytes, scheduling_class: int) -> None:
+    def granted(self, node_id: str, owner: bytes, scheduling_class: int, hold: ResourceSet) -> None:
         """See Spills."""

@@ -32,20 +32,20 @@ from phalanx.node.object_store import ObjectStore
 from phalanx.node.other_nodes import OtherNodes
 from phalanx.node.own_requests import OwnRequests
 from phalanx.node.peers import DRIVER, NODE, Peer, Peers
-from phalanx.node.planning import ClusterView, Planner, PlanRequests
+from phalanx.node.planning import Planner, PlanRequests, ViewRefresh
 from phalanx.node.reports import NodeStatus, Reports
 from phalanx.node.requests import NodeRequests
 from phalanx.node.waiting_tasks import WaitingTasks
 from phalanx.node.worker_processes import WorkerProcesses
 from phalanx.node.workers import WorkerPool
+from phalanx.protocol.bundle_messages import ClaimRoom
 from phalanx.protocol.cluster_messages import (
-    ClaimRoom,
     EnvironmentKnown,
-    EventsTold,
+    EventsReported,
+    GatherEvents,
     JobKnown,
     QueueWeights,
     SetTotals,
-    TellEvents,
     Via,
 )
 from phalanx.protocol.frames import decode_body
@@ -147,11 +147,6 @@ class Node(Generic[M_co]):
             self.jobs,
             self.events,
         )
-        self.status = NodeStatus(
-            setup.node_id, prefix, setup.resources, setup.ports, self.leases, self.store
-        )
-        pacing = {"at_most_every_s": 0.0, "every_s": 0.0} if reports_every_tick else {}
-        self.reports = Reports(clock, self.status, control, **pacing)
         self.members = JobMembers(
             clock,
             self.bundles,
@@ -161,6 +156,17 @@ class Node(Generic[M_co]):
             effects.memory,
             effects.make_unique,
         )
+        self.status = NodeStatus(
+            setup.node_id,
+            prefix,
+            setup.resources,
+            setup.ports,
+            self.leases,
+            self.store,
+            self.members,
+        )
+        pacing = {"at_most_every_s": 0.0, "every_s": 0.0} if reports_every_tick else {}
+        self.reports = Reports(clock, self.status, control, **pacing)
         self.groups = NodeGroups(
             me,
             clock,
@@ -224,7 +230,7 @@ class Node(Generic[M_co]):
             effects.know_addresses,
             effects.sweep,
         )
-        self.view = ClusterView(me, control, self.others.view)
+        self.view = ViewRefresh(me, control, self.others.view)
         self.planner = Planner(clock, self.leases, self.spilling, self.view, plans, self.status.row)
         self.processes = LocalProcesses(
             clock,
@@ -275,8 +281,8 @@ class Node(Generic[M_co]):
         table.on(EnvironmentKnown, self.jobs.environment_known)
         table.on(ClaimRoom, lambda message: leases.claim(message, clock()))
         table.on(SetTotals, lambda message: leases.set_totals(message.totals, clock()))
-        table.on(QueueWeights, lambda message: leases.set_weights(message.weights))
-        table.on(TellEvents, self._send_events)
+        table.on(QueueWeights, lambda message: leases.set_weights(message.weights, clock()))
+        table.on(GatherEvents, self._send_events)
 
     def _handle_processes(self) -> None:
         """Fill the table of what drivers and workers of this node may say."""
@@ -294,8 +300,8 @@ class Node(Generic[M_co]):
         for inner in decode_body(message.body):
             self.peers.post(message.process, inner)
 
-    def _send_events(self, message: TellEvents) -> None:
-        self.control.report(EventsTold(message.number, self.events.rows()))
+    def _send_events(self, message: GatherEvents) -> None:
+        self.control.report(EventsReported(message.number, self.events.rows()))
 
     # ---- what a shell hands in ---------------------------------------------------------------
 
@@ -349,7 +355,7 @@ class Node(Generic[M_co]):
     def has_work(self) -> bool:
         """See membership.Use: a driver, a task, an actor or a member of a job runs here."""
         has_driver = any(peer.tag == DRIVER for peer in self.peers.local())
-        return has_driver or bool(self.leases.leases) or self.members.are_running
+        return has_driver or bool(self.leases.leases) or len(self.members) > 0
 
     def has_places(self) -> bool:
         """See membership.Use."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from phalanx.errors import ObjectStoreFullError, OutOfDiskError
-from phalanx.objects.directory import StoreLedger
+from phalanx.objects.store_accounting import StoreAccounting
 
 Then = Callable[[Exception | None], None]
 Copied = Callable[[list[OSError | None]], None]
@@ -61,10 +61,10 @@ class ObjectRoom:
     """Those who wait for memory, in order."""
 
     def __init__(
-        self, ledger: StoreLedger, files: SpillFiles, evictions: Evictions, disk: str
+        self, accounting: StoreAccounting, files: SpillFiles, evictions: Evictions, disk: str
     ) -> None:
         """`disk`: where spilled objects go, for people."""
-        self._ledger = ledger
+        self._accounting = accounting
         self._disk = disk
         self._files = files
         self._evictions = evictions
@@ -91,7 +91,7 @@ class ObjectRoom:
             while self._waiting and not self._copying:
                 wish = self._waiting[0]
                 error = self._make_room(wish.bytes)
-                if error is not None or not self._ledger.missing(wish.bytes):
+                if error is not None or not self._accounting.missing(wish.bytes):
                     self._waiting.popleft()
                     wish.then(error)
         finally:
@@ -99,15 +99,15 @@ class ObjectRoom:
 
     def _make_room(self, wanted_bytes: int) -> Exception | None:
         """Begin what frees memory, if it is needed; an error when nothing does."""
-        ledger = self._ledger
-        if missing := ledger.missing(wanted_bytes):
+        accounting = self._accounting
+        if missing := accounting.missing(wanted_bytes):
             self._evictions.free_spares(missing)
-        missing = ledger.missing(wanted_bytes)
-        victims = ledger.victims(missing) if missing else []
+        missing = accounting.missing(wanted_bytes)
+        victims = accounting.victims(missing) if missing else []
         if missing and not victims:
             return ObjectStoreFullError(
                 f"an object of {wanted_bytes} bytes does not fit: the store has "
-                f"{ledger.capacity_bytes} bytes, {ledger.used_bytes} in use, and nothing "
+                f"{accounting.capacity_bytes} bytes, {accounting.used_bytes} in use, and nothing "
                 "more can be spilled. Free references or raise object_store_memory."
             )
         self._copying = [
@@ -121,16 +121,16 @@ class ObjectRoom:
         copied, self._copying = self._copying, []
         error: OSError | None = None
         for (name, writer), failure in zip(copied, failures, strict=True):
-            if failure is None and self._ledger.holds(name):
+            if failure is None and self._accounting.holds(name):
                 if self._files.keep_copy(name):
-                    self._ledger.spilled(name)
+                    self._accounting.spilled(name)
                     self._evictions.spilled(name, writer)
                 else:
-                    self._ledger.lost(name)
+                    self._accounting.lost(name)
                 continue
             self._files.discard_copy(name)  # its file went, or was replaced, while it was copied
             if isinstance(failure, FileNotFoundError):
-                self._ledger.lost(name)
+                self._accounting.lost(name)
             else:
                 error = error or failure
         if error is not None and self._waiting:

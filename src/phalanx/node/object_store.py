@@ -18,11 +18,11 @@ from phalanx.node.known_jobs import KnownJobs
 from phalanx.node.node_links import NodeLinks
 from phalanx.node.object_room import ObjectRoom, SpillFiles
 from phalanx.node.peers import Peer, Peers
-from phalanx.objects.directory import StoreLedger
 from phalanx.objects.last_readers import LastReaders
 from phalanx.objects.names import is_name, prefix_of_name, spare_file
 from phalanx.objects.pulling import Done, PullQueue
 from phalanx.objects.spares import Spares
+from phalanx.objects.store_accounting import StoreAccounting
 from phalanx.observe.cluster_events import ArgumentPresent, PullEnded, PullStarted, ResultStored
 from phalanx.policies.averages import Average
 from phalanx.protocol.cluster_messages import CopyMade, Prefetch
@@ -30,7 +30,7 @@ from phalanx.protocol.gateway_messages import Pulled
 from phalanx.protocol.node_messages import (
     Claimed,
     Dropped,
-    ReadersTold,
+    ReadersReported,
     Sealed,
     Settled,
     Spilled,
@@ -39,9 +39,9 @@ from phalanx.protocol.node_messages import (
 
 Answer = Callable[[int, Exception | None], None]
 _COPIES = b"copies"
-"""The writer of copies, as the ledger knows it."""
+"""The writer of copies, as the accounting names it."""
 _SPARES = b"spares"
-"""Who keeps the files of copies that are gone, as the ledger knows it."""
+"""Who keeps the files of copies that are gone, as the accounting names it."""
 _PULL_SHARE = 0.7
 """Of the store's capacity, for what is on its way here (Ray pins as much for arguments)."""
 
@@ -92,7 +92,7 @@ class Transfers(Protocol):
 
 
 class ObjectStore:
-    """Runs what the ledger decides."""
+    """Does what the accounting decides."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class ObjectStore:
         self._peers = peers
         self._jobs = jobs
         self._events = events
-        self.ledger = StoreLedger(capacity_bytes)
+        self.accounting = StoreAccounting(capacity_bytes)
         self.bandwidth = Average()
         """Of objects that came from other nodes, in bytes a second."""
         self._unsettled: dict[bytes, set[bytes]] = {}
@@ -131,7 +131,7 @@ class ObjectStore:
         self._last_readers = LastReaders()
         self.spares = Spares(capacity_bytes)
         """Files of copies that are gone, in memory, for the next."""
-        self._room = ObjectRoom(self.ledger, spill_files, self, disk)
+        self._room = ObjectRoom(self.accounting, spill_files, self, disk)
         self._pulls = PullQueue(int(_PULL_SHARE * capacity_bytes), self._start_pull)
 
     # ---- what processes say ------------------------------------------------------------------
@@ -140,7 +140,7 @@ class ObjectStore:
         """Take what drivers and workers say about objects."""
         table.on(Sealed, lambda peer, m: self.sealed(m.name, m.size, peer.peer))
         table.on(Used, lambda peer, m: self.used(m.name, peer.peer))
-        table.on(ReadersTold, lambda peer, m: self.readers_known(m.prefix, peer.peer))
+        table.on(ReadersReported, lambda peer, m: self.readers_known(m.prefix, peer.peer))
         table.on(Prefetch, lambda peer, m: self.prefetch(m))
         table.on(Claimed, self._local_claimed)
         table.on(Settled, self._local_settled)
@@ -183,21 +183,21 @@ class ObjectStore:
         ObjectStoreFullError or OutOfDiskError."""
 
         def room_is_there(error: Exception | None) -> None:
-            credit = self.ledger.grant(process, wanted_bytes) if error is None else 0
+            credit = self.accounting.grant(process, wanted_bytes) if error is None else 0
             answer(credit, error)
 
         self._room.ask(process, wanted_bytes, room_is_there)
 
     def sealed(self, name: str, size: int, process: bytes) -> None:
         """`process` wrote an object. Its owner, another process, may have dropped it already."""
-        self.ledger.sealed(name, size, process)
+        self.accounting.sealed(name, size, process)
         if not self._files.is_in_memory(name):
-            self.ledger.dropped(name, 0, process)
+            self.accounting.dropped(name, 0, process)
 
     def dropped(self, name: str, credit_bytes: int, process: bytes) -> None:
         """An object is gone; so is its copy on disk, even one made while it went."""
-        self.ledger.dropped(name, credit_bytes, process)
-        if self.ledger.spilled_total_bytes:
+        self.accounting.dropped(name, credit_bytes, process)
+        if self.accounting.spilled_total_bytes:
             self._files.delete_spilled(name)
         self._drop_at_holders(name)
         if process[:PREFIX_BYTES] != self._prefix:
@@ -205,12 +205,12 @@ class ObjectStore:
 
     def used(self, name: str, process: bytes) -> None:
         """A process has read an object, or may still."""
-        self.ledger.used(name)
+        self.accounting.used(name)
         self._last_readers.used(name, process)
 
     def claimed(self, name: str, owner: bytes) -> None:
         """`owner` owns an object that another process wrote here."""
-        self.ledger.claimed(name, owner)
+        self.accounting.claimed(name, owner)
         if owner[:PREFIX_BYTES] == self._prefix or not is_name(name):
             return
         found = self._files.stat(name)
@@ -265,7 +265,7 @@ class ObjectStore:
 
         def room_is_there(error: Exception | None) -> None:
             if error is None:
-                self.ledger.promise(_COPIES, size)
+                self.accounting.promise(_COPIES, size)
                 self._promised[name] = size
                 self._begin_pull(name, size, spare)
                 return
@@ -289,9 +289,9 @@ class ObjectStore:
             self.bandwidth = self.bandwidth.with_sample(message.size / message.seconds)
         promised = self._promised.pop(message.name, 0)
         if promised and message.ok and message.size:
-            self.ledger.sealed(message.name, message.size, _COPIES)
+            self.accounting.sealed(message.name, message.size, _COPIES)
         else:  # it lies on disk, or was here and is counted, or did not come
-            self.ledger.withdraw(_COPIES, promised)
+            self.accounting.withdraw(_COPIES, promised)
         source = prefix_of_name(message.name)
         if message.ok:
             self._copies.add(message.name)
@@ -323,8 +323,8 @@ class ObjectStore:
             return
         self._copies.discard(name)
         self._last_readers.dropped(name)
-        size = self.ledger.size_of(name)
-        self.ledger.dropped(name, 0, _COPIES)
+        size = self.accounting.size_of(name)
+        self.accounting.dropped(name, 0, _COPIES)
         if not (may_keep and self._files.is_in_memory(name) and self._keep_spare(name, size)):
             self._transfers.let_go(name)
             self._files.delete(name)
@@ -342,8 +342,8 @@ class ObjectStore:
 
     def _count_spares(self) -> None:
         """Spare files count as used, as far as they do not become objects."""
-        self.ledger.withdraw(_SPARES, self.ledger.capacity_bytes)
-        self.ledger.promise(_SPARES, self.spares.total_bytes)
+        self.accounting.withdraw(_SPARES, self.accounting.capacity_bytes)
+        self.accounting.promise(_SPARES, self.spares.total_bytes)
 
     def _discard_spare(self, spare: str) -> None:
         if spare:
@@ -367,7 +367,7 @@ class ObjectStore:
         for holders in self._holders.values():
             holders.discard(prefix)
         self._pulls.gone(lambda name: prefix_of_name(name) == prefix)
-        for owner in sorted(self.ledger.owners() - self._jobs.drivers()):
+        for owner in sorted(self.accounting.owners() - self._jobs.drivers()):
             if owner[:PREFIX_BYTES] == prefix:
                 self.owner_gone(owner)
         copies = [name for name in self._copies if prefix_of_name(name) == prefix]
@@ -377,7 +377,7 @@ class ObjectStore:
 
     def readers_known(self, prefix: bytes, process: bytes) -> None:
         """A process has named all that it may still read of a dead node's objects."""
-        self._drop_copies(self._last_readers.told(prefix, process))
+        self._drop_copies(self._last_readers.reported(prefix, process))
 
     def _drop_copies(self, names: list[str]) -> None:
         for name in names:
@@ -385,7 +385,7 @@ class ObjectStore:
 
     def process_gone(self, process: bytes) -> None:
         """A process ended."""
-        self.ledger.process_gone(process)
+        self.accounting.process_gone(process)
         self._room.process_gone(process)
         self._drop_copies(self._last_readers.process_gone(process))
         for worker in list(self._unsettled):
@@ -396,7 +396,7 @@ class ObjectStore:
         node: what it has here goes, but for what is `kept`."""
         is_ours = owner[:PREFIX_BYTES] == self._prefix
         written = self._files.written_by(owner) if is_ours else []  # else those are copies
-        for name in self.ledger.owned(owner, written):
+        for name in self.accounting.owned(owner, written):
             if name not in kept:
                 self._end(name, owner)
 
@@ -414,10 +414,10 @@ class ObjectStore:
         if readers:
             return
         del self._unsettled[worker]
-        for name in self.ledger.owned(worker, self._files.written_by(worker)):
+        for name in self.accounting.owned(worker, self._files.written_by(worker)):
             self._end(name, worker)
 
     def _end(self, name: str, owner: bytes) -> None:
-        self.ledger.dropped(name, 0, owner)
+        self.accounting.dropped(name, 0, owner)
         self._drop_at_holders(name)
         self._files.delete(name)

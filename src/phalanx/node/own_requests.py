@@ -90,7 +90,7 @@ class OwnRequests:
     def _get_store_counts(
         self, asker: Asker[dict[str, int]], request: GetStoreCounts
     ) -> dict[str, int]:
-        return self._store.ledger.counts()
+        return self._store.accounting.counts()
 
     def _pull_object(self, asker: Asker[None], request: PullObject) -> Later:
         def done(failure: str) -> None:

@@ -32,7 +32,7 @@ class PlanRequests:
         return is_wanted
 
 
-class ClusterView:
+class ViewRefresh:
     """Keeps fresh what this node knows of the others, while it needs that."""
 
     def __init__(self, node: bytes, control: ControlLink, changed: Callable[[View], None]) -> None:
@@ -90,7 +90,7 @@ class Planner:
         clock: Callable[[], float],
         leases: LeaseMachine,
         spilling: Spills,
-        view: ClusterView,
+        view: ViewRefresh,
         requests: PlanRequests,
         own_row: Callable[[], ViewRow],
     ) -> None:

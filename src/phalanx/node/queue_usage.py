@@ -8,11 +8,15 @@ from phalanx.resources.sets import EMPTY, ResourceSet
 
 
 class QueueShares:
-    """What queues hold of one node. A queue that nobody told of weighs 1; "" is one like others."""
+    """What queues hold of one node. One that the head has not named weighs 1; "" is like others."""
 
     def __init__(self) -> None:
         self.weights: Mapping[str, float] = {}
         self._held: dict[str, ResourceSet] = {}
+
+    def is_known(self, queue: str) -> bool:
+        """Whether there is a queue of this name, as far as this node was told."""
+        return not queue or not self.weights or queue in self.weights
 
     def take(self, queue: str, request: ResourceSet) -> None:
         """A lease of the queue begins."""

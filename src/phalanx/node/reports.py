@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from typing import Protocol
 
 from phalanx.model.lifecycle import ALIVE, DRAINING
@@ -35,26 +35,31 @@ class NodeStatus:
         ports: str,
         leases: LeaseMachine,
         store: ObjectStore,
+        members: Sized,
     ) -> None:
+        """`members`: of jobs, that run here."""
         self._node_id = node_id
         self._prefix = prefix
         self._ports = ports
         self._resources = resources
         self._leases = leases
         self._store = store
+        self._members = members
 
     def report(self) -> NodeReport:
         """See Status."""
         available = self._resources.available()
         if STORE in available:
-            ledger = self._store.ledger
-            free = ledger.capacity_bytes - ledger.used_bytes + self._store.spares.total_bytes
+            accounting = self._store.accounting
+            free = (
+                accounting.capacity_bytes - accounting.used_bytes + self._store.spares.total_bytes
+            )
             available[STORE] = float(max(free, 0))
         return NodeReport(
             available=available,
             devices=self._resources.devices_left(),
             queued=[(d.place.to_mapping(), d.count) for d in self._leases.waiting.all()],
-            running=len(self._leases.leases),
+            running=len(self._leases.leases) + len(self._members),
             run_s=self._leases.run_s.value,
             bandwidth=self._store.bandwidth.value,
             total=self._resources.total(),

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from phalanx.node.lease import Demand, DemandKey
 from phalanx.node.options import SpillOptions
 from phalanx.policies.entry import pick_node, placement_strategy
+from phalanx.policies.hybrid import Hybrid
 from phalanx.policies.node_table import NodeState
 from phalanx.policies.outcome import Outcome, Placed
 from phalanx.policies.placement import Placement
@@ -24,13 +25,14 @@ from phalanx.policies.selector.tried import TriedPlaces
 from phalanx.policies.spread import Spread
 from phalanx.policies.strategy import Asking, Strategy
 from phalanx.resources.ports import RandomSource
+from phalanx.resources.sets import ResourceSet
 from phalanx.scheduling.cluster_nodes import ClusterNodes, NodeRow
 from phalanx.scheduling.terms import terms_of
 
-MOST_PICKS = 512
+MAX_PICKS = 512
 """Workers of one demand that one plan looks for; the next plan goes on."""
 
-MOST_BLIND = 8
+MAX_BLIND = 8
 """Nodes asked for one demand while nothing is heard of what they have free."""
 
 
@@ -153,7 +155,8 @@ class Spilling:
         return Asking(
             local=self._me,
             preferred=near or self._me,
-            require_available=True,
+            # Waiting where the arguments are may be shorter than having them brought.
+            require_available=not (near and self._default is self._waiting),
             avoid_local=avoid_local,
             argument_bytes=size,
             held_bytes={near: size} if near else {},
@@ -236,9 +239,11 @@ class Spilling:
         for node_id in sorted({*lent, *self._asked.pop(key, {})}):
             self._effects.withdraw(node_id, owner, scheduling_class, is_over=True)
 
-    def granted(self, node_id: str, owner: bytes, scheduling_class: int) -> None:
-        """A node lends a worker for this demand."""
+    def granted(self, node_id: str, owner: bytes, scheduling_class: int, hold: ResourceSet) -> None:
+        """A node lends a worker for this demand, which holds so much of what seemed free there."""
         key = (owner, scheduling_class)
+        if hold and node_id in self.view.nodes.row_of:
+            self._cluster.count_in(node_id, hold, is_available=True)
         self._seen[node_id, key] = self._seen.get((node_id, key), 0) + 1
         if self._tried is not None:
             self._tried.given(key, node_id)
@@ -247,6 +252,10 @@ class Spilling:
             asked[node_id] -= 1
         else:
             asked.pop(node_id, None)
+
+    def given_back(self, node_id: str) -> None:
+        """A worker that a node lent is its own again."""
+        self._cluster.count_no_more(node_id)
 
     def owner_gone(self, owner: bytes) -> None:
         """A process of this node ended."""
@@ -272,8 +281,10 @@ class Spilling:
         if terms.affinity is None and demand.strategy.get("name") == "SPREAD":
             strategy = self._spread.setdefault(key, Spread())
         asking = self._asking(demand, avoid_local=not must_plan)
+        if self._is_asked_first(demand, terms.request, now):
+            return {demand.strategy["near"]: count}
         targets: dict[str, int] = {}
-        for left in range(min(count, MOST_PICKS), 0, -1):
+        for left in range(min(count, MAX_PICKS), 0, -1):
             asking = self._for_selector(asking, key, targets, left, now)
             outcome = pick_node(
                 self.view,
@@ -310,6 +321,22 @@ class Spilling:
             return self._anybody(terms.request, demand.count)
         return targets
 
+    def _is_asked_first(self, demand: Demand, request: Request, now: float) -> bool:
+        """Whether the node that holds the demand's arguments is asked though it seemed full.
+
+        It was so when it last reported: who holds its workers may have nothing for them to do. It
+        is asked for no longer than having the arguments brought would take.
+        """
+        near = demand.strategy.get("near")
+        row = self.view.nodes.row_of.get(near or "")
+        if near is None or row is None or not isinstance(self._default, Hybrid):
+            return False
+        known = self.view.of(request)
+        if known.available[row] or not known.feasible[row]:
+            return False
+        waited_s = now - demand.since
+        return waited_s < self._waiting.transfer_s(self._me, demand.strategy["bytes"])
+
     def _places_of(self, owner: bytes) -> frozenset[str]:
         """The nodes that gave this owner workers, or were asked to."""
         given = {node_id for node_id, key in self._seen if key[0] == owner}
@@ -323,7 +350,7 @@ class Spilling:
         others = [state.id for state in states if state.id != self._me]
         ring = sorted(others, key=lambda node: (node < self._me, node))
         row_of = self.view.nodes.row_of
-        return dict.fromkeys([n for n in ring if feasible[row_of[n]]][:MOST_BLIND], count)
+        return dict.fromkeys([n for n in ring if feasible[row_of[n]]][:MAX_BLIND], count)
 
     def _is_planned(self, strategy: Mapping[str, Any]) -> bool:
         """Whether the plan says how much may run here; else this node takes what it can, first."""

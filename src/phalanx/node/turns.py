@@ -13,10 +13,14 @@ from phalanx.node.lease import Demand, DemandKey, Lease
 from phalanx.node.queue_usage import QueueShares
 from phalanx.resources.instances import NodeResources
 
-LEAST_HOLD_S = 0.01
+MIN_HOLD_S = 0.01
 LONGEST_HOLD_S = 0.5
 """After this long an equal may ask for a lease, whatever each holds: one task of the asker's that
 never ends may be all that its share is used for."""
+
+FIRST_BEYOND_S = 1.0
+LONGEST_BEYOND_S = 10.0
+"""Before another task of a class starts of which so many wait that they would fill the node."""
 
 
 class Turns:
@@ -25,10 +29,30 @@ class Turns:
     def __init__(self, resources: NodeResources) -> None:
         self._resources = resources
         self._held: dict[DemandKey, int] = {}
+        self._next_at: dict[DemandKey, float] = {}
+        """When the next lease may begin of a class that has more than fill the node."""
         self.shares = QueueShares()
+
+    def may_begin(self, demand: Demand, now: float) -> bool:
+        """Whether one more lease of the class may begin, if there is room for it.
+
+        Tasks that wait lend their CPUs. As many of a class as fill the node's CPUs start at once.
+        Of those beyond, the next starts after 1, 2, 4, 8, 10 s and so on, as on Ray: so tasks that
+        wait for each other go on, and many that wait do not become as many processes.
+        """
+        cpus = demand.hold.get("CPU", 0)
+        if not cpus or demand.actor:
+            return True
+        fill = max(1, round(self._resources.total_units().get("CPU", 0) / cpus))
+        beyond = self._held.get(demand.key, 0) - fill
+        if beyond < 0:
+            return True
+        delay_s = min(FIRST_BEYOND_S * 2.0 ** min(beyond, 16), LONGEST_BEYOND_S)
+        return now >= self._next_at.setdefault(demand.key, now + delay_s)
 
     def begins(self, demand: Demand) -> None:
         """One more lease of it begins."""
+        self._next_at.pop(demand.key, None)
         self._held[demand.key] = self._held.get(demand.key, 0) + 1
         if demand.group is None:
             self.shares.take(demand.queue, demand.hold)
@@ -36,6 +60,7 @@ class Turns:
     def ends(self, demand: Demand) -> None:
         """One of its leases ends."""
         self._held[demand.key] -= 1
+        self._next_at.pop(demand.key, None)
         if not self._held[demand.key]:
             del self._held[demand.key]
         if demand.group is None:
@@ -61,7 +86,7 @@ class Turns:
             victim = lease.demand
             if lease.is_due or victim.actor or victim.key == demand.key or not lease.is_granted:
                 continue
-            if lease.is_blocked or now - lease.since < LEAST_HOLD_S:
+            if lease.is_blocked or now - lease.since < MIN_HOLD_S:
                 continue
             share = self._held.get(victim.key, 0)
             is_long = now - lease.since > LONGEST_HOLD_S

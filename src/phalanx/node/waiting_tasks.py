@@ -40,7 +40,12 @@ class WaitingTasks:
             return explain_waiting("task", name, plain_reason(text))
         outcome = self._spilling.why(demand, self._clock())
         if outcome is not None:
-            return explain_outcome("task", name, outcome)
+            explanation = explain_outcome("task", name, outcome)
+            near = demand.strategy.get("near")
+            if near:
+                text = f"most bytes of its arguments lie on node {near}, which is asked first"
+                explanation.reasons.insert(0, plain_reason(text))
+            return explanation
         free = self._resources.available()
         lacks = [
             f"{free.get(resource, 0):g} {resource} of {asked:g} asked"

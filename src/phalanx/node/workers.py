@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 IDLE_S = 1.0
-LEAST_STARTING = 8
+MIN_STARTING = 8
 
 
 class WorkerRecord(msgspec.Struct, kw_only=True, eq=False):
@@ -16,6 +16,8 @@ class WorkerRecord(msgspec.Struct, kw_only=True, eq=False):
     worker_id: bytes
     job: bytes = b""
     environment: bytes = b""
+    has_devices: bool | None = None
+    """Whether its work has devices; None before its first work."""
     pid: int = 0
     is_started: bool = False
     is_ready: bool = False
@@ -27,8 +29,9 @@ class WorkerRecord(msgspec.Struct, kw_only=True, eq=False):
 class WorkerPool:
     """Workers by id, and which of them wait for work.
 
-    A worker serves the tasks of one job and one environment. Most recently used first, so that
-    the others can end. `make_id(job)` gives 16 bytes that no other process has.
+    A worker serves the tasks of one job and one environment, and either those with devices or
+    those without: libraries look for devices once. Most recently used first, so that the others
+    can end. `make_id(job)` gives 16 bytes that no other process has.
     """
 
     def __init__(
@@ -44,7 +47,7 @@ class WorkerPool:
         self._workers: dict[bytes, WorkerRecord] = {}
         self._idle: list[WorkerRecord] = []
         self._starting = 0
-        self._most_starting = max(LEAST_STARTING, 2 * soft_limit)
+        self._most_starting = max(MIN_STARTING, 2 * soft_limit)
 
     def get(self, worker_id: bytes) -> WorkerRecord | None:
         """The worker with this id."""
@@ -54,9 +57,16 @@ class WorkerPool:
         """Every worker, oldest first."""
         return list(self._workers.values())
 
-    def new(self, job: bytes, environment: bytes = b"") -> WorkerRecord:
+    def new(
+        self, job: bytes, environment: bytes = b"", has_devices: bool | None = None
+    ) -> WorkerRecord:
         """A record for a process yet to be started."""
-        worker = WorkerRecord(worker_id=self._make_id(job), job=job, environment=environment)
+        worker = WorkerRecord(
+            worker_id=self._make_id(job),
+            job=job,
+            environment=environment,
+            has_devices=has_devices,
+        )
         self._workers[worker.worker_id] = worker
         self._starting += 1
         return worker
@@ -68,18 +78,27 @@ class WorkerPool:
         self._idle.append(worker)
         return worker
 
-    def take(self, job: bytes, environment: bytes) -> WorkerRecord | None:
+    def take(self, job: bytes, environment: bytes, has_devices: bool = False) -> WorkerRecord:
         """An idle worker that fits, or a new record."""
-        for i in range(len(self._idle) - 1, -1, -1):
-            worker = self._idle[i]
-            if (worker.job, worker.environment) == (job, environment):
-                del self._idle[i]
-                return worker
-        return self.new(job, environment)
+        worker = self._fitting(job, environment, has_devices)
+        if worker is None:
+            return self.new(job, environment, has_devices)
+        self._idle.remove(worker)
+        worker.has_devices = has_devices
+        return worker
 
-    def has_idle(self, job: bytes, environment: bytes) -> bool:
+    def has_idle(self, job: bytes, environment: bytes, has_devices: bool = False) -> bool:
         """Whether `take` would find a worker that is there already."""
-        return any((w.job, w.environment) == (job, environment) for w in self._idle)
+        return self._fitting(job, environment, has_devices) is not None
+
+    def _fitting(self, job: bytes, environment: bytes, has_devices: bool) -> WorkerRecord | None:
+        for worker in reversed(self._idle):
+            if (worker.job, worker.environment) == (job, environment) and worker.has_devices in (
+                has_devices,
+                None,
+            ):
+                return worker
+        return None
 
     @property
     def may_start(self) -> bool:

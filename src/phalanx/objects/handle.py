@@ -6,6 +6,8 @@ from abc import ABCMeta, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
+from phalanx.objects.dag import FunctionNode
+
 T = TypeVar("T")
 
 
@@ -27,9 +29,9 @@ class ActorMethod(metaclass=ABCMeta):
         target = self.options(**options) if options else self
         return target.remote(*(args or ()), **(kwargs or {}))
 
-    def bind(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Not there: see RemoteFunction.bind."""
-        raise NotImplementedError("bind() belongs to compiled graphs, which Phalanx does not have.")
+    def bind(self, /, *args: Any, **kwargs: Any) -> FunctionNode:
+        """A call in a graph: see `objects.dag`."""
+        return FunctionNode(self, args, kwargs)
 
 
 class ActorHandle(Generic[T], metaclass=ABCMeta):

@@ -35,7 +35,7 @@ class LastReaders:
         if name in self._readers:
             self._readers[name].add(process)
 
-    def told(self, prefix: bytes, process: bytes) -> list[str]:
+    def reported(self, prefix: bytes, process: bytes) -> list[str]:
         """A process has named all that it may still read. What may go."""
         if prefix not in self._asked:
             return []

@@ -9,6 +9,7 @@ on the ObjectRef as `_hold`, whose finalizer does it.
 from __future__ import annotations
 
 import concurrent.futures
+import gc
 import threading
 from abc import ABCMeta
 from collections.abc import Callable, Generator
@@ -265,6 +266,11 @@ def make_ref(owner: bytes, number: int) -> ObjectRef[Any]:
     ref._waiters = None
     ref._task = ref._hold = ref._cached = ref._inner = None
     return ref
+
+
+def living_references() -> list[ObjectRef[Any]]:
+    """All references that this process holds. For listings: it looks at every Python object."""
+    return [found for found in gc.get_objects() if type(found) is ObjectRef]
 
 
 _named: WeakValueDictionary[tuple[bytes, int], ObjectRef[Any]] = WeakValueDictionary()

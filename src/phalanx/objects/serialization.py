@@ -164,15 +164,15 @@ def register_serializer(
         return (_apply, (deserializer, serializer(value)))
 
     _custom[cls] = reduce
-    for tell in on_serializer:
-        tell(cls, reduce)
+    for notify in on_serializer:
+        notify(cls, reduce)
 
 
 def deregister_serializer(cls: type) -> None:
     """Undo register_serializer; nothing happens when there was none."""
     if _custom.pop(cls, None) is not None:
-        for tell in on_serializer:
-            tell(cls, None)
+        for notify in on_serializer:
+            notify(cls, None)
 
 
 on_serializer: list[Callable[[type, Callable[[Any], Any] | None], None]] = []

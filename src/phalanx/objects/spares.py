@@ -6,10 +6,10 @@ first to go when memory is needed for anything else. Pure.
 
 from __future__ import annotations
 
-LEAST_BYTES = 1 << 20
+MIN_BYTES = 1 << 20
 """Of a smaller file, its pages cost less than looking after it."""
-MOST_FILES = 32
-MOST_BYTES = 1 << 30
+MAX_FILES = 32
+MAX_BYTES = 1 << 30
 _SLACK_BYTES = 64 << 10
 
 
@@ -18,17 +18,17 @@ class Spares:
 
     def __init__(self, capacity_bytes: int) -> None:
         """`capacity_bytes`: of the whole store; an eighth of it may be spare."""
-        self._most_bytes = min(MOST_BYTES, capacity_bytes // 8)
+        self._most_bytes = min(MAX_BYTES, capacity_bytes // 8)
         self._sizes: dict[str, int] = {}
         self.total_bytes = 0
 
     def put(self, name: str, size: int) -> list[str]:
         """Keep a file. What must go for it; itself, when it is too large or too small."""
         self._remove(name)  # an earlier copy of the same object: this one takes its place
-        if not LEAST_BYTES <= size <= self._most_bytes:
+        if not MIN_BYTES <= size <= self._most_bytes:
             return [name]
         gone = []
-        while len(self._sizes) >= MOST_FILES or self.total_bytes + size > self._most_bytes:
+        while len(self._sizes) >= MAX_FILES or self.total_bytes + size > self._most_bytes:
             oldest = next(iter(self._sizes))
             self._remove(oldest)
             gone.append(oldest)

@@ -90,7 +90,7 @@ class Stream:
         """No items will come any more; the references that somebody waits for in vain."""
         self.is_ended = True
         self._wake()
-        return [ref for index, ref in self.items.items() if index > self.arrived_to]
+        return [ref for index, ref in list(self.items.items()) if index > self.arrived_to]
 
     def _wake(self) -> None:
         waiters, self.waiters = self.waiters, []
@@ -163,8 +163,10 @@ class ObjectRefGenerator(Generic[T], metaclass=ABCMeta):
         return self._take(index)
 
     def peek(self) -> ObjectRef[Any]:
-        """The next item's reference, which may be pending, without taking it."""
-        return self._stream.slot(self._next_index)
+        """The next item's reference, which may be pending, without taking it; after the last item,
+        one that is there."""
+        ref = self._stream.slot(self._next_index)  # first: the end completes what is waited for
+        return self.completed() if self.is_finished() else ref
 
     def next_ready(self) -> bool:
         """Whether the next item is there already."""

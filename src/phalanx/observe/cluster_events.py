@@ -131,7 +131,7 @@ class LocationKnown(Event, frozen=True, kw_only=True):
     stored_on: str
 
 
-class ReaderTold(Event, frozen=True, kw_only=True):
+class ReadersNotified(Event, frozen=True, kw_only=True):
     """So many that waited for the result were told."""
 
     task: str

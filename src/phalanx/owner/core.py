@@ -62,7 +62,7 @@ from phalanx.protocol.node_messages import (
     Events,
     Granted,
     LeaseDue,
-    ReadersTold,
+    ReadersReported,
     Refused,
     Reply,
     Settled,
@@ -105,11 +105,11 @@ class OwnerCore:
         pack: Pack,
         clock: Callable[[], float],
         wall: Callable[[], float],
-        tick_soon: Callable[[], None],
+        request_tick: Callable[[], None],
         warn: Callable[[str], None],
     ) -> None:
         """`kind`: driver or worker. `pack` makes payloads of values. `clock` counts seconds, `wall`
-        since the epoch. `tick_soon` asks for a tick. `warn` shows a text to the user."""
+        since the epoch. `request_tick` asks for a tick. `warn` shows a text to the user."""
         self._me = me
         self._kind = kind
         self._node = node
@@ -128,7 +128,7 @@ class OwnerCore:
         self.requests = Requests(node)
         self.peers = peers = Peers(me, transport, self._dialled)
         self.references = References(me, peers, outbox)
-        locality = Locality(me, self.events, files.is_here, wall)
+        self._locality = locality = Locality(me, self.events, files.is_here, wall)
         self.objects = objects = ObjectTable(
             me, peers, outbox, node, files, self.references, locality.stored
         )
@@ -153,7 +153,7 @@ class OwnerCore:
             self.journal,
             clock=clock,
             wall=wall,
-            tick_soon=tick_soon,
+            request_tick=request_tick,
             warn=warn,
         )
         self.gangs = OwnedGangs(self.tasks, objects, self.requests, clock)
@@ -182,7 +182,7 @@ class OwnerCore:
             objects,
             clock=clock,
             drop=self.drop,
-            tick_soon=tick_soon,
+            request_tick=request_tick,
         )
 
     def next_object(self) -> int:
@@ -321,7 +321,7 @@ class OwnerCore:
             self._node.post(Happened(self.events.drain()))
 
     @property
-    def has_unsaid(self) -> bool:
+    def has_unsent(self) -> bool:
         """Whether `flush` has anything to do."""
         return bool(
             self.tasks.machine.dirty
@@ -374,11 +374,12 @@ class OwnerCore:
         for connection in self.peers.node_died(prefix):
             self.drop(connection)
         self.reconnection.node_died(prefix)
+        self._locality.node_died(prefix)
         self.objects.node_lost(prefix)
         queued = [] if self.local_work is None else self.local_work.inputs_from(prefix)
         for name in (*self.references.read_from(prefix), *queued):
             self._node.post(Used(name))
-        self._node.post(ReadersTold(prefix))
+        self._node.post(ReadersReported(prefix))
 
     def node_lost(self) -> None:
         """The process of this node is gone: nothing that was asked for will ever come."""

@@ -52,17 +52,18 @@ def pick_node(
 
     An actor that asks for nothing goes to a random node, as any would do and they would all
     pile up on one; not so where a hard affinity names the node, and the selector sees to it itself.
-    The local node is taken at once where it is preferred and free: only DEFAULT prefers a node.
+    DEFAULT takes at once what is preferred and free, used or not: the local node, or the one that
+    holds most of the arguments.
     """
     is_hard_affinity = isinstance(strategy, NodeAffinity) and not strategy.soft
     chooses_itself = is_hard_affinity or isinstance(strategy, Selector)
     if creates_actor and not request.resources and not chooses_itself:
         strategy = RandomAvailable()
     elif isinstance(strategy, Hybrid) and not asking.avoid_local:
-        local = view.nodes.row_of.get(asking.local or "")
-        is_preferred = local is not None and asking.preferred == asking.local
-        if local is not None and is_preferred and view.of(request).available[local]:
-            return placed(view, local, True)
+        row = view.nodes.row_of.get(asking.preferred or "")
+        is_sure = asking.preferred == asking.local or asking.preferred in asking.held_bytes
+        if row is not None and is_sure and view.of(request).available[row]:
+            return placed(view, row, True)
     if fallbacks:
         strategy = WithFallbacks(fallbacks=tuple(fallbacks), strategy=strategy)
     return strategy.pick(view, request, asking, rng)

@@ -17,6 +17,9 @@ OPERATORS: Mapping[str, Operator] = {
 }
 """The operators by the names that node-label strategies use."""
 
+NODE_LABEL = "ray.io/node-id"
+"""Every node bears its id under this name."""
+
 _CALL = re.compile(r"(!?)([^()!]*)\((.*)\)")
 _VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 _PREFIX = re.compile(r"(?=.{1,253}$)[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9][A-Za-z0-9_-]*)*")

@@ -64,8 +64,8 @@ class Rejection:
     turned_away: tuple[TurnedAway, ...] = ()
 
     def __str__(self) -> str:
-        told = "; ".join(map(str, self.turned_away)) or "there are no nodes"
-        return f"{self.reason}: {told}"
+        reasons = "; ".join(map(str, self.turned_away)) or "there are no nodes"
+        return f"{self.reason}: {reasons}"
 
 
 Outcome = Placed | Rejection

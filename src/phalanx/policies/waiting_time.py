@@ -56,8 +56,13 @@ class LeastWaiting:
         """Seconds that a task would wait on `node` before it could start."""
         backlog = self._backlogs.get(node, Backlog())
         missing = max(0, asking.argument_bytes - asking.held_bytes.get(node, 0))
-        bandwidth = backlog.bandwidth or self._default_bandwidth
-        return backlog.queue_length * backlog.run_s + missing / bandwidth
+        return backlog.queue_length * backlog.run_s + self.transfer_s(node, missing)
+
+    def transfer_s(self, node: str, size: int) -> float:
+        """Seconds that `size` bytes take to reach `node`."""
+        backlog = self._backlogs.get(node)
+        bandwidth = backlog.bandwidth if backlog is not None else 0.0
+        return size / (bandwidth or self._default_bandwidth)
 
     def pick(
         self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource

@@ -23,14 +23,15 @@ class Fork(msgspec.Struct, array_like=True, tag=0):
 
 class RunCommand(msgspec.Struct, array_like=True, tag=1):
     """Start a command in a process group of its own, with these variables beside the fork server's
-    own. What it prints is appended to the file `log`. `is_watched`: answered with Began."""
+    own. What it prints is appended to the file `log`. `memory_bytes`: how
+    much it may use, with all that it starts; 0 for any amount, else answered with Began."""
 
     process: bytes
     argv: list[str]
     variables: dict[str, str]
     directory: str
     log: str
-    is_watched: bool
+    memory_bytes: int
 
 
 class SendSignal(msgspec.Struct, array_like=True, tag=2):
@@ -56,7 +57,7 @@ class Began(msgspec.Struct, array_like=True, tag=10):
 
 class Exited(msgspec.Struct, array_like=True, tag=11):
     """A process has ended: `code` is negative for a signal. `reason`: why it could not even be
-    started; `pid` is 0 then."""
+    started (`pid` is 0 then), or why the kernel ended it, as far as that is known."""
 
     process: bytes
     pid: int

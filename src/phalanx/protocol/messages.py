@@ -1,9 +1,9 @@
 """What drivers and workers say to each other, and all messages there are, as msgspec structs.
 
-Beside these: what a process and its node say (`node_messages`), and nodes and the control store
-(`cluster_messages`). A frame carries a list of messages. Users' values travel as opaque bytes: only
-owners and workers unpickle them, never the node or the control store. Objects are named by (owner,
-number), see `phalanx.model.ids`. Times are seconds since the epoch.
+Beside these: what a process and its node say (`node_messages`), and what nodes and the control
+store say (`cluster_messages`, `bundle_messages`). A frame carries a list of messages. Users' values
+travel as opaque bytes: only owners and workers unpickle them, never the node or the control store.
+Objects are named by (owner, number), see `phalanx.model.ids`. Times are seconds since the epoch.
 """
 
 from __future__ import annotations

@@ -246,7 +246,7 @@ class Settled(msgspec.Struct, array_like=True, tag=56):
     worker: bytes
 
 
-class ReadersTold(msgspec.Struct, array_like=True, tag=58):
+class ReadersReported(msgspec.Struct, array_like=True, tag=58):
     """Process to node, after the death of another: what it may still read of that node's objects
     it has named by Used."""
 
@@ -282,5 +282,5 @@ NodeMessage = (
     | Events
     | Claimed
     | Settled
-    | ReadersTold
+    | ReadersReported
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from phalanx.model.options import LARGEST_AMOUNT
+
 SCALE = 10_000
 """Units in one whole: 1 CPU is 10,000 units, and so is one byte of `memory`."""
 
@@ -18,8 +20,10 @@ def to_units(x: float | int) -> int:
     The cut is made on the number that was meant: 0.57 is 5700 units although its double times
     10,000 lies a hair below, and so is 0.3 - 0.1.
 
-    Raises ValueError for NaN, infinity and negative amounts.
+    Raises ValueError for NaN, negative amounts, and those that 64 bits do not hold.
     """
+    if x > LARGEST_AMOUNT:
+        raise ValueError(f"a resource amount is at most {LARGEST_AMOUNT:g}, not {x:g}")
     if isinstance(x, int):
         if x < 0:
             raise ValueError(f"a resource amount is 0 or more, not {x}")

@@ -96,8 +96,8 @@ class ResourceSet(Mapping[str, int]):
         return ResourceSet, (dict(self._units),)
 
     def __repr__(self) -> str:
-        told = ", ".join(f"{name}: {from_units(units):g}" for name, units in self._units.items())
-        return f"ResourceSet({{{told}}})"
+        shown = ", ".join(f"{name}: {from_units(units):g}" for name, units in self._units.items())
+        return f"ResourceSet({{{shown}}})"
 
 
 EMPTY = ResourceSet()

@@ -94,6 +94,12 @@ class ClusterNodes:
         backlog = self._backlogs[node_id]
         self._report(node_id, replace(backlog, queue_length=backlog.queue_length + 1))
 
+    def count_no_more(self, node_id: str) -> None:
+        """What was counted in since the node's last row has ended, or some of it: all is forgotten,
+        as no other row need come when the node is again as that one says."""
+        if node_id in self._counted:
+            self.put(self._rows[node_id])
+
     def is_counted(self, node_id: str) -> bool:
         """Whether something was counted in since the node's last row."""
         return node_id in self._counted

@@ -67,11 +67,11 @@ def _over_time(
     timed = timed_jobs(jobs, str(request.pods))
     if len(timed) < len(jobs):
         left = f"{len(jobs) - len(timed):,} of {len(jobs):,} jobs"
-        warn(f"{request.pods}: {left} tell no submission or no run time; they are left out")
+        warn(f"{request.pods}: {left} have no submission or no run time; they are left out")
     shown = []
     for policy, config in zip(request.policies, configs, strict=True):
-        with _progress(policy) as tell:
-            shown.append(run_policy(nodes, timed, policy, config, request.queues, tell))
+        with _progress(policy) as report:
+            shown.append(run_policy(nodes, timed, policy, config, request.queues, report))
     return shown
 
 
@@ -83,9 +83,9 @@ def _in_order(
     names = [usable_policy(policy) for policy in request.policies]
     shown = []
     for policy, name in zip(request.policies, names, strict=True):
-        with _progress(policy) as tell:
+        with _progress(policy) as report:
             shown.append(
-                run_policy(nodes, jobs, policy, name, _inflate(request), request.seed, tell)
+                run_policy(nodes, jobs, policy, name, _inflate(request), request.seed, report)
             )
     return shown
 

@@ -68,7 +68,7 @@ def run_policy(
     label: str,
     config: Configuration,
     queues: Path | None,
-    tell: Callable[[float, float], None],
+    report: Callable[[float, float], None],
 ) -> ReportRun:
     """Simulate the jobs under a configuration.
 
@@ -81,7 +81,7 @@ def run_policy(
         known = read_queues(_text(str(queues)), str(queues))
 
     def progress(state: Progress) -> None:
-        tell(state.finished, state.jobs)
+        report(state.finished, state.jobs)
 
     result = simulate(
         work,

@@ -41,8 +41,8 @@ class PlacementGroupSchedulingStrategy:
         self.placement_group_bundle_index = placement_group_bundle_index
         self.placement_group_capture_child_tasks = placement_group_capture_child_tasks
 
-    def to_wire(self, resources: Mapping[str, float]) -> dict[str, Any]:
-        """For the node. Raises ValueError when no bundle can ever hold `resources`."""
+    def to_wire(self, resources: Mapping[str, float], name: str) -> dict[str, Any]:
+        """For the node. Raises ValueError when no bundle can ever hold what `name` needs."""
         group, index = self.placement_group, self.placement_group_bundle_index
         if group is None or group.is_empty:
             return {}
@@ -56,9 +56,11 @@ class PlacementGroupSchedulingStrategy:
             if all(amount <= bundle.get(name, 0) for name, amount in resources.items()):
                 break
         else:
+            amounts = {key: int(x) if x == int(x) else x for key, x in resources.items()}
+            have = [{key: float(amount) for key, amount in bundle.items()} for bundle in bundles]
             raise ValueError(
-                f"Cannot schedule in the placement group: {dict(resources)} fits into none of the "
-                f"bundles {bundles}."
+                f"Cannot schedule {name} with the placement group because the resource request "
+                f"{amounts} cannot fit into any bundles for the placement group, {have}."
             )
         capture = bool(self.placement_group_capture_child_tasks)
         return {"group": group.id.hex(), "bundle": index, "capture": capture}
@@ -89,7 +91,7 @@ class NodeAffinitySchedulingStrategy:
         self._spill_on_unavailable = _spill_on_unavailable
         self._fail_on_unavailable = _fail_on_unavailable
 
-    def to_wire(self, resources: Mapping[str, float]) -> dict[str, Any]:
+    def to_wire(self, resources: Mapping[str, float], name: str) -> dict[str, Any]:
         """For the node."""
         return {
             "node_id": self.node_id,
@@ -159,7 +161,7 @@ class NodeLabelSchedulingStrategy:
         if not self.hard and not self.soft:
             raise ValueError("The 'hard' and 'soft' conditions cannot both be empty.")
 
-    def to_wire(self, resources: Mapping[str, float]) -> dict[str, Any]:
+    def to_wire(self, resources: Mapping[str, float], name: str) -> dict[str, Any]:
         """For the node: with the soft conditions first, then without."""
         hard = _wire(self.hard)
         soft = _wire(self.soft)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
@@ -19,7 +20,7 @@ class TaskContext:
         "adopted",
         "attempt",
         "consumed",
-        "function_name",
+        "function",
         "is_actor",
         "is_cancelled",
         "lease",
@@ -36,7 +37,8 @@ class TaskContext:
         self.owner = owner
         self.number = number
         self.name = name
-        self.function_name = name
+        self.function: Callable[..., Any] | None = None
+        """What runs, of a task."""
         self.attempt = attempt
         self.lease = lease
         self.is_actor = is_actor

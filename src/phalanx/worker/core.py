@@ -117,6 +117,9 @@ class Definition:
         """Of its run times; a guess before the first."""
 
 
+SPENT = "max_calls reached"
+"""Why a process ends that has made as many calls of a function as it may."""
+
 _NO_LEASE = LeaseInfo(b"", {}, {})
 
 
@@ -262,7 +265,7 @@ class WorkerCore:
             return False
         connection.post(Leaving())
         self.tasks.return_all()
-        self.stopping = "max_calls reached"
+        self.stopping = SPENT
         return True
 
     def block(self) -> None:

@@ -47,6 +47,10 @@ class TaskReferences:
         """What is kept for readers to which the connection ended, and until when: they may live,
         and be about to register with the owners of the references in it."""
 
+    def __bool__(self) -> bool:
+        """Whether anything is kept until a reader of results has taken it."""
+        return bool(self._kept)
+
     # ---- arguments ---------------------------------------------------------------------------
 
     def adopt(

@@ -157,10 +157,10 @@ def test_equal_times_happen_in_the_order_they_were_asked_for():
 
 def test_a_digest_tells_runs_apart():
     one, other = Kernel("x"), Kernel("x")
-    one.tell("a", "hello")
-    other.tell("a", "hello")
+    one.log("a", "hello")
+    other.log("a", "hello")
     assert one.digest() == other.digest()
-    other.tell("a", "again")
+    other.log("a", "again")
     assert one.digest() != other.digest()
 
 

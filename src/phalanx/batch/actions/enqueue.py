@@ -34,5 +34,5 @@ def run(session: Session) -> None:
 
 
 def _let_in(session: Session, job: Job) -> None:
-    session.hooks.tell("job_enqueued", job)
+    session.hooks.notify("job_enqueued", job)
     job.phase = "Inqueue"

@@ -54,24 +54,34 @@ class ShareTree:
     def __init__(self, total: Vector) -> None:
         self._total = total
         self._of = total >= EPSILON
-        self.root = Branch(len(total))
+        self._root = Branch(len(total))
         self.allocated: Vector = np.zeros(len(total))
+        self._is_stale = False
 
     def copy(self) -> ShareTree:
         twin = ShareTree(self._total)
-        twin.root = self.root.copy()
+        twin._root = self._root.copy()
         twin.allocated = self.allocated.copy()
+        twin._is_stale = self._is_stale
         return twin
+
+    @property
+    def root(self) -> Branch:
+        """Everything, as the jobs are now."""
+        if self._is_stale:
+            self._is_stale = False
+            self._refresh(self._root, (self.allocated < self._total) & self._of)
+        return self._root
 
     def put(
         self, path: list[str], weights: list[str], job: str, held: Vector, request: Counts
     ) -> None:
-        """Set what a job holds, and bring all levels above up to date."""
-        branch = self.root
+        """Set what a job holds. The levels above follow when somebody looks at them."""
+        branch = self._root
         for i, name in enumerate(path[1:], 1):
             child = branch.children.get(name)
             if child is None:
-                child = Branch(len(self._total), _weight(weights, i))
+                child = Branch(len(self._total), weight_of(weights, i))
                 branch.children[name] = child
             branch = child
         leaf = branch.children.get(job)
@@ -80,8 +90,7 @@ class ShareTree:
         leaf.held = held
         leaf.request = request.astype(np.float64)
         leaf.share = self._share(held)
-        demanding = (self.allocated < self._total) & self._of
-        self._refresh(self.root, demanding)
+        self._is_stale = True
 
     def _share(self, held: Vector) -> float:
         if not self._of.any():
@@ -106,7 +115,7 @@ class ShareTree:
         branch.saturated = all(c.saturated for c in branch.children.values())
 
 
-def _weight(weights: list[str], i: int) -> float:
+def weight_of(weights: list[str], i: int) -> float:
     try:
         return max(1.0, float(weights[i]))
     except (IndexError, ValueError):

@@ -93,6 +93,8 @@ def above(
             detail={
                 "queue": cluster.queues[queue].name,
                 "resource": dims.names[r],
+                "used": dims.written(r, max(0.0, float(used[r] - request[r]))),
+                "asked": dims.written(r, float(request[r])),
                 "would_use": dims.written(r, float(used[r])),
                 "limit": dims.written(r, float(limit[r])),
             },

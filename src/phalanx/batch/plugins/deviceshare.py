@@ -33,7 +33,7 @@ SHARED_MEMORY, SHARED_CARDS = "volcano.sh/gpu-memory", "volcano.sh/gpu-number"
 CARDS, MEMORY = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory"
 PERCENT, CORES = "volcano.sh/vgpu-memory-percentage", "volcano.sh/vgpu-cores"
 _ALL = 100.0
-MOST_CARDS = 256
+MAX_CARDS = 256
 """So many cards of a node that only counts them are told apart, and no more are used."""
 
 
@@ -108,7 +108,7 @@ class DeviceShare:
         if not any(n.cards for n in self._needs.values()):
             return
         counted = [_counted(node) for node in cluster.nodes]
-        counts = told_apart(session, self.name, [n for n, _ in counted], MOST_CARDS)
+        counts = told_apart(session, self.name, [n for n, _ in counted], MAX_CARDS)
         self._cards = [
             [Card(memory, used) for memory, used in node.devices]
             or [Card(memory, 0.0) for _ in range(count)]

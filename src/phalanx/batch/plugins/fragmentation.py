@@ -33,7 +33,7 @@ from phalanx.policies.fragmentation.published import FirstFit, Random
 from phalanx.policies.fragmentation.shape import WHOLE, Shape
 
 MIB = 2**20
-MOST_GPUS = 64
+MAX_GPUS = 64
 """So many GPUs of a node are told apart, and no more are used."""
 SEED = 0
 """Where the policy draws lots, it draws the same for the same snapshot."""
@@ -67,7 +67,7 @@ class Fragmentation:
         self._nodes = GpuNodes(
             cluster.capacity[:, CPU],
             cluster.capacity[:, MEMORY] // MIB,
-            told_apart(session, self.name, cluster.capacity[:, gpu] // WHOLE, MOST_GPUS),
+            told_apart(session, self.name, cluster.capacity[:, gpu] // WHOLE, MAX_GPUS),
             [labels.get(self._label, "") for labels in cluster.labels],
         )
         self._held: dict[int, tuple[int, tuple[int, ...]]] = {}

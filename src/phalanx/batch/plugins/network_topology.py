@@ -27,9 +27,9 @@ from phalanx.batch.session import Session
 from phalanx.batch.specs import NetworkTopology
 
 _EVICT = "evict"
-_MOST_TIERS = 100
+_MAX_TIERS = 100
 """So many tiers from the lowest up fade into a score; what is further off counts for nothing."""
-_MOST_FADING = 100.0
+_MAX_FADING = 100.0
 """A larger one is out of bounds: its power for the highest of those tiers would be no number."""
 
 
@@ -63,7 +63,7 @@ class NetworkTopologyAware:
             if name.strip():
                 self._weights[name.strip()] = weight(f"{base}.resources.{name.strip()}")
         self._plain = flag(arguments, f"{base}.normal-pod.enable", True)
-        self._fading = within(arguments, f"{base}.normal-pod.fading", 0.8, 0, _MOST_FADING)
+        self._fading = within(arguments, f"{base}.normal-pod.fading", 0.8, 0, _MAX_FADING)
         self._most = whole(arguments, "hypernode.gradient.evict.max-hypernodes", 8)
 
     def open(self, session: Session) -> None:
@@ -260,7 +260,7 @@ class NetworkTopologyAware:
         return (self._high - self._tree.tier[common]) / (self._high - self._low)
 
     def _faded(self, rows: Rows, ask: Ask) -> Vector:
-        last = min(self._high, self._low + _MOST_TIERS - 1)
+        last = min(self._high, self._low + _MAX_TIERS - 1)
         weights = {t: self._fading ** (t - self._low) for t in range(self._low, last + 1)}
         total = sum(weights.values())
         if total <= 0:

@@ -30,7 +30,7 @@ from phalanx.batch.session import Session
 from phalanx.batch.specs import NodeSpec, Taint
 
 _MIB = 1024 * 1024
-_LEAST_BYTES, _MOST_BYTES = 23 * _MIB, 1000 * _MIB
+_MIN_BYTES, _MAX_BYTES = 23 * _MIB, 1000 * _MIB
 """Images of less are not worth a score, and more of one does not count."""
 
 DEFAULTS = {
@@ -165,13 +165,13 @@ class Images:
 
     def score(self, rows: Rows, ask: Ask) -> Vector:
         wanted = [_tagged(name) for name in ask.eq_class.shape.images]
-        most = _MOST_BYTES * max(len(wanted), 1)
+        most = _MAX_BYTES * max(len(wanted), 1)
         out = np.zeros(len(rows))
         for i, n in enumerate(rows.index if wanted else ()):
             images = self._here[n]
             found = sum(int(images[w] * self._spread[w]) for w in wanted if w in images)
-            found = min(max(found, _LEAST_BYTES), most)
-            out[i] = (found - _LEAST_BYTES) * 100 // (most - _LEAST_BYTES)
+            found = min(max(found, _MIN_BYTES), most)
+            out[i] = (found - _MIN_BYTES) * 100 // (most - _MIN_BYTES)
         return out
 
 

@@ -26,7 +26,7 @@ from phalanx.batch.session import Session
 
 POLICY = "volcano.sh/numa-topology-policy"
 _STRICT = ("restricted", "single-numa-node")
-_MOST_PARTS = 8
+_MAX_PARTS = 8
 """Up to so many NUMA nodes (the kubelet's own limit) every combination is tried."""
 
 
@@ -105,7 +105,7 @@ class NumaAware:
         parts = np.array([part[of] for part in free]).reshape(len(free), len(of))
         if not free or bool((parts.sum(axis=0) < need).any()):
             return ()
-        if len(free) > _MOST_PARTS:
+        if len(free) > _MAX_PARTS:
             return _fullest(parts, need)
         sets = _sets(len(free))
         enough = (sets @ parts >= need).all(axis=1)

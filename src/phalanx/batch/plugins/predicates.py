@@ -84,8 +84,10 @@ class Predicates:
             good = [all(tolerates(given, t) for t in hard[n]) for n in rows.index]
             return np.array(good, dtype=np.bool_)
 
-        told = session.is_on(self.name, "preemptable") or session.is_on(self.name, "allocatable")
-        unaware = not (told or session.hooks.strict)
+        is_victim_aware = session.is_on(self.name, "preemptable") or session.is_on(
+            self.name, "allocatable"
+        )
+        unaware = not (is_victim_aware or session.hooks.strict)
 
         def add(
             reason: str,

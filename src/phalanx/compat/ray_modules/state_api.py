@@ -1,15 +1,17 @@
-"""`ray.util.state`: listings of actors, tasks, nodes and placement groups.
+"""`ray.util.state`: listings of actors, tasks, objects, nodes and placement groups.
 
-Tasks are those of the calling process; what other processes started, they list.
+Tasks and objects are those of the calling process; what other processes started or hold, they list.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from phalanx.api.cluster import nodes
 from phalanx.api.session import running_engine
+from phalanx.objects.reference import ObjectRef, living_references
 from phalanx.protocol.requests.actors import ListActors
 
 Filters = Sequence[tuple[str, str, Any]] | None
@@ -63,6 +65,49 @@ def get_task(id: str | Any, address: str | None = None, timeout: float = 30) -> 
     """This process's task with this id; None when there is none."""
     wanted = id if isinstance(id, str) else id.task_id().hex()
     return _one("task_id", wanted, list_tasks(limit=_ALL))
+
+
+def list_objects(
+    address: str | None = None,
+    filters: Filters = None,
+    limit: int = _LIMIT,
+    timeout: float = 30,
+    detail: bool = False,
+    raise_on_missing_output: bool = True,
+) -> list[StateRow]:
+    """The objects to which this process has references."""
+    kind = "WORKER" if running_engine().is_worker else "DRIVER"
+    rows = (
+        {
+            "object_id": ref.hex(),
+            "task_status": "NIL" if ref._value is None else "FINISHED",
+            "reference_type": "LOCAL_REFERENCE",
+            "call_site": ref.call_site() or "disabled",
+            "type": kind,
+            "pid": os.getpid(),
+        }
+        for ref in living_references()
+    )
+    return _chosen(rows, filters, limit)
+
+
+def get_objects(id: str, address: str | None = None, timeout: float = 30) -> list[StateRow]:
+    """The object with this id, if this process has a reference to it."""
+    return list_objects(filters=[("object_id", "=", id)], limit=_ALL)
+
+
+def memory_summary(*_: object, **__: object) -> str:
+    """This process's references as a table."""
+    rows = list_objects(limit=_ALL)
+    lines = [f"{row.object_id}  {row.pid}  {row.type}  {row.task_status}" for row in rows]
+    return "\n".join([f"References of process {os.getpid()}: {len(rows)}", *lines])
+
+
+def free(object_refs: ObjectRef[Any] | list[ObjectRef[Any]], local_only: bool = False) -> None:
+    """These objects are not needed: as for any, their memory is freed with the last reference."""
+    for ref in object_refs if isinstance(object_refs, list) else [object_refs]:
+        if not isinstance(ref, ObjectRef):
+            raise TypeError(f"free() expects a list of ObjectRef, got {type(ref)}.")
 
 
 def list_nodes(

@@ -6,10 +6,12 @@ from typing import Any
 
 import cloudpickle
 
+from phalanx.api.objects import wait
 from phalanx.api.runtime_context import get_runtime_context
 from phalanx.api.session import is_initialized, running_engine
 from phalanx.compat.ray_modules.network import get_node_ip_address
 from phalanx.model.ids import ActorID, JobID, TaskID, WorkerID
+from phalanx.objects.reference import ObjectRef, living_references
 
 pickle = cloudpickle
 SCRIPT_MODE, WORKER_MODE, LOCAL_MODE = 0, 1, 2
@@ -67,10 +69,26 @@ class GlobalNode:
         return get_runtime_context().get_temp_dir()
 
 
+class CoreWorker:
+    """What programs ask of the process's references."""
+
+    def get_all_reference_counts(self) -> dict[bytes, dict[str, int]]:
+        """By id in hex: an object has one reference in a process, however many names hold it."""
+        return {
+            ref.hex().encode(): {"local": 1, "submitted": 0, "owned_by_us": 1}
+            for ref in living_references()
+        }
+
+    def object_exists(self, ref: ObjectRef[Any]) -> bool:
+        """Whether the object is there."""
+        return bool(wait([ref], timeout=0, fetch_local=False)[0])
+
+
 class GlobalWorker:
     """This process, as `global_worker` tells of it."""
 
     node = GlobalNode()
+    core_worker = CoreWorker()
 
     @property
     def connected(self) -> bool:
@@ -92,17 +110,19 @@ class GlobalWorker:
     @property
     def current_job_id(self) -> JobID:
         """The job's id."""
-        return get_runtime_context().job_id
+        return JobID.from_hex(get_runtime_context().get_job_id())
 
     @property
     def current_task_id(self) -> TaskID | None:
         """The running task's id; None in a driver."""
-        return get_runtime_context().task_id
+        text = get_runtime_context().get_task_id()
+        return None if text is None else TaskID.from_hex(text)
 
     @property
     def actor_id(self) -> ActorID | None:
         """The actor's id; None outside actors."""
-        return get_runtime_context().actor_id
+        text = get_runtime_context().get_actor_id()
+        return None if text is None else ActorID.from_hex(text)
 
     @property
     def worker_id(self) -> bytes:

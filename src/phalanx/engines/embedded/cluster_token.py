@@ -19,7 +19,7 @@ TOKEN_FILE = "PHALANX_TOKEN_FILE"
 _TOKEN_BYTES = 32
 _FORM = re.compile(r"phx_([A-Za-z0-9_-]{43})")
 _IN_TEXT = re.compile(r"phx_[A-Za-z0-9_-]+")
-_MOST_BYTES = 256
+_MAX_BYTES = 256
 
 
 def default_path() -> str:
@@ -74,7 +74,7 @@ def read(path: str) -> bytes:
                 f"the token at {path} is open to other users (mode {found.st_mode & 0o777:04o}): "
                 "make a new one, for this one may be known; the mode must be 0600."
             )
-        text = os.read(fd, _MOST_BYTES).decode("ascii", "replace").strip()
+        text = os.read(fd, _MAX_BYTES).decode("ascii", "replace").strip()
     finally:
         os.close(fd)
     form = _FORM.fullmatch(text)

@@ -22,6 +22,7 @@ from phalanx.engines.processes.environment import child_environment
 from phalanx.engines.processes.session import Session
 from phalanx.errors import AuthenticationError, SystemFailureError
 from phalanx.node.options import PATIENCE_S
+from phalanx.policies.labels import NODE_LABEL
 from phalanx.policies.placement import Placement
 from phalanx.resources.ports import parse_ports
 
@@ -76,11 +77,11 @@ class Daemon:
     """A head or node that was started here. With `parent_fd` it ends with this process."""
 
     def __init__(
-        self, process: subprocess.Popen[bytes], session: Session, told: Announcement
+        self, process: subprocess.Popen[bytes], session: Session, announcement: Announcement
     ) -> None:
         self.process = process
         self.session = session
-        self.told = told
+        self.announcement = announcement
         self.log_path = _log_of(session)
 
     def kill(self) -> None:
@@ -142,7 +143,7 @@ def node_config(options: NodeOptions, session: Session) -> dict[str, Any]:
     return {
         "session": msgspec.to_builtins(session),
         "resources": options.resources,
-        "labels": {"ray.io/node-id": node_id, **options.labels},
+        "labels": {NODE_LABEL: node_id, **options.labels},
         "object_store_bytes": options.object_store_bytes,
         "node_id": node_id,
         "unit_resources": options.unit_resources,
@@ -209,7 +210,7 @@ def _start(
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError), process.stdin:
             process.stdin.write(json.dumps(config).encode() + b"\n")
-        told = _wait_ready(ready_read, log_path)
+        announcement = _wait_ready(ready_read, log_path)
     except BaseException:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -218,7 +219,7 @@ def _start(
         raise
     finally:
         os.close(ready_read)
-    return Daemon(process, session, told)
+    return Daemon(process, session, announcement)
 
 
 def _log_of(session: Session) -> str:
@@ -246,13 +247,13 @@ def _wait_ready(fd: int, log_path: str) -> Announcement:
         if not chunk:
             raise SystemFailureError(f"The daemon ended while starting: {_tail(log_path)}")
         data += chunk
-    told = json.loads(data)
-    if "reason" in told:
-        failure = msgspec.convert(told, Failure)
+    announcement = json.loads(data)
+    if "reason" in announcement:
+        failure = msgspec.convert(announcement, Failure)
         raise (AuthenticationError if failure.is_about_token else SystemFailureError)(
             failure.reason
         )
-    return msgspec.convert(told, Announcement)
+    return msgspec.convert(announcement, Announcement)
 
 
 def _tail(path: str) -> str:

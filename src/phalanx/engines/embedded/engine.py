@@ -31,7 +31,7 @@ from phalanx.engines.embedded.own_node import OwnNode
 from phalanx.engines.interface import Output, current, set_current
 from phalanx.engines.processes import session as sessions
 from phalanx.engines.processes.connection import Connection
-from phalanx.engines.runtime_context import HostedActor, RuntimeContext
+from phalanx.engines.runtime_context import HostedActor, RuntimeContext, visible_ids
 from phalanx.errors import PhalanxError
 from phalanx.model.ids import PREFIX_BYTES, task_id_bytes
 from phalanx.model.rows.explanation import Explanation
@@ -230,11 +230,11 @@ class EmbeddedEngine:
     def wait(
         self, refs: Sequence[Any], count: int, timeout_s: float | None, fetch: bool
     ) -> tuple[list[Any], list[Any]]:
-        """See Engine. An object that is anywhere is ready: a reader fetches it."""
+        """See Engine."""
         if set(map(type, refs)) == {ObjectRef}:
-            return self._waiting.wait_some(list(refs), count, timeout_s)
+            return self._waiting.wait_some(list(refs), count, timeout_s, fetch)
         items = [r.peek() if isinstance(r, ObjectRefGenerator) else r for r in refs]
-        ready = set(self._waiting.wait_some(items, count, timeout_s)[0])
+        ready = set(self._waiting.wait_some(items, count, timeout_s, fetch)[0])
         pairs = list(zip(refs, items, strict=True))
         return [r for r, i in pairs if i in ready], [r for r, i in pairs if i not in ready]
 
@@ -430,7 +430,7 @@ class EmbeddedEngine:
     def gpu_ids(self) -> list[Any]:
         """See Engine."""
         task = context.current.get()
-        return [] if task is None else list(task.lease.devices.get("GPU", ()))
+        return [] if task is None else visible_ids("GPU", task.lease.devices)
 
     def timeline(self) -> list[dict[str, Any]]:
         """See Engine: of this process, and of its workers as far as their node knows."""

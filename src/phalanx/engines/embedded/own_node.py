@@ -15,6 +15,7 @@ import msgspec
 from phalanx.engines.processes import session as sessions
 from phalanx.engines.processes.connection import Connection
 from phalanx.engines.processes.environment import child_environment
+from phalanx.policies.labels import NODE_LABEL
 from phalanx.policies.placement import Placement
 
 END_TIMEOUT_S = 10.0
@@ -47,7 +48,7 @@ class OwnNode:
         config = {
             "session": msgspec.to_builtins(self.session),
             "resources": options.resources,
-            "labels": {"ray.io/node-id": node_id, **options.labels},
+            "labels": {NODE_LABEL: node_id, **options.labels},
             "object_store_bytes": options.object_store_bytes,
             "node_id": node_id,
             "preload": [m for m in _PRELOAD if m in sys.modules],

@@ -25,7 +25,7 @@ from phalanx.engines.processes.session import Session
 from phalanx.policies.placement import Placement
 
 _PROBE_S = 2.0
-_MOST_PRESTARTED = 8
+_MAX_PRESTARTED = 8
 _FILES = 65536
 
 
@@ -83,7 +83,7 @@ def _start_options(options: EngineOptions) -> StartOptions:
         resources=here.resources,
         labels={**here.labels, **(options.labels or {})},
         object_store_bytes=here.object_store_bytes,
-        prestart=min(int(here.resources.get("CPU", 0)), _MOST_PRESTARTED),
+        prestart=min(int(here.resources.get("CPU", 0)), _MAX_PRESTARTED),
         temp_dir=options.more.get("_temp_dir"),
         topology=here.topology,
         placement=options.placement or Placement(),

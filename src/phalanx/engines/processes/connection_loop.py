@@ -44,10 +44,13 @@ class ConnectionLoop:
     ) -> None:
         """`own`: a connection to a helper of this process, which is kept whatever it sends."""
         self._handler = handler
-        self._loop = Loop(handler.on_tick, self._round)
+        self._loop = Loop(self._tick, self._round)
         self._connections: dict[int, Connection] = {}
         self._listener = listener
         self._loop.read_from(listener.fileno(), self._accept)
+        self._is_accepting = True
+        self.failed_accepts = 0
+        """How often nobody could be let in, for want of descriptors mostly."""
         self._own = own
         if own is not None:
             self.watch(own)
@@ -79,6 +82,12 @@ class ConnectionLoop:
             for connection in self._connections.values():
                 connection.flush()
 
+    def _tick(self, now: float) -> None:
+        if not self._is_accepting:
+            self._is_accepting = True
+            self._loop.read_from(self._listener.fileno(), self._accept)
+        self._handler.on_tick(now)
+
     # ---- connections -------------------------------------------------------------------------
 
     def watch(self, connection: Connection) -> None:
@@ -109,12 +118,24 @@ class ConnectionLoop:
                 sock, _ = self._listener.accept()
             except BlockingIOError:
                 return
+            except OSError as error:
+                self._accept_later(error)
+                return
             try:
                 same_user(sock)
             except AuthenticationError:
                 sock.close()
                 continue
             self.watch(Connection(sock, is_stranger=True))
+
+    def _accept_later(self, error: OSError) -> None:
+        """Leave those who dial in the kernel's queue until the next tick: without a descriptor for
+        them, the loop would do nothing but try again."""
+        self.failed_accepts += 1
+        if self.failed_accepts & (self.failed_accepts - 1) == 0:  # 1, 2, 4, 8 ... times
+            say(f"no connection could be accepted ({self.failed_accepts} times): {error}")
+        self._loop.unregister(self._listener.fileno())
+        self._is_accepting = False
 
     def _ready(self, connection: Connection, mask: int) -> None:
         if mask & select.EPOLLOUT:

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 _WORTH_BYTES = 8 << 20
-_MOST_THREADS = 4
+_MAX_THREADS = 4
 
 _pool: tuple[int, ThreadPoolExecutor] | None = None
 
@@ -33,7 +33,7 @@ def _threads_allowed() -> int:
     """As many as this process may use: a task has the cores that it asked for."""
     asked = os.environ.get("OMP_NUM_THREADS", "")
     cores = len(os.sched_getaffinity(0))
-    return min(int(asked) if asked.isdigit() else cores, cores, _MOST_THREADS)
+    return min(int(asked) if asked.isdigit() else cores, cores, _MAX_THREADS)
 
 
 def _copy_piece(numpy: Any, target: memoryview, source: memoryview) -> None:
@@ -44,5 +44,5 @@ def _threads() -> ThreadPoolExecutor:
     global _pool
     pid = os.getpid()
     if _pool is None or _pool[0] != pid:  # threads do not survive a fork
-        _pool = (pid, ThreadPoolExecutor(_MOST_THREADS - 1, thread_name_prefix="phalanx-copy"))
+        _pool = (pid, ThreadPoolExecutor(_MAX_THREADS - 1, thread_name_prefix="phalanx-copy"))
     return _pool[1]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from phalanx.engines.processes.commands import exit_of
 from phalanx.engines.processes.connection import Connection
 from phalanx.engines.processes.job_files import JobDirectories
-from phalanx.protocol.cluster_messages import Command, StartMember
+from phalanx.protocol.bundle_messages import Command, StartMember
 from phalanx.protocol.fork_messages import (
     Exited,
     Fork,
@@ -70,7 +70,7 @@ class CommandClient:
                 place.variables,
                 place.directory,
                 log,
-                is_watched=command.memory_limit > 0,
+                int(command.memory_limit),
             )
         )
 

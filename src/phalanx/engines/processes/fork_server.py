@@ -18,6 +18,7 @@ from functools import partial
 import msgspec
 
 from phalanx.engines.processes import session as sessions
+from phalanx.engines.processes.command_groups import CommandGroup, find_command_groups
 from phalanx.engines.processes.commands import become_command
 from phalanx.engines.processes.connection import Connection
 from phalanx.engines.processes.process_tree import end_orphans, end_with_parent, keep_descendants
@@ -36,9 +37,13 @@ _ENDING_PASSES = 10
 class Child:
     """A process that was forked here."""
 
-    def __init__(self, process: bytes, pid: int, is_command: bool) -> None:
+    def __init__(
+        self, process: bytes, pid: int, is_command: bool, group: CommandGroup | None = None
+    ) -> None:
         self.process = process
         self.pid = pid
+        self.group = group
+        """Where it runs with all that it starts, if there are such groups here."""
         self.is_command = is_command
         """Whether it runs a program that is not ours, and all its children end with it."""
 
@@ -49,6 +54,7 @@ class ForkServer:
     def __init__(self, sock: socket.socket, session: sessions.Session) -> None:
         self.node = Connection(sock, decode=decode_body)
         self._session = session
+        self._groups = find_command_groups()
         keep_descendants()
         self._epoll = select.epoll()
         self._epoll.register(sock.fileno(), select.EPOLLIN)
@@ -110,7 +116,8 @@ class ForkServer:
     # ---- children ----------------------------------------------------------------------------
 
     def _run(self, order: RunCommand) -> None:
-        """Start a command in a process group of its own."""
+        """Start a command in a process group, and a control group if there are any, of its own."""
+        group = self._groups.make(order.process, order.memory_bytes)
         try:
             spare = os.dup(0)  # the descriptor that will watch the process
             try:
@@ -118,14 +125,18 @@ class ForkServer:
             finally:
                 os.close(spare)
         except OSError as error:
+            if group is not None:
+                group.end()
             self.report_failure(order.process, error)
             return
         if pid == 0:
             end_with_parent()
             keep_descendants()
+            if group is not None:
+                group.enter()
             become_command(order.argv, order.variables, order.directory, order.log)
-        self.adopt(Child(order.process, pid, is_command=True))
-        if order.is_watched:
+        self.adopt(Child(order.process, pid, is_command=True, group=group))
+        if order.memory_bytes:
             self.node.post(Began(order.process, pid))
 
     def close_in_child(self) -> None:
@@ -150,12 +161,14 @@ class ForkServer:
         if child.is_command:  # while it is not reaped nobody else has its process group
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(child.pid, signal.SIGKILL)
+        reason = "" if child.group is None else child.group.end()
         _, status = os.waitpid(child.pid, 0)
         self.stop_reading(pidfd)
         del self._children[child.process]
         self._end_orphans()
         self.before_end(child)
-        self.node.post(Exited(child.process, child.pid, os.waitstatus_to_exitcode(status)))
+        code = os.waitstatus_to_exitcode(status)
+        self.node.post(Exited(child.process, child.pid, code, reason))
 
     def before_end(self, child: Child) -> None:
         """A child has ended, and that is about to be reported."""
@@ -168,6 +181,8 @@ class ForkServer:
         for child in self._children.values():
             with contextlib.suppress(ProcessLookupError):
                 _signal(child, signal.SIGKILL)
+            if child.group is not None:
+                child.group.end()
         for _ in range(_ENDING_PASSES):
             if end_orphans(()):
                 break

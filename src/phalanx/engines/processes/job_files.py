@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from phalanx.engines.processes.below import directory_name, make_below, open_below
-from phalanx.protocol.cluster_messages import FILES, Command, StartMember
+from phalanx.protocol.bundle_messages import FILES, Command, StartMember
 
 LOG_BYTES = 64 << 20
 """So much of a member's output is kept, for each time that it was started."""

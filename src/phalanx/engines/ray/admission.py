@@ -27,7 +27,7 @@ REPORT_EVERY_S = 1.0
 SIZES_KEPT_S = 1.0
 SHORT_S, LONG_S = 0.05, 0.2
 """Batches that are over sooner are made larger, and those that take longer smaller again."""
-MOST_TIMES = 64
+MAX_TIMES = 64
 
 _Kind = tuple[str, int, tuple[tuple[str, float], ...]]
 
@@ -131,7 +131,7 @@ class BatchedAdmission:
         took = time.monotonic() - batch.admitted_at
         times = self._times.get(batch.kind, 1)
         if took < SHORT_S and batch.size >= batch.most:
-            self._times[batch.kind] = min(times * 2, MOST_TIMES)
+            self._times[batch.kind] = min(times * 2, MAX_TIMES)
         elif took > LONG_S:
             self._times[batch.kind] = max(times // 2, 1)
 

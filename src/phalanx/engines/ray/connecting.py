@@ -51,8 +51,8 @@ def connect(options: EngineOptions, output: Output) -> RayEngine:
         facts = dict(getattr(context, "address_info", {}))
     share_serializers()
     engine = RayEngine(facts, options.queue, options.priority, begins)
-    told = {"queue": options.queue, "priority": options.priority}
-    internal_kv._internal_kv_put(_key(), json.dumps(told).encode(), namespace=NAMESPACE)
+    job = {"queue": options.queue, "priority": options.priority}
+    internal_kv._internal_kv_put(_key(), json.dumps(job).encode(), namespace=NAMESPACE)
     return engine
 
 
@@ -60,12 +60,12 @@ def attach() -> RayEngine | None:
     """The engine of a Ray worker whose driver uses Phalanx on Ray; None anywhere else."""
     if not ray.is_initialized() or ray.get_runtime_context().worker.mode != ray.WORKER_MODE:
         return None
-    told = internal_kv._internal_kv_get(_key(), namespace=NAMESPACE)
-    if told is None:
+    row = internal_kv._internal_kv_get(_key(), namespace=NAMESPACE)
+    if row is None:
         return None
     join_hierarchies()
     share_serializers()
-    job = json.loads(told)
+    job = json.loads(row)
     return RayEngine({}, job["queue"], job["priority"])
 
 

@@ -40,7 +40,7 @@ GANG = b"gang"
 """Groups of gangs begin so; placement groups that programs make have ids of Ray's."""
 GROUP_BYTES = 18
 LEAVE_S = 2.0
-MOST_MEMBERS = 100_000
+MAX_MEMBERS = 100_000
 """So many members of gangs may wait and run at once in one program, and are remembered."""
 
 
@@ -219,7 +219,7 @@ class RayEngine:
         refs = [start.remote(group, index, members, least, call) for index in range(members)]
         for ref in refs:
             self._gang_of[_first_of(ref).task_id()] = group
-        while len(self._gang_of) > MOST_MEMBERS:
+        while len(self._gang_of) > MAX_MEMBERS:
             del self._gang_of[next(iter(self._gang_of))]
         return refs
 
@@ -242,7 +242,7 @@ class RayEngine:
     def _hub_of_gangs(self) -> Any:
         """The actor by way of which members of gangs are started."""
         if self._hub is None:
-            hub = ray.remote(GangHub).options(num_cpus=0, max_concurrency=MOST_MEMBERS)
+            hub = ray.remote(GangHub).options(num_cpus=0, max_concurrency=MAX_MEMBERS)
             self._hub = hub.remote(self.origin)
         return self._hub
 

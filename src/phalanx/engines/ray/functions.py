@@ -39,7 +39,7 @@ class NativeDefinitions:
         Their places are given by the gang, and so are their devices: Ray is not asked for any. The
         worker ends with its member.
         """
-        chosen = native_options(options)
+        chosen = native_options(options, definition.name)
         chosen |= {"num_gpus": 0, "max_retries": 0}
         chosen.pop("max_calls", None)
         return ray.remote(max_calls=1)(in_gang(definition.function)), chosen
@@ -48,7 +48,7 @@ class NativeDefinitions:
         self, definition: ActorDefinition, options: Mapping[str, Any]
     ) -> tuple[Any, dict[str, Any]]:
         """Ray's class of a gang's actors, and options of each; see `member`."""
-        chosen = native_options(options)
+        chosen = native_options(options, definition.name)
         groups = chosen.pop("concurrency_groups", None) or {}
         chosen |= {"num_gpus": 0, "max_restarts": 0, "max_task_retries": 0}
         if "num_cpus" not in chosen:
@@ -59,7 +59,7 @@ class NativeDefinitions:
         self, definition: FunctionDefinition, options: Mapping[str, Any], is_admitted: bool
     ) -> Any:
         timeout_s = options.get("timeout_s")
-        chosen = native_options(options)
+        chosen = native_options(options, definition.name)
         max_calls = chosen.pop("max_calls", None)  # Ray reads it when the function is made remote
         known = self._functions.setdefault(definition, {})
         native = known.get((is_admitted, timeout_s, max_calls))
@@ -79,7 +79,7 @@ class NativeDefinitions:
 
     def actor_class(self, definition: ActorDefinition, options: Mapping[str, Any]) -> Any:
         """Ray's actor class with these options."""
-        chosen = native_options(options)
+        chosen = native_options(options, definition.name)
         groups = chosen.pop("concurrency_groups", None) or {}
         known = self._classes.setdefault(definition, {})
         native = known.get(tuple(sorted(groups.items())))

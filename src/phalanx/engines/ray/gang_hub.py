@@ -45,7 +45,7 @@ class GangHub:
         self._places = GangPlaces(origin)
         self._gangs: dict[bytes, _Gang] = {}
         self._crews: dict[bytes, asyncio.Future[Crew]] = {}
-        self._tells: asyncio.Task[None] | None = None
+        self._keeping_alive: asyncio.Task[None] | None = None
 
     async def member(
         self, group: bytes, index: int, members: int, least: int, call: list[Any]
@@ -106,8 +106,8 @@ class GangHub:
         (await self._crew(group)).dismiss(index)
 
     def _live(self) -> None:
-        if self._tells is None:
-            self._tells = asyncio.create_task(self._places.tell_of_life())
+        if self._keeping_alive is None:
+            self._keeping_alive = asyncio.create_task(self._places.keep_alive())
 
     async def _run(self, group: bytes, index: int, call: Any) -> Any:
         function, options, retries, args, kwargs = await call

@@ -18,7 +18,7 @@ from phalanx.protocol.requests.request import Request
 R = TypeVar("R")
 
 LOOK_AGAIN_S = 0.1
-TELL_S = 1.0
+ALIVE_EVERY_S = 1.0
 """So often the scheduler hears that the program lives."""
 
 
@@ -57,11 +57,11 @@ class GangPlaces:
         """The member is over."""
         self._scheduler.ask_async(EndMembers(group, [index]), origin=self._origin)
 
-    async def tell_of_life(self) -> None:
+    async def keep_alive(self) -> None:
         """For as long as the program lives; what is its own goes when nothing more is heard."""
         while True:
             await self._ask(ReportBatches({}, {}, []))
-            await asyncio.sleep(TELL_S)
+            await asyncio.sleep(ALIVE_EVERY_S)
 
     async def _ask(self, request: Request[R]) -> R:
         return await asyncio.wrap_future(self._scheduler.ask_async(request, origin=self._origin))

@@ -24,8 +24,8 @@ OURS = frozenset(
 """Options that are not passed on as they are."""
 
 
-def native_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """What Ray is told. Raises ValueError for a strategy that cannot hold the work."""
+def native_options(options: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """What Ray is told of `name`. Raises ValueError for a strategy that cannot hold the work."""
     found = {key: value for key, value in options.items() if key not in OURS}
     strategy = options.get("scheduling_strategy")
     group = options.get("placement_group")
@@ -36,19 +36,19 @@ def native_options(options: Mapping[str, Any]) -> dict[str, Any]:
         )
     if strategy is not None:
         found["scheduling_strategy"] = native_strategy(
-            strategy, required_resources(options, default_cpus=1)
+            strategy, required_resources(options, default_cpus=1), name
         )
     return found
 
 
-def native_strategy(strategy: Any, resources: Mapping[str, float]) -> Any:
+def native_strategy(strategy: Any, resources: Mapping[str, float], name: str) -> Any:
     """A scheduling strategy of ours as Ray's."""
     if isinstance(strategy, str):
         return strategy
     if hasattr(strategy, "hard"):
         hard, soft = (_conditions(part) for part in (strategy.hard, strategy.soft))
         return theirs.NodeLabelSchedulingStrategy(hard, soft=soft)
-    wire = strategy.to_wire(resources)
+    wire = strategy.to_wire(resources, name)
     if "group" in wire:
         return theirs.PlacementGroupSchedulingStrategy(
             native_group(bytes.fromhex(wire["group"])), wire["bundle"], wire["capture"]

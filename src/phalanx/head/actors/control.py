@@ -238,7 +238,7 @@ class ActorControl:
         """Whether an actor waits on a node that showed room for it and does not take it."""
         return self._placing.is_overdue(self._clock.now())
 
-    def look_again(self) -> None:
+    def place_waiting(self) -> None:
         """Resources came free: who waits may do better elsewhere."""
         for record, choice in self._placing.better(self._clock.now()):
             self._follow(record, choice)

@@ -1,8 +1,9 @@
 """Which node an actor goes to, and when one that still waits there does better elsewhere.
 
 The node of its owner, if that has room; else whatever its strategy picks; and where nobody has
-room now, the node that can hold it where it would wait least. Under another policy than the default
-that policy chooses in all three cases. Choices are hints: the node decides whether it has room.
+room now, the node that can hold it where it would wait least. An actor that holds nothing while it
+runs is first asked of any node in place of its owner's. Under another policy than the default that
+policy chooses in all cases. Choices are hints: the node decides whether it has room.
 """
 
 from __future__ import annotations
@@ -198,9 +199,8 @@ class ActorPlacing:
         return Choice(node=outcome.node, is_available=outcome.is_available)
 
     def _asking(self, record: ActorRecord, owner_node: str, now: float) -> Asking:
-        asking = Asking(
-            local=owner_node or None, preferred=owner_node or None, require_available=True
-        )
+        first = (self._any_node() if self._waits_anywhere and not record.hold else "") or owner_node
+        asking = Asking(local=first or None, preferred=first or None, require_available=True)
         if self._tried is None:
             return asking
         return replace(
@@ -208,6 +208,12 @@ class ActorPlacing:
             tried=self._tried.of(record.actor, now),
             beside=frozenset(node for job, node in self._homes.values() if job == record.job),
         )
+
+    def _any_node(self) -> str:
+        """Some node that takes work: there an actor is asked for that holds nothing, as on Ray. As
+        all nodes show room for such actors, they would all pile up on their owner's node."""
+        open_nodes = [node.id for node in self._cluster.view.nodes.states if node.is_schedulable]
+        return open_nodes[self._rng.randrange(len(open_nodes))] if open_nodes else ""
 
     def _outcome(
         self,

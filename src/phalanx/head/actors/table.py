@@ -224,7 +224,7 @@ class ActorTable:
         """Its node does not have it."""
         if record.worker:
             told = f"the node {record.node} does not have it any more"
-            self._lost(record, told, told)
+            self._lost(record, told, f"The actor died because {told}.")
         else:
             self._place_anew(record)
 
@@ -272,7 +272,9 @@ class ActorTable:
             return
         if preempted and record.max_restarts > 0:
             record.restarts -= 1  # `_lost` counts one
-        self._lost(record, reason, f"its process ended: {reason}")
+        self._lost(
+            record, reason, f"The actor is dead because its worker process has died: {reason}."
+        )
 
     def node_gone(self, node: str, reason: str) -> None:
         """A node is dead: its actors restart as declared, those that waited there are placed anew.
@@ -283,8 +285,8 @@ class ActorTable:
             if record.node != node or record.state == DEAD:
                 continue
             if record.worker:
-                told = f"the node {node} died: {reason}"
-                self._lost(record, told, told)
+                told = f"its node has died: node {node}: {reason}"
+                self._lost(record, told, f"The actor died because {told}.")
             else:
                 self._place_anew(record)
 
@@ -294,8 +296,9 @@ class ActorTable:
         if record.state in (PENDING_CREATION, RESTARTING):
             self._effects.place_actor(record)
 
-    def _lost(self, record: ActorRecord, reason: str, told: str) -> None:
-        """Its worker is gone: restart it, or call it dead. `told`: why, after "it died because"."""
+    def _lost(self, record: ActorRecord, reason: str, death: str) -> None:
+        """Its worker is gone: restart it for `reason`, or call it dead. `death`: what callers read
+        then."""
         record.worker, record.node = b"", ""
         self._unconfirmed.pop(record.actor, None)
         if record.is_ending:
@@ -307,7 +310,7 @@ class ActorTable:
             self._move(record, RESTARTING)
             self._effects.place_actor(record)
         else:
-            self._die(record, f"The actor died because {told}.")
+            self._die(record, death)
 
     def leaving(self, actor: bytes, reason: str) -> None:
         """It ends by its own will (exit_actor): no restart."""
@@ -326,7 +329,7 @@ class ActorTable:
             self._effects.end_worker(record, "killed by phalanx.kill", True)
         elif record.state != DEPENDENCIES_UNREADY:
             self._effects.withdraw_actor(record)
-            self._lost(record, "killed by phalanx.kill", "it was killed by phalanx.kill")
+            self._lost(record, "killed by phalanx.kill", KILLED)
 
     def unreferenced(self, actor: bytes) -> None:
         """Its last handle went: it ends after the calls that it has."""
@@ -355,7 +358,11 @@ class ActorTable:
             if process in record.watchers:
                 record.watchers.remove(process)
             if record.owner == process and not record.detached and record.state != DEAD:
-                self._end(record, "The actor died because its owner's process ended.", force=True)
+                self._end(
+                    record,
+                    "The actor is dead because its owner has died: its process ended.",
+                    force=True,
+                )
 
     def _end(self, record: ActorRecord, reason: str, force: bool) -> None:
         record.is_ending = record.is_ending or reason

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from phalanx.errors import GangInfeasibleError
 from phalanx.head.gangs.gang import Gang, Member
 from phalanx.head.gangs.gang_size import most_members, why_none
+from phalanx.model.jobs.spec import MAX_REPLICAS
 from phalanx.model.jobs.topology import NetworkTopology
+from phalanx.model.options import check_amounts
 
 
 def admitted(
@@ -30,8 +32,14 @@ def admitted(
 
     `limits`: what its queue may use at most; `domains`: what each node has in all, of every domain
     in which it may be placed whole. Raises GangInfeasibleError for one that none of these can
-    ever hold.
+    ever hold, and ValueError for numbers of members and amounts that no gang has.
     """
+    if not 0 <= min_members <= len(needs) or not needs:
+        raise ValueError(f"a gang of {len(needs)} members cannot need {min_members} of them")
+    if len(needs) > MAX_REPLICAS:
+        raise ValueError(f"a gang has at most {MAX_REPLICAS} members, not {len(needs)}")
+    for need in needs:
+        check_amounts(need)
     check_size(f"gang {name}", queue, needs[:min_members], limits, domains)
     return Gang(
         group=group,

@@ -12,7 +12,7 @@ from phalanx.head.groups.give_backs import Ending
 from phalanx.head.outbox import Outbox
 from phalanx.head.state_store import StateStore
 from phalanx.model.lifecycle import CREATED, PENDING, PREPARED, REMOVED, RESCHEDULING
-from phalanx.protocol.cluster_messages import CommitBundles, GiveBackBundles, PrepareBundles
+from phalanx.protocol.bundle_messages import CommitBundles, GiveBackBundles, PrepareBundles
 from phalanx.resources.sets import ResourceSet
 from phalanx.scheduling.cluster_nodes import ClusterNodes
 

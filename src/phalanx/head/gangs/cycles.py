@@ -89,11 +89,26 @@ class CycleEffects(Protocol):
         ...
 
 
+BY_PATHS = """\
+  - name: drf
+    enableHierarchy: true
+    enableJobOrder: false
+    enablePreemptable: false
+    enableReclaimable: false
+"""
+"""Orders queues with paths. What they deserve follows the weights of their paths, too, so that
+capacity takes it back for them: drf by itself stops one task before the shares are equal."""
+
+
 @functools.cache
-def configuration(placement: Placement = DEFAULT_PLACEMENT) -> Configuration:
+def configuration(
+    placement: Placement = DEFAULT_PLACEMENT, *, has_paths: bool = False
+) -> Configuration:
     """The scheduler's rules: where the selector is the cluster's policy, it chooses the nodes in
-    binpack's place."""
+    binpack's place. `has_paths`: queues have paths (`volcano.sh/hierarchy`)."""
     text = CONFIGURATION
+    if has_paths:
+        text = text.replace("  - name: capacity\n", f"{BY_PATHS}  - name: capacity\n")
     if placement.policy == "selector":
         settings = msgspec.json.encode(placement.selector).decode()  # JSON is YAML
         chosen = f"- name: selector\n    arguments: {settings}"

@@ -8,15 +8,23 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from phalanx.batch.cycle import run_cycle
-from phalanx.batch.explain import sentence
+from phalanx.batch.explain import main_reason
 from phalanx.batch.inquiry import explain_snapshot
 from phalanx.batch.specs import Snapshot
 from phalanx.batch.writing import as_data
 from phalanx.errors import JobNotFoundError
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.gang_registry import GangRegistry
-from phalanx.head.gangs.member_states import WAITING
+from phalanx.head.gangs.member_states import (
+    ABSENT,
+    EVICTED,
+    HELD,
+    LEAVING,
+    ON_THE_WAY,
+    WAITING,
+)
 from phalanx.head.gangs.set_aside import SetAside
+from phalanx.model.nearest import nearest
 from phalanx.model.rows.explanation import Explanation, Reason
 
 Picture = Callable[[Iterable[Gang]], Snapshot]
@@ -46,14 +54,16 @@ class Explanations:
         """
         gang = self.find(name)
         if gang is None:
-            raise JobNotFoundError(f"nothing called {name!r} waits or runs")
+            known = {g.name: None for g in self._registry.gangs.values()}
+            raise JobNotFoundError(f"nothing called {name!r} waits or runs{nearest(name, known)}")
         if gang in self._set_aside:
             return _of_defect(gang, self._set_aside.errors[gang.group])
         seen = self._seen()
         gangs = seen if gang in seen else [*seen, gang]
         found = explain_snapshot(self._picture(gangs), gang.uid)[0]
         position = self._position(gang) if gang.waits else msgspec.UNSET
-        return msgspec.structs.replace(found, waits=gang.waits, position=position)
+        state = msgspec.UNSET if gang.waits else _state(gang)
+        return msgspec.structs.replace(found, waits=gang.waits, position=position, state=state)
 
     def reasons(self) -> dict[str, tuple[str, int]]:
         """(why it waits, position in its queue) of all that wait, by name, in few words."""
@@ -71,7 +81,7 @@ class Explanations:
             waiting = [gang.task(i) for i in gang.among(WAITING)]
             rejections = plan.rejections.get(waiting[0], ()) or plan.rejections.get(gang.uid, ())
             if self._registry.window.sees(gang):
-                reason = sentence(rejections[-1]) if rejections else ""
+                reason = main_reason(rejections)
             else:
                 reason = "others that ask for the same are ahead of it"
             found[gang.uid] = (reason, position)
@@ -101,6 +111,18 @@ class Explanations:
     def snapshot(self) -> bytes:
         """Everything that a cycle could look at, as a snapshot file in JSON."""
         return msgspec.json.encode(as_data(self._picture(self._registry.gangs.values())))
+
+
+def _state(gang: Gang) -> str:
+    """What a gang does of which no member waits for a place."""
+    if gang.count(*ON_THE_WAY):
+        return "is being placed: its nodes are asked for its places"
+    if gang.count(EVICTED, LEAVING):
+        return "gives its places back, and waits again then"
+    if gang.count(HELD):
+        later = gang.count(ABSENT)
+        return f"runs; {later} of its members are not to start yet" if later else "runs"
+    return "ends"
 
 
 _DEFECT = "it is set aside, as deciding about it failed: "

@@ -30,6 +30,8 @@ class Member(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True):
     """The last node that kept its bundle: members that ended still count as ranks there."""
     started: float | None = None
     """Since when its node keeps its bundle, in seconds since the epoch."""
+    why_gone: str = ""
+    """Why it lost or gives up its place, where it was not evicted."""
     devices: dict[str, list[int]] = {}
     """The devices that were set aside for it last, by resource."""
     of_group: str = ""

@@ -16,12 +16,12 @@ from phalanx.batch.specs import Shape, Snapshot, TaskSpec
 from phalanx.head.clock import Clock
 from phalanx.head.gangs.admission import admitted
 from phalanx.head.gangs.bundle_orders import BundleOrders
-from phalanx.head.gangs.cluster_view import ClusterView
 from phalanx.head.gangs.cycles import NEVER, Cycles, Pace, configuration
 from phalanx.head.gangs.explaining import Explanations
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.gang_events import Recorder
 from phalanx.head.gangs.gang_registry import GangRegistry
+from phalanx.head.gangs.live_cluster import LiveCluster
 from phalanx.head.gangs.member_lifecycle import MemberLifecycle
 from phalanx.head.gangs.member_states import HELD, SHOWN
 from phalanx.head.gangs.minimums import has_minimum
@@ -38,8 +38,8 @@ from phalanx.head.gangs.scheduler_cache import SchedulerCache
 from phalanx.head.gangs.set_aside import SetAside
 from phalanx.head.groups.control import GroupControl
 from phalanx.head.jobs.control import JobRow, Jobs
-from phalanx.head.jobs.families import Priorities
 from phalanx.head.jobs.logs import Logs
+from phalanx.head.jobs.priorities import Priorities
 from phalanx.head.jobs.probing import Prober
 from phalanx.head.jobs.requests import JobRequests
 from phalanx.head.nodes import NodeDirectory, NodeRecord
@@ -48,21 +48,21 @@ from phalanx.head.queues.control import Queues
 from phalanx.head.queues.table import QueueRecord
 from phalanx.head.state_store import StateStore
 from phalanx.manifests.hypernodes import HyperNode
-from phalanx.model.jobs.families import CronRecord, FlowRecord
+from phalanx.model.jobs.records import CronRecord, FlowRecord
 from phalanx.model.jobs.spec import JobSpec, PriorityClass
 from phalanx.model.rows.work import GangInfo
 from phalanx.observe.cluster_events import Event
 from phalanx.policies.placement import Placement
-from phalanx.protocol.cluster_messages import (
+from phalanx.protocol.bundle_messages import (
     BundleInventory,
     BundlesGone,
     Committed,
     LogRead,
     MemberNews,
     Prepared,
-    QueueWeights,
 )
-from phalanx.protocol.requests.gangs import CreateGang, EndMembers, Explain, ListGangs, TakeSnapshot
+from phalanx.protocol.cluster_messages import QueueWeights
+from phalanx.protocol.requests.gangs import CreateGang, EndMembers, ListGangs, TakeSnapshot
 from phalanx.protocol.requests.jobs import ReadJobLog
 from phalanx.protocol.requests.queues import (
     AdmitQueue,
@@ -110,15 +110,17 @@ class GangScheduler:
         self.queues = Queues(state_store, self._queues_changed, registry.counts, clock.wall)
         self.domains = Domains(state_store, self._request_cycle)
         self._outside_work = OutsideWork(nodes)
-        self._view = view = ClusterView(
+        self._live_cluster = live = LiveCluster(
             nodes, self.queues, self.domains, registry, self._outside_work
         )
-        config = configuration(placement)
         seen, member_of = registry.window.seen, registry.member_of
         self.set_aside = SetAside(report_defect)
-        self.cache = SchedulerCache(config, view, seen, member_of, self.set_aside)
-        self.cycles = Cycles(clock, registry, self.cache, view, self, Pace())
-        self._recorder = Recorder(record, clock.wall, lambda gang: view.podgroup(gang).min_member)
+        self.cache = SchedulerCache(
+            configuration(placement), live, seen, member_of, self.set_aside,
+            with_paths=lambda: configuration(placement, has_paths=True),
+        )  # fmt: skip
+        self.cycles = Cycles(clock, registry, self.cache, live, self, Pace())
+        self._recorder = Recorder(record, clock.wall, lambda gang: live.podgroup(gang).min_member)
         lifecycle = MemberLifecycle(
             registry, self.cache, self._outside_work, self._recorder, self.cycles
         )
@@ -130,10 +132,10 @@ class GangScheduler:
             outbox, state_store, nodes.cluster, groups, self._rendezvous, self._remove
         )
         self.reservations = GangReservations(
-            registry, lifecycle, self._orders, self, clock, lambda gang: has_minimum(gang, view)
+            registry, lifecycle, self._orders, self, clock, lambda gang: has_minimum(gang, live)
         )
         self.applier = PlanApplier(
-            registry, self.reservations, view, self, self.cache.gang_amended, self._failed
+            registry, self.reservations, live, self, self.cache.gang_amended, self._failed
         )
         self._claims = RoomClaims(
             outbox, clock, nodes, self._outside_work, registry.member_of, self._truth
@@ -143,10 +145,10 @@ class GangScheduler:
             outbox, state_store, clock, rng, registry, self.reservations, self, self.address_of,
             self.priorities.of,
         )  # fmt: skip
-        view.record_of = self.jobs.table.get
+        live.record_of = self.jobs.table.get
         self._skips_tried = placement.policy == "selector" and placement.selector.skip_tried
         if self._skips_tried:
-            view.tried = self._refusals.of
+            live.tried = self._refusals.of
         self.logs = Logs(outbox, nodes, self.jobs)
         self.explanations = Explanations(
             registry, self._picture, self.cycles.show_next, self.set_aside
@@ -170,7 +172,6 @@ class GangScheduler:
             CreateGang.handled_by(self._create_gang),
             EndMembers.handled_by(self._end_members),
             ListGangs.handled_by(lambda _, request: self.rows()),
-            Explain.handled_by(lambda _, request: self.explanations.explain(request.name)),
             TakeSnapshot.handled_by(lambda _, request: self.explanations.snapshot()),
         )
 
@@ -266,9 +267,7 @@ class GangScheduler:
 
     def node_joined(self, record: NodeRecord) -> None:
         """See GangEvents."""
-        weights = self.queues.weights()
-        if weights:
-            self._outbox.send(record.prefix, QueueWeights(weights))
+        self._outbox.send(record.prefix, QueueWeights(self.queues.weights()))
         self.jobs.node_joined(record.node_id)
 
     def node_reported(self, node_id: str, is_news: bool) -> None:
@@ -375,7 +374,7 @@ class GangScheduler:
         self._rendezvous.free_ports(gang)
         self._refusals.forget(gang)
         self._orders.over(gang)
-        self._view.forget(gang)
+        self._live_cluster.forget(gang)
         if gang.job:
             self.jobs.over(gang)
         self.queues.left(gang.queue)

@@ -222,6 +222,7 @@ class MemberLifecycle:
             member.state = state
             if isinstance(event, Placed):
                 member.node, member.number = event.nodes[index], event.number
+                member.why_gone = ""
             elif isinstance(event, Arrived):
                 member.last_node, member.started = member.node, event.at
             elif isinstance(event, Released):

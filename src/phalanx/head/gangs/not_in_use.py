@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from phalanx.head.nodes import NodeRecord
-from phalanx.protocol.cluster_messages import (
+from phalanx.protocol.bundle_messages import (
     BundleInventory,
     BundlesGone,
     Committed,

@@ -43,7 +43,7 @@ from phalanx.head.gangs.member_states import (
 )
 from phalanx.head.groups.attempts import Attempt, Attempts
 from phalanx.head.groups.give_backs import AT_ONCE, Ending, GiveBacks
-from phalanx.protocol.cluster_messages import BundleInventory
+from phalanx.protocol.bundle_messages import BundleInventory
 
 FIRST_BACKOFF_S, BACKOFF_FACTOR, LONGEST_BACKOFF_S = 0.02, 2.0, 1.0
 
@@ -289,6 +289,7 @@ class GangReservations:
         asked = self.give_backs.node_gone(node_id)
         for gang in list(self._registry.active.values()):
             there = [i for i, member in enumerate(gang.members) if member.node == node_id]
+            _note(gang, there, f"its node {node_id[:12]} died")
             following = self._lose(gang, there)
             if there:
                 self._follow(gang, following)
@@ -341,6 +342,7 @@ class GangReservations:
                 and (gang.group, index) not in kept
             ]
             if lost:
+                _note(gang, lost, f"its node {node_id[:12]} came back without it")
                 self.handle(gang, lost, Lost())
         return others
 
@@ -387,7 +389,9 @@ class GangReservations:
             self._lifecycle.handle(gang, on_way, Refused())
         nodes = dict.fromkeys(member.node for member in gang.members if member.node)
         dead = {node for node in nodes if not is_alive(node)}
-        self._lose(gang, [i for i, member in enumerate(gang.members) if member.node in dead])
+        lost = [i for i, member in enumerate(gang.members) if member.node in dead]
+        _note(gang, lost, "its node died while the head was away")
+        self._lose(gang, lost)
         self._recall_rest(gang)
         self._ask_again(gang, now)
         if gang.is_removed:
@@ -419,3 +423,9 @@ def _frees(gang: Gang, index: int, node_id: str, number: int) -> bool:
     member = gang.members[index]
     is_it = member.node == node_id and member.number == number
     return is_it and member.state in GIVING_BACK
+
+
+def _note(gang: Gang, indexes: Iterable[int], why: str) -> None:
+    """Why these lose their places, unless it is known already."""
+    for index in indexes:
+        gang.members[index].why_gone = gang.members[index].why_gone or why

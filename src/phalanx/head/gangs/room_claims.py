@@ -21,7 +21,7 @@ from phalanx.head.gangs.outside_work import OutsideWork
 from phalanx.head.nodes import NodeDirectory
 from phalanx.head.outbox import Outbox
 from phalanx.manifests.quantities import batch_amounts
-from phalanx.protocol.cluster_messages import ClaimRoom
+from phalanx.protocol.bundle_messages import ClaimRoom
 from phalanx.resources.sets import EMPTY, ResourceSet
 
 LOOK_EVERY_S, PAUSE = 0.25, 10.0

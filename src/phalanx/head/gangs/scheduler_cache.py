@@ -7,7 +7,7 @@ and after a cycle that failed. What is patched equals what reading it again woul
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -76,12 +76,13 @@ class SchedulerCache:
         member_of: Mapping[str, tuple[Gang, int]],
         set_aside: SetAside,
         shells: Mapping[str, Any] | None = None,
+        with_paths: Callable[[], Configuration] | None = None,
     ) -> None:
-        """`shells` lends the outside to plugins that need it."""
+        """`shells` lends the outside to plugins that need it. `with_paths` gives the configuration
+        for queues with paths (`volcano.sh/hierarchy`); None: the same."""
         self._set_aside = set_aside
-        self._whole = Snapshot(config=config)
-        gentle = tuple(name for name in config.actions if name not in EVICTING)
-        self._gentle = Snapshot(config=msgspec.structs.replace(config, actions=gentle))
+        self._config = config
+        self._with_paths = with_paths or (lambda: config)
         self._source = source
         self._seen = seen
         self._member_of = member_of
@@ -131,7 +132,11 @@ class SchedulerCache:
         """One cycle. `now` is on the head's clock, `wall` in seconds since the epoch. Unless it
         `evicts`, nobody has to go, whatever the configuration says."""
         cluster = self.cluster(now, wall)
-        snapshot = msgspec.structs.replace(self._whole if evicts else self._gentle, now=wall)
+        config = self._config_for(cluster.queues)
+        if not evicts:
+            gentle = tuple(name for name in config.actions if name not in EVICTING)
+            config = msgspec.structs.replace(config, actions=gentle)
+        snapshot = Snapshot(config=config, now=wall)
         kept, self._kept = self._kept, None  # a cycle that fails leaves columns that mean nothing
         try:
             plan = run_cycle(snapshot, shells=self._shells, cluster=cluster, explains=False)
@@ -294,15 +299,20 @@ class SchedulerCache:
             groups.append(group)
             tasks += of_group
         bound = any(group.topology is not None or group.subgroups for group in groups)
-        return msgspec.structs.replace(
-            self._whole,
+        queues = tuple(source.queues())
+        return Snapshot(
+            config=self._config_for(queues),
             nodes=tuple(source.nodes()),
             hypernodes=source.hypernodes() if bound else (),
-            queues=tuple(source.queues()),
+            queues=queues,
             podgroups=tuple(groups),
             tasks=tuple(tasks),
             now=wall,
         )
+
+    def _config_for(self, queues: Iterable[QueueSpec]) -> Configuration:
+        has_paths = any(queue.hierarchy_path for queue in queues)
+        return self._with_paths() if has_paths else self._config
 
 
 def standing(gang: Gang, index: int, name: str, now: float) -> Standing:

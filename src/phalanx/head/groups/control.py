@@ -10,7 +10,7 @@ from phalanx.head.groups.table import GroupTable
 from phalanx.head.outbox import Outbox
 from phalanx.head.state_store import StateStore
 from phalanx.model.lifecycle import CREATED, REMOVED
-from phalanx.protocol.cluster_messages import (
+from phalanx.protocol.bundle_messages import (
     CommitBundles,
     GiveBackBundles,
     GroupKnown,

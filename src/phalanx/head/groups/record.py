@@ -250,6 +250,6 @@ def _scheduling_state(group: KnownGroup) -> str:
     return "INFEASIBLE" if group.infeasible else "NO_RESOURCES"
 
 
-def is_first_in_line(group: Group) -> tuple[bool, int]:
+def settling_order(group: Group) -> tuple[bool, int]:
     """Those that lost bundles go before those that never had any, then the older ones."""
     return group.state != RESCHEDULING, group.order

@@ -20,10 +20,10 @@ from phalanx.head.groups.record import (
     GroupRow,
     KnownGroup,
     facts,
-    is_first_in_line,
     nodes_of,
     refusal,
     restored,
+    settling_order,
 )
 from phalanx.model.lifecycle import CREATED, GROUP, PREPARED, REMOVED, RESCHEDULING, move
 from phalanx.policies.bundles.request import BundleRejection, BundleRequest, BundlesPlaced
@@ -289,7 +289,7 @@ class GroupTable:
         try:
             while self._is_stale:
                 self._is_stale = False
-                for group in sorted(self._unsettled.values(), key=is_first_in_line):
+                for group in sorted(self._unsettled.values(), key=settling_order):
                     is_due = now >= group.retry_at or (at_once and not group.is_refused)
                     if is_due and group.group in self._unsettled:
                         self._try(group, now)

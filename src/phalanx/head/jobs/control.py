@@ -27,7 +27,7 @@ from phalanx.head.state_store import StateStore
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord, MemberRecord
 from phalanx.model.jobs.spec import JobSpec
-from phalanx.protocol.cluster_messages import EndMember, ForgetJob, MemberNews
+from phalanx.protocol.bundle_messages import EndMember, ForgetJob, MemberNews
 from phalanx.resources.ports import RandomSource
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
@@ -300,13 +300,18 @@ class Jobs:
         for index in members:
             group, number = _key(gang, index)
             attempt = gang.members[index].attempt
+            why, gang.members[index].why_gone = gang.members[index].why_gone, ""
             member = job.member(group, number) if job else None
             if member is None or member.attempt == attempt or member.state != st.PENDING:
                 dismissed += [index] if gang.members[index].state == WAITING else []
                 # Its next attempt may have been meant for this place, and never began there.
                 attempt = member.attempt if member is not None else attempt
             if job is not None:
-                self.later(ev.MemberLost(job=job.uid, group=group, index=number, attempt=attempt))
+                self.later(
+                    ev.MemberLost(
+                        job=job.uid, group=group, index=number, attempt=attempt, reason=why
+                    )
+                )
         self._reservations.dismiss(gang, dismissed)
         self.work_off()
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
 
+from phalanx.errors import PhalanxError
+from phalanx.head.jobs import events as ev
+from phalanx.head.jobs.control import Jobs
+from phalanx.head.state_store import StateStore
 from phalanx.manifests.cron import Schedule, parse_schedule
 from phalanx.model.jobs import states as st
-from phalanx.model.jobs.families import CronRecord, note
-from phalanx.model.jobs.records import JobCommandError
+from phalanx.model.jobs.records import CronRecord, JobCommandError, JobRecord, note
 from phalanx.model.jobs.spec import CronSpec, JobSpec
 
 MARK = "volcano.sh/cronjob-scheduled-timestamp"
@@ -222,3 +226,81 @@ def latest(schedule: Schedule, zone: str, since: float, now: float) -> float | N
         if found is not None or now - span <= since:
             return found
     return None
+
+
+class Crons:
+    """Jobs that are made again and again."""
+
+    def __init__(
+        self, state_store: StateStore, jobs: Jobs, submit: Callable[[JobSpec], None]
+    ) -> None:
+        self.table = CronTable(self)
+        self._state_store = state_store
+        self._jobs = jobs
+        self._submit = submit
+
+    def handle(self, event: Event) -> None:
+        """A cron job is new, suspended or deleted."""
+        self.table.handle(event, self._jobs.wall())
+        self._jobs.work_off()
+
+    def tick(self) -> None:
+        """Time has passed."""
+        if self._state_store.shortage:
+            return  # new work waits for room, and then begins as after any other delay
+        alarm = self.table.next_alarm()
+        if alarm is not None and alarm <= self._jobs.wall():
+            self.table.tick(self._jobs.wall())
+            self._jobs.work_off()
+
+    def restore(self, records: list[CronRecord]) -> None:
+        """Know them again; the jobs are restored before."""
+        self.table.restore(records, self._jobs.wall())
+        self._jobs.work_off()
+
+    def job_changed(self, job: JobRecord) -> None:
+        """A job may be one of a cron job's."""
+        if job.is_finished:
+            self._ended(job, job.state)
+
+    def job_gone(self, job: JobRecord) -> None:
+        """A job was deleted."""
+        self._ended(job, "")
+
+    def _ended(self, job: JobRecord, state: str) -> None:
+        if MARK not in dict(job.spec.annotations):
+            return
+        for cron in self.table.all():
+            known = (*cron.active, *cron.succeeded, *cron.failed)
+            is_mine = job.spec.namespace == cron.spec.namespace and job.spec.name in known
+            is_news = job.spec.name in cron.active or not state
+            if is_mine and is_news:
+                event = CronJobEnded(cron=cron.spec.uid, job=job.spec.name, state=state)
+                self.table.handle(event, self._jobs.wall())
+
+    # ---- effects -----------------------------------------------------------------------------
+
+    def make_job(self, cron: CronRecord, job: JobSpec) -> None:
+        """See CronEffects."""
+        self._jobs.after(lambda: self._make(cron, job))
+
+    def _make(self, cron: CronRecord, job: JobSpec) -> None:
+        try:
+            self._submit(job)
+        except (PhalanxError, ValueError):
+            event = CronJobEnded(cron=cron.spec.uid, job=job.name, state="Failed")
+            self.table.handle(event, self._jobs.wall())
+
+    def delete_job(self, cron: CronRecord, name: str) -> None:
+        """See CronEffects."""
+        uid = f"{cron.spec.namespace}/{name}"
+        if self._jobs.table.get(uid) is not None:
+            self._jobs.later(ev.Deleted(job=uid))
+
+    def publish(self, cron: CronRecord) -> None:
+        """See CronEffects."""
+        self._state_store.keep("crons", cron.spec.uid.encode(), cron)
+
+    def forget(self, cron: CronRecord) -> None:
+        """See CronEffects."""
+        self._state_store.keep("crons", cron.spec.uid.encode(), None)

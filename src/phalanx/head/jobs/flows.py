@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 import msgspec
 
+from phalanx.errors import PhalanxError
+from phalanx.head.jobs import events as ev
+from phalanx.head.jobs.control import Jobs
+from phalanx.head.jobs.probing import Prober, Probing, Watch
+from phalanx.head.state_store import StateStore
+from phalanx.manifests.patching import job_name, step_job
 from phalanx.model.jobs import states as st
-from phalanx.model.jobs.families import FlowRecord, StepRecord, note
-from phalanx.model.jobs.records import JobCommandError
-from phalanx.model.jobs.spec import FlowSpec, Probe, Step
+from phalanx.model.jobs.records import FlowRecord, JobCommandError, JobRecord, StepRecord, note
+from phalanx.model.jobs.spec import FlowSpec, JobSpec, Probe, Step
 from phalanx.model.lifecycle import move
 
 
@@ -190,3 +196,118 @@ def _is_ready(flow: FlowRecord, step: Step) -> bool:
 
 def _shows(targets: list[StepRecord], probe: Probe) -> bool:
     return any(target.members.get(probe.group, {}).get(probe.phase, 0) for target in targets)
+
+
+class Flows:
+    """Flows, and the templates that their jobs are made from."""
+
+    def __init__(
+        self,
+        state_store: StateStore,
+        prober: Prober,
+        jobs: Jobs,
+        submit: Callable[[JobSpec], None],
+    ) -> None:
+        self.table = FlowTable(self)
+        self._state_store = state_store
+        self._jobs = jobs
+        self._submit = submit
+        self.templates: dict[str, JobSpec] = {}
+        self._steps: dict[str, tuple[str, str]] = {}
+        """(flow, step) of each job that is a flow's."""
+        self._probing = Probing(prober, self._addresses_of, self._passed)
+
+    def put_template(self, spec: JobSpec) -> None:
+        """A template is new or has changed."""
+        self.templates[spec.uid] = spec
+        self._state_store.keep("templates", spec.uid.encode(), spec)
+
+    def submit(self, spec: FlowSpec) -> None:
+        """A new flow."""
+        self._handle(FlowSubmitted(spec=spec))
+
+    def delete(self, uid: str) -> None:
+        """End a flow and its jobs."""
+        self._handle(FlowDeleted(flow=uid))
+
+    def restore(self, templates: Iterable[JobSpec], records: list[FlowRecord]) -> None:
+        """Know them again; the jobs are restored before."""
+        self.templates = {spec.uid: spec for spec in templates}
+        for record in records:
+            for step in record.spec.steps:
+                self._know(record, step.name)
+        self.table.restore(records, self._jobs.wall())
+        self._jobs.work_off()
+
+    def job_changed(self, job: JobRecord) -> None:
+        """A job may be a step's."""
+        found = self._steps.get(job.uid)
+        if found is not None:
+            flow, step = found
+            self._handle(
+                StepChanged(flow=flow, step=step, state=job.state, members=dict(job.tally))
+            )
+
+    def _handle(self, event: Event) -> None:
+        self.table.handle(event, self._jobs.wall())
+        self._jobs.work_off()
+
+    def _know(self, flow: FlowRecord, step: str) -> str:
+        uid = f"{flow.spec.namespace}/{job_name(flow.spec, step)}"
+        self._steps[uid] = (flow.spec.uid, step)
+        return uid
+
+    # ---- effects -----------------------------------------------------------------------------
+
+    def make_job(self, flow: FlowRecord, step: Step) -> None:
+        """See FlowEffects."""
+        self._jobs.after(lambda: self._make(flow, step))
+
+    def _make(self, flow: FlowRecord, step: Step) -> None:
+        self._know(flow, step.name)
+        template = self.templates.get(f"{flow.spec.namespace}/{step.name}")
+        try:
+            if template is None:
+                raise ValueError(f"there is no JobTemplate {step.name!r}")
+            self._submit(step_job(flow.spec, step, template))
+        except (PhalanxError, ValueError) as error:
+            refused = StepRefused(flow=flow.spec.uid, step=step.name, reason=str(error))
+            self._handle(refused)
+
+    def watch(self, flow: FlowRecord, step: Step, number: int, probe: Probe) -> None:
+        """See FlowEffects."""
+        self._probing.add(Watch(flow.spec.uid, step.name, number), probe)
+
+    def _addresses_of(self, watch: Watch, probe: Probe) -> list[str] | None:
+        flow = self.table.get(watch.flow)
+        if flow is None or flow.state not in (st.PENDING, st.RUNNING):
+            return None
+        if flow.steps[watch.step].state:
+            return None  # it was made without the probe, as its targets have completed
+        targets = next(s.targets for s in flow.spec.steps if s.name == watch.step)
+        jobs = [f"{flow.spec.namespace}/{job_name(flow.spec, target)}" for target in targets]
+        return [address for job in jobs for address in self._jobs.addresses(job, probe.group)]
+
+    def _passed(self, watch: Watch) -> None:
+        passed = ProbePassed(flow=watch.flow, step=watch.step, probe=watch.number)
+        self._handle(passed)
+
+    def tick(self, now: float) -> None:
+        """Time has passed, by the monotonic clock."""
+        self._probing.tick(now)
+
+    def delete_jobs(self, flow: FlowRecord, steps: list[str]) -> None:
+        """See FlowEffects."""
+        for step in steps:
+            uid = self._know(flow, step)
+            del self._steps[uid]
+            if self._jobs.table.get(uid) is not None:
+                self._jobs.later(ev.Deleted(job=uid))
+
+    def publish(self, flow: FlowRecord) -> None:
+        """See FlowEffects."""
+        self._state_store.keep("flows", flow.spec.uid.encode(), flow)
+
+    def forget(self, flow: FlowRecord) -> None:
+        """See FlowEffects."""
+        self._state_store.keep("flows", flow.spec.uid.encode(), None)

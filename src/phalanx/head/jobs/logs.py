@@ -8,11 +8,11 @@ from phalanx.errors import JobNotFoundError
 from phalanx.head.jobs.control import Jobs
 from phalanx.head.nodes import NodeDirectory
 from phalanx.head.outbox import Outbox
-from phalanx.protocol.cluster_messages import LogRead, ReadLog
+from phalanx.protocol.bundle_messages import LogRead, ReadLog
 from phalanx.protocol.requests.jobs import LogPart, ReadJobLog
 from phalanx.protocol.requests.request import LATER, Asker, Later
 
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 KEEP_ASKED = 1_000
 
 
@@ -41,7 +41,7 @@ class Logs:
         self._asked[token] = asker
         if len(self._asked) > KEEP_ASKED:
             del self._asked[next(iter(self._asked))]
-        self._outbox.send_node(node_id, ReadLog(token, path, request.offset, MOST_BYTES))
+        self._outbox.send_node(node_id, ReadLog(token, path, request.offset, MAX_BYTES))
         return LATER
 
     def answered(self, message: LogRead) -> None:

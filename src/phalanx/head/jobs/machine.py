@@ -402,7 +402,10 @@ class JobTable:
         if job.state == st.PENDING and here >= minimum:
             job.started = now if job.started is None else job.started
             self._go(
-                job, st.RUNNING, f"{here} members run or have ended, {minimum} are needed", now
+                job,
+                st.RUNNING,
+                f"{here} of the {minimum} members that it needs run or have ended",
+                now,
             )
             return True
         decided = judging.verdict(job)
@@ -410,7 +413,7 @@ class JobTable:
             self._finish(job, *decided, now)
             return True
         if job.state == st.RUNNING and here + job.count(st.TERMINATING) < minimum:
-            reason = f"{here} members run or have ended, {minimum} are needed"
+            reason = f"{here} of the {minimum} members that it needs run or have ended"
             self._go(job, st.PENDING, reason, now)
             return True
         return False
@@ -423,7 +426,7 @@ class JobTable:
                 asked += [m for m in job.groups[group.name] if m.state == st.WAITING]
         for member in asked:
             member.attempt += 1
-            self._move(job, member, st.PENDING, "")
+            self._move(job, member, st.PENDING, member.reason)
         if asked:
             self._effects.want_members(job, asked)
         for member in asked:

@@ -12,25 +12,28 @@ from phalanx.head.clock import Clock
 from phalanx.head.gangs.admission import check_size, check_sum
 from phalanx.head.gangs.explaining import Explanations
 from phalanx.head.gangs.network_domains import Domains
-from phalanx.head.jobs import crons
 from phalanx.head.jobs import events as ev
 from phalanx.head.jobs.control import Jobs
-from phalanx.head.jobs.families import Crons, Flows, Priorities
+from phalanx.head.jobs.crons import CronDeleted, Crons, CronSubmitted, CronSuspended
+from phalanx.head.jobs.flows import Flows
+from phalanx.head.jobs.priorities import Priorities
 from phalanx.head.jobs.probing import Prober
 from phalanx.head.jobs.resizing import resized
 from phalanx.head.jobs.rows import job_description, job_row
 from phalanx.head.nodes import NodeDirectory
 from phalanx.head.queues.control import Queues
 from phalanx.head.state_store import StateStore
+from phalanx.manifests.check import object_faults
 from phalanx.manifests.hypernodes import HyperNode
-from phalanx.manifests.job_rules import job_faults
-from phalanx.manifests.names import object_fault
-from phalanx.manifests.patterns import pattern_fault
+from phalanx.manifests.names import shown
 from phalanx.manifests.shapes import shape_of
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.spec import CronSpec, FlowSpec, JobSpec, PriorityClass
+from phalanx.model.nearest import nearest
+from phalanx.model.rows.explanation import Explanation
 from phalanx.model.rows.work import AppliedInfo, CronInfo, FlowInfo, JobDescription, JobInfo
+from phalanx.protocol.requests.gangs import Explain
 from phalanx.protocol.requests.jobs import (
     ApplyManifests,
     CommandJob,
@@ -40,6 +43,7 @@ from phalanx.protocol.requests.jobs import (
     ListFlows,
     ListHyperNodes,
     ListJobs,
+    Manifest,
     ResizeJob,
 )
 from phalanx.protocol.requests.request import Asker, Handler, Request
@@ -104,6 +108,7 @@ class JobRequests:
             ListJobs.handled_by(
                 lambda _, request: self.rows(request.queue, request.state, request.name)
             ),
+            Explain.handled_by(lambda _, request: self.explain(request.name)),
             GetJob.handled_by(lambda _, request: self.description(request.name)),
             ListFlows.handled_by(lambda _, request: self.flow_rows()),
             ListCrons.handled_by(lambda _, request: self.cron_rows()),
@@ -117,18 +122,16 @@ class JobRequests:
     ) -> list[AppliedInfo]:
         done: list[AppliedInfo] = []
         for manifest in request.manifests:
-            kind = manifest.kind
-            if kind not in KINDS:
-                raise ValueError(f"nothing is made of a {kind}; of {', '.join(KINDS)} is")
-            spec = msgspec.msgpack.decode(manifest.spec, type=KINDS[kind])
+            kind, name = manifest.kind, ""
             try:
-                _check(kind, spec)
+                spec = _read(manifest)
+                name = spec.name
                 what = self._put(kind, spec, request.id)
             except (JobCommandError, ValueError) as error:
                 before = ", ".join(f"{one.kind}/{one.name}" for one in done)
                 if not before:
                     raise
-                text = f"{kind}/{spec.name}: {error} (made before it: {before})"
+                text = f"{kind}/{shown(name)}: {error} (made before it: {before})"
                 raise type(error)(text) from None
             namespace = spec.namespace if kind in NAMESPACED else ""
             done.append(AppliedInfo(kind=kind, name=spec.name, namespace=namespace, done=what))
@@ -157,7 +160,7 @@ class JobRequests:
         elif kind == "JobFlow":
             self.flows.submit(spec)
         elif kind == "CronJob":
-            self.crons.handle(crons.CronSubmitted(spec=spec))
+            self.crons.handle(CronSubmitted(spec=spec))
         elif kind == "HyperNode":
             return self._domains.put(spec)
         elif kind == "Queue":
@@ -200,7 +203,7 @@ class JobRequests:
         cron = self.crons.table.get(_uid(request.name))
         if cron is not None and command != "cancel":
             suspend = command == "suspend"
-            self.crons.handle(crons.CronSuspended(cron=cron.spec.uid, suspend=suspend))
+            self.crons.handle(CronSuspended(cron=cron.spec.uid, suspend=suspend))
             return
         job = self.need(request.name)
         self._jobs.handle(ev.Commanded(job=job.uid, action=COMMANDS[command]))
@@ -219,7 +222,7 @@ class JobRequests:
         elif self.flows.table.get(uid) is not None:
             self.flows.delete(uid)
         elif self.crons.table.get(uid) is not None:
-            self.crons.handle(crons.CronDeleted(cron=uid))
+            self.crons.handle(CronDeleted(cron=uid))
         elif not self._domains.delete(request.name.rpartition("/")[2]):  # it has no namespace
             self.need(request.name)
 
@@ -229,6 +232,14 @@ class JobRequests:
         self, queue: str | None = None, state: str | None = None, name: str | None = None
     ) -> list[JobInfo]:
         """Jobs for people, oldest first."""
+        if queue is not None:
+            self._queues.rows(queue)  # one that does not exist is refused
+        if state is not None:
+            state = state.capitalize()
+            if state not in st.JOB:
+                there = ", ".join(st.JOB)
+                near = nearest(state, st.JOB)
+                raise JobCommandError(f"no job is ever {state!r}{near}; its states are {there}")
         among = self._jobs.table.all() if name is None else [self.need(name)]
         rows = [
             self._row(job)
@@ -250,7 +261,24 @@ class JobRequests:
         job = self.need(name)
         gang = self._jobs.gang_of(job.uid)
         priority = self._priorities.of(job.spec)
-        return job_description(job, priority, gang, self._jobs.logs(job.uid))
+        return job_description(job, priority, self._clock.wall(), gang, self._jobs.logs(job.uid))
+
+    def explain(self, name: str) -> Explanation:
+        """Why a gang or job waits. Of a job that has no gang now: what it does instead. Raises
+        JobNotFoundError."""
+        job = self._jobs.table.get(_uid(name))
+        if job is None or self._explanations.find(name) is not None:
+            return self._explanations.explain(name)
+        state = f"is {job.state}" + (f" ({job.reason})" if job.reason else "")
+        return Explanation(
+            snapshot="",
+            name=job.uid,
+            kind="job",
+            waits=False,
+            reasons=[],
+            state=state + ("; `phalanx resume` starts it again" if job.state == st.ABORTED else ""),
+            queue=job.spec.queue,
+        )
 
     def flow_rows(self) -> list[FlowInfo]:
         """Flows for people."""
@@ -288,25 +316,24 @@ class JobRequests:
         """The job of that name. Raises JobNotFoundError."""
         job = self._jobs.table.get(_uid(name))
         if job is None:
-            raise JobNotFoundError(f"there is no job {name!r}; `phalanx jobs` lists them")
+            near = nearest(name, (job.spec.name for job in self._jobs.table.all()))
+            raise JobNotFoundError(f"there is no job {name!r}{near}; `phalanx jobs` lists them")
         return job
 
 
-def _check(kind: str, spec: Any) -> None:
-    """Raise JobCommandError for what no manifest would be taken for: whoever asks may have read
-    none."""
-    if kind == "Queue":
-        return  # its own rules say so
-    namespace = spec.namespace if kind in NAMESPACED else ""
-    reasons = [object_fault(kind, spec.name, namespace)]
-    job = spec.job if isinstance(spec, CronSpec) else spec
-    if isinstance(job, JobSpec):
-        reasons += [fault.reason for fault in job_faults(job)]
-    elif isinstance(spec, HyperNode):
-        reasons += [pattern_fault(member.pattern) for member in spec.members]
-    found = list(filter(None, reasons))
-    if found:
-        raise JobCommandError("; ".join(dict.fromkeys(found)))
+def _read(manifest: Manifest) -> Any:
+    """The object that was sent. Raises ValueError for none, and JobCommandError for what no
+    manifest would be taken for: whoever asks may have read none."""
+    kind = manifest.kind
+    if kind not in KINDS:
+        raise ValueError(f"nothing is made of a {shown(kind)}; of {', '.join(KINDS)} is")
+    try:
+        spec = msgspec.msgpack.decode(manifest.spec, type=KINDS[kind])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(f"these bytes are no {kind}: {error}") from None
+    if kind != "Queue" and (found := object_faults(kind, spec)):  # queues have their own rules
+        raise JobCommandError("; ".join(found))
+    return spec
 
 
 def _uid(name: str) -> str:

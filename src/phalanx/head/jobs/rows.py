@@ -21,7 +21,6 @@ KINDS = ("mpi", "pytorch", "tensorflow", "ray")
 
 def job_row(job: JobRecord, priority: int, now: float) -> JobInfo:
     """Volcano's columns, and the queue, the priority and the reason."""
-    end = job.finished or now
     return JobInfo(
         name=job.spec.name,
         namespace=job.spec.namespace,
@@ -41,12 +40,16 @@ def job_row(job: JobRecord, priority: int, now: float) -> JobInfo:
         submitted=job.submitted,
         started=job.started,
         finished=job.finished,
-        age_s=end - job.submitted,
+        age_s=now - job.submitted,
     )
 
 
 def job_description(
-    job: JobRecord, priority: int, gang: Gang | None, logs: dict[str, list[tuple[str, str]]]
+    job: JobRecord,
+    priority: int,
+    now: float,
+    gang: Gang | None,
+    logs: dict[str, list[tuple[str, str]]],
 ) -> JobDescription:
     """A job with its members and its history."""
     places = {} if gang is None else {(m.of_group, m.index): m.devices for m in gang.members}
@@ -66,7 +69,7 @@ def job_description(
         for member in job.members
     ]
     return JobDescription(
-        **job_row(job, priority, job.changed),
+        **job_row(job, priority, now),
         ports=[] if gang is None else gang.ports,
         preempted=0 if gang is None else gang.preempted,
         members=members,

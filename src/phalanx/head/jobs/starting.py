@@ -11,7 +11,7 @@ from phalanx.head.jobs.places import MemberPlace, MemberSetup, PlacedGang
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.spec import Process
 from phalanx.model.jobs.states import WAITING
-from phalanx.protocol.cluster_messages import FILES, Command, StartMember
+from phalanx.protocol.bundle_messages import FILES, Command, StartMember
 
 
 class Starter:

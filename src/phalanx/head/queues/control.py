@@ -12,7 +12,7 @@ from phalanx.head.queues.deserved import with_deserved
 from phalanx.head.queues.table import QueueRecord, QueueTable
 from phalanx.head.state_store import StateStore
 from phalanx.manifests.quantities import HOUSE, batch_amounts
-from phalanx.manifests.queue_rules import ROOT
+from phalanx.manifests.queue_rules import ROOT, no_queue
 from phalanx.model.rows.work import QueueInfo
 from phalanx.protocol.requests.queues import QueueFields
 
@@ -124,9 +124,8 @@ class Queues:
             self._count(record)
 
     def weights(self) -> dict[str, float]:
-        """What each queue weighs, where that is not 1."""
-        found = self.table.all()
-        return {q.name: float(q.spec.weight) for q in found if q.spec.weight != 1}
+        """What each queue weighs."""
+        return {q.name: float(q.spec.weight) for q in self.table.all()}
 
     # ---- scheduling --------------------------------------------------------------------------
 
@@ -149,8 +148,7 @@ class Queues:
     def _need(self, name: str) -> QueueRecord:
         record = self.table.get(name)
         if record is None:
-            there = ", ".join(q.name for q in self.table.all())
-            raise QueueUnavailableError(f"there is no queue {name!r}; there is {there}")
+            raise QueueUnavailableError(no_queue(name, [q.name for q in self.table.all()]))
         return record
 
     def _count_all(self) -> None:

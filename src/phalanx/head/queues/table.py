@@ -15,12 +15,12 @@ from phalanx.manifests.queue_rules import (
     KnownQueue,
     QueueTree,
     delete_faults,
+    no_queue,
     queue_faults,
     submit_faults,
 )
 from phalanx.model.jobs import states as st
-from phalanx.model.jobs.families import note
-from phalanx.model.jobs.records import JobCommandError, Transition
+from phalanx.model.jobs.records import JobCommandError, Transition, note
 from phalanx.model.lifecycle import move
 
 LIVE_PHASES = ("pending", "inqueue", "running", "unknown")
@@ -192,7 +192,7 @@ class QueueTable:
     def _need(self, name: str) -> QueueRecord:
         queue = self._queues.get(name)
         if queue is None:
-            raise JobCommandError(f"there is no queue {name!r}; there is {', '.join(self._queues)}")
+            raise JobCommandError(no_queue(name, self._queues))
         return queue
 
     def _go(self, queue: QueueRecord, state: str, reason: str, now: float) -> None:

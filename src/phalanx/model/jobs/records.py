@@ -1,4 +1,5 @@
-"""What is known of a job while it lives and for a while after: it is kept in the control store."""
+"""What is known of jobs, flows and cron jobs while they live and for a while after: the rows of the
+control store."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import bisect
 import msgspec
 
 from phalanx.errors import JobCommandError as JobCommandError  # noqa: PLC0414 -- read from here
-from phalanx.model.jobs.spec import JobSpec
+from phalanx.model.jobs.spec import CronSpec, FlowSpec, JobSpec
 from phalanx.model.jobs.states import FINISHED, PENDING, WAITING
 
 KEEP_TRANSITIONS = 100
@@ -126,8 +127,42 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False):
 
     def note(self, now: float, old: str, new: str, reason: str) -> None:
         """Write a transition down; the oldest ones go."""
-        self.history.append(Transition(now, old, new, reason))
-        del self.history[:-KEEP_TRANSITIONS]
+        note(self.history, now, old, new, reason)
+
+
+class StepRecord(msgspec.Struct, kw_only=True, eq=False):
+    """One step of a flow. `state` is its job's, "" while there is none."""
+
+    state: str = ""
+    members: dict[str, dict[str, int]] = {}
+    """The members of its job by group and state, for probes."""
+    passed: list[int] = []
+    """Which of the step's own probes have passed."""
+
+
+class FlowRecord(msgspec.Struct, kw_only=True, eq=False):
+    """One flow, with its steps by name."""
+
+    spec: FlowSpec
+    submitted: float
+    state: str = PENDING
+    reason: str = ""
+    steps: dict[str, StepRecord] = {}
+    history: list[Transition] = []
+
+
+class CronRecord(msgspec.Struct, kw_only=True, eq=False):
+    """One cron job. `seen` is the last scheduled time that was acted on or let go."""
+
+    spec: CronSpec
+    seen: float
+    active: list[str] = []
+    """Names of its jobs that have not finished, oldest first."""
+    succeeded: list[str] = []
+    failed: list[str] = []
+    last_scheduled: float | None = None
+    last_success: float | None = None
+    history: list[Transition] = []
 
 
 def new_job(spec: JobSpec, now: float) -> JobRecord:
@@ -137,6 +172,12 @@ def new_job(spec: JobSpec, now: float) -> JobRecord:
         members = [MemberRecord(group=group.name, index=i) for i in range(group.replicas)]
         job.replace_group(group.name, members)
     return job
+
+
+def note(history: list[Transition], now: float, old: str, new: str, reason: str) -> None:
+    """Write a transition down; the oldest ones go."""
+    history.append(Transition(now, old, new, reason))
+    del history[:-KEEP_TRANSITIONS]
 
 
 def _index(member: MemberRecord) -> int:

@@ -24,7 +24,7 @@ class NodeInfo(Row, frozen=True):
     available: dict[str, float]
     labels: dict[str, str]
     running: int
-    """Leases of workers that it has given out."""
+    """Leases of workers that it has given out, and members of jobs."""
     waiting: int
     """Workers that are waited for."""
 

@@ -45,11 +45,13 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: str
     name: str
     kind: str
-    """podgroup or task."""
+    """podgroup, job or task."""
     waits: bool
     reasons: list[Reason]
     node: str | UnsetType = UNSET
     """Where it runs, or ran until it was evicted."""
+    state: str | UnsetType = UNSET
+    """What it does while it does not wait, such as "runs"."""
     evicted: bool | UnsetType = UNSET
     expected_start: ExpectedStart | UnsetType = UNSET
     queue: str | UnsetType = UNSET
@@ -84,6 +86,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
             return f"is evicted from {self.node}"
         if self.waits or self.tasks:
             return "waits"
+        if self.state is not UNSET:
+            return f"does not wait: it {self.state}"
         return f"runs on {self.node}" if self.node is not UNSET else "does not wait"
 
 

@@ -83,7 +83,7 @@ class JobInfo(Row, frozen=True):
     started: float | None
     finished: float | None
     age_s: float
-    """From when it was submitted to its end, or to now."""
+    """Since it was submitted."""
 
 
 class LogFile(Row, frozen=True):

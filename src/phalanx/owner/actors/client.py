@@ -198,6 +198,18 @@ class ActorClient:
                 self.effects.fail_call(call, self)
         self.queue.extendleft(reversed(again))
 
+    def restarting(self) -> None:
+        """The actor comes back later. Calls fail that would go now and may not be sent twice."""
+        self.state = RESTARTING
+        queued = list(self.queue)
+        self.queue.clear()
+        self.interrupted()
+        for call in queued:
+            if call.retries == 0 and not call.missing and not call.attempt:
+                self.effects.fail_call(call, self)
+            else:  # it was not sent, or may be sent twice, or comes from `interrupted`
+                self.queue.append(call)
+
     def dead(self) -> None:
         """No calls will ever be answered again."""
         self.state = DEAD

@@ -67,8 +67,7 @@ class ActorClients:
         if message.state == ALIVE:
             self._came_up(client, message.worker)
         elif message.state == RESTARTING:
-            client.state = RESTARTING
-            client.interrupted()
+            client.restarting()
         elif message.state == DEAD:
             client.dead()
             self.known.pop(client.actor, None)

@@ -164,7 +164,7 @@ class References:
         """Whether objects of a process are held here, or an answer to a Sync is waited for."""
         return self.syncs.are_open(process) or bool(self._held_of(process))
 
-    def say_again(self, connection: Connection) -> None:
+    def declare_holds(self, connection: Connection) -> None:
         """First on a new connection: declare what this process holds of the other's objects."""
         process = connection.peer
         held = self._held_of(process)  # alive from here on
@@ -173,7 +173,7 @@ class References:
             if entry[0] != process:
                 self.released.append(entry)
         connection.post(Holds([(ref._number, ref._hold.count) for ref in held]))
-        self.syncs.say_again(connection)
+        self.syncs.send_again(connection)
 
     def _held_of(self, owner: bytes) -> list[ObjectRef[Any]]:
         borrowed = list(self._borrowed.values())

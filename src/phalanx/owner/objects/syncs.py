@@ -48,7 +48,7 @@ class Syncs:
         """Whether an answer of this process is waited for."""
         return any(asked == process for asked, _ in self._open.values())
 
-    def say_again(self, connection: Connection) -> None:
+    def send_again(self, connection: Connection) -> None:
         """Repeat what was not answered over the last connection to this process."""
         for token, (process, _) in self._open.items():
             if process == connection.peer:

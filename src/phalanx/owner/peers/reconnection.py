@@ -35,9 +35,9 @@ class Reconnection:
         *,
         clock: Callable[[], float],
         drop: Callable[[Connection], None],
-        tick_soon: Callable[[], None],
+        request_tick: Callable[[], None],
     ) -> None:
-        """`drop` ends a connection as if the other side had; `tick_soon` asks for a tick."""
+        """`drop` ends a connection as if the other side had; `request_tick` asks for a tick."""
         self._me = me
         self._kind = kind
         self._peers = peers
@@ -46,7 +46,7 @@ class Reconnection:
         self._objects = objects
         self._clock = clock
         self._drop = drop
-        self._tick_soon = tick_soon
+        self._request_tick = request_tick
         self._redialling = Redialling(peers.peer, self._is_reached, self._give_up)
         self._ended: set[bytes] = set()
         """Processes to which a connection ended, and that may hold something of ours or we of
@@ -96,7 +96,7 @@ class Reconnection:
         process = connection.peer
         if process in self._ended:
             self._ended.discard(process)
-            self._references.say_again(connection)
+            self._references.declare_holds(connection)
             self._objects.ask_again(connection)
         for message in self._redialling.unsent(process):
             connection.post(message)
@@ -135,7 +135,7 @@ class Reconnection:
             self._redialling.ended(process, now + (DIAL_AGAIN_S if is_first else 3 * DIAL_AGAIN_S))
         else:
             self._redialling.ended(process, now + BORROWER_DIALS_S)
-        self._tick_soon()
+        self._request_tick()
 
     def gone(self, process: bytes) -> None:
         """The process is dead: its objects are lost, and it holds none of ours."""

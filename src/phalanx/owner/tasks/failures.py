@@ -5,6 +5,7 @@ from __future__ import annotations
 from phalanx.errors import (
     OutOfMemoryError,
     PhalanxError,
+    QueueUnavailableError,
     TaskCancelledError,
     TaskKilledError,
     TaskPlacementGroupRemoved,
@@ -17,6 +18,10 @@ from phalanx.owner.tasks.records import PendingTask
 from phalanx.owner.work import FORCED, TIMED_OUT
 from phalanx.protocol.wire_errors import code_of
 
+_REFUSALS: dict[str, type[PhalanxError]] = {
+    code_of(error): error for error in (TaskPlacementGroupRemoved, QueueUnavailableError)
+}
+
 
 def error_of(
     task: PendingTask, owner: bytes, kind: str, reason: str, refusal: str = ""
@@ -27,8 +32,7 @@ def error_of(
     if kind == "cancelled":
         return _cancelled(task, owner)
     if kind == "refused":
-        is_removed = refusal == code_of(TaskPlacementGroupRemoved)
-        made = TaskPlacementGroupRemoved if is_removed else TaskUnschedulableError
+        made = _REFUSALS.get(refusal, TaskUnschedulableError)
         return made(f"Task {name} cannot be scheduled: {reason}.")
     if kind == "oom":
         return OutOfMemoryError(f"Task {name} was ended because {reason}.")

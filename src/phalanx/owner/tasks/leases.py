@@ -16,6 +16,8 @@ from phalanx.owner.tasks.records import ClassKey, LeasedWorker, PendingTask, Sch
 from phalanx.owner.work import CANCELLED, TIMED_OUT
 from phalanx.protocol.node_messages import OVER
 
+FIRST_REST_S = 0.05
+LONGEST_REST_S = 1.0
 AHEAD_S = 0.005
 AHEAD_TASKS = 400
 IDLE_RETURN_S = 0.3
@@ -68,6 +70,8 @@ class TaskMachine:
         self.pending: dict[int, PendingTask] = {}
         self.dirty: set[int] = set()
         """Numbers of classes with queued tasks that `pump_dirty` has to look at."""
+        self.resting: list[tuple[float, PendingTask]] = []
+        """Tasks that raised, and from when on they may be tried again."""
 
     # ---- tasks -------------------------------------------------------------------------------
 
@@ -195,8 +199,8 @@ class TaskMachine:
         worker.recalled = False
         scheduling_class = worker.scheduling_class
         if not worker.inflight:
-            key = scheduling_class.key
-            if _stopping(worker) or key.each or (key.once and not scheduling_class.queue):
+            is_over = worker.once and not scheduling_class.queue
+            if is_over or scheduling_class.key.each or _stopping(worker):
                 self._give_back(worker)
                 return
             worker.idle_since = now
@@ -209,6 +213,28 @@ class TaskMachine:
         task.attempt += 1
         self._requeue([task], reason)
 
+    def retry_later(self, task: PendingTask, reason: str, now: float) -> None:
+        """Try a task again that raised: at once the first time, then after rests that grow, so that
+        what it needs has time to come back."""
+        rest_s = (
+            min(FIRST_REST_S * 2.0 ** (task.attempt - 1), LONGEST_REST_S) if task.attempt else 0
+        )
+        if not rest_s:
+            self.retry(task, reason)
+            return
+        task.attempt += 1
+        task.worker = None
+        self._effects.requeued(task, reason)
+        self.pending[task.number] = task
+        self.resting.append((now + rest_s, task))
+
+    def _wake_rested(self, now: float) -> None:
+        rested = [task for until, task in self.resting if until <= now]
+        self.resting = [(until, task) for until, task in self.resting if until > now]
+        for task in rested:
+            if task.number in self.pending:  # else the node is lost
+                self.enqueue(task, self.class_of(task.key))
+
     def _requeue(self, tasks: Iterable[PendingTask], reason: str) -> None:
         for task in reversed(list(tasks)):
             self._effects.requeued(task, reason)
@@ -219,11 +245,13 @@ class TaskMachine:
             self.dirty.add(scheduling_class.number)
 
     def withdraw(self, task: PendingTask) -> bool:
-        """Take a task out of its queue. False when it is not in one."""
+        """Take a task out of its queue, or its rest. False when it is in neither."""
         try:
             self.class_of(task.key).queue.remove(task)
         except ValueError:
-            return False
+            if not any(resting is task for _, resting in self.resting):
+                return False
+            self.resting = [entry for entry in self.resting if entry[1] is not task]
         self.pending.pop(task.number, None)
         self.dirty.add(self.class_of(task.key).number)
         return True
@@ -346,7 +374,10 @@ class TaskMachine:
             self._effects.fail(head, kind, reason)
 
     def tick(self, now: float) -> None:
-        """Return workers that idle, and call back what waits behind slow tasks."""
+        """Return workers that idle, call back what waits behind slow tasks, try again what has
+        rested."""
+        if self.resting:
+            self._wake_rested(now)
         for scheduling_class in list(self.classes.values()):
             for worker in list(scheduling_class.idle):
                 if not worker.inflight and now - worker.idle_since > IDLE_RETURN_S:

@@ -18,7 +18,7 @@ from phalanx.observe.cluster_events import (
     ArgumentsLocated,
     EventRing,
     LocationKnown,
-    ReaderTold,
+    ReadersNotified,
     ReaderWaits,
 )
 from phalanx.owner.tasks.records import ClassKey, PendingTask
@@ -45,6 +45,7 @@ class Locality:
         self._is_here = is_here
         self._wall = wall
         self._keys: dict[tuple[ClassKey, str, int], ClassKey] = {}
+        self._dead: set[str] = set()
 
     @property
     def is_used(self) -> bool:
@@ -65,8 +66,9 @@ class Locality:
         ]
         bytes_on: dict[str, int] = {}
         for _, size, node in objects:
-            bytes_on[node] = bytes_on.get(node, 0) + size
-        if bytes_on.keys() == {self._node}:
+            if node not in self._dead:
+                bytes_on[node] = bytes_on.get(node, 0) + size
+        if bytes_on.keys() <= {self._node}:
             return
         near = best_holder(bytes_on, self._node)
         if near != self._node:
@@ -81,6 +83,10 @@ class Locality:
                 near="" if near == self._node else near,
             )
         )
+
+    def node_died(self, prefix: bytes) -> None:
+        """Nothing runs on this node any more, whose processes' ids begin with `prefix`."""
+        self._dead.add(prefix.hex())
 
     def waited_for(self, tasks: Iterable[PendingTask]) -> None:
         """Record that a reader here waits for results of those tasks that run near their
@@ -99,7 +105,7 @@ class Locality:
         where = prefix_of_name(name).hex()
         self._events.record(LocationKnown(**about, bytes=value.size, stored_on=where))
         if ref._waiters:
-            self._events.record(ReaderTold(**about, readers=len(ref._waiters)))
+            self._events.record(ReadersNotified(**about, readers=len(ref._waiters)))
 
     def _about(self, number: int) -> dict[str, Any]:
         task = task_id_bytes(self._me, number).hex()
@@ -115,6 +121,6 @@ class Locality:
         found = self._keys.get((base, near, rounded))
         if found is None:
             strategy = msgspec.json.encode({"near": near, "bytes": rounded}, order="sorted")
-            found = msgspec.structs.replace(base, strategy=strategy)
+            found = msgspec.structs.replace(base, strategy=strategy, near=bytes.fromhex(near))
             self._keys[base, near, rounded] = found
         return found

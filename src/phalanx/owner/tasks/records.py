@@ -57,6 +57,9 @@ class ClassKey(msgspec.Struct, frozen=True):
     """Its workers go back as soon as nothing of it is left: nobody waits for more."""
     each: bool = False
     """A worker for each task: what is to be spread must not pile up where one came first."""
+    near: bytes = b""
+    """The node that holds most of their arguments' bytes, if that is another one: workers on
+    other nodes go back once nothing is queued, as the next task may be able to run there."""
     retriable: bool = True
     """Whether they run again when their worker dies: the node ends such workers first."""
 
@@ -153,6 +156,7 @@ class LeasedWorker:
         "inflight",
         "lease",
         "leaving",
+        "once",
         "recalled",
         "scheduling_class",
         "sent_at",
@@ -163,6 +167,9 @@ class LeasedWorker:
         self.lease = lease
         self.worker = worker
         self.scheduling_class = scheduling_class
+        key = scheduling_class.key
+        self.once = key.once or not worker.startswith(key.near)
+        """Whether it goes back as soon as there is nothing for it to do."""
         self.inflight: dict[int, PendingTask] = {}
         self.connection: Connection | None = None
         self.due = False

@@ -68,11 +68,11 @@ class Submission:
         *,
         clock: Callable[[], float],
         wall: Callable[[], float],
-        tick_soon: Callable[[], None],
+        request_tick: Callable[[], None],
         warn: Callable[[str], None],
     ) -> None:
         """`numbers`: the next number of a task, call or object. `clock` counts seconds, `wall`
-        since the epoch. `tick_soon` asks for a tick. `warn` shows a text to the user."""
+        since the epoch. `request_tick` asks for a tick. `warn` shows a text to the user."""
         self._me = me
         self._numbers = numbers
         self._outbox = outbox
@@ -85,7 +85,7 @@ class Submission:
         self.journal = journal
         self._clock = clock
         self._wall = wall
-        self._tick_soon = tick_soon
+        self._request_tick = request_tick
         self._warn = warn
         self.machine = TaskMachine(self)
         self.workers = LeasedWorkers(self.machine, peers, outbox, node)
@@ -270,7 +270,7 @@ class Submission:
         if worker is None or worker.connection is None:
             return
         connection = worker.connection
-        self._tick_soon()
+        self._request_tick()
         strategy = read_strategy(worker.scheduling_class.key.strategy)
         group = strategy.get("group")
         connection.post(
@@ -347,7 +347,8 @@ class Submission:
             if task.retries > 0:
                 task.retries -= 1
             self._results.discard_values(task.number, message.values, connection.peer)
-            self.machine.retry(task, "it raised an exception that retry_exceptions names")
+            reason = "it raised an exception that retry_exceptions names"
+            self.machine.retry_later(task, reason, now)
         else:
             self._results.deliver_first(task, message.values, connection.peer)
             self.end(task, Value(FAILED, message.error))
@@ -389,11 +390,11 @@ class Submission:
     # ---- time and ends -----------------------------------------------------------------------
 
     def tick(self, now: float) -> bool:
-        """Time has passed: idle leases go back, tasks past their deadline end. Whether any workers
-        are leased."""
+        """Time has passed: idle leases go back, tasks past their deadline end. Whether the next
+        tick is due shortly."""
         self.machine.tick(now)
         self._timeouts.tick(now)
-        return bool(self.workers)
+        return bool(self.workers or self.machine.resting)
 
     def node_lost(self) -> None:
         """The node's process is gone, or this process leaves it: nothing will ever finish."""

@@ -92,5 +92,5 @@ class BundleRejection(Rejection):
 
     def __str__(self) -> str:
         which = "the group" if self.bundle is None else f"bundle {self.bundle}"
-        told = f": {self.detail}" if self.detail else ""
-        return f"{which}{told}; {super().__str__()}"
+        detail = f": {self.detail}" if self.detail else ""
+        return f"{which}{detail}; {super().__str__()}"

@@ -53,12 +53,12 @@ def pick_bundle(
 def _short(
     bundles: Sequence[PlacedBundle], request: ResourceSet, among: list[int]
 ) -> list[TurnedAway]:
-    told = []
+    rejections = []
     for name, units in request.items():
         short = [at for at in among if bundles[at].total.get(name, 0) < units]
         if short:
             most = max(bundles[at].total.get(name, 0) for at in short)
-            told.append(
+            rejections.append(
                 TurnedAway(
                     filter="total",
                     nodes=len({bundles[at].node for at in short}),
@@ -67,4 +67,4 @@ def _short(
                     most=from_units(most),
                 )
             )
-    return told
+    return rejections

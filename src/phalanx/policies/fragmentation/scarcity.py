@@ -43,7 +43,7 @@ COMMON_PART = 0.5
 """The weight of the second sum."""
 STEP_MILLI = 40
 """Falls of value within one such step are equal."""
-LEAST_ROOM_MILLI = 8 * WHOLE
+MIN_ROOM_MILLI = 8 * WHOLE
 """Room below that is not told apart, lest a shape that can run nowhere outweigh all others."""
 TINY = 1e-12
 RENEWED_AFTER = 0.1
@@ -123,7 +123,7 @@ class _Usable:
 
     def weigh(self, room: Floats) -> None:
         """Take the shapes' scarcity from how much room there is for each, (M,)."""
-        weight = np.where(room > 0, self._demand / np.maximum(room, LEAST_ROOM_MILLI), 0.0)
+        weight = np.where(room > 0, self._demand / np.maximum(room, MIN_ROOM_MILLI), 0.0)
         self._weight = weight / max(weight.sum(), TINY)
 
     def fed(self, cpu: Ints, memory: Ints, hosts: Flags, idle: Ints) -> Floats:

@@ -50,7 +50,7 @@ def measure(
     jobs: Sequence[TraceJob],
     policies: Sequence[str],
     seeds: Sequence[int],
-    tell: Callable[[str], None] = lambda text: None,
+    report: Callable[[str], None] = lambda text: None,
 ) -> Figures:
     """Run each policy on the workload of each seed."""
     figures: Figures = {}
@@ -60,7 +60,7 @@ def measure(
             workload = draw_workload(nodes, jobs, inflate=INFLATE, seed=seed)
             runs.append(run_arrivals(workload, policy, seed=seed).figures())
         figures[policy] = [[float(run[name] or 0.0) for run in runs] for name in MEASURES]
-        tell(policy)
+        report(policy)
     return figures
 
 
@@ -111,11 +111,11 @@ def main(folder: Path) -> int:
     jobs = read_jobs(folder / "openb_pod_list_default.csv.gz")
     policies = [*PUBLISHED, *BESIDE]
 
-    def tell(policy: str) -> None:
+    def report(policy: str) -> None:
         if sys.stderr.isatty():
             print(f"{policy} is done", file=sys.stderr)
 
-    figures = measure(nodes, jobs, policies, SEEDS, tell)
+    figures = measure(nodes, jobs, policies, SEEDS, report)
     away = [abs(d) for d in differences(figures)]
     print(table(figures))
     print(

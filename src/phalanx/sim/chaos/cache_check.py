@@ -15,18 +15,18 @@ from phalanx.sim.chaos.broken import Broken
 BOOKS = ("idle", "used", "releasing", "future", "asked", "seats")
 
 
-def check_cache(batch: GangScheduler) -> None:
+def check_cache(scheduler: GangScheduler) -> None:
     """Raise Broken when they differ."""
-    found = next(differences(batch), "")
+    found = next(differences(scheduler), "")
     if found:
         raise Broken(f"the scheduler's cache is not what it should be: {found}", ["head"])
 
 
-def differences(batch: GangScheduler) -> Iterator[str]:
+def differences(scheduler: GangScheduler) -> Iterator[str]:
     """In words, what of the cache is otherwise than reading it again gives; nothing, as it should
     be."""
-    patched = batch.patched_cluster()
-    read = batch.read_cluster()
+    patched = scheduler.patched_cluster()
+    read = scheduler.read_cluster()
     for what, mine, theirs in (
         ("nodes", patched.nodes, read.nodes),
         ("queues", patched.queues, read.queues),

@@ -92,7 +92,7 @@ class Cluster:
         number = len(self._nodes) + 1
         prefix = (f"node{number:02d}" if number < 100 else f"no{number:04d}").encode()
         host = self._host(f"n{number}", prefix)
-        self._kernel.tell(host.name, f"starts with {total}")
+        self._kernel.log(host.name, f"starts with {total}")
         self._nodes[prefix] = SimNode(
             host,
             prefix.hex().ljust(56, "0"),
@@ -109,7 +109,7 @@ class Cluster:
         node = next((n for n in self._nodes.values() if n.host is host), None)
         if node is None or not host.is_up:
             return None
-        self._kernel.tell(host.name, f"{how}; {'noticed at once' if is_noticed else 'silently'}")
+        self._kernel.log(host.name, f"{how}; {'noticed at once' if is_noticed else 'silently'}")
         node.end_processes()
         host.is_up = False
         host.files.clear()
@@ -141,7 +141,7 @@ class Cluster:
         head, self.head = self.head, None
         if head is None:
             return
-        self._kernel.tell("head", "dies")
+        self._kernel.log("head", "dies")
         self.head_host.is_up = False
         self._network.remove_process(self.head_host, CONTROL)
         head.crash()
@@ -152,7 +152,7 @@ class Cluster:
         not begin; then a copy is put back."""
         if self.head is not None or not self.disk.tear(batches):
             return
-        self._kernel.tell("head", f"its storage has lost the last {batches} batches")
+        self._kernel.log("head", f"its storage has lost the last {batches} batches")
         try:
             Storage([MemoryShard(self.disk)], marks=[self._mark])
         except WritesLostError:
@@ -167,7 +167,7 @@ class Cluster:
         self._lives += 1
         if self._lives > 1:
             self.head_host = self._host("head", CONTROL)
-        self._kernel.tell("head", f"starts, life {self._lives}")
+        self._kernel.log("head", f"starts, life {self._lives}")
         self.head_host.guard(self._make_head)
 
     def _make_head(self) -> None:

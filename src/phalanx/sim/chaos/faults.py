@@ -68,7 +68,7 @@ class Faults:
         self._plan_next()
 
     def _tell(self, host: Host, text: str) -> None:
-        self._kernel.tell(host.name, text)
+        self._kernel.log(host.name, text)
 
     def _one(self) -> Host | None:
         """A node's machine that is up."""
@@ -183,11 +183,11 @@ class Faults:
         if disk.is_full:
             return
         disk.is_full = self._history.had_full_disk = True
-        self._kernel.tell("head", "its disk is full")
+        self._kernel.log("head", "its disk is full")
 
         def mend() -> None:
             disk.is_full = False
-            self._kernel.tell("head", "its disk has room again")
+            self._kernel.log("head", "its disk has room again")
 
         lasts_s = self._rng.choice((0.5, 3.0, 10.0))
         self._kernel.after(lasts_s, mend)
@@ -260,7 +260,7 @@ class Faults:
 
     def heal(self) -> None:
         """No more trouble from here on."""
-        self._kernel.tell("all", "faults end here")
+        self._kernel.log("all", "faults end here")
         self._cluster.trouble.clear()
         self._network.unblock_all()
         for name in sorted(self._network.hosts):

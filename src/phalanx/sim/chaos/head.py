@@ -13,7 +13,7 @@ from phalanx.head.outbox import Outbox
 from phalanx.head.state_store import StateStore, read_state
 from phalanx.model.ids import CONTROL, PREFIX_BYTES
 from phalanx.model.lifecycle import ALIVE, CREATED, DEAD
-from phalanx.protocol.cluster_messages import CommitBundles, GiveBackBundles, PrepareBundles
+from phalanx.protocol.bundle_messages import CommitBundles, GiveBackBundles, PrepareBundles
 from phalanx.protocol.messages import Hello
 from phalanx.sim.chaos.broken import Broken, group_name
 from phalanx.sim.chaos.cache_check import check_cache
@@ -28,7 +28,7 @@ from phalanx.storage.storage import Storage
 
 _REPEATABLE = (PrepareBundles, CommitBundles, GiveBackBundles)
 """What the control store says again until it is answered: it may be lost, late, and come twice."""
-LEAST_ROUND_S = 0.001
+MIN_ROUND_S = 0.001
 CHECK_EVERY = 5
 """The scheduler's cache is looked at once in so many ticks."""
 _LATE_S = 3.0
@@ -111,10 +111,12 @@ class SimHead:
             end.post(message)
 
     def _job_begins(self, group: KnownGroup | None, attempt: int) -> None:
-        batch = self.control.gangs_if_used
-        gang = None if batch is None or group is None else batch.registry.gangs.get(group.group)
-        record = batch.jobs.table.get(gang.job) if batch is not None and gang is not None else None
-        if record is not None and group is not None:
+        scheduler = self.control.gangs_if_used
+        if scheduler is None or group is None:
+            return
+        gang = scheduler.registry.gangs.get(group.group)
+        record = None if gang is None else scheduler.jobs.table.get(gang.job)
+        if record is not None:
             self._promises.jobs.gang_begins(record, group, attempt)
 
     def _send_repeatable(self, end: End, message: Any) -> None:
@@ -143,7 +145,7 @@ class SimHead:
     def _round(self) -> None:
         wake_at = self.control.on_round(self._host.clock())
         if wake_at < float("inf"):
-            self._wake_in(max(wake_at - self._host.clock(), LEAST_ROUND_S))
+            self._wake_in(max(wake_at - self._host.clock(), MIN_ROUND_S))
         self.control.state_store.flush()
         self._look()
 

@@ -9,7 +9,7 @@ from phalanx.head.groups.record import KnownGroup
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.spec import JobSpec
-from phalanx.protocol.cluster_messages import StartMember
+from phalanx.protocol.bundle_messages import StartMember
 from phalanx.sim.chaos.broken import Broken
 from phalanx.sim.chaos.history import History
 
@@ -117,18 +117,18 @@ class JobPromises:
     def open(self, control: ControlPlane | None) -> list[str]:
         """Jobs that have still something to do, or that nobody knows any more, in words. `control`:
         the head's; None while there is none."""
-        batch = None if control is None else control.gangs_if_used
-        if batch is None:
+        scheduler = None if control is None else control.gangs_if_used
+        if scheduler is None:
             return sorted(self._taken.keys() - self._deleted)
-        known = {job.uid: job for job in batch.jobs.table.all()}
+        known = {job.uid: job for job in scheduler.jobs.table.all()}
         left = [f"{uid} is {job.state}" for uid, job in known.items() if job.state not in AT_REST]
         lost = sorted(self._taken.keys() - known.keys() - self._deleted)
         return left + [f"{uid} is not known any more" for uid in lost]
 
     def check_ends(self, control: ControlPlane | None) -> None:
         """Who is said to be completed has as many members that were."""
-        batch = None if control is None else control.gangs_if_used
-        for job in batch.jobs.table.all() if batch is not None else ():
+        scheduler = None if control is None else control.gangs_if_used
+        for job in scheduler.jobs.table.all() if scheduler is not None else ():
             done = len(self._succeeded.get(job.uid, ()))
             by_policy = any(p.action == st.COMPLETE_JOB for p in job.spec.policies)
             if job.state == st.COMPLETED and not by_policy and done < job.spec.min_available:

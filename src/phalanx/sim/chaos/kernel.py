@@ -85,7 +85,7 @@ class Kernel:
         self._digest.update(f"{self.now!r} {to} {by} ".encode())
         self._digest.update(body)
 
-    def tell(self, to: str, text: str) -> None:
+    def log(self, to: str, text: str) -> None:
         """Remember something that is not a message: a fault, a start, an end."""
         self.note(to, "", text, text.encode())
 

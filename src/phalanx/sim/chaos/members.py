@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from phalanx.model.exit_codes import KILLED, SIGNALLED
-from phalanx.protocol.cluster_messages import Command, StartMember
+from phalanx.protocol.bundle_messages import Command, StartMember
 from phalanx.sim.chaos.hosts import Host
 from phalanx.sim.chaos.job_promises import JobPromises
 

@@ -247,7 +247,7 @@ class Network:
         self._finish(end)
         process = end.process
         if process is not None:
-            self._kernel.tell(process.name, f"connection {end.number} has ended")
+            self._kernel.log(process.name, f"connection {end.number} has ended")
             end.host.guard(partial(process.on_end, end))
 
     def _finish(self, end: End) -> None:

@@ -10,7 +10,7 @@ from phalanx.node.cluster_node import cluster_node
 from phalanx.node.effects import NodeEffects, NodeSetup
 from phalanx.node.membership import MembershipOptions
 from phalanx.node.peers import Peer
-from phalanx.protocol.cluster_messages import CommitBundles, PrepareBundles
+from phalanx.protocol.bundle_messages import CommitBundles, PrepareBundles
 from phalanx.protocol.gateway_messages import Pulled
 from phalanx.resources.instances import NodeResources
 from phalanx.sim.chaos.driver import SimDriver
@@ -194,7 +194,7 @@ class SimNode:
 
     def note(self, text: str) -> None:
         """See HeadEffects."""
-        self.host.kernel.tell(self.name, text)
+        self.host.kernel.log(self.name, text)
 
     def end(self, reason: str, is_about_token: bool) -> None:
         """See HeadEffects. The process ends after this, and all its processes with it."""

@@ -22,7 +22,7 @@ from phalanx.sim.chaos.work import DIES, RAISES, RETURNS, OtherError, Outcome, R
 Later = Callable[[float, Callable[[], None]], None]
 Refs = list[ObjectRef[Any]]
 
-_MOST_HELD = 15
+_MAX_HELD = 15
 """So many references of chains are held at once."""
 _ALL_SORTS: tuple[Any, ...] = (False, True, (Raised,), (OtherError,))
 """What `retry_exceptions` may be."""
@@ -108,7 +108,7 @@ class ObjectProgram:
         if rng.random() < 0.15:
             refs.append(self._driver.put(is_large=rng.random() < 0.5))
         self._held += refs
-        while len(self._held) > _MOST_HELD:
+        while len(self._held) > _MAX_HELD:
             self._held.pop(rng.randrange(len(self._held)))
         for _ in range(rng.choice((0, 1, 3))):
             self._later(rng.uniform(0.0, 15.0), partial(self._read, [rng.choice(refs)]))

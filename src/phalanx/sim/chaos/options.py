@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from phalanx.head.nodes import LEAST_SILENCE_S, HealthLimits
+from phalanx.head.nodes import MIN_SILENCE_S, HealthLimits
 from phalanx.node.options import SpillOptions
 from phalanx.policies.placement import Placement
 from phalanx.sim.chaos.kernel import Kernel
@@ -146,7 +146,7 @@ def draw(kernel: Kernel) -> Options:
         ),
         limits=HealthLimits(
             period_s=period_s,
-            misses=max(pick(3, 5, 8), math.ceil(LEAST_SILENCE_S / period_s)),
+            misses=max(pick(3, 5, 8), math.ceil(MIN_SILENCE_S / period_s)),
             joining_s=pick(1.0, 5.0),
             reconnect_s=pick(0.5, 2.0),
             restored_s=pick(2.0, 10.0),

@@ -22,7 +22,7 @@ from phalanx.sim.chaos.promises import Promises
 from phalanx.sim.chaos.running import Resume, Wait
 from phalanx.sim.chaos.work import Outcome
 
-LEAST_TICK_S = 0.05
+MIN_TICK_S = 0.05
 
 
 class SimProcess:
@@ -70,18 +70,18 @@ class SimProcess:
             pack=_pack_nothing,
             clock=self.host.clock,
             wall=self.host.clock,
-            tick_soon=self._tick_soon,
+            request_tick=self._request_tick,
             warn=lambda text: None,
         )
         self._tick_at = 0.0
-        self._tick_soon()
+        self._request_tick()
 
     def die(self, how: str) -> None:
         """The process ends at once."""
         if not self.is_alive:
             return
         self.is_alive = False
-        self.host.kernel.tell(self.name, f"ends: {how}")
+        self.host.kernel.log(self.name, f"ends: {how}")
         self.network.remove_process(self.host, self.process_id)
         self.gone()
         self.network.process_gone(self.host, self)
@@ -120,8 +120,8 @@ class SimProcess:
 
     # ---- time --------------------------------------------------------------------------------
 
-    def _tick_soon(self) -> None:
-        self._plan_tick(LEAST_TICK_S)
+    def _request_tick(self) -> None:
+        self._plan_tick(MIN_TICK_S)
 
     def _plan_tick(self, delay_s: float) -> None:
         at = self.host.kernel.now + delay_s
@@ -135,7 +135,7 @@ class SimProcess:
 
     def _on_tick(self) -> None:
         next_s = self.owner.tick(self.host.clock())
-        self._plan_tick(max(next_s, LEAST_TICK_S))
+        self._plan_tick(max(next_s, MIN_TICK_S))
 
     def later(self, delay_s: float, action: Callable[[], None]) -> None:
         """Do this after so long, more if the machine is slow, if the process still lives."""
@@ -154,7 +154,7 @@ class SimProcess:
     def settle(self) -> None:
         """What the reactor does after each round: whatever was released is said."""
         owner, dropped = self.owner, self.files.dropped
-        while owner.has_unsaid or dropped:
+        while owner.has_unsent or dropped:
             owner.flush()
             self.files.release()
 

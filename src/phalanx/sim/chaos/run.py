@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from phalanx.sim.chaos.broken import Broken
-from phalanx.sim.chaos.story import told
+from phalanx.sim.chaos.story import story_lines
 from phalanx.sim.chaos.world import World
 
 STORY_LINES = 40
@@ -48,7 +48,7 @@ def try_seed(seed: int) -> tuple[Result, World]:
         world.run()
     except Broken as error:
         broken = error.sentence
-        story = tuple(told(world.kernel.story, error.involved, STORY_LINES))
+        story = tuple(story_lines(world.kernel.story, error.involved, STORY_LINES))
     counts = dict(world.history.counts)
     result = Result(
         seed=seed,

@@ -7,18 +7,18 @@ from typing import Any
 
 import msgspec
 
-from phalanx.protocol.cluster_messages import ForwardedAsk, NodeReport, Told, Via, View
+from phalanx.protocol.cluster_messages import ForwardedAsk, NodeReport, Reported, Via, View
 from phalanx.protocol.frames import decode_body
 from phalanx.protocol.requests.cluster import GetViewChanges
 from phalanx.sim.chaos.kernel import Event
 
 LONGEST = 240
-_BODIES = (Told, Via)
+_BODIES = (Reported, Via)
 _CHATTER = (NodeReport, View)
 """What is said all the time, and is left out."""
 
 
-def told(events: Iterable[Event], involved: Sequence[str], count: int) -> list[str]:
+def story_lines(events: Iterable[Event], involved: Sequence[str], count: int) -> list[str]:
     """The last `count` events of those involved, one line each."""
     names = {name.split("/", 1)[0] if "/" not in name else name for name in involved}
     hosts = {name.split("/", 1)[0] for name in names}
@@ -47,7 +47,7 @@ def _text(what: Any) -> str:
         return what
     if isinstance(what, _BODIES):
         inner = "; ".join(_text(message) for message in decode_body(what.body))
-        about = what.token if isinstance(what, Told) else _name(what.process)
+        about = what.token if isinstance(what, Reported) else _name(what.process)
         return f"{type(what).__name__} {about}: {inner}"
     if isinstance(what, msgspec.Struct):
         fields = (f"{name}={_value(getattr(what, name))}" for name in what.__struct_fields__)

@@ -8,7 +8,7 @@ from typing import Protocol
 import msgspec
 
 from phalanx.node.bundle_table import BundleTable
-from phalanx.protocol.cluster_messages import CommitBundles, PrepareBundles
+from phalanx.protocol.bundle_messages import CommitBundles, PrepareBundles
 from phalanx.resources.quantities import SCALE, to_units
 from phalanx.sim.chaos.broken import Broken, group_name
 from phalanx.sim.chaos.history import History

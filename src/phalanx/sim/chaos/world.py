@@ -95,7 +95,7 @@ class World:
         node may end for that. Raises Broken."""
         kernel, cluster = self.kernel, self.cluster
         there = cluster.living_nodes()
-        kernel.tell("all", f"nothing happens for {seconds:g} s")
+        kernel.log("all", f"nothing happens for {seconds:g} s")
         kernel.run(kernel.now + seconds)
         cluster.head_down()
         kernel.after(1.0, cluster.head_up)

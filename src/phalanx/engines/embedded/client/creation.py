@@ -15,7 +15,11 @@ from phalanx.engines.embedded.client.arguments import pack_arguments
 from phalanx.engines.embedded.client.handles import Caller, EmbeddedHandle
 from phalanx.engines.embedded.client.job_settings import JobSettings
 from phalanx.engines.embedded.client.requests import NodeRequests
-from phalanx.engines.embedded.client.strategies import environment_of, strategy_of
+from phalanx.engines.embedded.client.strategies import (
+    capturing_group,
+    environment_of,
+    strategy_of,
+)
 from phalanx.engines.embedded.client.values import Packed
 from phalanx.engines.embedded.client.waiting import Waiting
 from phalanx.model.options import required_resources
@@ -100,7 +104,7 @@ class ActorMaker:
             place=place,
             hold=hold,
             environment=environment_of(job, options),
-            strategy=strategy_of(options, place),
+            strategy=strategy_of(options, place, definition.cls.__qualname__, capturing_group()),
             priority=job.priority if (own := options.get("priority")) is None else own,
             handle=msgspec.msgpack.encode(shape),
         )

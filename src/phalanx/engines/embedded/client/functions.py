@@ -39,17 +39,27 @@ from phalanx.worker.context import current
 class BoundFunction:
     """A function with options: `call(args, kwargs)` runs it as a task."""
 
-    def __init__(self, submitter: Submitter, definition: FunctionDefinition, template: Template):
+    def __init__(
+        self, submitter: Submitter, definition: FunctionDefinition, options: Mapping[str, Any]
+    ) -> None:
         self._submitter = submitter
+        self._definition = definition
         self._name = definition.name
-        self.template = template
+        self._options = options
+        self._template = submitter.template(definition, options)
+        self._captured: dict[bytes, Template] = {}
+        """By the placement group whose task calls the function, and hands the group on."""
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         submitter = self._submitter
-        template = self.template
+        template = self._template
         payload, inputs, pins = pack_arguments(submitter.pack, self._name, args, kwargs)
         context = current.get()
-        parent = None if context is None else (context.owner, context.number)
+        parent = None
+        if context is not None:
+            parent = (context.owner, context.number)
+            if context.lease.capture and context.lease.group is not None:
+                template = self._in_group(context.lease.group)
         returns = template.returns
         stream = Stream(submitter.me) if returns < 0 else None
         tasks = submitter.tasks
@@ -62,6 +72,14 @@ class BoundFunction:
         if stream is not None:
             return ObjectRefGenerator(stream, submitter.hooks)
         return None if returns == 0 else list(refs)
+
+    def _in_group(self, group: bytes) -> Template:
+        """The template for calls by tasks that hand their placement group on."""
+        found = self._captured.get(group)
+        if found is None:
+            found = self._submitter.template(self._definition, self._options, group)
+            self._captured[group] = found
+        return found
 
 
 class Submitter:
@@ -92,7 +110,17 @@ class Submitter:
 
     def bind(self, definition: FunctionDefinition, options: Mapping[str, Any]) -> BoundFunction:
         """The function with these options."""
-        return BoundFunction(self, definition, _template(self._job, definition, options))
+        return BoundFunction(self, definition, options)
+
+    def template(
+        self,
+        definition: FunctionDefinition,
+        options: Mapping[str, Any],
+        group: bytes | None = None,
+    ) -> Template:
+        """What calls of a function with these options have in common. `group`: the placement
+        group of the task that calls it, if that hands its group on."""
+        return _template(self._job, definition, options, group)
 
     def start_gang(
         self,
@@ -105,7 +133,7 @@ class Submitter:
         kwargs: dict[str, Any],
     ) -> list[ObjectRef[Any] | list[ObjectRef[Any]]]:
         """A gang of tasks in its group; references by member."""
-        template = _template(self._job, definition, options)
+        template = self.template(definition, options)
         payload, inputs, pins = pack_arguments(self.pack, definition.name, args, kwargs)
         templates = [
             msgspec.structs.replace(
@@ -140,7 +168,10 @@ def in_gang(group: bytes, index: int) -> dict[str, Any]:
 
 
 def _template(
-    job: JobSettings, definition: FunctionDefinition, options: Mapping[str, Any]
+    job: JobSettings,
+    definition: FunctionDefinition,
+    options: Mapping[str, Any],
+    group: bytes | None,
 ) -> Template:
     function = definition.function
     record: FunctionRecord | None = definition.record
@@ -152,7 +183,7 @@ def _template(
         returns = "streaming" if inspect.isgeneratorfunction(function) else 1
     retries = options.get("max_retries")
     timeout_s = options.get("timeout_s")
-    strategy = strategy_of(options, resources)
+    strategy = strategy_of(options, resources, function.__qualname__, group)
     key = ClassKey(
         resources=tuple(sorted(resources.items())),
         environment=environment_of(job, options),

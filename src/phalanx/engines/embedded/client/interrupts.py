@@ -22,8 +22,7 @@ _OURS = (
     *(f"phalanx.{part}." for part in ("api", "engines", "objects", "owner", "protocol")),
     *(f"phalanx.worker.{part}" for part in ("actor_calls", "assigned", "core", "references")),
 )
-"""Names of modules begin so that an exception may leave half done; `worker.output` is not among
-them, as it waits where the user's code prints."""
+"""So begin the names of modules that an exception may leave half done."""
 _AGAIN_S = 0.001
 _interruptible: set[CodeType] = set()
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _NAP_S = 0.004
 _LONG_NAP_S = 2.0
+_ACCEPT_AGAIN_S = 0.05
 _IDLE_S = 1.0
 _PAUSE_S = 0.1
 """After a defect: it may come again at once."""
@@ -86,6 +87,9 @@ class Reactor:
         self._epoll = select.epoll()
         self._connections: dict[int, Connection] = {}
         self._listener: socket.socket | None = None
+        self._is_accepting = True
+        self.failed_accepts = 0
+        """How often nobody could be let in, for want of descriptors mostly."""
         self._wake_fd = (
             os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC) if hasattr(os, "eventfd") else -1
         )
@@ -125,6 +129,7 @@ class Reactor:
     def listen(self, listener: socket.socket) -> None:
         """Accept peers on this socket."""
         self._listener = listener
+        self._is_accepting = True
         self._epoll.register(listener.fileno(), select.EPOLLIN)
 
     def _want_writable(self, connection: Connection, wanted: bool) -> None:
@@ -195,7 +200,13 @@ class Reactor:
         while True:
             try:
                 sock, _ = self._listener.accept()
-            except (BlockingIOError, OSError):
+            except BlockingIOError:
+                return
+            except OSError:  # no descriptor is left, say: who dials waits in the kernel's queue
+                self.failed_accepts += 1
+                self._epoll.unregister(self._listener.fileno())
+                self._is_accepting = False
+                self._next_tick = min(self._next_tick, time.monotonic() + _ACCEPT_AGAIN_S)
                 return
             if self._accepted is not None:
                 self._accepted(sock)
@@ -276,11 +287,13 @@ class Reactor:
         """Seconds until the next tick, after doing this one if it is time."""
         if now >= self._next_tick:
             self._next_tick = now + _IDLE_S  # even if the tick raises
+            if not self._is_accepting and self._listener is not None:
+                self.listen(self._listener)
             if self._tick is not None:
                 self._next_tick = now + self._tick(now)
         return self._next_tick - now
 
-    def tick_soon(self) -> None:
+    def request_tick(self) -> None:
         """Something was begun that a tick has to look after."""
         self._next_tick = 0.0
 

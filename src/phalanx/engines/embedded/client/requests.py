@@ -47,6 +47,10 @@ class NodeRequests:
         asked.token = self._requests.call_async(request, asked.answered)
         return asked
 
+    def call(self, request: Request[Any], done: Callable[[], None]) -> None:
+        """Ask with the next flush; `done` is called once there is an answer, whatever it is."""
+        self._requests.call_async(request, lambda answer: done())
+
     def notify(self, request: Request[Any]) -> None:
         """Ask for something whose answer nobody needs."""
         self._requests.notify(request)

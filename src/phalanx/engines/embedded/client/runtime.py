@@ -86,7 +86,7 @@ class Runtime:
             pack=self.packer.pack,
             clock=time.monotonic,
             wall=time.time,
-            tick_soon=self.reactor.tick_soon,
+            request_tick=self.reactor.request_tick,
             warn=on_warning or (lambda text: None),
         )
         owner = self.owner
@@ -233,7 +233,7 @@ class Runtime:
 
     def flush(self) -> None:
         """Let everything posted leave: tasks that may be sent ahead, releases, messages."""
-        if self.owner.has_unsaid:
+        if self.owner.has_unsent:
             with self.lock:
                 self.owner.flush()
         if self.store.dropped:

@@ -9,7 +9,7 @@ import msgspec
 
 from phalanx.engines.embedded.client.job_settings import JobSettings, with_absolute_paths
 from phalanx.errors import RuntimeEnvSetupError
-from phalanx.policies.labels import parse_selector
+from phalanx.policies.labels import NODE_LABEL, parse_selector
 from phalanx.worker.context import current
 
 
@@ -17,13 +17,20 @@ from phalanx.worker.context import current
 class Strategy(Protocol):
     """A scheduling strategy object."""
 
-    def to_wire(self, resources: Mapping[str, float]) -> dict[str, Any]:
-        """The strategy as the node reads it. Raises ValueError when the request cannot fit."""
+    def to_wire(self, resources: Mapping[str, float], name: str) -> dict[str, Any]:
+        """The strategy as the node reads it. Raises ValueError when the request of `name` cannot
+        fit."""
         ...
 
 
-def strategy_of(options: Mapping[str, Any], resources: Mapping[str, float]) -> dict[str, Any]:
-    """The strategy that these options ask for."""
+def strategy_of(
+    options: Mapping[str, Any],
+    resources: Mapping[str, float],
+    name: str,
+    captured: bytes | None = None,
+) -> dict[str, Any]:
+    """The strategy that these options of the function or class `name` ask for. `captured`: the
+    group where what names no strategy goes."""
     strategy = options.get("scheduling_strategy")
     group = options.get("placement_group")
     if group is not None and group != "default":
@@ -33,20 +40,28 @@ def strategy_of(options: Mapping[str, Any], resources: Mapping[str, float]) -> d
         )
     wire: dict[str, Any] = {}
     if isinstance(strategy, Strategy):
-        wire = strategy.to_wire(resources)
+        wire = strategy.to_wire(resources, name)
     elif strategy == "SPREAD":
         wire = {"name": strategy}
     elif strategy is not None and not isinstance(strategy, str):
         raise ValueError(f"scheduling_strategy must be a strategy, got {strategy!r}.")
-    elif strategy is None and options.get("placement_group", "default") == "default":
-        context = current.get()
-        if context is not None and context.lease.capture and context.lease.group is not None:
-            wire = {"group": context.lease.group.hex(), "bundle": -1, "capture": True}
+    elif captured and strategy is None and options.get("placement_group", "default") == "default":
+        wire = {"group": captured.hex(), "bundle": -1, "capture": True}
     selector = options.get("label_selector")
     if selector:
         fallback = [f["label_selector"] for f in options.get("fallback_strategy") or ()]
         wire["labels"] = [_conditions(one) for one in (selector, *fallback)]
+        if not (wire.keys() & {"group", "node_id"} or fallback):
+            for key, operator, values in wire["labels"][0]:
+                if (key, operator, len(values)) == (NODE_LABEL, "In", 1):
+                    wire |= {"node_id": values[0], "soft": False}  # one node, by its id
     return wire
+
+
+def capturing_group() -> bytes | None:
+    """The placement group that the running task or actor hands on to what it starts."""
+    context = current.get()
+    return context.lease.group if context is not None and context.lease.capture else None
 
 
 def _conditions(selector: Mapping[str, str]) -> list[tuple[str, str, list[str]]]:

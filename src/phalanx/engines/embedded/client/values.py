@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from mmap import mmap
 from typing import Any
@@ -20,7 +20,7 @@ from phalanx.objects.names import prefix_of_name
 from phalanx.objects.reference import ObjectRef, Vanished
 from phalanx.objects.serialization import INLINE_BYTES, Pickled, deserialize, serialize
 from phalanx.owner.objects.table import ObjectTable
-from phalanx.protocol.messages import FAILED, INLINE, Payload, Value
+from phalanx.protocol.messages import FAILED, INLINE, SHARED, Payload, Value
 from phalanx.protocol.node_messages import Used
 from phalanx.protocol.requests.node import PullObject
 
@@ -130,6 +130,23 @@ class Values:
                 mapping = self._share_mapping(ref, payload, mapping)
         data, buffers = self._store.parts(mapping)
         return deserialize(data, buffers, inner)
+
+    def is_away(self, ref: ObjectRef[Any]) -> bool:
+        """Whether a ready object lies in a file that this node does not have in memory."""
+        value = ref._value
+        if type(value) is not Value or value.kind != SHARED or ref._cached is not None:
+            return False
+        name = value.data.decode()
+        return prefix_of_name(name) not in (self._prefix, b"") and not self._store.is_here(name)
+
+    def bring(self, ref: ObjectRef[Any], done: Callable[[], None]) -> None:
+        """Have such an object's file copied to this node. `done` is called when it is here, or is
+        lost: its reader then has it made again."""
+        value = ref._value
+        if type(value) is not Value:
+            done()  # it was lost meanwhile
+            return
+        self._requests.call(PullObject(value.data.decode(), value.size), done)
 
     def _open(self, name: str, size: int, deadline: float | None) -> mmap:
         """The object's file, mapped; fetched first when another node has it. Raises FileGone, or

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, NoReturn, Protocol
 
 from phalanx.engines.embedded.client import interrupts
@@ -21,7 +22,10 @@ from phalanx.owner.tasks.submission import Submission
 from phalanx.protocol.messages import FAILED, Value
 
 _PATIENCE_S = 0.002
-"""A task that waits longer than this gives its CPUs back."""
+"""A task that waits longer than this lends its CPUs to others."""
+_ANSWER_S = 0.02
+"""The same for objects of other processes: so long their owners may take to say what they are, if
+they are there."""
 
 
 class WaitingTask(Protocol):
@@ -131,19 +135,55 @@ class Waiting:
     # ---- wait --------------------------------------------------------------------------------
 
     def wait_some(
-        self, refs: list[ObjectRef[Any]], count: int, timeout_s: float | None
+        self, refs: list[ObjectRef[Any]], count: int, timeout_s: float | None, fetch: bool
     ) -> tuple[list[ObjectRef[Any]], list[ObjectRef[Any]]]:
-        """(ready, not ready), both in the given order; at most `count` ready ones."""
+        """(ready, not ready), both in the given order; at most `count` ready ones. `fetch`: large
+        objects are ready once this node has them, and are brought here."""
+        started = time.monotonic() if fetch and timeout_s else 0.0
         ready = _first_ready(refs, count)
         if len(ready) < count:
             missing = [ref for ref in refs if ref._value is None]
             self._wait(missing, count - (len(refs) - len(missing)), timeout_s)
             ready = _first_ready(refs, count)
+        if fetch and any(self._values.is_away(refs[i]) for i in ready):
+            ready = self._bring(refs, count, timeout_s and started + timeout_s)
         if len(ready) == 1:
             at = ready[0]
             return [refs[at]], refs[:at] + refs[at + 1 :]
         chosen = set(ready)
         return [refs[i] for i in ready], [r for i, r in enumerate(refs) if i not in chosen]
+
+    def _bring(self, refs: list[ObjectRef[Any]], count: int, deadline: float | None) -> list[int]:
+        """Have objects that are ready on other nodes come here until `count` are here, or until
+        `deadline` on the monotonic clock (0: do not wait). The places of those that are here."""
+        asked: set[int] = set()
+        answered: set[int] = set()
+        waiter = Waiter()
+
+        def came(place: int) -> None:
+            answered.add(place)
+            waiter.finish()
+
+        while True:
+            waiter = Waiter()
+            ready = _first_ready(refs, len(refs))
+            away = {i for i in ready if i not in answered and self._values.is_away(refs[i])}
+            here = [i for i in ready if i not in away][:count]
+            is_late = deadline is not None and time.monotonic() >= deadline
+            missing = [ref for ref in refs if ref._value is None]
+            with self._lock:
+                for i in away - asked:
+                    self._values.bring(refs[i], partial(came, i))
+                asked |= away
+                if len(here) < count and not is_late:
+                    for ref in missing:
+                        self._objects.add_waiter(ref, waiter)
+                        self._objects.fetch(ref)
+            self._flush()
+            if len(here) >= count or is_late:
+                return here
+            self._wait_in_task(waiter, deadline)
+            self._forget(missing, waiter)
 
     def wait_for(self, ref: ObjectRef[Any]) -> None:
         """Wait until an object is there, whatever it is. The waiting thread keeps its CPUs."""
@@ -211,17 +251,21 @@ class Waiting:
                 return True
             self._tasks.waited_for(missing)
             deadline = None if timeout_s is None else time.monotonic() + timeout_s
-            return self._wait_in_task(waiter, deadline)
+            patience_s = _PATIENCE_S if any(ref._owner == me for ref in missing) else _ANSWER_S
+            return self._wait_in_task(waiter, deadline, patience_s)
         finally:
             if not waiter.done or len(missing) > needed:
                 self._forget(missing, waiter)
 
-    def _wait_in_task(self, waiter: Waiter, deadline: float | None) -> bool:
+    def _wait_in_task(
+        self, waiter: Waiter, deadline: float | None, patience_s: float = _PATIENCE_S
+    ) -> bool:
+        """Wait; a task lends its CPUs when it has waited for longer than `patience_s`."""
         running = self.running
         if running is None:
             interrupts.guard()
             return self._reactor.wait(waiter, deadline)
-        patience = time.monotonic() + _PATIENCE_S
+        patience = time.monotonic() + patience_s
         first = patience if deadline is None else min(patience, deadline)
         if self._reactor.wait(waiter, first):
             self._interrupt_first(running)

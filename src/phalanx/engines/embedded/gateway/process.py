@@ -47,7 +47,7 @@ from phalanx.protocol.handshake import ClientHello, GatewaysHandshake, Role
 _PR_SET_DUMPABLE = 4
 _PR_SET_NAME = 15
 _REPORT_S = 1.0
-_MOST_FILES = 1 << 20
+_MAX_FILES = 1 << 20
 
 
 def run(channel_socket: socket.socket, session: Session, config: GatewayConfig) -> NoReturn:
@@ -78,7 +78,7 @@ def _harden(channel_socket: socket.socket) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     kept = channel_socket.fileno()
     os.closerange(3, kept)
-    os.closerange(kept + 1, most if most != resource.RLIM_INFINITY else _MOST_FILES)
+    os.closerange(kept + 1, most if most != resource.RLIM_INFINITY else _MAX_FILES)
 
 
 class _CannotStart(Exception):

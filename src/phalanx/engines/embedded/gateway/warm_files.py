@@ -12,7 +12,7 @@ import threading
 from collections import OrderedDict
 
 from phalanx.engines.embedded.gateway.object_files import Begun, ObjectFiles
-from phalanx.objects.spares import LEAST_BYTES, MOST_BYTES, MOST_FILES
+from phalanx.objects.spares import MAX_BYTES, MAX_FILES, MIN_BYTES
 
 
 class WarmFiles:
@@ -26,14 +26,14 @@ class WarmFiles:
 
     def hold(self, name: str, begun: Begun) -> None:
         """The object is there; its file may be written over once it is of no use."""
-        if not LEAST_BYTES <= begun.size <= MOST_BYTES:
+        if not MIN_BYTES <= begun.size <= MAX_BYTES:
             begun.close()
             return
         with self._lock:
             self._close(name)
             self._held[name] = begun
             self._bytes += begun.size
-            while len(self._held) > 2 * MOST_FILES or self._bytes > MOST_BYTES:
+            while len(self._held) > 2 * MAX_FILES or self._bytes > MAX_BYTES:
                 self._close(next(iter(self._held)))
 
     def let_go(self, name: str) -> None:

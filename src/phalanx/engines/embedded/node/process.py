@@ -18,6 +18,7 @@ from phalanx.engines.embedded.worker import fork_server
 from phalanx.engines.processes import session as sessions
 from phalanx.engines.processes.connection import Connection
 from phalanx.engines.processes.process_tree import end_orphans, keep_descendants
+from phalanx.policies.labels import NODE_LABEL
 
 
 def main() -> NoReturn:
@@ -65,7 +66,7 @@ def come_back(config: NodeConfig) -> NoReturn:
     """The head has given this node up: it is another one from now on, and holds nothing."""
     session = sessions.create(os.path.dirname(config.session.directory))
     node_id = secrets.token_hex(28)
-    labels = {**config.labels, "ray.io/node-id": node_id}
+    labels = {**config.labels, NODE_LABEL: node_id}
     again = msgspec.structs.replace(
         config, session=session, node_id=node_id, labels=labels, ready_fd=-1
     )

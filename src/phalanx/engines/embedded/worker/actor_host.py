@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import inspect
 import os
 import pickle
 import threading
 import time
+from collections.abc import Coroutine
 from typing import Any, NoReturn
 
 import msgspec
@@ -86,6 +86,10 @@ class ActorHost:
         self._means: dict[str, float] = {}
         self._methods = ActorMethods(None)
 
+    def path_of(self, method: str) -> str:
+        """See HostedActor."""
+        return self._methods.path_of(method, self.is_async)
+
     # ---- life --------------------------------------------------------------------------------
 
     def serve(self) -> int:
@@ -96,7 +100,7 @@ class ActorHost:
         self._devices.show(self._lease.devices, cpus, gang.env if gang else None)
         if creation.is_async:
             return self._serve_on_loops() if creation.groups else self._serve_async()
-        if not self._construct():
+        if not _result_of(self._construct()):
             return self._end_unmade()
         if creation.max_concurrency > 1 or creation.groups:
             self._serve_threads()
@@ -105,7 +109,8 @@ class ActorHost:
         self._finish()
         return 0
 
-    def _construct(self) -> bool:
+    async def _construct(self) -> bool:
+        """Whether the instance was made. Waits only for a constructor that is a coroutine."""
         creation = self._creation
         context = TaskContext(b"", 0, f"{creation.class_name}.__init__", 0, self._lease, True)
         token = current.set(context)
@@ -118,8 +123,10 @@ class ActorHost:
                     self._calls.method_groups[name] = options["concurrency_group"]
             self._instance = cls.__new__(cls)
             self._methods = ActorMethods(self._instance)
-            self._instance.__init__(*args, **kwargs)
+            made = self._instance.__init__(*args, **kwargs)
             del args, kwargs
+            if inspect.isawaitable(made):
+                await made
         except BaseException as error:
             if self._exit_reason:
                 return False
@@ -354,8 +361,7 @@ class ActorHost:
         """Each group has a loop in a thread of its own: a call that blocks holds up its group
         alone."""
         self._loops = {group: start_loop() for group in self._calls.groups}
-        made: concurrent.futures.Future[bool] = concurrent.futures.Future()
-        self._loops[""].call_soon_threadsafe(lambda: made.set_result(self._construct()))
+        made = asyncio.run_coroutine_threadsafe(self._construct(), self._loops[""])
         if not made.result():
             return self._end_unmade()
         self._serve_threads()
@@ -374,7 +380,7 @@ class ActorHost:
             asyncio.set_event_loop(None)
 
     async def _async_main(self, loop: asyncio.AbstractEventLoop) -> int:
-        if not self._construct():
+        if not await self._construct():
             return self._end_unmade()
         with self._reactor.lead_on(loop):
             self._loop = loop
@@ -465,6 +471,15 @@ class ActorHost:
             self._wake()
         elif self._exit_reason or (self._draining and self._calls.is_idle):
             self._over.set()
+
+
+def _result_of(construction: Coroutine[Any, Any, bool]) -> bool:
+    """The result of what waits for nothing."""
+    try:
+        construction.send(None)
+    except StopIteration as end:
+        return bool(end.value)
+    raise RuntimeError("only an async actor's constructor can wait")
 
 
 def _parts(entry: Entry) -> tuple[Connection, Call]:

@@ -21,6 +21,14 @@ class ActorMethods:
             found = self._found[name] = self._look_up(name)
         return found
 
+    def path_of(self, name: str, is_async: bool) -> str:
+        """Its module, class and name. As in Ray, methods of async actors have qualified names."""
+        cls = type(self._instance)
+        path = f"{cls.__name__}.{name}"
+        if is_async:
+            path = getattr(getattr(cls, name, None), "__qualname__", path)
+        return f"{cls.__module__}.{path}"
+
     def _look_up(self, name: str) -> Any:
         instance = self._instance
         if name == "__ray_ready__":

@@ -5,13 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-VISIBLE = {
-    "GPU": "CUDA_VISIBLE_DEVICES",
-    "TPU": "TPU_VISIBLE_CHIPS",
-    "NPU": "ASCEND_RT_VISIBLE_DEVICES",
-    "HPU": "HABANA_VISIBLE_MODULES",
-    "neuron_cores": "NEURON_RT_VISIBLE_CORES",
-}
+from phalanx.engines.runtime_context import VISIBLE
 
 
 class DeviceEnvironment:

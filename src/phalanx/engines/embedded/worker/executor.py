@@ -42,11 +42,14 @@ from phalanx.protocol.messages import Done, Failed, Message, Task
 from phalanx.protocol.node_messages import CreateActor, JobSetup
 from phalanx.worker.assigned import Key
 from phalanx.worker.context import TaskContext, current
-from phalanx.worker.core import Definition, WorkerCore
+from phalanx.worker.core import SPENT, Definition, WorkerCore
 from phalanx.worker.references import TaskReferences
 
 if TYPE_CHECKING:
     from phalanx.engines.embedded.worker.actor_host import ActorHost
+
+_LOOK_AGAIN_S = 0.05
+"""So often a process that is about to end looks whether others still refer to its objects."""
 
 
 class WorkerExecutor:
@@ -78,7 +81,8 @@ class WorkerExecutor:
         self._cancelling = cancelling
         self._children = children
         self._job = job
-        task_references = TaskReferences(me, references, GIVE_UP_S)
+        self._references = references
+        self._task_references = task_references = TaskReferences(me, references, GIVE_UP_S)
         self.core = WorkerCore(
             me, node, task_references, self, clock=time.monotonic, wall=time.time
         )
@@ -207,6 +211,13 @@ class WorkerExecutor:
             self._waiter = None
         core.tasks.return_all()
         self._outbox.flush()
+        while core.stopping == SPENT and (self._references.lending or self._task_references):
+            # Others refer to objects of this process, which end with it: as on Ray it stays until
+            # they do no more. It holds no lease meanwhile.
+            waiter = self._waiter = Waiter()
+            if core.stopping == SPENT:
+                self._reactor.wait(waiter, time.monotonic() + _LOOK_AGAIN_S)
+            self._waiter = None
         return 0
 
     def _run_next(self) -> None:
@@ -228,7 +239,6 @@ class WorkerExecutor:
         context = TaskContext(
             connection.peer, task.number, task.name, task.attempt, lease, is_actor=False
         )
-        context.function_name = definition.name
         gang = lease.gang.env if lease.gang is not None else {}
         if lease.devices or definition.calls == 0 or gang or self._devices.shows_gang:
             self._devices.show(lease.devices, lease.resources.get("CPU", 1), gang)
@@ -262,6 +272,7 @@ class WorkerExecutor:
         try:
             if definition.function is None:
                 definition.function = _load(definition)
+            context.function = definition.function
             args, kwargs = self._values.arguments(task.args, task.inputs, context)
             self._interruptible = True
             try:

@@ -10,10 +10,10 @@ from phalanx.engines.embedded.client.runtime import Runtime
 from phalanx.engines.embedded.engine import adopt_runtime
 from phalanx.engines.embedded.worker.ending import run_exit_handlers
 from phalanx.engines.embedded.worker.executor import WorkerExecutor
+from phalanx.engines.embedded.worker.named_output import NamedOutput
 from phalanx.engines.processes.connection import connect
 from phalanx.engines.processes.session import Session
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
-from phalanx.worker.output import NamedOutput
 
 
 def main(worker_id: bytes, session: Session) -> int:

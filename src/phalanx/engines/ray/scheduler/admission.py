@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from phalanx.head.queues.task_admission import AdmissionTable, Batch, Share
@@ -13,7 +12,7 @@ from phalanx.protocol.requests.request import LATER, Asker, Handler, Later, Requ
 if TYPE_CHECKING:
     from phalanx.head.queues.control import Queues
 
-MOST_IN_BATCH = 16
+MAX_IN_BATCH = 16
 SILENT_S = 15.0
 """An owner that has sent nothing for this time has ended, and its tasks with it."""
 LOOK_EVERY_S = 0.1
@@ -40,8 +39,9 @@ class TasksCluster(Protocol):
 class TaskAdmission:
     """Answers requests about batches. Everything here runs in the scheduler's thread."""
 
-    def __init__(self, cluster: TasksCluster) -> None:
+    def __init__(self, cluster: TasksCluster, clock: Callable[[], float]) -> None:
         self._cluster = cluster
+        self._clock = clock
         self._table = AdmissionTable()
         self._waiting: dict[bytes, list[Asker[None]]] = {}
         """Who is to be answered when each batch is admitted."""
@@ -60,7 +60,7 @@ class TaskAdmission:
 
     def _hear(self, owner: bytes) -> float:
         """A process has sent something; the time."""
-        now = time.monotonic()
+        now = self._clock()
         self._heard[owner] = now
         self._table.advance(now)
         return now
@@ -124,7 +124,7 @@ class TaskAdmission:
         self._look(self._hear(asker.process))
         limits = {**self._table.capacity, **self._cluster.queues.capability(request.queue)}
         fits = [limits[name] / amount for name, amount in request.needs.items() if limits.get(name)]
-        return max(1, min(MOST_IN_BATCH, int(min(fits, default=MOST_IN_BATCH))))
+        return max(1, min(MAX_IN_BATCH, int(min(fits, default=MAX_IN_BATCH))))
 
     def _admit(self, now: float) -> None:
         if not self._waiting:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 PAUSE = 0.2
 """Between two cycles lies this many times what the last one took: messages are heard then."""
-MOST_AT_ONCE = 256
+MAX_AT_ONCE = 256
 """At most so many equal gangs are looked at together."""
 CLIENTS = b""
 """Stands for the node of programs and visitors, which ask the scheduler themselves."""
@@ -91,18 +91,18 @@ class RayControl(ControlPlane):
         )
 
     @property
-    def batch(self) -> GangScheduler:
+    def gang_scheduler(self) -> GangScheduler:
         """Queues and gangs; the scheduler's thread has nothing else to do."""
         if self.gangs_if_used is None:
-            made = super().batch
+            made = super().gang_scheduler
             made.cycles.pace = msgspec.structs.replace(made.cycles.pace, pause=PAUSE)
-            made.registry.window.most = MOST_AT_ONCE
-        return super().batch
+            made.registry.window.most = MAX_AT_ONCE
+        return super().gang_scheduler
 
     @property
     def queues(self) -> Queues:
         """See TasksCluster."""
-        return self.batch.queues
+        return self.gang_scheduler.queues
 
     def outside_gangs(self) -> dict[str, float]:
         """See TasksCluster."""
@@ -110,7 +110,7 @@ class RayControl(ControlPlane):
         for record in self.nodes.living():
             for name, amount in record.totals.items():
                 amounts[name] = amounts.get(name, 0.0) + amount
-        for gang in self.batch.registry.active.values():
+        for gang in self.gang_scheduler.registry.active.values():
             for index in gang.within(HOLDING):
                 for name, amount in gang.members[index].need.items():
                     amounts[name] = amounts.get(name, 0.0) - amount
@@ -131,9 +131,9 @@ class RayControl(ControlPlane):
     def whole(self, group: bytes, number: int) -> Whole | None:
         """All of a group's attempt with this number; None when its nodes have set it aside, or it
         is over."""
-        batch = self.gangs_if_used
-        gang = None if batch is None else batch.registry.gangs.get(group)
-        attempt = None if batch is None else batch.reservations.attempts.get(group)
+        scheduler = self.gangs_if_used
+        gang = None if scheduler is None else scheduler.registry.gangs.get(group)
+        attempt = None if scheduler is None else scheduler.reservations.attempts.get(group)
         if gang is None or attempt is None or attempt.is_committing or attempt.number != number:
             return None
         bundles = {

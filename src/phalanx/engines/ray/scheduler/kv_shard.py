@@ -16,7 +16,7 @@ from phalanx.storage.errors import StorageUnreachableError
 from phalanx.storage.memory import stale
 from phalanx.storage.shard import Batch, Head
 
-LEAST_LOG_BYTES = 1 << 16
+MIN_LOG_BYTES = 1 << 16
 LOG_PART = 4
 """A log is folded into a new image when it is longer than this and than such a part of the tables:
 whoever reads it asks for entry after entry."""
@@ -120,7 +120,7 @@ class KvShard:
             if value is not None:
                 rows[key] = value
                 self._table_bytes += len(value)
-        if self._log_bytes > max(LEAST_LOG_BYTES, self._table_bytes // LOG_PART):
+        if self._log_bytes > max(MIN_LOG_BYTES, self._table_bytes // LOG_PART):
             self._fold()
 
     def shortage(self) -> str:

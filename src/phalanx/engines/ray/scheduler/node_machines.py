@@ -26,11 +26,11 @@ from phalanx.node.peers import Peer
 from phalanx.node.reports import Reports, view_row
 from phalanx.protocol.cluster_messages import (
     Acked,
-    EventsTold,
+    EventsReported,
     ForwardedReply,
+    GatherEvents,
     Join,
     NodeReport,
-    TellEvents,
 )
 from phalanx.protocol.fork_messages import Began, Exited
 from phalanx.resources.instances import NodeResources
@@ -87,10 +87,10 @@ class NodeMachines:
         self.members.handle_in(self.from_scheduler)
         self.from_scheduler.on(Acked, self.control.acked)
         self.from_scheduler.on(ForwardedReply, self.control.replied)
-        self.from_scheduler.on(TellEvents, self._send_events)
+        self.from_scheduler.on(GatherEvents, self._send_events)
 
-    def _send_events(self, message: TellEvents) -> None:
-        self.control.report(EventsTold(message.number, []))
+    def _send_events(self, message: GatherEvents) -> None:
+        self.control.report(EventsReported(message.number, []))
 
     # ---- what the agent hands in -------------------------------------------------------------
 

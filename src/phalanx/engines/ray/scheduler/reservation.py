@@ -16,12 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from phalanx.protocol.cluster_messages import (
-    BundlesGone,
-    GiveBackBundles,
-    PrepareBundles,
-    Prepared,
-)
+from phalanx.protocol.bundle_messages import BundlesGone, GiveBackBundles, PrepareBundles, Prepared
 
 Key = tuple[bytes, int]
 """A group and the number of its attempt."""

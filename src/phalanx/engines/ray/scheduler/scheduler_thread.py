@@ -19,9 +19,9 @@ from phalanx.engines.ray.scheduler.fleet import Fleet
 from phalanx.engines.ray.scheduler.kv_shard import KvShard
 from phalanx.engines.ray.scheduler.node_agents import NodeAgents
 from phalanx.engines.ray.scheduler.options import SchedulerOptions
-from phalanx.engines.ray.scheduler.questions import OnReply, Questions
 from phalanx.engines.ray.scheduler.ray_calls import InternalKv
 from phalanx.engines.ray.scheduler.ray_groups import RayGroups
+from phalanx.engines.ray.scheduler.requests import OnReply, SchedulerRequests
 from phalanx.engines.ray.scheduler.reservation import (
     Amounts,
     Key,
@@ -47,7 +47,7 @@ from phalanx.storage.storage import Storage
 READY_WITHIN_S = 30.0
 """So long, at most, requests wait for the agents of a cluster that was not known before."""
 SWEEP_EVERY_S = 30.0
-MOST_UNDER_WAY = 2_000
+MAX_UNDER_WAY = 2_000
 """With so many gangs on the way to their places no cycle runs: Ray reserves more slowly than cycles
 decide, and nodes do not keep what they have set aside for ever."""
 NEVER = float("inf")
@@ -73,7 +73,7 @@ class SchedulerThread:
         self._journal: Journal
         self._control: RayControl
         self._agents: NodeAgents
-        self._questions: Questions
+        self._requests: SchedulerRequests
         self._epoch = 0
         self._ready_at = self._sweep_at = NEVER
         self._defect: WireError | None = None
@@ -144,10 +144,10 @@ class SchedulerThread:
             self._fleet.start_agent,
             self._loop.call,
         )
-        self._questions = Questions(
+        self._requests = SchedulerRequests(
             partial(self._control.answer, CLIENTS),
-            lambda: self._control.batch,
-            TaskAdmission(self._control),
+            lambda: self._control.gang_scheduler,
+            TaskAdmission(self._control, time.monotonic),
             self._reservations,
             self._groups,
             self._stages,
@@ -156,7 +156,7 @@ class SchedulerThread:
         self._loop.read_from(self._journal.fileno(), self._deliver)
         self._adopt(rows)
         if self._control.nodes.living():
-            self._questions.begin()
+            self._requests.begin()
 
     def _adopt(self, rows: list[Row]) -> None:
         """Match what Ray has reserved with what gangs hold; the rest goes back."""
@@ -193,9 +193,9 @@ class SchedulerThread:
         if self._defect is not None:
             return
         self._control.on_tick(now)
-        self._questions.tick(now)
-        if self._questions.are_waiting and now >= self._ready_at:
-            self._questions.begin()
+        self._requests.tick(now)
+        if self._requests.are_waiting and now >= self._ready_at:
+            self._requests.begin()
         if now >= self._sweep_at:
             self._sweep_at = now + SWEEP_EVERY_S
             self._sweep()
@@ -203,7 +203,7 @@ class SchedulerThread:
     def _round(self) -> None:
         if self._defect is not None:
             return
-        is_due = self._reservations.under_way < MOST_UNDER_WAY
+        is_due = self._reservations.under_way < MAX_UNDER_WAY
         self._loop.wake_at = self._control.on_round(time.monotonic()) if is_due else NEVER
         try:
             self._control.state_store.flush()
@@ -219,14 +219,14 @@ class SchedulerThread:
 
     def _sweep(self) -> None:
         """Remove what earlier failures have left behind."""
-        batch = self._control.gangs_if_used
-        self._reservations.forget_all_but(batch.registry.gangs if batch is not None else ())
+        scheduler = self._control.gangs_if_used
+        self._reservations.forget_all_but(scheduler.registry.gangs if scheduler is not None else ())
         self._fleet.sweep(self._reservations.keys)
 
     def _jobs_ended(self, ended: set[str]) -> None:
         """End what these drivers' jobs own."""
-        batch = self._control.gangs_if_used
-        gangs = list(batch.registry.gangs.values()) if batch is not None else []
+        scheduler = self._control.gangs_if_used
+        gangs = list(scheduler.registry.gangs.values()) if scheduler is not None else []
         owners = {gang.creator for gang in gangs if gang.creator}
         self._fleet.has_owners = bool(owners)
         for owner in sorted(owners):
@@ -239,7 +239,7 @@ class SchedulerThread:
         if self._defect is not None:
             replied(Reply(0, NOTHING, self._defect))
         else:
-            self._questions.ask(origin, kind, body, replied)
+            self._requests.ask(origin, kind, body, replied)
 
     def _from_node(self, prefix: bytes, body: bytes, agent: Any, taken_in: OnTakenIn) -> None:
         if self._defect is not None or not self._agents.may_send(prefix, agent):
@@ -254,8 +254,8 @@ class SchedulerThread:
         if is_joined:
             self._agents.heard(prefix)
         taken_in(is_joined)
-        if is_joined and self._questions.are_waiting and self._agents.are_all_here:
-            self._questions.begin()
+        if is_joined and self._requests.are_waiting and self._agents.are_all_here:
+            self._requests.begin()
 
     # ---- between the control plane and everybody else ----------------------------------------
 
@@ -277,7 +277,7 @@ class SchedulerThread:
 
     def replied(self, reply: ForwardedReply) -> None:
         """See ControlEffects."""
-        self._questions.replied(reply)
+        self._requests.replied(reply)
 
     def node_dead(self, prefix: bytes) -> None:
         """See ControlEffects."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 OnReply = Callable[[Reply], None]
 
 
-class Questions:
+class SchedulerRequests:
     """Those under way. They wait while nothing is known of the cluster yet."""
 
     def __init__(
@@ -68,8 +68,8 @@ class Questions:
     def begin(self) -> None:
         """The nodes are known: answer."""
         waiting, self._waiting = self._waiting or [], None
-        for question in waiting:
-            question()
+        for ask_again in waiting:
+            ask_again()
 
     def ask(self, origin: bytes, kind: int, body: bytes, replied: OnReply) -> None:
         """Answer a request of process `origin`, or of a visitor (empty), now or later."""
@@ -119,11 +119,11 @@ class Questions:
     def _places(
         self, asker: Asker[dict[int, GangPlace]], request: ListGangPlaces
     ) -> dict[int, GangPlace]:
-        batch = self._gangs()
-        gang = batch.registry.gangs.get(request.group)
+        scheduler = self._gangs()
+        gang = scheduler.registry.gangs.get(request.group)
         if gang is None:
             return {}
-        views = batch.member_views(gang, gang.among(HELD))
+        views = scheduler.member_views(gang, gang.among(HELD))
         places = sorted(self._reservations.places(request.group).items())
         return {
             index: GangPlace(

@@ -19,8 +19,7 @@ from phalanx.manifests.findings import ManifestError
 from phalanx.manifests.patching import step_job
 from phalanx.manifests.reading import read_checked
 from phalanx.model.jobs import states as st
-from phalanx.model.jobs.families import CronRecord, FlowRecord
-from phalanx.model.jobs.records import JobCommandError
+from phalanx.model.jobs.records import CronRecord, FlowRecord, JobCommandError
 from phalanx.model.jobs.spec import CronSpec, FlowSpec, Step
 
 F, C = "default/f", "default/c"

@@ -1,4 +1,4 @@
-"""The node's ledger of shared memory, and its shell: capacity, credit, spilling, dead writers."""
+"""A node's object store: capacity, credit, spilling, writers that died."""
 
 from __future__ import annotations
 
@@ -7,10 +7,6 @@ import threading
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from tests.effort import examples
 
 from phalanx.engines.embedded.node.object_files import SessionFiles, ThreadedSpill
 from phalanx.engines.processes import session as sessions
@@ -19,118 +15,12 @@ from phalanx.errors import ObjectStoreFullError, OutOfDiskError
 from phalanx.node.known_jobs import KnownJobs
 from phalanx.node.object_store import ObjectStore
 from phalanx.node.peers import Peers
-from phalanx.objects.directory import CHUNK_BYTES, StoreLedger
 from phalanx.objects.names import spare_file
 from phalanx.protocol.gateway_messages import Pulled
 from phalanx.protocol.node_messages import Spilled
 
 MIB = 1 << 20
 CAPACITY = 256 * MIB
-
-
-def test_credit_comes_in_chunks_while_there_is_room():
-    ledger = StoreLedger(CAPACITY)
-    assert ledger.grant(b"a", 1000) == CHUNK_BYTES
-    assert ledger.used_bytes == CHUNK_BYTES
-
-
-def test_credit_is_what_was_asked_when_there_is_little_room():
-    ledger = StoreLedger(MIB)
-    assert ledger.grant(b"a", MIB) == MIB
-    assert ledger.missing(1) == 1
-
-
-def test_the_oldest_go_first():
-    ledger = StoreLedger(CAPACITY)
-    for i in range(4):
-        ledger.sealed(f"o{i}", MIB, b"a")
-    assert [name for name, _, _ in ledger.victims(MIB + 1)] == ["o0", "o1"]
-    ledger.spilled("o0")
-    ledger.lost("o1")
-    assert [name for name, _, _ in ledger.victims(1)] == ["o2"]
-    assert ledger.counts()["spilled_objects"] == 1
-
-
-def test_a_dead_process_keeps_no_credit():
-    ledger = StoreLedger(CAPACITY)
-    ledger.grant(b"a", MIB)
-    ledger.process_gone(b"a")
-    assert ledger.used_bytes == 0
-
-
-def test_a_dead_process_owns_what_it_claimed_and_what_it_wrote_and_nobody_claimed():
-    ledger = StoreLedger(CAPACITY)
-    ledger.claimed("b-1", b"a")
-    ledger.claimed("a-2", b"c")
-    assert ledger.owned(b"a", ["a-1", "a-2"]) == ["b-1", "a-1"]
-    ledger.dropped("b-1", 0, b"a")
-    assert ledger.owned(b"a", []) == []
-
-
-class Accounts(RuleBasedStateMachine):
-    """Writers that keep to their credit: used is what was written and promised, never negative."""
-
-    def __init__(self):
-        super().__init__()
-        self.ledger = StoreLedger(CAPACITY)
-        self.credit = {b"a": 0, b"b": 0}
-        self.shared = {}
-        self.spilled = {}
-        self.count = 0
-
-    who = st.sampled_from([b"a", b"b"])
-
-    @rule(process=who, size=st.integers(1, 40 * MIB))
-    def write(self, process, size):
-        if self.credit[process] < size:
-            wanted = size - self.credit[process]
-            for name, _, _ in self.ledger.victims(self.ledger.missing(wanted)):
-                self.ledger.spilled(name)
-                self.spilled[name] = self.shared.pop(name)
-            if self.ledger.missing(wanted):
-                return
-            granted = self.ledger.grant(process, wanted)
-            assert granted >= wanted
-            self.credit[process] += granted
-        self.count += 1
-        self.credit[process] -= size
-        self.shared[f"o{self.count}"] = (size, process)
-        self.ledger.sealed(f"o{self.count}", size, process)
-
-    @precondition(lambda self: self.shared)
-    @rule(data=st.data(), recycles=st.booleans())
-    def drop(self, data, recycles):
-        name = data.draw(st.sampled_from(sorted(self.shared)))
-        size, process = self.shared.pop(name)
-        self.ledger.dropped(name, size if recycles else 0, process)
-        self.credit[process] += size if recycles else 0
-
-    @precondition(lambda self: self.spilled)
-    @rule(data=st.data())
-    def drop_spilled(self, data):
-        name = data.draw(st.sampled_from(sorted(self.spilled)))
-        _, process = self.spilled.pop(name)
-        self.ledger.dropped(name, 0, process)
-
-    @rule(process=who)
-    def die(self, process):
-        self.ledger.process_gone(process)
-        self.credit[process] = 0
-
-    @invariant()
-    def sums_agree(self):
-        shared = sum(size for size, _ in self.shared.values())
-        assert self.ledger.shared_bytes == shared
-        assert self.ledger.used_bytes == shared + sum(self.credit.values())
-        assert self.ledger.used_bytes <= CAPACITY
-        assert self.ledger.spilled_bytes == sum(size for size, _ in self.spilled.values())
-
-
-Accounts.TestCase.settings = settings(max_examples=examples(40), stateful_step_count=30)
-TestAccounts = Accounts.TestCase
-
-
-# ---- the shell -------------------------------------------------------------------------------
 
 
 class Writer:
@@ -263,7 +153,7 @@ def test_what_does_not_fit_goes_to_disk_and_its_writer_is_told(store, session, w
     assert writer.told == [Spilled(["a-1"])]
     store.dropped("a-1", 0, b"a")
     assert os.listdir(session.spill) == []
-    assert store.ledger.counts()["spilled_bytes"] == 0
+    assert store.accounting.counts()["spilled_bytes"] == 0
 
 
 def test_what_is_larger_than_the_store_is_refused(store):
@@ -314,7 +204,7 @@ def test_who_ends_while_it_waits_gets_nothing_and_nobody_waits_for_it(store, ses
     assert alive == []
     disk.finish()
     assert (dead, [error for _, error in alive]) == ([], [None])
-    assert store.ledger.used_bytes == alive[0][0]
+    assert store.accounting.used_bytes == alive[0][0]
 
 
 def test_a_disk_that_fails_fails_one_and_is_tried_again_for_the_next(store, session, disk):
@@ -362,7 +252,7 @@ def test_an_object_dropped_before_the_node_hears_of_it_is_not_counted(store, ses
     reserve(store, b"a", MIB)
     store.dropped("a-1", 0, b"owner")
     store.sealed("a-1", MIB, b"a")
-    assert store.ledger.shared_bytes == 0
+    assert store.accounting.shared_bytes == 0
 
 
 def test_an_object_that_is_recycled_while_it_is_copied_leaves_nothing_on_disk(store, session, disk):
@@ -374,7 +264,7 @@ def test_an_object_that_is_recycled_while_it_is_copied_leaves_nothing_on_disk(st
     store.dropped("a-1", 8 * MIB, b"a")
     store.sealed("a-2", 8 * MIB, b"a")
     assert os.listdir(session.spill) == []
-    assert store.ledger.shared_bytes == 8 * MIB
+    assert store.accounting.shared_bytes == 8 * MIB
 
 
 def test_a_dead_writers_objects_go_once_all_have_read_its_last_words(store, session):
@@ -384,13 +274,13 @@ def test_a_dead_writers_objects_go_once_all_have_read_its_last_words(store, sess
     store.worker_gone(dead, {owner, b"x"})
     store.settled(dead, b"x")
     assert len(os.listdir(session.shared)) == 3
-    store.ledger.claimed(f"{dead.hex()}-1", owner)
+    store.accounting.claimed(f"{dead.hex()}-1", owner)
     store.settled(dead, owner)
     assert os.listdir(session.shared) == [f"{dead.hex()}-1"]
     store.worker_gone(owner, set())
     assert os.listdir(session.shared) == []
     store.process_gone(dead)
-    assert store.ledger.used_bytes == 0
+    assert store.accounting.used_bytes == 0
 
 
 def test_a_reader_that_dies_too_is_not_waited_for(store, session):
@@ -399,16 +289,6 @@ def test_a_reader_that_dies_too_is_not_waited_for(store, session):
     store.worker_gone(dead, {b"x"})
     store.process_gone(b"x")
     assert os.listdir(session.shared) == []
-
-
-def test_what_was_read_last_is_spilled_last():
-    ledger = StoreLedger(CAPACITY)
-    ledger.grant(b"a", 300)
-    for name in ("first", "second", "third"):
-        ledger.sealed(name, 100, b"a")
-    ledger.used("first")
-    ledger.used("never heard of")
-    assert [name for name, _, _ in ledger.victims(300)] == ["second", "third", "first"]
 
 
 # ---- copies of other nodes' objects ------------------------------------------------------------
@@ -432,7 +312,7 @@ def test_a_copy_takes_its_own_size_and_no_more(store, gateway):
         store.pull(f"{ELSEWHERE}-{i}", MIB, answers.append)
         arrive(store, gateway, f"{ELSEWHERE}-{i}", MIB)
     assert answers == [""] * 8
-    assert store.ledger.used_bytes == 8 * MIB
+    assert store.accounting.used_bytes == 8 * MIB
 
 
 def test_a_copy_that_does_not_come_leaves_the_others_what_they_were_promised(store, gateway):
@@ -440,11 +320,11 @@ def test_a_copy_that_does_not_come_leaves_the_others_what_they_were_promised(sto
     for i in range(3):
         store.pull(f"{ELSEWHERE}-{i}", 2 * MIB, answers.append)
     arrive(store, gateway, f"{ELSEWHERE}-0", 2 * MIB, reason="it hung up")
-    assert store.ledger.used_bytes == 4 * MIB
+    assert store.accounting.used_bytes == 4 * MIB
     arrive(store, gateway, f"{ELSEWHERE}-1", 2 * MIB)
-    assert store.ledger.used_bytes == 4 * MIB
+    assert store.accounting.used_bytes == 4 * MIB
     arrive(store, gateway, f"{ELSEWHERE}-2", 2 * MIB, reason="it hung up")
-    assert store.ledger.used_bytes == 2 * MIB
+    assert store.accounting.used_bytes == 2 * MIB
     assert answers == ["it hung up", "", "it hung up"]
 
 
@@ -455,7 +335,7 @@ def test_a_copy_that_memory_cannot_hold_goes_to_disk(store, gateway, session):
     assert gateway.under_way == {name: True}
     arrive(store, gateway, name, 11 * MIB)
     assert answers == [""]
-    assert store.ledger.used_bytes == 0
+    assert store.accounting.used_bytes == 0
     store.copy_dropped(name)
     assert os.listdir(session.spill) == []
 
@@ -470,26 +350,29 @@ def test_the_file_of_a_copy_that_went_is_kept_for_the_next(store, gateway, sessi
     come_and_go(store, gateway, f"{ELSEWHERE}-1", MIB)
     first = os.path.join(session.shared, spare_file(f"{ELSEWHERE}-1"))
     inode = os.stat(first).st_ino
-    assert (store.ledger.used_bytes, f"{ELSEWHERE}-1" in os.listdir(session.shared)) == (MIB, False)
+    assert (store.accounting.used_bytes, f"{ELSEWHERE}-1" in os.listdir(session.shared)) == (
+        MIB,
+        False,
+    )
     name = f"{ELSEWHERE}-2"
     store.pull(name, MIB, lambda failure: None)
     assert os.stat(os.path.join(session.shared, name)).st_ino == inode
-    assert (store.ledger.used_bytes, gateway.gone) == (MIB, [])
+    assert (store.accounting.used_bytes, gateway.gone) == (MIB, [])
     arrive(store, gateway, name, MIB)
-    assert (store.ledger.used_bytes, os.listdir(session.shared)) == (MIB, [name])
+    assert (store.accounting.used_bytes, os.listdir(session.shared)) == (MIB, [name])
 
 
 def test_spare_files_go_first_when_memory_is_needed(store, gateway, session):
     come_and_go(store, gateway, f"{ELSEWHERE}-1", MIB)
-    assert store.ledger.used_bytes == MIB
+    assert store.accounting.used_bytes == MIB
     reserve(store, b"a", 10 * MIB)
-    assert (store.ledger.used_bytes, os.listdir(session.shared)) == (10 * MIB, [])
+    assert (store.accounting.used_bytes, os.listdir(session.shared)) == (10 * MIB, [])
     assert gateway.gone == [f"{ELSEWHERE}-1"]
 
 
 def test_a_copy_that_is_too_small_to_keep_goes_at_once(store, gateway, session):
     come_and_go(store, gateway, f"{ELSEWHERE}-1", MIB - 1)
-    assert (store.ledger.used_bytes, os.listdir(session.shared)) == (0, [])
+    assert (store.accounting.used_bytes, os.listdir(session.shared)) == (0, [])
     assert gateway.gone == [f"{ELSEWHERE}-1"]
 
 
@@ -498,7 +381,7 @@ def test_a_spare_file_goes_when_the_copy_it_was_taken_for_lies_on_disk(store, ga
     arrive(store, gateway, f"{ELSEWHERE}-1", MIB)
     reserve(store, b"a", 9 * MIB)
     store.copy_dropped(f"{ELSEWHERE}-1")
-    store.ledger.promise(b"a", MIB)  # what is promised leaves no room
+    store.accounting.promise(b"a", MIB)  # what is promised leaves no room
     store.pull(f"{ELSEWHERE}-2", MIB, lambda failure: None)
     assert gateway.under_way == {f"{ELSEWHERE}-2": True}
-    assert (store.ledger.used_bytes, os.listdir(session.shared)) == (10 * MIB, [])
+    assert (store.accounting.used_bytes, os.listdir(session.shared)) == (10 * MIB, [])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from typing import Any, TextIO
 
+from phalanx.engines.embedded.client.interrupts import interruptible
 from phalanx.worker.context import current
 
 MARK = "\x1e"
@@ -19,6 +20,7 @@ class NamedOutput(io.TextIOBase):
         self._at_start = True
         self.default_name = default_name
 
+    @interruptible  # it waits where the user's code prints
     def write(self, text: str) -> int:
         """Write, and flush at the end of each line: a killed worker has printed what it did."""
         if not text:
@@ -34,6 +36,7 @@ class NamedOutput(io.TextIOBase):
             self._inner.flush()
         return len(text)
 
+    @interruptible
     def flush(self) -> None:
         """Flush the stream below."""
         self._inner.flush()

@@ -19,7 +19,7 @@ PODS = 1e6
 """No node limits how many members it has."""
 
 
-class ClusterView(PodGroups):
+class LiveCluster(PodGroups):
     """See ClusterSource."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The node's ledger of shared memory: capacity, credit of each process, objects by age of use."""
+"""A node's use of shared memory: capacity, credit of each process, objects by age of use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ CHUNK_BYTES = 16 << 20
 """Credit is handed out in pieces of this size, so that few puts have to ask."""
 
 
-class StoreLedger:
+class StoreAccounting:
     """Who may still write how much, and which objects would be spilled first.
 
     Memory counts as used from the moment a process is given credit for it.

@@ -1,0 +1,92 @@
+"""`phalanx replay` and `phalanx explain` of files that `phalanx snapshot` wrote.
+
+Both return the exit status; it is 2 for a file that cannot be used.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import typer
+
+from phalanx.batch.inquiry import explain_snapshot, names
+from phalanx.batch.reading import holds_list, read_snapshots
+from phalanx.batch.registry import known_plugins
+from phalanx.batch.replay import Outcome, as_data, replay
+from phalanx.batch.specs import Snapshot
+from phalanx.errors import BatchFileError
+
+UNUSABLE = 2
+NOT_IN_FILE = 3
+
+
+def replay_file(file: str, *, as_json: bool, cycles: int) -> int:
+    """Print a line for each snapshot, or its plans as JSON. 1 when a plan differs from what the
+    file expects."""
+    read = _read(file)
+    if read is None:
+        return UNUSABLE
+    text, snapshots = read
+    outcomes = [replay(snapshot, cycles) for snapshot in snapshots]
+    for warning in dict.fromkeys(w for o in outcomes for p in o.plans for w in p.warnings):
+        _complain(f"warning: {warning}")
+    if as_json:
+        data = [as_data(o) for o in outcomes]
+        typer.echo(json.dumps(data if holds_list(text) else data[0], indent=2))
+    else:
+        for outcome in outcomes:
+            for line in _lines(outcome):
+                typer.echo(line)
+    return 1 if any(o.ok is False for o in outcomes) else 0
+
+
+def explain_file(file: str, name: str | None, *, as_json: bool) -> int:
+    """Decide every snapshot of `file`, and print why `name` waits, or all that do.
+
+    `name` is a task or podgroup, namespace/name or name in namespace default; NOT_IN_FILE for one
+    that is not there.
+    """
+    read = _read(file)
+    if read is None:
+        return UNUSABLE
+    _, snapshots = read
+    full = name if name is None or "/" in name else f"default/{name}"
+    asked = [s for s in snapshots if full is None or full in names(s)]
+    if full is not None and not asked:
+        _complain(f"{file}: no task or podgroup {full}; names are namespace/name")
+        return NOT_IN_FILE
+    answers = [a for s in asked for a in explain_snapshot(s, full)]
+    if as_json:
+        typer.echo(json.dumps(msgspec.to_builtins(answers), indent=2))
+        return 0
+    if not answers:
+        typer.echo("nothing waits")
+    for answer in answers:
+        for line in answer.lines(several=len(snapshots) > 1):
+            typer.echo(line)
+    return 0
+
+
+def _read(file: str) -> tuple[str, tuple[Snapshot, ...]] | None:
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+        return text, read_snapshots(text, known_plugins(), file)
+    except (OSError, UnicodeDecodeError) as error:
+        _complain(f"{file}: cannot be read: {error}")
+    except BatchFileError as error:
+        _complain(str(error))
+    return None
+
+
+def _lines(outcome: Outcome) -> list[str]:
+    word = {True: "ok", False: "differs", None: "decided"}[outcome.ok]
+    data = as_data(outcome)
+    counts = f"{len(data['binds'])} binds, {len(data['evicted'])} evictions"
+    head = f"{word:8} {outcome.name or 'snapshot'}: {counts}, {len(data['pipelined'])} promised"
+    return [head, *(f"         {d}" for d in outcome.differences or ())]
+
+
+def _complain(text: str) -> None:
+    typer.echo(text, err=True)

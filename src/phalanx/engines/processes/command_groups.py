@@ -1,0 +1,145 @@
+"""Control groups of jobs' commands, where this process may make some (cgroup v2, cgroups(7)).
+
+What runs in a group can leave neither by setsid nor by having its parent end, and one write ends
+all of it at once. Elsewhere what a command has started is found by parentage; see `process_tree`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+from pathlib import Path
+from typing import Protocol
+
+from phalanx.engines.processes.connection import wait_for
+
+_PREFIX = "phalanx-"
+_EMPTY_S = 0.5
+"""So long an ended group may take to empty before others are seen to."""
+
+
+class CommandGroup(Protocol):
+    """The group of one command and of all that it starts."""
+
+    def enter(self) -> None:
+        """Called in the command's process before it begins."""
+        ...
+
+    def end(self) -> str:
+        """End all that is in the group, and delete it once it is empty. Why the kernel has ended
+        some of it; else ""."""
+        ...
+
+
+class CommandGroups(Protocol):
+    """Makes groups."""
+
+    def make(self, process: bytes, memory_bytes: int) -> CommandGroup | None:
+        """A group for a command that may use so much memory (0: any amount); None without one."""
+        ...
+
+
+class NoGroups:
+    """None may be made here."""
+
+    def make(self, process: bytes, memory_bytes: int) -> CommandGroup | None:
+        """See CommandGroups."""
+        return None
+
+
+class Cgroups:
+    """Groups below a directory of the cgroup file system."""
+
+    def __init__(self, directory: Path) -> None:
+        """Deletes what an earlier session has left there, as far as it is empty."""
+        self._directory = directory
+        for left in directory.glob(f"{_PREFIX}*"):
+            with contextlib.suppress(OSError):
+                left.rmdir()
+        # Refused where processes are in this group itself: then there are no memory limits.
+        _write(directory / "cgroup.subtree_control", "+memory")
+
+    def make(self, process: bytes, memory_bytes: int) -> Cgroup | None:
+        """See CommandGroups."""
+        path = self._directory / f"{_PREFIX}{process.hex()}"
+        try:
+            path.mkdir()
+        except OSError:
+            return None
+        if memory_bytes and _write(path / "memory.max", str(memory_bytes)):
+            _write(path / "memory.oom.group", "1")
+        return Cgroup(path, memory_bytes)
+
+
+class Cgroup:
+    """See CommandGroup."""
+
+    def __init__(self, path: Path, memory_bytes: int) -> None:
+        self._path = path
+        self._memory_bytes = memory_bytes
+
+    def enter(self) -> None:
+        """See CommandGroup. A group that is gone is done without."""
+        _write(self._path / "cgroup.procs", "0")
+
+    def end(self) -> str:
+        """See CommandGroup."""
+        why = self._killed_by_kernel()
+        _write(self._path / "cgroup.kill", "1")
+        self._wait_until_empty()
+        with contextlib.suppress(OSError):  # not empty yet: the next session deletes it
+            self._path.rmdir()
+        return why
+
+    def _killed_by_kernel(self) -> str:
+        killed = _fields(self._path / "memory.events").get("oom_kill", 0)
+        return f"it used more memory than its limit of {self._memory_bytes} bytes" if killed else ""
+
+    def _wait_until_empty(self) -> None:
+        events = self._path / "cgroup.events"
+        with contextlib.suppress(OSError), events.open() as file:
+            while _fields(events).get("populated", 0):
+                file.seek(0)
+                file.read()  # only what changes after a read is signalled
+                if not wait_for(file.fileno(), select.POLLPRI, _EMPTY_S):
+                    return
+
+
+def find_command_groups(root: Path = Path("/")) -> CommandGroups:
+    """Where this process may make groups: below its own one."""
+    try:
+        mounts = (root / "proc/self/mountinfo").read_text().splitlines()
+        own = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return NoGroups()
+    points = [line.split()[4] for line in mounts if " - cgroup2 " in line]
+    paths = [line.removeprefix("0::/") for line in own if line.startswith("0::/")]
+    if not points or not paths:
+        return NoGroups()
+    directory = root / points[0].lstrip("/") / paths[0]
+    has_kill = all(os.access(directory / name, os.W_OK) for name in ("", "cgroup.procs"))
+    return Cgroups(directory) if has_kill else NoGroups()
+
+
+def _write(path: Path, text: str) -> bool:
+    """Whether the kernel took it."""
+    try:
+        fd = os.open(path, os.O_WRONLY)
+    except OSError:
+        return False
+    try:
+        os.write(fd, text.encode())
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return True
+
+
+def _fields(path: Path) -> dict[str, int]:
+    try:
+        lines = path.read_text().splitlines()
+    except OSError:
+        return {}
+    return {name: int(value) for name, _, value in (line.partition(" ") for line in lines)}

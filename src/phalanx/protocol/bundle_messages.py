@@ -1,0 +1,192 @@
+"""What the control store and nodes say of bundles, and of the members of jobs that run in them."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class BundleInventory(msgspec.Struct, array_like=True):
+    """All that a node knows of bundles, for a head that restarted or that it joins again.
+
+    `held`: (group, bundle index, attempt, whether it is committed). `ended`: the last attempt of
+    each group that ended here.
+    """
+
+    held: list[tuple[bytes, int, int, bool]]
+    ended: dict[bytes, int]
+
+
+class PrepareBundles(msgspec.Struct, array_like=True, tag=86):
+    """Control to node: set these bundles of a group aside, all or none."""
+
+    group: bytes
+    attempt: int
+    bundles: dict[int, dict[str, float]]
+    ports: list[int] = []
+    """To be free on the node."""
+
+
+class Prepared(msgspec.Struct, array_like=True, tag=87):
+    """Node to control: whether they are, and which devices are set aside for each.
+
+    `busy`: those of the ports that somebody uses.
+    """
+
+    group: bytes
+    attempt: int
+    ok: bool
+    devices: dict[int, dict[str, list[int]]] = {}
+    busy: list[int] = []
+
+
+class CommitBundles(msgspec.Struct, array_like=True, tag=88):
+    """Control to node: what was prepared may be used. `gangs`: what each bundle's member is told
+    of its gang (`model.jobs.gang_view`)."""
+
+    group: bytes
+    attempt: int
+    gangs: dict[int, bytes] = {}
+
+
+class Committed(msgspec.Struct, array_like=True, tag=97):
+    """Node to control: whether what was prepared was still there to be kept."""
+
+    group: bytes
+    attempt: int
+    ok: bool
+
+
+class GiveBackBundles(msgspec.Struct, array_like=True, tag=89):
+    """Control to node: these bundles of the group go, and what runs in them ends: after `grace_s`,
+    with SIGTERM at once if `warn`."""
+
+    group: bytes
+    attempt: int
+    indexes: list[int]
+    warn: bool = False
+    grace_s: float = 0.0
+
+
+class GroupKnown(msgspec.Struct, array_like=True, tag=90):
+    """Control to nodes that asked about a group: its state and where its bundles are."""
+
+    group: bytes
+    state: str
+    bundles: list[dict[str, float]]
+    nodes: list[str]
+    """The id of each bundle's node; empty where there is none."""
+    waits_for: str = ""
+
+
+class BundlesGone(msgspec.Struct, array_like=True, tag=94):
+    """Node to control: what ran in the bundles that were given back has ended; they are free."""
+
+    group: bytes
+    attempt: int
+
+
+FILES = "\0files"
+"""In a command, stands for the directory of its job's files, which only the node knows."""
+
+
+class Command(msgspec.Struct, array_like=True):
+    """One program of a member: its words, its variables, where it runs ("": the member's own
+    directory), and the bytes of memory above which it is ended (0: none)."""
+
+    argv: list[str]
+    variables: dict[str, str]
+    directory: str = ""
+    memory_limit: int = 0
+
+
+class StartMember(msgspec.Struct, array_like=True, tag=101):
+    """Control to node: run a member's commands in its bundle: those of `before` one after another,
+    then the others side by side. Answered by MemberNews.
+
+    `files` (by name) go into the job's directory of files. `time_limit_s` 0: none.
+    """
+
+    group: bytes
+    index: int
+    attempt: int
+    job: str
+    name: str
+    before: list[Command]
+    commands: list[Command]
+    files: dict[str, str]
+    grace_s: float
+    time_limit_s: float = 0.0
+
+
+class EndMember(msgspec.Struct, array_like=True, tag=102):
+    """Control to node: end a member: SIGTERM, and SIGKILL after its grace."""
+
+    group: bytes
+    index: int
+    attempt: int
+
+
+class MemberNews(msgspec.Struct, array_like=True, tag=103):
+    """Node to control: a member's commands run (`code` None), or have ended. `log`: the file that
+    its output is in."""
+
+    group: bytes
+    index: int
+    attempt: int
+    code: int | None = None
+    reason: str = ""
+    log: str = ""
+
+
+class ForgetJob(msgspec.Struct, array_like=True, tag=104):
+    """Control to nodes: the job is gone; what its members left behind may go."""
+
+    job: str
+
+
+class ReadLog(msgspec.Struct, array_like=True, tag=105):
+    """Control to node: what stands in a member's log from `offset` on; answered by LogRead."""
+
+    token: int
+    path: str
+    offset: int
+    limit: int
+
+
+class LogRead(msgspec.Struct, array_like=True, tag=106):
+    """Node to control: a part of a log, and how long the whole is; -1: there is no such file.
+    `skipped`: so many bytes from the offset on are gone, and `data` stood behind them."""
+
+    token: int
+    data: bytes
+    size: int
+    skipped: int = 0
+
+
+class ClaimRoom(msgspec.Struct, array_like=True, tag=108):
+    """Control to node: keep so much free for a gang that waits, for `seconds`, as far as it comes
+    before the tasks that want it; nothing: no longer."""
+
+    group: bytes
+    needs: dict[str, float]
+    queue: str = ""
+    priority: int = 0
+    seconds: float = 0.0
+
+
+BundleMessage = (
+    PrepareBundles
+    | Prepared
+    | CommitBundles
+    | Committed
+    | GiveBackBundles
+    | GroupKnown
+    | BundlesGone
+    | StartMember
+    | EndMember
+    | MemberNews
+    | ForgetJob
+    | ReadLog
+    | LogRead
+    | ClaimRoom
+)

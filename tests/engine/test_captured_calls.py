@@ -1,0 +1,52 @@
+"""Calls of a remote function by tasks that hand their placement group on, and by others."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from types import SimpleNamespace
+
+import msgspec
+
+from phalanx.engines.definitions import FunctionDefinition
+from phalanx.engines.embedded.client.functions import Submitter
+from phalanx.objects.reference import make_ref
+from phalanx.worker.context import LeaseInfo, TaskContext, current
+
+ME = b"node--" + b"worker----"
+
+
+class Tasks:
+    """Keeps the groups of what is submitted."""
+
+    def __init__(self):
+        self.groups = []
+        self.machine = SimpleNamespace(dirty=False)
+
+    def submit(self, template, args, inputs, pins, parent, stream):
+        strategy = template.key.strategy
+        self.groups.append(msgspec.json.decode(strategy)["group"] if strategy else None)
+        return [make_ref(ME, 1)]
+
+
+def in_task(call, group=None, capture=False):
+    lease = LeaseInfo(b"job", {}, {}, group, capture)
+    token = current.set(TaskContext(ME, 1, "parent", 0, lease, is_actor=False))
+    try:
+        call((), {})
+    finally:
+        current.reset(token)
+
+
+def test_a_call_follows_the_task_that_makes_it_and_not_the_first_one():
+    tasks = Tasks()
+    job = SimpleNamespace(environment={}, queue="", priority=0)
+    submitter = Submitter(
+        ME, nullcontext(), tasks, None, lambda value: (b"", None, None), None, job, None, None
+    )
+    child = submitter.bind(FunctionDefinition(lambda: 3), {})
+    in_task(child)
+    in_task(child, group=b"\1", capture=True)
+    in_task(child, group=b"\1")
+    in_task(child, group=b"\2", capture=True)
+    child((), {})
+    assert tasks.groups == [None, "01", None, "02", None]

@@ -1,0 +1,58 @@
+"""When a task that waits lends its CPUs to others."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from types import SimpleNamespace
+
+import pytest
+
+from phalanx.engines.embedded.client import waiting as module
+from phalanx.engines.embedded.client.waiting import Waiting
+from phalanx.objects.reference import make_ref
+
+ME, OTHER = b"node--worker----", b"node--driver----"
+
+
+class Clocked:
+    """A reactor under a clock that stands still but while somebody waits. An owner's answer takes
+    `answer_s`."""
+
+    def __init__(self, refs, answer_s):
+        self.now = 0.0
+        self.refs = refs
+        self.answer_s = answer_s
+
+    def monotonic(self):
+        return self.now
+
+    def wait(self, waiter, deadline=None):
+        if deadline is not None and deadline < self.answer_s:
+            self.now = deadline
+            return False
+        self.now = self.answer_s
+        for ref in self.refs:
+            ref._value = b"there"
+        return True
+
+
+@pytest.mark.parametrize(
+    ("owner", "answer_s", "lends"),
+    [(OTHER, 0.01, False), (OTHER, 0.1, True), (ME, 0.01, True), (ME, 0.001, False)],
+    ids=["asked", "asked in vain", "own and long", "own and short"],
+)
+def test_what_an_owner_has_is_waited_for_without_lending(monkeypatch, owner, answer_s, lends):
+    ref = make_ref(owner, 1 << 32)
+    reactor = Clocked([ref], answer_s)
+    monkeypatch.setattr(module, "time", reactor)
+    objects = SimpleNamespace(fetch=lambda ref: None)
+    tasks = SimpleNamespace(waited_for=lambda refs: None)
+    lent = []
+    waiting = Waiting(
+        ME, reactor, nullcontext(), lambda: None, objects, None, tasks, None, lambda ref: ""
+    )
+    waiting.running = SimpleNamespace(
+        interrupt_due=False, block=lambda: not lent.append("block"), unblock=lambda: None
+    )
+    assert waiting._wait([ref], 1, None)
+    assert bool(lent) == lends

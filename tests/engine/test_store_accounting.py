@@ -1,0 +1,125 @@
+"""What is counted of shared memory: capacity, credit of each process, objects by age of use."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.effort import examples
+
+from phalanx.objects.store_accounting import CHUNK_BYTES, StoreAccounting
+
+MIB = 1 << 20
+CAPACITY = 256 * MIB
+
+
+def test_credit_comes_in_chunks_while_there_is_room():
+    accounting = StoreAccounting(CAPACITY)
+    assert accounting.grant(b"a", 1000) == CHUNK_BYTES
+    assert accounting.used_bytes == CHUNK_BYTES
+
+
+def test_credit_is_what_was_asked_when_there_is_little_room():
+    accounting = StoreAccounting(MIB)
+    assert accounting.grant(b"a", MIB) == MIB
+    assert accounting.missing(1) == 1
+
+
+def test_the_oldest_go_first():
+    accounting = StoreAccounting(CAPACITY)
+    for i in range(4):
+        accounting.sealed(f"o{i}", MIB, b"a")
+    assert [name for name, _, _ in accounting.victims(MIB + 1)] == ["o0", "o1"]
+    accounting.spilled("o0")
+    accounting.lost("o1")
+    assert [name for name, _, _ in accounting.victims(1)] == ["o2"]
+    assert accounting.counts()["spilled_objects"] == 1
+
+
+def test_a_dead_process_keeps_no_credit():
+    accounting = StoreAccounting(CAPACITY)
+    accounting.grant(b"a", MIB)
+    accounting.process_gone(b"a")
+    assert accounting.used_bytes == 0
+
+
+def test_a_dead_process_owns_what_it_claimed_and_what_it_wrote_and_nobody_claimed():
+    accounting = StoreAccounting(CAPACITY)
+    accounting.claimed("b-1", b"a")
+    accounting.claimed("a-2", b"c")
+    assert accounting.owned(b"a", ["a-1", "a-2"]) == ["b-1", "a-1"]
+    accounting.dropped("b-1", 0, b"a")
+    assert accounting.owned(b"a", []) == []
+
+
+def test_what_was_read_last_is_spilled_last():
+    accounting = StoreAccounting(CAPACITY)
+    accounting.grant(b"a", 300)
+    for name in ("first", "second", "third"):
+        accounting.sealed(name, 100, b"a")
+    accounting.used("first")
+    accounting.used("never heard of")
+    assert [name for name, _, _ in accounting.victims(300)] == ["second", "third", "first"]
+
+
+class Accounts(RuleBasedStateMachine):
+    """Writers that keep to their credit: used is what was written and promised, never negative."""
+
+    def __init__(self):
+        super().__init__()
+        self.accounting = StoreAccounting(CAPACITY)
+        self.credit = {b"a": 0, b"b": 0}
+        self.shared = {}
+        self.spilled = {}
+        self.count = 0
+
+    who = st.sampled_from([b"a", b"b"])
+
+    @rule(process=who, size=st.integers(1, 40 * MIB))
+    def write(self, process, size):
+        if self.credit[process] < size:
+            wanted = size - self.credit[process]
+            for name, _, _ in self.accounting.victims(self.accounting.missing(wanted)):
+                self.accounting.spilled(name)
+                self.spilled[name] = self.shared.pop(name)
+            if self.accounting.missing(wanted):
+                return
+            granted = self.accounting.grant(process, wanted)
+            assert granted >= wanted
+            self.credit[process] += granted
+        self.count += 1
+        self.credit[process] -= size
+        self.shared[f"o{self.count}"] = (size, process)
+        self.accounting.sealed(f"o{self.count}", size, process)
+
+    @precondition(lambda self: self.shared)
+    @rule(data=st.data(), recycles=st.booleans())
+    def drop(self, data, recycles):
+        name = data.draw(st.sampled_from(sorted(self.shared)))
+        size, process = self.shared.pop(name)
+        self.accounting.dropped(name, size if recycles else 0, process)
+        self.credit[process] += size if recycles else 0
+
+    @precondition(lambda self: self.spilled)
+    @rule(data=st.data())
+    def drop_spilled(self, data):
+        name = data.draw(st.sampled_from(sorted(self.spilled)))
+        _, process = self.spilled.pop(name)
+        self.accounting.dropped(name, 0, process)
+
+    @rule(process=who)
+    def die(self, process):
+        self.accounting.process_gone(process)
+        self.credit[process] = 0
+
+    @invariant()
+    def sums_agree(self):
+        shared = sum(size for size, _ in self.shared.values())
+        assert self.accounting.shared_bytes == shared
+        assert self.accounting.used_bytes == shared + sum(self.credit.values())
+        assert self.accounting.used_bytes <= CAPACITY
+        assert self.accounting.spilled_bytes == sum(size for size, _ in self.spilled.values())
+
+
+Accounts.TestCase.settings = settings(max_examples=examples(40), stateful_step_count=30)
+TestAccounts = Accounts.TestCase

@@ -1,0 +1,72 @@
+"""How long the suites look: at so many seeds in `make test`, always the same ones; or for the time
+that the environment gives, from seeds that nobody has tried (`PHALANX_FUZZ_S=3600`, for each).
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+SECONDS = float(os.environ.get("PHALANX_FUZZ_S", "0"))
+T = TypeVar("T")
+
+
+def try_out(
+    draw: Callable[[random.Random], list[T]], check: Callable[[list[T]], None], count: int
+) -> None:
+    """Have `count` drawn lists checked, or as many as there is time for. Fails with the shortest
+    part of the first that fails; where there is time, with one of each place that raises."""
+    found: dict[str, list[Any]] = {}
+    often: Counter[str] = Counter()
+    until = time.monotonic() + SECONDS
+    first = random.SystemRandom().randrange(1 << 40) if SECONDS else 0
+    for seed in itertools.count(first):
+        if time.monotonic() > until if SECONDS else seed == count:
+            break
+        drawn = draw(random.Random(seed))
+        place = _fails(check, drawn)
+        if place:
+            often[place] += 1
+            found.setdefault(place, [seed, drawn])
+            if not SECONDS:
+                break
+    if SECONDS:
+        print(f"\n{check.__qualname__}: {seed - first} examples, {dict(often)}")
+    for place, (seed, drawn) in found.items():
+        least = _shrunk(check, drawn, place)
+        print(
+            f"\n---- seed {seed}: {place}, {often[place]} times\n"
+            + "\n".join(f"{one!r:.1500}" for one in least)
+        )
+        try:
+            check(least)
+        except Exception:
+            traceback.print_exc()
+    assert not found, f"{len(found)} kinds of failures: {list(found)}"
+
+
+def _fails(check: Callable[[list[T]], None], drawn: list[T]) -> str:
+    """Where it raised, empty where it did not."""
+    try:
+        check(drawn)
+    except Exception as error:
+        while error.__cause__ is not None:
+            error = error.__cause__  # type: ignore[assignment]
+        frames = traceback.extract_tb(error.__traceback__)
+        last = ([f for f in frames if "/src/phalanx/" in f.filename] or frames)[-1]
+        return f"{type(error).__name__} {last.filename.rpartition('/kit/')[2]}:{last.lineno}"
+    return ""
+
+
+def _shrunk(check: Callable[[list[T]], None], drawn: list[T], place: str) -> list[T]:
+    for index in reversed(range(len(drawn))):
+        fewer = drawn[:index] + drawn[index + 1 :]
+        if _fails(check, fewer) == place:
+            drawn = fewer
+    return drawn

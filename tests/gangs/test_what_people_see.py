@@ -1,0 +1,150 @@
+"""What people are shown of jobs and nodes: why something waits, what runs, and how old it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from phalanx.cli.cluster_view import status_text
+from phalanx.cli.job_view import jobs_text
+from phalanx.errors import JobCommandError, JobNotFoundError, QueueUnavailableError
+from phalanx.model.jobs.spec import Process, TaskGroup, Template
+from phalanx.protocol.bundle_messages import (
+    MemberNews,
+    StartMember,
+)
+from phalanx.protocol.cluster_messages import (
+    NodeReport,
+)
+from phalanx.protocol.requests.cluster import GetStatus
+from phalanx.protocol.requests.gangs import Explain
+from phalanx.protocol.requests.jobs import CommandJob, GetJob, ListJobs
+from phalanx.protocol.requests.queues import CreateQueue, QueueFields
+
+from .nodes_world import StoredWorld, World
+
+PROCESS = Process(command=("true",), requests=(("CPU", 1.0),))
+
+
+def group(replicas=1, name="a"):
+    template = Template(processes=(PROCESS,), restart="Never")
+    return TaskGroup(name=name, replicas=replicas, template=template)
+
+
+def settle(world):
+    """The nodes do all that they are told, and their commands run."""
+    for _ in range(4):
+        world.cycles()
+        world.answer()
+        for prefix, order in world.told:
+            if isinstance(order, StartMember):
+                news = MemberNews(order.group, order.index, order.attempt, log="x")
+                world.shell.on_message(prefix, news)
+        world.told.clear()
+
+
+@pytest.fixture
+def world():
+    """A node of four CPUs, and a queue that may hold one."""
+    world = World()
+    world.add("n1", 4.0)
+    world.ask(CreateQueue("team", QueueFields(capability={"CPU": 1.0})))
+    return world
+
+
+def row(world, name="job"):
+    return world.ask(ListJobs(name=name))[0]
+
+
+def test_a_queue_at_its_cap_is_named_and_no_node(world):
+    world.job(group(), queue="team")
+    settle(world)
+    world.job(group(), name="late", queue="team")
+    world.cycles(2)
+    cap = "queue team may hold 1 of cpu, and would hold 2: it holds 1, and 1 more is asked"
+    assert row(world, "late").reason == cap
+    said = str(world.ask(Explain("late")))
+    assert cap in said
+    assert "node" not in said
+    assert "free 1 of cpu in queue team" in said
+
+
+def test_nothing_is_to_be_freed_by_less_than_nothing(world):
+    """Nodes that lack it beside one that has it: room is not what it waits for."""
+    world.add("n2", 0.5)
+    world.job(group(), queue="team")
+    settle(world)
+    world.job(group(), name="late", queue="team")
+    world.cycles(2)
+    assert "free -" not in str(world.ask(Explain("late")))
+
+
+def test_what_does_not_wait_is_told_apart(world):
+    world.job(group(), group(name="b"))
+    world.cycles()
+    assert "does not wait: it is being placed" in str(world.ask(Explain("job")))
+    settle(world)
+    assert "does not wait: it runs" in str(world.ask(Explain("job")))
+    world.evict([0, 1], world.of_job())
+    assert "it gives its places back, and waits again then" in str(world.ask(Explain("job")))
+    world.ask(CommandJob("job", "suspend"))
+    settle(world)
+    found = world.ask(Explain("job"))
+    assert (found.kind, found.waits) == ("job", False)
+    assert "it is Aborted (AbortJob: by command)" in str(found)
+
+
+def test_names_that_nobody_has_are_answered_with_the_nearest(world):
+    world.job(group(), name="training")
+    for request in (GetJob("trainin"), Explain("trainin")):
+        with pytest.raises(JobNotFoundError, match="did you mean 'training'"):
+            world.ask(request)
+    with pytest.raises(QueueUnavailableError, match="did you mean 'team'"):
+        world.ask(ListJobs(queue="tem"))
+    with pytest.raises(JobCommandError, match="did you mean 'Running'"):
+        world.ask(ListJobs(state="runing"))
+    assert world.ask(ListJobs(queue="team", state="pending")) == []
+
+
+def test_the_age_of_a_job_is_the_time_since_it_was_submitted(world):
+    world.job(group())
+    settle(world)
+    before = row(world).age_s
+    world.ask(CommandJob("job", "cancel"))
+    world.now += 3600.0
+    assert row(world).age_s == pytest.approx(before + 3600.0)
+    assert world.ask(GetJob("job")).age_s == pytest.approx(before + 3600.0)
+    assert " 1h " in jobs_text([row(world)])
+
+
+def test_the_death_of_a_node_is_no_eviction():
+    world = World()
+    world.add("n1")
+    world.add("n2")
+    world.job(group(2), min_available=2)
+    settle(world)
+    world.kill("n1")
+    settle(world)
+    reasons = [member.reason for member in world.ask(GetJob("job")).members]
+    assert sorted(filter(None, reasons)) == ["its node n1 died"]
+
+
+def test_gangs_and_jobs_are_counted_in_the_status(world):
+    world.job(group(), name="runs")
+    settle(world)
+    world.job(group(8), name="waits")
+    world.cycles()
+    text = status_text(world.ask(GetStatus()), "1")
+    assert "gangs and jobs: 1 running, 0 set aside, 1 waiting" in text
+
+
+def test_a_node_that_is_awaited_shows_nothing_as_used():
+    world = StoredWorld()
+    world.add("n1", 4.0)
+    world.write()
+    world.restart()
+    text = status_text(world.ask(GetStatus()), "1")
+    assert "1 have not reported since the head restarted" in text
+    assert "?/4" in text
+    assert "4/4" not in text
+    world.hear("n1", NodeReport(available={"CPU": 0.0}))
+    assert "4/4" in status_text(world.ask(GetStatus()), "1")

@@ -1,0 +1,77 @@
+"""Run the programs of Ray's core documentation, one after another, each within a time limit.
+
+    python tools/conformance/doc_code.py DIR [--python PYTHON] [--limit S] [--nodes N] [FILE...]
+
+DIR is `doc/source/ray-core/doc_code` of Ray's repository, in a scratch folder. With --nodes
+the programs meet a cluster of so many nodes, as `ray.init()` finds one that runs on the machine.
+"""
+
+import argparse
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+
+def run(python, path, limit_s, environment):
+    """(what became of it, seconds, its last lines)."""
+    started = time.monotonic()
+    with tempfile.TemporaryFile("w+") as output:
+        process = subprocess.Popen(
+            [python, "-m", "phalanx.compat.ray", str(path)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            start_new_session=True,
+        )
+        try:
+            code = process.wait(limit_s)
+            result = "ok" if code == 0 else f"exit {code}"
+        except subprocess.TimeoutExpired:
+            result = "too slow"
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        output.seek(0)
+        return result, time.monotonic() - started, output.read()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("files", nargs="*")
+    parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--limit", type=float, default=60.0)
+    parser.add_argument("--nodes", type=int, default=0)
+    parser.add_argument("--logs", type=Path, help="a folder for what the programs print")
+    given = parser.parse_args()
+    files = [given.folder / name for name in given.files] or sorted(given.folder.glob("*.py"))
+    with contextlib.ExitStack() as stack:
+        environment = dict(os.environ)
+        if given.nodes:
+            from phalanx.cluster_utils import Cluster
+
+            cluster = Cluster()
+            stack.callback(cluster.shutdown)
+            for _ in range(given.nodes):
+                cluster.add_node(num_cpus=2)
+            environment["RAY_ADDRESS"] = cluster.address
+        good = 0
+        for path in files:
+            result, seconds, text = run(given.python, path, given.limit, environment)
+            good += result == "ok"
+            if given.logs:
+                given.logs.mkdir(parents=True, exist_ok=True)
+                (given.logs / f"{path.stem}.log").write_text(text)
+            last = "" if result == "ok" else next(iter(text.splitlines()[-1:]), "")
+            print(f"{path.name:55} {result:9} {seconds:5.1f} s  {last[:150]}", flush=True)
+    print(f"{good} of {len(files)}")
+
+
+if __name__ == "__main__":
+    main()
