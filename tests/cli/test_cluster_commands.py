@@ -281,9 +281,7 @@ def test_a_head_that_was_killed_or_stopped_goes_on_until_it_is_to_forget(machine
     assert again.stdout.strip() == "[0, 1, 0, 3]", again.stderr
     machine.done("queue", "create", "kept", "--weight", "3")
     stopped = machine.done("stop")
-    kept = re.search(r"Kept (\S+\.db): the next head goes on", stopped)
-    assert kept is not None
-    store = kept[1]
+    (store,) = re.findall(r"Kept (\S+\.db): the next head goes on", stopped)
     address = machine.start_head()
     assert '"weight": 3' in machine.done("queue", "list", "--json")
     # Without a word nothing is deleted.
@@ -303,7 +301,7 @@ def test_a_head_that_was_killed_or_stopped_goes_on_until_it_is_to_forget(machine
 
 
 def _check_damage(machine, address, store):
-    """A store that is gone, or has lost its end, is refused with the way back, and harms no node."""
+    """A store that is gone, or has lost its end, is refused with the way back; no node ends."""
     (node,) = [key for key in machine.daemons() if key != "head"]
     again = ("start", "--head", "--port", address.rpartition(":")[2])
     os.killpg(machine.daemons()["head"].pid, signal.SIGKILL)
@@ -322,10 +320,15 @@ def _check_damage(machine, address, store):
     assert refused.returncode == 1
     assert f"{store} has lost its end" in refused.stderr
     assert list(machine.daemons()) == [node], "the node waits for its head"
-    with open(store + "-wal", "wb") as log:
-        log.write(kept)
+    with open(store + "-wal", "wb") as mended:
+        mended.write(kept)
     machine.done(*again)
-    eventually(lambda: machine.nodes().get("first", {}).get("state") == "ALIVE")
+
+    def is_back():
+        rows = {row["node_id"]: row for row in machine.status()["nodes"]}
+        return (rows[node]["state"], rows[node]["reason"]) == ("ALIVE", "")
+
+    eventually(is_back)
     assert '"kept"' in machine.done("queue", "list", "--json")
 
 

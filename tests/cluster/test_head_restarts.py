@@ -9,6 +9,7 @@ from tests.polling import eventually
 
 import phalanx
 from phalanx.bench.redis_server import RedisServer
+from phalanx.storage.opening import open_storage
 from phalanx.util import get_placement_group, placement_group, placement_group_table
 from phalanx.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
@@ -74,6 +75,17 @@ def test_everything_is_there_again_and_nothing_stops_meanwhile(new_cluster, get,
     phalanx.kill(phalanx.get_actor("kept"))
     with pytest.raises(ValueError, match="kept"):
         phalanx.get_actor("kept")
+
+
+@pytest.mark.parametrize("store", ["redis"], indirect=True)
+def test_a_head_whose_store_another_has_claimed_ends_and_the_next_goes_on(new_cluster, get, store):
+    cluster = new_cluster(1, store=store)
+    open_storage(store).close()
+    group = placement_group([{"CPU": 1}])
+    eventually(lambda: cluster._head.process.poll() is not None)
+    assert cluster._head.process.returncode == 1
+    cluster.start_head()
+    assert group.wait(60)
 
 
 def test_a_node_without_a_head_keeps_its_job_and_an_unused_one_ends(new_cluster, tmp_path):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from phalanx.engines.processes import job_files
+from phalanx.engines.processes.commands import become_command
 from phalanx.engines.processes.job_files import JobDirectories
 from phalanx.model.exit_codes import KILLED, NOT_STARTED, TIMED_OUT
 from phalanx.node.bundle_table import BundleTable
@@ -186,3 +189,62 @@ def test_of_the_output_of_old_attempts_little_is_kept(node, tmp_path, monkeypatc
         node.exits(1)
     kept = [os.stat(log).st_blocks * 512 <= 16 << 10 for log in logs]
     assert kept == [True, True, False, False]
+
+
+HOSTILE = ("..", ".", "../..", "/etc", "a/../../b", "a\nb", "", "x" * 300, "~", "..\\..")
+
+
+@pytest.mark.parametrize("job", HOSTILE)
+@pytest.mark.parametrize("name", ["..", "a/../../../b", "m"])
+def test_no_name_of_a_job_or_member_leads_out_of_its_directory(tmp_path, job, name):
+    root = tmp_path / "session" / "jobs"
+    files = JobDirectories(str(root))
+    order = StartMember(GROUP, 0, 1, job, name, [], [Command(["true"], {})], {"hosts": "h"}, 0.0)
+    log = files.make(order)
+    assert Path(log).resolve().is_relative_to(root)
+    assert Path(files.place(order, order.commands[0]).directory).resolve().is_relative_to(root)
+    assert [each.name for each in tmp_path.iterdir()] == ["session"]
+    assert [each.name for each in (tmp_path / "session").iterdir()] == ["jobs"]
+    other = files.make(msgspec.structs.replace(order, job="other"))
+    files.remove(job)
+    assert [str(each) for each in root.iterdir()] == [os.path.dirname(other)]
+
+
+def test_links_that_a_job_makes_in_its_directory_are_not_followed(tmp_path):
+    root, outside = tmp_path / "jobs", tmp_path / "outside"
+    outside.mkdir()
+    secret = outside / "secret"
+    secret.write_text("x" * 100_000)
+    files = JobDirectories(str(root))
+    order = StartMember(GROUP, 0, 3, "default/j", "m", [], [], {"secret": "overwritten"}, 0.0)
+    log = files.make(msgspec.structs.replace(order, files={}))
+    directory = Path(log).parent
+    Path(log).symlink_to(secret)
+    assert files.read(log, 0, 100) == (b"", -1, 0)
+    files.shorten(log)
+    (directory / "files").symlink_to(outside)
+    with pytest.raises(OSError):
+        files.make(order)
+    (directory / "files").unlink()
+    (directory / "files").mkdir()
+    (directory / "files" / "secret").symlink_to(secret)
+    with pytest.raises(OSError):
+        files.make(order)
+    (directory / "up").symlink_to(outside)
+    assert files.read(str(directory / "up" / "secret"), 0, 100) == (b"", -1, 0)
+    assert files.read(str(root / ".." / "outside" / "secret"), 0, 100) == (b"", -1, 0)
+    assert secret.read_text() == "x" * 100_000
+    files.remove("default/j")
+    assert secret.exists()
+
+
+def test_a_command_does_not_write_its_output_through_a_link(tmp_path):
+    secret, log = tmp_path / "secret", tmp_path / "m.1.log"
+    secret.write_text("kept")
+    log.symlink_to(secret)
+    pid = os.fork()
+    if pid == 0:
+        become_command(["echo", "hello"], {}, str(tmp_path), str(log))
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) != 0
+    assert secret.read_text() == "kept"

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from phalanx.errors import ControlStoreFullError
+from phalanx.errors import ControlStoreFullError, JobCommandError
 from phalanx.head.state_store import read_state
 from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
 from phalanx.model.lifecycle import DEAD
@@ -87,6 +87,7 @@ class Place:
         )
 
     def joins(self, cluster: str = "", epoch: int = 0) -> Any:
+        del self.sent[:]
         row = ViewRow("6e" * 28, PREFIX, "h", 1, "ALIVE", {"CPU": 4.0}, {"CPU": 4.0}, {})
         inventory = BundleInventory([], {})
         self.control.on_message(PREFIX, Join(row, "machine", epoch, {}, inventory, cluster))
@@ -130,13 +131,13 @@ def place() -> Place:
     return made
 
 
-def _job(name: str) -> ApplyManifests:
+def _job(name: str, id: bytes = b"") -> ApplyManifests:
     command = Process(command=("true",), requests=(("CPU", 1.0),))
     group = TaskGroup(
         name="g", replicas=1, min_available=1, template=Template(processes=(command,))
     )
     spec = JobSpec(name=name, groups=(group,), min_available=1)
-    return ApplyManifests([Manifest("Job", msgspec.msgpack.encode(spec))])
+    return ApplyManifests([Manifest("Job", msgspec.msgpack.encode(spec))], id)
 
 
 def _actor(number: int) -> RegisterActor:
@@ -174,11 +175,27 @@ def test_a_driver_begins_when_there_is_room(place):
 
 
 def test_what_an_earlier_head_took_is_not_refused_when_it_is_asked_again(place):
-    for request in NEW_WORK[1:4]:
+    asked = [*NEW_WORK[1:4], _job("j", b"id")]
+    for request in asked:
         place.answer(request)
     place.is_short(is_stalled=False)
-    for request in NEW_WORK[1:4]:
+    for request in asked:
         place.answer(request)
+
+
+def test_a_job_that_an_earlier_head_took_before_it_died_is_no_error():
+    disk = MemoryDisk()
+    first = Place(disk)
+    first.joins()
+    first.answer(_job("j", b"id"))
+    second = Place(disk)
+    second.joins(epoch=1)
+    (done,) = second.answer(_job("j", b"id"))
+    assert (done.name, done.done) == ("j", "created")
+    for other in (b"", b"another"):
+        with pytest.raises(JobCommandError, match="there is a job default/j already"):
+            second.answer(_job("j", other))
+    assert [job.name for job in second.answer(ListJobs())] == ["j"]
 
 
 def test_questions_are_answered_and_changes_wait_while_nothing_can_be_written(place):

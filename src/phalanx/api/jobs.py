@@ -135,11 +135,11 @@ def submit(job: Job | Mapping[str, Any]) -> JobHandle:
     engine = engine_or_start()
     if isinstance(job, Job):
         spec = job.spec()
-        engine.ask(ApplyManifests([job_manifest(spec)]))
+        engine.ask(new_request([job_manifest(spec)]))
         return JobHandle(spec.name, spec.namespace)
     if not isinstance(job, Mapping) or job.get("kind") != "Job":
         raise TypeError(f"submit takes a Job, not {job!r}: submit_manifests takes anything else")
-    (done,) = engine.ask(ApplyManifests(_objects(_as_text(job))))
+    (done,) = engine.ask(new_request(_objects(_as_text(job))))
     return JobHandle(done.name, done.namespace)
 
 
@@ -156,7 +156,7 @@ def submit_manifests(
         objects = _objects(_as_text(manifests))
     else:
         objects = _objects(Path(manifests).read_bytes(), str(manifests))
-    done = engine_or_start().ask(ApplyManifests(objects))
+    done = engine_or_start().ask(new_request(objects))
     return [JobHandle(one.name, one.namespace) if one.kind == "Job" else one for one in done]
 
 
@@ -164,6 +164,11 @@ def jobs() -> Rows[JobInfo]:
     """All jobs, oldest first."""
     rows = engine_or_start().ask(ListJobs())
     return Rows(rows)
+
+
+def new_request(manifests: list[Manifest]) -> ApplyManifests:
+    """The request to make these, which may be asked again after the head was away."""
+    return ApplyManifests(manifests, os.urandom(12))
 
 
 def job_manifest(job: JobSpec) -> Manifest:

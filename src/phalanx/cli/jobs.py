@@ -18,7 +18,6 @@ from phalanx.model.rows.row import Row
 from phalanx.model.rows.work import AppliedInfo, JobDescription
 from phalanx.protocol.requests.gangs import TakeSnapshot
 from phalanx.protocol.requests.jobs import (
-    ApplyManifests,
     Command,
     CommandJob,
     DeleteJob,
@@ -67,7 +66,7 @@ def submit(
     --wait waits for jobs and flows: a cron job is never over. Exit 1 when one is wrong or refused,
     5 when the cluster could never hold it.
     """
-    from phalanx.api.jobs import manifest_objects
+    from phalanx.api.jobs import manifest_objects, new_request
     from phalanx.manifests.findings import ManifestError
 
     objects = []
@@ -82,7 +81,7 @@ def submit(
         objects += found
         for warning in warnings:
             say(f"warning: {warning}", err=True)
-    done = ask(address, ApplyManifests(objects))
+    done = ask(address, new_request(objects))
     if json:
         typer.echo(rows_json(done))
     else:
@@ -132,7 +131,7 @@ def run(
     `phalanx run --gang 4 --gpus 1 --queue q -- python train.py`
     """
     from phalanx.api.job import Job
-    from phalanx.api.jobs import job_manifest
+    from phalanx.api.jobs import job_manifest, new_request
     from phalanx.manifests.quantities import quantity
 
     try:
@@ -153,7 +152,7 @@ def run(
         )
     except (ValueError, TypeError) as error:
         fail(str(error), USAGE)
-    ask(address, ApplyManifests([job_manifest(job.spec())]))
+    ask(address, new_request([job_manifest(job.spec())]))
     if detach:
         say(str(job.name))
         return

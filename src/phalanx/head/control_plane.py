@@ -64,6 +64,7 @@ from phalanx.protocol.node_messages import (
 from phalanx.protocol.requests.actors import RegisterActor
 from phalanx.protocol.requests.gangs import CreateGang
 from phalanx.protocol.requests.groups import CreateGroup
+from phalanx.protocol.requests.jobs import ApplyManifests
 from phalanx.protocol.requests.request import (
     Asker,
     Effect,
@@ -349,6 +350,9 @@ class ControlPlane:
             return self.group_table.get(decode_request(CreateGroup, body).group) is not None
         if kind == CreateGang.kind:
             return decode_request(CreateGang, body).group in self.gang_scheduler.registry.gangs
+        if kind == ApplyManifests.kind:
+            requests = self.gang_scheduler.job_requests
+            return requests.is_repeated(decode_request(ApplyManifests, body))
         if kind == RegisterActor.kind:
             record = self.actor_table.get(decode_request(RegisterActor, body).spec.actor)
             return record is not None and record.state != DEPENDENCIES_UNREADY

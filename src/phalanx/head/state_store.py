@@ -122,7 +122,13 @@ class StateStore:
             return
         number = next(self._read_numbers)
         self._reads[number] = action
-        self._journal.record({}, lambda: self._reads.pop(number, _nothing)())
+
+        def written() -> None:
+            waiting = self._reads.pop(number, None)  # none: it was answered before
+            if waiting is not None:
+                waiting()
+
+        self._journal.record({}, written)
 
     def keep(self, table: str, key: bytes, row: Any) -> None:
         """A row is new or has changed; None: it is gone."""
@@ -162,7 +168,3 @@ class StateStore:
         self._journal.flush()
         while self._reads and self._journal.is_stalled:
             self._reads.pop(next(iter(self._reads)))()
-
-
-def _nothing() -> None:
-    """It was answered before."""

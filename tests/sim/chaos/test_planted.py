@@ -148,16 +148,15 @@ def full_is_written(monkeypatch):
     monkeypatch.setattr(storage.Storage, "apply", careless)
 
 
-def dialled_once(monkeypatch):
-    """A node that could not begin a connection to its head does not try again."""
+def dials_that_never_fail(monkeypatch):
+    """A node counts on having a descriptor for a connection to its head."""
     dial = ClusterMembership._dial
 
-    def resigned(self):
+    def trusting(self):
         dial(self)
-        if self._head is None:
-            self._dial_at = float("inf")
+        assert self._head is not None, "there is a connection"
 
-    monkeypatch.setattr(ClusterMembership, "_dial", resigned)
+    monkeypatch.setattr(ClusterMembership, "_dial", trusting)
 
 
 @pytest.mark.parametrize(
@@ -171,8 +170,8 @@ def dialled_once(monkeypatch):
         (one_event_missed, "the scheduler's cache is not what it should be", range(1, 31)),
         (patience_from_the_last_joining, "ended as the head was away for a second", (12, 13)),
         (no_look_at_the_mark, "storage that has lost what it had confirmed", (12, 15)),
-        (full_is_written, "", range(1, 61)),
-        (dialled_once, "", range(1, 61)),
+        (full_is_written, "ended as the head was away for a second", (39,)),
+        (dials_that_never_fail, "raised AssertionError: there is a connection", (3, 21)),
     ],
 )
 def test_a_planted_fault_is_found(monkeypatch, plant, sentence, seeds):

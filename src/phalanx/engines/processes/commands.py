@@ -8,6 +8,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
+from phalanx.engines.processes.below import open_below
 from phalanx.model.exit_codes import NOT_FOUND, NOT_STARTED, SIGNALLED
 
 _INHERITED = {
@@ -41,7 +42,7 @@ def become_command(
     code = NOT_STARTED
     try:
         os.setsid()
-        out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        out = open_below(*os.path.split(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(out, 1)
         os.dup2(out, 2)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

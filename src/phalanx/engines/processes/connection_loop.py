@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import select
 import socket
-import sys
-import traceback
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
 from phalanx.engines.processes.connection import Connection, same_user
 from phalanx.engines.processes.loop import Loop
+from phalanx.engines.system import print_defect, say
 from phalanx.errors import AuthenticationError, ProtocolError
 from phalanx.objects.stand_ins import stand_in
 from phalanx.protocol.frames import Unsendable
@@ -45,7 +44,7 @@ class ConnectionLoop:
         handler: Handler,
         listener: socket.socket,
         own: Connection | None = None,
-        report_defect: Callable[[Exception], None] = traceback.print_exception,
+        report_defect: Callable[[Exception], None] = print_defect,
     ) -> None:
         """`own`: a connection to a helper of this process, which is kept whatever it sends.
         `report_defect` gets what handling a message raised."""
@@ -116,7 +115,7 @@ class ConnectionLoop:
         if standing_in is not None and not standing_in.is_for_sender:
             connection.send(standing_in.message)
         else:
-            print(f"phalanx: a message was not sent: {message.reason}", file=sys.stderr)
+            say(f"a message was not sent: {message.reason}")
             self.lose(connection)
 
     def _accept(self) -> None:
@@ -140,8 +139,7 @@ class ConnectionLoop:
         them, the loop would do nothing but try again."""
         self.failed_accepts += 1
         if self.failed_accepts & (self.failed_accepts - 1) == 0:  # 1, 2, 4, 8 ... times
-            text = f"phalanx: no connection could be accepted ({self.failed_accepts} times)"
-            print(f"{text}: {error}", file=sys.stderr)
+            say(f"no connection could be accepted ({self.failed_accepts} times): {error}")
         self._loop.unregister(self._listener.fileno())
         self._is_accepting = False
 

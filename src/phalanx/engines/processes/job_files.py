@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable
 from typing import NamedTuple
 
+from phalanx.engines.processes.below import directory_name, make_below, open_below
 from phalanx.protocol.bundle_messages import FILES, Command, StartMember
 
 LOG_BYTES = 64 << 20
@@ -29,28 +30,29 @@ class Placed(NamedTuple):
 
 
 class JobDirectories:
-    """See job_members.JobFiles. A directory for each job below `root`; all have mode 0700."""
+    """See job_members.JobFiles. A directory for each job below `root`; all have mode 0700.
+
+    The names of jobs and members are people's, so none is a part of a path. What a job puts into
+    its own directory leads nowhere else: links there are not followed.
+    """
 
     def __init__(self, root: str) -> None:
         self._root = root
 
     def _directory(self, job: str) -> str:
-        return os.path.join(self._root, job)
+        return os.path.join(self._root, directory_name(job))
 
     def make(self, order: StartMember) -> str:
         """See JobFiles."""
-        directory = self._directory(order.job)
-        os.makedirs(os.path.join(directory, order.name), mode=0o700, exist_ok=True)
-        if order.files:
-            files = os.path.join(directory, "files")
-            os.makedirs(files, mode=0o700, exist_ok=True)
-            for name, text in order.files.items():
-                with open(os.path.join(files, os.path.basename(name)), "w") as file:
-                    file.write(text + "\n")
-        old = os.path.join(directory, f"{order.name}.{order.attempt - 2}.log")
-        if os.path.exists(old):
-            shorten(old, OLD_LOG_BYTES)
-        return os.path.join(directory, f"{order.name}.{order.attempt}.log")
+        directory, member = self._directory(order.job), directory_name(order.name)
+        make_below(self._root, f"{directory_name(order.job)}/{member}")
+        for name, text in order.files.items():
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+            fd = open_below(directory, f"files/{os.path.basename(name)}", flags)
+            with open(fd, "w") as file:
+                file.write(text + "\n")
+        self._shorten(os.path.join(directory, _log(member, order.attempt - 2)), OLD_LOG_BYTES)
+        return os.path.join(directory, _log(member, order.attempt))
 
     def place(self, order: StartMember, command: Command) -> Placed:
         """A member's command with this node's directories in its words and variables."""
@@ -59,7 +61,7 @@ class JobDirectories:
         return Placed(
             [word.replace(FILES, files) for word in command.argv],
             {name: value.replace(FILES, files) for name, value in command.variables.items()},
-            command.directory or os.path.join(directory, order.name),
+            command.directory or os.path.join(directory, directory_name(order.name)),
         )
 
     def remove(self, job: str) -> None:
@@ -68,32 +70,34 @@ class JobDirectories:
 
     def read(self, path: str, offset: int, limit: int) -> tuple[bytes, int, int]:
         """See JobFiles."""
-        root, real = os.path.realpath(self._root), os.path.realpath(path)
         data, size, skipped = b"", -1, 0
-        if real.startswith(root + os.sep):
-            with contextlib.suppress(OSError), open(real, "rb") as file:
-                size = os.fstat(file.fileno()).st_size
-                skipped = _length_of_hole(file.fileno(), offset)
+        with contextlib.suppress(OSError):
+            fd = open_below(self._root, os.path.relpath(path, self._root), os.O_RDONLY)
+            with open(fd, "rb") as file:
+                size = os.fstat(fd).st_size
+                skipped = _length_of_hole(fd, offset)
                 data = os.pread(file.fileno(), limit, offset + skipped)
         return data, size, skipped
 
     def shorten(self, path: str) -> None:
         """See JobFiles."""
-        shorten(path, LOG_BYTES)
+        self._shorten(path, LOG_BYTES)
+
+    def _shorten(self, path: str, limit_bytes: int) -> None:
+        """Drop the older half of a file that takes more than so much of its disk; what is left of
+        it stays where it is, behind a hole. So whoever appends to it need not know."""
+        with contextlib.suppress(OSError):
+            if os.lstat(path).st_blocks * _STAT_BLOCK <= limit_bytes:
+                return
+            fd = open_below(self._root, os.path.relpath(path, self._root), os.O_WRONLY)
+            try:
+                _drop_until(fd, (os.fstat(fd).st_size - limit_bytes // 2) & -_HOLE_ALIGN)
+            finally:
+                os.close(fd)
 
 
-def shorten(path: str, limit_bytes: int) -> None:
-    """Drop the older half of a file that takes more than so much of its disk; what is left of it
-    stays where it is, behind a hole. So whoever appends to it need not know."""
-    with contextlib.suppress(OSError):
-        found = os.stat(path)
-        if found.st_blocks * _STAT_BLOCK <= limit_bytes:
-            return
-        fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-        try:
-            _drop_until(fd, (found.st_size - limit_bytes // 2) & -_HOLE_ALIGN)
-        finally:
-            os.close(fd)
+def _log(member: str, attempt: int) -> str:
+    return f"{member}.{attempt}.log"
 
 
 def _drop_until(fd: int, end: int) -> None:

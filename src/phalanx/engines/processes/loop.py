@@ -7,9 +7,10 @@ import os
 import select
 import threading
 import time
-import traceback
 from collections import deque
 from collections.abc import Callable
+
+from phalanx.engines.system import print_defect
 
 TICK_S = 0.05
 
@@ -92,8 +93,8 @@ class Loop:
                 if ready is not None:  # else what was handled before it has closed it
                     try:
                         ready(mask)
-                    except Exception:
-                        traceback.print_exc()
+                    except Exception as error:
+                        print_defect(error)
             for _ in range(len(self._inbox)):
                 self._step(self._inbox.popleft())
             now = time.monotonic()
@@ -105,5 +106,5 @@ class Loop:
     def _step(self, step: Callable[..., None], *args: float) -> None:
         try:
             step(*args)
-        except Exception:
-            traceback.print_exc()
+        except Exception as error:
+            print_defect(error)

@@ -15,9 +15,10 @@ class JobEvent(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Submitted(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """A new job."""
+    """A new job, by the request of this id, which may come twice."""
 
     spec: JobSpec
+    request: bytes = b""
 
 
 class Commanded(JobEvent, frozen=True, kw_only=True, tag=True):

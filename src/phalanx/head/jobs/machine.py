@@ -114,7 +114,7 @@ class JobTable:
         """Take one event in. Raises JobCommandError for a command that does not fit; nothing has
         changed then. News of members that are not there any more is passed over."""
         if isinstance(event, ev.Submitted):
-            self._submit(event.spec, now)
+            self._submit(event.spec, event.request, now)
             return
         job = self._jobs.get(event.job)
         if isinstance(event, ev.MemberEvent):
@@ -157,13 +157,14 @@ class JobTable:
                 self._do_due(job, action, now)
             self._settle(job, now)
 
-    def _submit(self, spec: JobSpec, now: float) -> None:
+    def _submit(self, spec: JobSpec, request: bytes, now: float) -> None:
         if spec.uid in self._jobs:
             state = self._jobs[spec.uid].state
             raise JobCommandError(
                 f"there is a job {spec.uid} already ({state}); take another name, or delete it"
             )
         job = self._jobs[spec.uid] = new_job(spec, now)
+        job.request = request
         job.note(now, "", st.PENDING, "submitted")
         self._effects.enter_queue(job)
         try:

@@ -133,7 +133,7 @@ class JobRequests:
             try:
                 spec = _read(manifest)
                 name = spec.name
-                what = self._put(kind, spec)
+                what = self._put(kind, spec, request.id)
             except (JobCommandError, ValueError) as error:
                 before = ", ".join(f"{one.kind}/{one.name}" for one in done)
                 if not before:
@@ -144,9 +144,24 @@ class JobRequests:
             done.append(AppliedInfo(kind=kind, name=spec.name, namespace=namespace, done=what))
         return done
 
-    def _put(self, kind: str, spec: Any) -> str:
+    def is_repeated(self, request: ApplyManifests) -> bool:
+        """Whether all that it asks for are jobs that it has made before."""
+        specs = [
+            msgspec.msgpack.decode(m.spec, type=JobSpec)
+            for m in request.manifests
+            if m.kind == "Job"
+        ]
+        is_all = len(specs) == len(request.manifests)
+        return is_all and all(self._is_made(spec, request.id) for spec in specs)
+
+    def _is_made(self, spec: JobSpec, request: bytes) -> bool:
+        job = self._jobs.table.get(spec.uid)
+        return job is not None and bool(request) and job.request == request
+
+    def _put(self, kind: str, spec: Any, request: bytes) -> str:
         if kind == "Job":
-            self.submit(spec)
+            if not self._is_made(spec, request):
+                self.submit(spec, request)
         elif kind == "JobTemplate":
             self.flows.put_template(spec)
         elif kind == "JobFlow":
@@ -161,16 +176,18 @@ class JobRequests:
             self._priorities.put(spec)
         return "created"
 
-    def submit(self, spec: JobSpec) -> None:
-        """A new job. Raises QueueUnavailableError, GangInfeasibleError, JobCommandError for a name
-        that is taken, BatchFileError for a placement and ValueError for a priority class that there
-        is not."""
+    def submit(self, spec: JobSpec, request: bytes = b"") -> None:
+        """A new job, by the request of this id.
+
+        Raises QueueUnavailableError, GangInfeasibleError, JobCommandError for a name that is taken,
+        BatchFileError for a placement and ValueError for a priority class that there is not.
+        """
         self._priorities.of(spec)
         queue = self._queues.admit(spec.queue)
         self._check_size(spec, self._queues.capability(queue.name))
         for group in spec.groups:
             shape_of(spec, group)  # which says now what is wrong with where it may be placed
-        self._jobs.handle(ev.Submitted(spec=spec))
+        self._jobs.handle(ev.Submitted(spec=spec, request=request))
 
     def _check_size(self, spec: JobSpec, limits: dict[str, float]) -> None:
         domains = self._domains.within(spec.topology, self._nodes.living())

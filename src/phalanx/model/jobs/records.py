@@ -65,6 +65,8 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False):
 
     spec: JobSpec
     submitted: float
+    request: bytes = b""
+    """The id of the request that made it."""
     state: str = PENDING
     reason: str = ""
     version: int = 0

@@ -33,6 +33,9 @@ class ApplyManifests(Request[list[AppliedInfo]]):
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
     manifests: list[Manifest]
+    id: bytes = b""
+    """By which a job is known that an earlier head took before it could say so: nodes ask the next
+    one again. Empty: it counts as another job of that name."""
 
 
 Command = Literal["suspend", "resume", "cancel"]

@@ -79,7 +79,9 @@ class JobProgram:
                 self._later(rng.uniform(0.0, 2.0), partial(self._delete, spec))
 
         manifest = Manifest("Job", msgspec.msgpack.encode(spec))
-        self._driver.owner.requests.call_async(ApplyManifests([manifest]), answered)
+        self._driver.owner.requests.call_async(
+            ApplyManifests([manifest], spec.uid.encode()), answered
+        )
 
     def _command(self, command: Command, spec: JobSpec) -> None:
         self._driver.owner.requests.notify(CommandJob(spec.uid, command))

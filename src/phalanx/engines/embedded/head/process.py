@@ -10,6 +10,7 @@ import socket
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import msgspec
@@ -33,7 +34,7 @@ from phalanx.protocol import gateway_messages
 from phalanx.protocol.gateway_messages import AuthFailed, Listening, Unable
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
 from phalanx.protocol.node_messages import Ask
-from phalanx.storage.errors import StorageCorruptError, StorageFullError
+from phalanx.storage.errors import StorageCorruptError, StorageError, StorageFullError
 from phalanx.storage.journal import Journal
 from phalanx.storage.naming import storage_name
 from phalanx.storage.storage import Storage
@@ -98,7 +99,8 @@ class HeadProcess:
         )
         self._warming = Warming()
         if self._journal is not None:
-            self._loop.read_from(self._journal.fileno(), self._journal.deliver)
+            journal = self._journal
+            self._loop.read_from(journal.fileno(), lambda: self._or_end(journal.deliver))
         if config.parent_fd >= 0:
             self._loop.read_from(config.parent_fd, self._stop)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -106,6 +108,15 @@ class HeadProcess:
 
     def _stop(self) -> None:
         self._loop.stop()
+
+    def _or_end(self, write: Callable[[], None]) -> None:
+        """Go on with the store. What the store refuses for good ends the head: the next one reads
+        what is there."""
+        try:
+            write()
+        except StorageError as error:
+            say(f"the head ends, as its store fails: {error}")
+            self._stop()
 
     def serve(self) -> None:
         """Until told to stop, or the gateway is gone."""
@@ -187,7 +198,7 @@ class HeadProcess:
     def on_round(self) -> None:
         """See Handler."""
         self._loop.wake_at(self._control.on_round(time.monotonic()))
-        self._control.state_store.flush()
+        self._or_end(self._control.state_store.flush)
 
 
 def _open(config: HeadConfig) -> Storage | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 WORKER_LOG_BYTES = 16 << 20
@@ -18,11 +19,12 @@ class WorkerLogFiles:
     def append(self, pid: int, line: str) -> None:
         """See WorkerLogs."""
         path = os.path.join(self._directory, f"worker-{pid}.log")
-        with open(path, "a", opener=_private) as file:
-            file.write(line + "\n")
-            is_full = file.tell() > WORKER_LOG_BYTES
-        if is_full:
-            os.replace(path, path + ".1")
+        with contextlib.suppress(OSError):  # a full disk; drivers get the line all the same
+            with open(path, "a", opener=_private) as file:
+                file.write(line + "\n")
+                is_full = file.tell() > WORKER_LOG_BYTES
+            if is_full:
+                os.replace(path, path + ".1")
 
 
 def _private(path: str, flags: int) -> int:

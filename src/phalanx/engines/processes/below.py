@@ -1,0 +1,61 @@
+"""Files below a directory, whatever links lie in it: those whose names people had a part in."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+
+
+def directory_name(text: str) -> str:
+    """A file's name that stands for a text of people, such as a job's name, and for no other."""
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def open_below(root: str, path: str, flags: int) -> int:
+    """Open a file by its path below `root`; no link on the way from there is followed.
+
+    With O_CREAT it gets mode 0600, and its directories, mode 0700, are made. Raises OSError, with
+    EINVAL for a path that leads elsewhere, and ELOOP or ENOTDIR for a link.
+    """
+    *directories, name = _components(path)
+    at = _open_directory(root, directories, is_made=bool(flags & os.O_CREAT))
+    try:
+        return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=at)
+    finally:
+        os.close(at)
+
+
+def make_below(root: str, path: str) -> None:
+    """Make a directory of mode 0700, and those above it, in the same way. It may be there."""
+    os.close(_open_directory(root, _components(path), is_made=True))
+
+
+def _components(path: str) -> list[str]:
+    found = path.split(os.sep)
+    if any(part in ("", os.curdir, os.pardir) or "\0" in part for part in found):
+        raise OSError(errno.EINVAL, "it is no path below a directory", path)
+    return found
+
+
+def _open_directory(root: str, names: list[str], is_made: bool) -> int:
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    if is_made:
+        os.makedirs(root, mode=0o700, exist_ok=True)
+    at = os.open(root, flags)
+    for name in names:
+        try:
+            if is_made:
+                _make(name, at)
+            below = os.open(name, flags | os.O_NOFOLLOW, dir_fd=at)
+        finally:
+            os.close(at)
+        at = below
+    return at
+
+
+def _make(name: str, at: int) -> None:
+    try:
+        os.mkdir(name, 0o700, dir_fd=at)
+    except FileExistsError:
+        return
