@@ -62,7 +62,7 @@ from phalanx.protocol.requests.groups import (
 from phalanx.protocol.requests.request import LATER, Asker, Later, RequestHandlers
 from phalanx.protocol.wire_errors import to_wire
 from phalanx.resources.sets import ResourceSet
-from phalanx.scheduling.terms import check_strategy
+from phalanx.scheduling.strategies import check_strategy
 
 Row = dict[str, Any]
 Amounts = dict[str, float]

@@ -31,7 +31,7 @@ from phalanx.protocol.node_messages import (
     Unblocked,
 )
 from phalanx.resources.sets import ResourceSet
-from phalanx.scheduling.terms import check_strategy
+from phalanx.scheduling.strategies import check_strategy
 
 
 class Borrowed(Protocol):

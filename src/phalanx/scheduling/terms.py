@@ -6,42 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from phalanx.policies.affinity import NodeAffinity
-from phalanx.policies.labels import ANY_NODE, LabelSelector, condition
+from phalanx.policies.labels import LabelSelector
 from phalanx.policies.request_class import Request
 from phalanx.policies.strategy import Strategy
 from phalanx.resources.sets import ResourceSet
-
-
-class _Wire(msgspec.Struct, forbid_unknown_fields=True):
-    """The keys that a strategy may have."""
-
-    name: str = ""
-    node_id: str | None = None
-    soft: bool = False
-    spill_on_unavailable: bool = False
-    fail_on_unavailable: bool = False
-    labels: list[list[tuple[str, str, list[str]]]] | None = None
-    group: str | None = None
-    bundle: int = -1
-    capture: bool = False
-    near: str = ""
-    bytes: int = 0
-
-
-def check_strategy(wire: Mapping[str, Any]) -> None:
-    """Raise ValueError for what no policy can read: a process may send anything."""
-    try:
-        read = msgspec.convert(wire, _Wire)
-        for named in (read.group, read.near):
-            bytes.fromhex(named or "")
-    except (msgspec.ValidationError, ValueError) as error:
-        raise ValueError(f"this is no strategy: {error}") from None
-    if read.group is not None and "bundle" not in wire:
-        raise ValueError("a strategy for a placement group names its bundle, or -1 for any")
-    selectors_of(wire)
+from phalanx.scheduling.strategies import selectors_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,14 +50,3 @@ def affinity_of(wire: Mapping[str, Any], otherwise: Strategy) -> NodeAffinity | 
         fail_on_unavailable=not soft and bool(wire.get("fail_on_unavailable")),
         otherwise=otherwise,
     )
-
-
-def selectors_of(wire: Mapping[str, Any]) -> list[LabelSelector]:
-    """The label selectors in order of preference; any node when none is asked for.
-
-    Raises ValueError for a condition that is none.
-    """
-    return [
-        LabelSelector(tuple(condition(key, operator, values) for key, operator, values in one))
-        for one in wire.get("labels") or ()
-    ] or [ANY_NODE]

@@ -31,7 +31,8 @@ from phalanx.resources.quantities import from_units
 from phalanx.resources.sets import EMPTY, ResourceSet
 from phalanx.scheduling.cluster_nodes import ClusterNodes
 from phalanx.scheduling.global_scheduler import GlobalScheduler
-from phalanx.scheduling.terms import affinity_of, selectors_of
+from phalanx.scheduling.strategies import selectors_of
+from phalanx.scheduling.terms import affinity_of
 
 NODE_ID = "ray.io/node-id"
 """The label that names a node."""

@@ -167,8 +167,11 @@ class SchedulerCache:
 
     def _leave_out_plugin(self, snapshot: Snapshot, now: float, error: Exception) -> bool:
         """Do without the plugin whose error it is, where that only says which of several good
-        nodes is better: until the head starts again. False when it is another's."""
+        nodes is better: until the head starts again. False when it is another's, or when nothing
+        fails a second time, and so nothing shows whose it was."""
         gangs = self._living()
+        if not self._fails(snapshot, gangs, now):
+            return False
         for name in sorted(PREFERRING.intersection(snapshot.config.plugin_names())):
             rules = msgspec.structs.replace(snapshot, config=_without(snapshot.config, {name}))
             if not self._fails(rules, gangs, now):

@@ -155,7 +155,7 @@ class InBundle:
     def __init__(self, wire: dict[str, Any]) -> None:
         self._wire = wire
 
-    def to_wire(self, resources: Mapping[str, float]) -> dict[str, Any]:
+    def to_wire(self, resources: Mapping[str, float], name: str) -> dict[str, Any]:
         """See Strategy."""
         return self._wire
 

@@ -1,0 +1,53 @@
+"""A strategy as it travels in messages: what a process may send, and the labels that it asks for.
+
+Nodes read this when they start; the policies, which know numpy, are imported later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from phalanx.policies.labels import ANY_NODE, LabelSelector, condition
+
+
+class _Wire(msgspec.Struct, forbid_unknown_fields=True):
+    """The keys that a strategy may have."""
+
+    name: str = ""
+    node_id: str | None = None
+    soft: bool = False
+    spill_on_unavailable: bool = False
+    fail_on_unavailable: bool = False
+    labels: list[list[tuple[str, str, list[str]]]] | None = None
+    group: str | None = None
+    bundle: int = -1
+    capture: bool = False
+    near: str = ""
+    bytes: int = 0
+
+
+def check_strategy(wire: Mapping[str, Any]) -> None:
+    """Raise ValueError for what no policy can read: a process may send anything."""
+    try:
+        read = msgspec.convert(wire, _Wire)
+        for named in (read.group, read.near):
+            bytes.fromhex(named or "")
+    except (msgspec.ValidationError, ValueError) as error:
+        raise ValueError(f"this is no strategy: {error}") from None
+    if read.group is not None and "bundle" not in wire:
+        raise ValueError("a strategy for a placement group names its bundle, or -1 for any")
+    selectors_of(wire)
+
+
+def selectors_of(wire: Mapping[str, Any]) -> list[LabelSelector]:
+    """The label selectors in order of preference; any node when none is asked for.
+
+    Raises ValueError for a condition that is none.
+    """
+    return [
+        LabelSelector(tuple(condition(key, operator, values) for key, operator, values in one))
+        for one in wire.get("labels") or ()
+    ] or [ANY_NODE]
