@@ -15,7 +15,7 @@ from phalanx.head.groups.table import GroupTable
 from phalanx.sim.chaos.command import Request, SeedsError, run, seeds_of
 from phalanx.sim.chaos.run import try_seed
 
-SEED = 13
+SEED = 8
 PROGRAM = """
 import json, sys
 from phalanx.sim.chaos.run import try_seed
@@ -33,7 +33,7 @@ def digests(hash_seed, *seeds):
 
 
 def test_a_seed_is_the_same_run_in_every_process():
-    seeds = (SEED, 16)
+    seeds = (SEED, 5)
     first, second = digests(1, *seeds), digests(2, *seeds)
     assert first == second
     assert len(set(first)) == len(seeds)
@@ -57,7 +57,7 @@ def test_the_command_prints_what_came_of_each_seed(tmp_path):
 
 def test_many_seeds_end_with_a_count():
     said = []
-    assert run(Request(seeds=[SEED, 16]), write=said.append)
+    assert run(Request(seeds=[SEED, 5]), write=said.append)
     assert said[0].startswith(f"seed {SEED}: ok, digest ")
     assert said[-1] == "2 seeds, 0 failed"
 
