@@ -21,10 +21,9 @@ from phalanx.engines.runtime_context import visible_ids
     ],
 )
 def test_ids_are_those_that_the_node_was_shown(monkeypatch, preset, numbers, ids):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", preset or "")  # so that it is put back in any case
     if preset is None:
-        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    else:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", preset)
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     DeviceEnvironment().show({"GPU": numbers}, 1)
     assert visible_ids("GPU", {"GPU": numbers}) == ids
