@@ -85,6 +85,11 @@ def test_picked_ports_come_in_one_run_where_they_can() -> None:
     assert picked is not None and picked[-1] - picked[0] == 39
 
 
+def test_two_choosers_rarely_meet_also_where_the_first_port_is_far_below_those_offered() -> None:
+    picks = [pick_ports(ports("20000-32000"), 2, 0, random.Random(seed)) for seed in range(200)]
+    assert len({pick[0] for pick in picks if pick}) > 190
+
+
 # everywhere | on the chosen nodes | ports before | settled ones lie in
 SETTLED = [
     ("1-9; 5-20; 5-6", "1-9; 5-20", [], "5-6"),  # every node has them

@@ -104,8 +104,8 @@ def pick_ports(
 
     They are taken upwards from a random place, so that they come as a few runs and two choosers
     that do not know each other rarely meet. Where too few lie above that place, its distance from
-    `first` is halved until there are enough. The time grows with `count` and with the used ports
-    that are met on the way, not with all.
+    the lowest usable port is halved until there are enough. The time grows with `count` and with
+    the used ports that are met on the way, not with all.
     """
     if not count:
         return []
@@ -113,9 +113,10 @@ def pick_ports(
     highest = next((port for port in usable.descending() if port not in used), None)
     if highest is None:
         return None
-    offset = 1 + rng.randrange(highest)
+    lowest = usable.ranges[0][0]
+    offset = rng.randrange(highest - lowest + 1)
     while True:
-        above = usable.from_port(first + offset)
+        above = usable.from_port(lowest + offset)
         picked = list(islice((port for port in above if port not in used), count))
         if len(picked) == count:
             return picked
