@@ -286,16 +286,22 @@ class GangReservations:
 
     def node_gone(self, node_id: str, now: float) -> None:
         """A node is dead, and all that members had there is gone."""
-        asked = self.give_backs.node_gone(node_id)
-        for gang in list(self._registry.active.values()):
-            there = [i for i, member in enumerate(gang.members) if member.node == node_id]
-            _note(gang, there, f"its node {node_id[:12]} died")
-            following = self._lose(gang, there)
-            if there:
-                self._follow(gang, following)
+        asked = self._lose_node(node_id)
         self.attempts.node_gone(node_id, now)
+        # What this ended may have asked the node to free more, and the dead answer nothing.
+        asked += self._lose_node(node_id)
         for gang in [self._registry.gangs[g] for g in asked if g in self._registry.gangs]:
             self._follow(gang, {})
+
+    def _lose_node(self, node_id: str) -> list[bytes]:
+        """Members lose what they have there. The gangs of which the node was asked to free some."""
+        asked = list(self.give_backs.node_gone(node_id))
+        for gang in list(self._registry.active.values()):
+            there = [i for i, member in enumerate(gang.members) if member.node == node_id]
+            if there:
+                _note(gang, there, f"its node {node_id[:12]} died")
+                self._follow(gang, self._lose(gang, there))
+        return asked
 
     def _lose(self, gang: Gang, indexes: Iterable[int]) -> dict[str, list[int]]:
         """Members lose what they have on a dead node. Of an attempt that is not prepared all others
