@@ -25,6 +25,8 @@ class PlacementGroup:
         self._bundles = bundles
         self._created: PendingReply[bool] | None = None
         """The answer to whether it is created, asked for when it was made in this process."""
+        self._removed: PendingReply[None] | None = None
+        """The answer to its removal, which this process asked for and did not wait for."""
         self.may_be_used = True
         """Whether anything may run in it, for all that this process knows."""
 
@@ -57,6 +59,8 @@ class PlacementGroup:
 
     def ready(self) -> ObjectRef[Any]:
         """A reference to this group that is there once all bundles are reserved."""
+        if self._removed is not None:  # else the task could come to its node before the removal
+            self._removed.result()
         proof = engine_or_start().group_ready(self.id.binary())
         if proof is not None:
             waits: ObjectRef[Any] = _itself.remote(self, proof)
@@ -223,6 +227,8 @@ def remove_placement_group(placement_group: PlacementGroup) -> None:
     removed = engine_or_start().remove_group(placement_group.id.binary())
     if placement_group.may_be_used:
         removed.result()
+    else:
+        placement_group._removed = removed
 
 
 def get_placement_group(placement_group_name: str) -> PlacementGroup:
