@@ -69,6 +69,7 @@ ASKING = st.builds(
     require_available=st.booleans(),
     avoid_local=st.booleans(),
 )
+FALLBACK = parse_selector({"zone": "x"})
 STRATEGIES = {
     "hybrid": lambda: Hybrid(),
     "hybrid top 2": lambda: Hybrid(top_k_absolute=2, avoid_gpu_nodes=False),
@@ -76,7 +77,7 @@ STRATEGIES = {
     "random": RandomAvailable,
     "two-pass": TwoPassRandom,
     "affinity": lambda: NodeAffinity(node="n1", soft=True),
-    "fallbacks": lambda: WithFallbacks(fallbacks=[parse_selector({"zone": "x"})]),
+    "fallbacks": lambda: WithFallbacks(fallbacks=[FALLBACK]),
     "least waiting": LeastWaiting,
     "selector": Selector,
 }
@@ -94,11 +95,13 @@ def test_a_choice_can_hold_the_request_and_a_no_is_true(
     nodes: list[NodeState], request: Request, terms: Asking, name: str, rng: random.Random
 ) -> None:
     found = strategy(name).pick(ClusterView(NodeTable(nodes)), request, terms, rng)
+    # A fallback takes the place of the request's selector.
+    selectors = [request.selector, *([FALLBACK] if name == "fallbacks" else [])]
     allowed = [
         node
         for node in nodes
         if node.is_schedulable
-        and request.selector.holds(node.labels)
+        and any(selector.holds(node.labels) for selector in selectors)
         and not (terms.avoid_local and node.id == terms.local)
     ]
     feasible = {node.id for node in allowed if request.resources <= node.total}
