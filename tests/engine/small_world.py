@@ -135,7 +135,9 @@ class Owner:
 
     def begin(self, template, inputs=None):
         """Submit a task; its reference."""
-        (ref,) = self.tasks.submit(template, b"", inputs, None, None)
+        task = self.tasks.new(template, b"", inputs, None)
+        self.tasks.submit(task)
+        (ref,) = task.refs
         return ref
 
     def submit(self, template):

@@ -22,10 +22,12 @@ class Tasks:
         self.groups = []
         self.machine = SimpleNamespace(dirty=False)
 
-    def submit(self, template, args, inputs, pins, parent, stream):
-        strategy = template.key.strategy
+    def new(self, template, args, inputs, pins):
+        return SimpleNamespace(template=template, refs=[make_ref(ME, 1)])
+
+    def submit(self, task, parent, stream):
+        strategy = task.template.key.strategy
         self.groups.append(msgspec.json.decode(strategy)["group"] if strategy else None)
-        return [make_ref(ME, 1)]
 
 
 def in_task(call, group=None, capture=False):

@@ -8,27 +8,49 @@ Parent = tuple[bytes, int]
 """(owner, number) of a task or call that runs in this process."""
 
 
+_KEPT = 1024
+"""So many children of a parent are kept without a look at which of them have ended."""
+
+
+class _Siblings:
+    """The children of one parent."""
+
+    __slots__ = ("look_at", "numbers")
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self.look_at = _KEPT
+        """How many there are when those that have ended are dropped."""
+
+
 class Children:
     """Numbers of this process's tasks and calls, by the work that started them."""
 
     def __init__(self, is_pending: Callable[[int], bool]) -> None:
         self._is_pending = is_pending
-        self._children: dict[Parent, list[int]] = {}
+        self._children: dict[Parent, _Siblings] = {}
 
     def __len__(self) -> int:
         """How many parents are known."""
         return len(self._children)
 
     def add(self, parent: Parent, number: int) -> None:
-        """`parent` has started this."""
-        children = self._children.setdefault(parent, [])
-        children.append(number)
-        if len(children) & 1023 == 0:  # most children of a parent that runs long have ended
-            children[:] = [n for n in children if self._is_pending(n)]
+        """`parent` has started this. Takes constant time, if averaged over many."""
+        siblings = self._children.get(parent)
+        if siblings is None:
+            siblings = self._children[parent] = _Siblings()
+        numbers = siblings.numbers
+        numbers.append(number)
+        if len(numbers) >= siblings.look_at:
+            # Most children of a parent that runs long have ended. If they have not, the next look
+            # comes when there are twice as many.
+            numbers[:] = [n for n in numbers if self._is_pending(n)]
+            siblings.look_at = max(_KEPT, 2 * len(numbers))
 
     def of(self, parent: Parent) -> list[int]:
         """What `parent` has started; most of it may have ended."""
-        return list(self._children.get(parent, ()))
+        siblings = self._children.get(parent)
+        return [] if siblings is None else list(siblings.numbers)
 
     def forget(self, parent: Parent) -> None:
         """The parent has ended."""

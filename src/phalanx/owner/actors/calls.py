@@ -102,25 +102,24 @@ class Calls:
 
     # ---- calling -----------------------------------------------------------------------------
 
-    def submit(
+    def new(
         self,
         client: ActorClient,
         method: str,
         args: Payload,
         inputs: list[ObjectRef[Any]] | None,
         pins: list[Any] | None,
-        parent: Parent | None,
         *,
         returns: int = 1,
         retries: int = 0,
         retry_exceptions: Any = False,
         group: str = "",
         backpressure: int = -1,
-        stream: Stream | None = None,
         keep: Any = None,
     ) -> PendingCall:
-        """A new call. `group`: its concurrency group at the actor. `keep`: what keeps the actor
-        alive until the call has ended."""
+        """A new call, which nothing knows yet. `group`: its concurrency group at the actor.
+        `keep`: what keeps the actor alive until the call has ended. Safe from any thread: a lock
+        around the owner is needed for `submit` alone, and is free for others the longer."""
         number = next(self._numbers)
         base = number << INDEX_BITS
         me = self._me
@@ -136,12 +135,17 @@ class Calls:
         call.backpressure = backpressure
         for ref in refs:
             ref._task = number
-        if stream is not None:
-            self._streams.begin(stream, call, backpressure)
-        if parent is not None:
-            self._children.add(parent, number)
-        self.start(call)
         return call
+
+    def submit(
+        self, call: PendingCall, parent: Parent | None, stream: Stream | None = None
+    ) -> None:
+        """Make a new call, for the task `parent` if there is one."""
+        if stream is not None:
+            self._streams.begin(stream, call, call.backpressure)
+        if parent is not None:
+            self._children.add(parent, call.number)
+        self.start(call)
 
     def start(self, call: PendingCall) -> None:
         """Queue the call at its actor; it leaves once its inputs are there."""

@@ -88,7 +88,9 @@ class OwnedGangs:
     ) -> list[PendingTask]:
         """Have a gang's tasks run once it is placed; the tasks by member. Each has at least one
         result."""
-        tasks = [self._tasks.hold_back(one, args, inputs, pins) for one in templates]
+        tasks = [self._tasks.new(one, args, inputs, pins) for one in templates]
+        for task in tasks:
+            self._tasks.hold_back(task)
         gang = OwnedGang(group, tasks, min_members)
         for index, task in enumerate(tasks):
             self._objects.add_waiter(task.refs[0], _Member(self, gang, index))

@@ -99,44 +99,30 @@ class Submission:
     # ---- submitting --------------------------------------------------------------------------
 
     def submit(
-        self,
-        template: Template,
-        args: Payload,
-        inputs: list[ObjectRef[Any]] | None,
-        pins: list[Any] | None,
-        parent: Parent | None,
-        stream: Stream | None = None,
-    ) -> list[ObjectRef[Any]]:
-        """A new task; the references of its results."""
-        task = self._new(template, args, inputs, pins)
+        self, task: PendingTask, parent: Parent | None = None, stream: Stream | None = None
+    ) -> None:
+        """Have a new task run, a child of the task `parent` if there is one."""
         if stream is not None:
-            self._streams.begin(stream, task, template.backpressure)
+            self._streams.begin(stream, task, task.template.backpressure)
         self.journal.begin(task, self._wall())
         if parent is not None:
             self._children.add(parent, task.number)
         self.start(task)
-        return task.refs
 
-    def hold_back(
-        self,
-        template: Template,
-        args: Payload,
-        inputs: list[ObjectRef[Any]] | None,
-        pins: list[Any] | None,
-    ) -> PendingTask:
-        """A new task that waits until it is started, or fails, by somebody else."""
-        task = self._new(template, args, inputs, pins)
+    def hold_back(self, task: PendingTask) -> None:
+        """A new task waits until it is started, or fails, by somebody else."""
         self.journal.begin(task, self._wall())
         self.machine.pending[task.number] = task
-        return task
 
-    def _new(
+    def new(
         self,
         template: Template,
         args: Payload,
         inputs: list[ObjectRef[Any]] | None,
         pins: list[Any] | None,
     ) -> PendingTask:
+        """A new task, which nothing knows yet. Safe from any thread: a lock around the owner is
+        needed for `submit` alone, and is free for others the longer."""
         number = next(self._numbers)
         base = number << INDEX_BITS
         me = self._me

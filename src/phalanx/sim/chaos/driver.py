@@ -90,9 +90,10 @@ class SimDriver(SimProcess):
         `nested`: references inside of one."""
         args, pins = self.arguments(work, nested)
         stream = Stream(self.process_id) if template.returns < 0 else None
-        refs = self.owner.tasks.submit(template, args, inputs, pins, None, stream)
-        self.promises.task_promised(self, template, work, refs, stream, inputs)
-        return refs, stream
+        task = self.owner.tasks.new(template, args, inputs, pins)
+        self.owner.tasks.submit(task, None, stream)
+        self.promises.task_promised(self, template, work, task.refs, stream, inputs)
+        return task.refs, stream
 
     def arguments(self, work: Work, nested: Refs | None) -> tuple[Payload, list[Any] | None]:
         """(payload, pins) of an argument."""
@@ -125,13 +126,13 @@ class SimDriver(SimProcess):
         work: Work,
         retries: int,
         nested: Refs | None = None,
+        stream: Stream | None = None,
         **options: Any,
     ) -> Refs:
         """Call the actor; the call's references."""
         args, pins = self.arguments(work, nested)
-        call = self.owner.calls.submit(
-            client, "work", args, None, pins, None, retries=retries, **options
-        )
+        call = self.owner.calls.new(client, "work", args, None, pins, retries=retries, **options)
+        self.owner.calls.submit(call, None, stream)
         self.promises.call_promised(self, call, work)
         return call.refs
 

@@ -332,9 +332,10 @@ class SimWorker(SimProcess):
         work = Work(seconds=0.05)
         args = msgspec.msgpack.encode(work)
         parent = (context.owner, context.number)
-        refs = self.owner.tasks.submit(_CHILD, args, None, None, parent)
-        self.promises.task_promised(self, _CHILD, work, refs, None, None, parent)
-        return refs[0]
+        task = self.owner.tasks.new(_CHILD, args, None, None)
+        self.owner.tasks.submit(task, parent)
+        self.promises.task_promised(self, _CHILD, work, task.refs, None, None, parent)
+        return task.refs[0]
 
     def _give_items(
         self,

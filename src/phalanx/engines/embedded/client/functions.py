@@ -63,10 +63,12 @@ class BoundFunction:
         returns = template.returns
         stream = Stream(submitter.me) if returns < 0 else None
         tasks = submitter.tasks
+        task = tasks.new(template, payload, inputs, pins)
         with submitter.lock:
-            refs = tasks.submit(template, payload, inputs, pins, parent, stream)
+            tasks.submit(task, parent, stream)
         if tasks.machine.dirty:
             submitter.kick()
+        refs = task.refs
         if returns in (1, -2):
             return refs[0]
         if stream is not None:

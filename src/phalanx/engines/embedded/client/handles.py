@@ -81,22 +81,22 @@ class EmbeddedMethod(ActorMethod):
         stream = Stream(caller.me) if returns < 0 else None
         context = current.get()
         parent = None if context is None else (context.owner, context.number)
+        calls = caller.calls
+        call = calls.new(
+            client,
+            self._name,
+            payload,
+            inputs,
+            pins,
+            returns=returns,
+            retries=retries,
+            retry_exceptions=exceptions,
+            group=group,
+            backpressure=backpressure,
+            keep=self._ref,
+        )
         with caller.lock:
-            call = caller.calls.submit(
-                client,
-                self._name,
-                payload,
-                inputs,
-                pins,
-                parent,
-                returns=returns,
-                retries=retries,
-                retry_exceptions=exceptions,
-                group=group,
-                backpressure=backpressure,
-                stream=stream,
-                keep=self._ref,
-            )
+            calls.submit(call, parent, stream)
         refs = call.refs
         if returns in (1, -2):
             return refs[0]

@@ -100,16 +100,34 @@ class Incoming:
         executor, owner, lock = self.executor, self._owner, self._lock
         now = time.monotonic()
         done = Done
-        for message in messages:
+        message = next(messages, None)
+        while message is not None:
             if connection is not self._node and not _may_say(connection, message):
                 raise ProtocolError(f"{type(message).__name__} from a process that may not say so")
             if type(message) is done:
-                with lock:
-                    owner.done(connection, message, now)
-            elif executor is None or not executor.handle(connection, message):
+                message = self._handle_done(connection, message, messages, now)
+                continue
+            if executor is None or not executor.handle(connection, message):
                 with lock:
                     if not owner.handle(connection, message, now):
                         self._on_other(connection, message)
+            message = next(messages, None)
+
+    def _handle_done(
+        self, connection: Connection, first: Done, messages: Iterator[Message], now: float
+    ) -> Message | None:
+        """Take results up to the first message that is none, which is returned if there is one.
+
+        The lock is taken once for all of them. Taken for each, it goes to and fro between this
+        thread and one that submits, with a thread switch for every message.
+        """
+        with self._lock:
+            self._owner.done(connection, first, now)
+            for message in messages:
+                if type(message) is not Done:
+                    return message
+                self._owner.done(connection, message, now)
+        return None
 
 
 def _may_say(connection: Connection, message: Message) -> bool:
