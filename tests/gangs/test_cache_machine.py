@@ -262,3 +262,28 @@ def test_the_cache_follows_whatever_happens():
             suppress_health_check=list(HealthCheck),
         ),
     )
+
+
+def test_a_gang_that_is_over_does_not_wake_when_its_jobs_next_one_has_its_name():
+    world = JobWorld()
+    world.add("n0", CPU=2)
+    batch = world.batch
+    process = Process(command=("true",), requests=(("CPU", 1.0),))
+    group = TaskGroup(name="a", replicas=1, template=Template(processes=(process,)))
+    world.ask(ApplyManifests([job_manifest(JobSpec(name="j", groups=(group,)))]))
+    (first,) = batch.registry.gangs.values()
+    for _ in range(20):  # each time for longer
+        batch.reservations.rest(first)
+    assert next(differences(batch), None) is None
+    world.ask(CommandJob("default/j", "suspend"))
+    assert next(differences(batch), None) is None
+    world.ask(CommandJob("default/j", "resume"))
+    for _ in range(3):
+        world.now += 0.1
+        world.cycle()
+        world.run()
+    (second,) = batch.registry.gangs.values()
+    assert (second is first, world.states(second)) == (False, [HELD])
+    assert next(differences(batch), None) is None
+    world.now += 3600.0
+    assert next(differences(batch), None) is None

@@ -243,7 +243,9 @@ class SchedulerCache:
         if queues is not None:
             names = {queue.name for queue in queues}
             kept.set_queues([*queues, *(q for q in kept.queues if q.name not in names)])
-        for gang, members in self._gangs_changed.values():
+        # Those that are over first: a job's next gang has the names of the one before.
+        changed = sorted(self._gangs_changed.values(), key=lambda one: one[0].group in self._seen)
+        for gang, members in changed:
             try:
                 self._patch_gang(kept, gang, members, now)
             except NotPatchableError:
@@ -265,6 +267,9 @@ class SchedulerCache:
     ) -> None:
         if gang.group not in self._seen:
             self._set_aside.forget(gang)
+            self._resting.pop(
+                gang.group, None
+            )  # nor does it wake: its job's next gang has its name
         if gang.group not in self._seen or gang in self._set_aside:
             self._forget_gang(kept, gang)
             return

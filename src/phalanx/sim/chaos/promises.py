@@ -20,6 +20,7 @@ from phalanx.objects.reference import ObjectRef
 from phalanx.objects.streams import Stream
 from phalanx.owner.actors.client import PendingCall
 from phalanx.owner.core import OwnerCore
+from phalanx.owner.objects.reconstruction import RemadeStream
 from phalanx.owner.objects.table import Callback
 from phalanx.owner.tasks.records import PendingTask, Template
 from phalanx.owner.tasks.timeouts import KILL_GRACE_S
@@ -166,7 +167,11 @@ class Promises:
         if promise.outcome == DONE and message.attempt > promise.last_attempt:
             self._history.count("made again")
         promise.last_attempt = message.attempt
-        if promise.is_cancelled and promise.outcome != DONE:
+        # Items of a stream that was cancelled too late get lost and are made again, perhaps before
+        # its reader has come to the end.
+        run = process.owner.reconstruction.running.get(message.number)
+        is_remade = run is not None and type(run.work.stream) is RemadeStream
+        if promise.is_cancelled and promise.outcome != DONE and not is_remade:
             raise Broken(
                 f"{promise.what} of {promise.owner} was cancelled, and is sent to a worker after "
                 "that",
