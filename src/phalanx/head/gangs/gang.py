@@ -65,7 +65,7 @@ class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True):
     job: str = ""
     """The job whose commands its members are; else they are tasks or actors."""
     kind: bytes = b""
-    """What gangs have in common that scheduling cannot tell apart (see `admission_window`)."""
+    """What gangs have in common that scheduling cannot tell apart (see `cycle_window`)."""
     number: int = 0
     """Of the last attempt to place members, or of the last request to free bundles."""
     is_prepared: bool = False
