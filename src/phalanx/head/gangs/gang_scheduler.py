@@ -15,10 +15,10 @@ from phalanx.batch.plan import Plan
 from phalanx.batch.specs import Shape, Snapshot, TaskSpec
 from phalanx.head.clock import Clock
 from phalanx.head.defects import Defects
-from phalanx.head.gangs.admission import admitted
 from phalanx.head.gangs.bundle_orders import BundleOrders
 from phalanx.head.gangs.cycles import NEVER, Cycles, Pace, configuration
 from phalanx.head.gangs.explaining import Explanations
+from phalanx.head.gangs.feasibility import new_feasible_gang
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.gang_events import Recorder
 from phalanx.head.gangs.gang_registry import GangRegistry
@@ -183,14 +183,14 @@ class GangScheduler:
     def _admit(self, asker: Asker[None], request: AdmitQueue) -> None:
         if request.makes and self.queues.table.get(request.name) is None:
             self.queues.create(request.name, QueueFields())
-        self.queues.admit(request.name)
+        self.queues.require_open(request.name)
 
     def _create_gang(self, asker: Asker[str], request: CreateGang) -> str:
         gang = self.registry.gangs.get(request.group)
         if gang is None:  # else asked again after the head came back
-            queue = self.queues.admit(request.queue)
+            queue = self.queues.require_open(request.queue)
             topology = self.domains.topology(request.topology)
-            gang = admitted(
+            gang = new_feasible_gang(
                 group=request.group,
                 creator=asker.process,
                 created=self._clock.wall(),

@@ -81,7 +81,7 @@ class TaskAdmission:
 
     def _ask(self, asker: Asker[None], request: AdmitBatch) -> Later:
         now = self._hear(asker.process)
-        self._cluster.queues.admit(request.queue)
+        self._cluster.queues.require_open(request.queue)
         self._table.ask(
             Batch(
                 ticket=request.ticket,

@@ -1,4 +1,7 @@
-"""Letting a gang in: what is asked for is checked before anything is made of it."""
+"""A gang that could never run is refused before anything is made of it.
+
+`gang_size` counts what empty nodes hold; here that becomes an error that says why.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from phalanx.model.jobs.topology import NetworkTopology
 from phalanx.model.options import check_amounts
 
 
-def admitted(
+def new_feasible_gang(
     *,
     group: bytes,
     creator: bytes,
@@ -40,7 +43,7 @@ def admitted(
         raise ValueError(f"a gang has at most {MAX_REPLICAS} members, not {len(needs)}")
     for need in needs:
         check_amounts(need)
-    check_size(f"gang {name}", queue, needs[:min_members], limits, domains)
+    check_side_by_side(f"gang {name}", queue, needs[:min_members], limits, domains)
     return Gang(
         group=group,
         name=f"{name}-{group[:6].hex()}",
@@ -56,7 +59,7 @@ def admitted(
     )
 
 
-def check_size(
+def check_side_by_side(
     what: str,
     queue: str,
     needs: list[dict[str, float]],
