@@ -14,7 +14,7 @@ Words of a script, each one event; members are named group-index:
 from __future__ import annotations
 
 from phalanx.head.jobs import events as ev
-from phalanx.head.jobs.machine import JobTable
+from phalanx.head.jobs.lifecycle import JobTable
 from phalanx.manifests.reading import read_checked
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord, MemberRecord

@@ -38,7 +38,7 @@ from phalanx.head.gangs.room_claims import RoomClaims
 from phalanx.head.gangs.scheduler_cache import SchedulerCache
 from phalanx.head.gangs.set_aside import SetAside
 from phalanx.head.groups.control import GroupControl
-from phalanx.head.jobs.control import JobRow, Jobs
+from phalanx.head.jobs.job_gangs import JobGangs, JobRow
 from phalanx.head.jobs.logs import Logs
 from phalanx.head.jobs.priorities import Priorities
 from phalanx.head.jobs.probing import Prober
@@ -143,7 +143,7 @@ class GangScheduler:
             outbox, clock, nodes, self._outside_work, registry.member_of, self._truth
         )
         self.priorities = Priorities(state_store)
-        self.jobs = Jobs(
+        self.jobs = JobGangs(
             outbox, state_store, clock, rng, registry, self.reservations, self, self.address_of,
             self.priorities.of, defects,
         )  # fmt: skip

@@ -14,9 +14,9 @@ from phalanx.head.gangs.explaining import Explanations
 from phalanx.head.gangs.feasibility import check_side_by_side, check_sum
 from phalanx.head.gangs.network_domains import Domains
 from phalanx.head.jobs import events as ev
-from phalanx.head.jobs.control import Jobs
 from phalanx.head.jobs.crons import CronDeleted, Crons, CronSubmitted, CronSuspended
 from phalanx.head.jobs.flows import Flows
+from phalanx.head.jobs.job_gangs import JobGangs
 from phalanx.head.jobs.priorities import Priorities
 from phalanx.head.jobs.probing import Prober
 from phalanx.head.jobs.resizing import resized
@@ -73,7 +73,7 @@ class JobRequests:
         nodes: NodeDirectory,
         prober: Prober,
         queues: Queues,
-        jobs: Jobs,
+        jobs: JobGangs,
         priorities: Priorities,
         domains: Domains,
         explanations: Explanations,

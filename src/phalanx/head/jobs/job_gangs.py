@@ -1,4 +1,6 @@
-"""Jobs at the control store: their machine's effects are run here, and news become its events.
+"""The gang of each job: it gets members, loses them, and says to the job what became of them.
+
+The effects of `JobTable` are carried out here, and what happens to gangs becomes its events.
 
 A job is one gang of commands. Its gang lives as long as any of its members wants, has or gives back
 a place; members that nobody wants yet, or any more, are absent from it.
@@ -21,7 +23,7 @@ from phalanx.head.gangs.member_states import ABSENT, DONE, HELD, PLACELESS, WAIT
 from phalanx.head.gangs.reservations import GangReservations
 from phalanx.head.jobs import events as ev
 from phalanx.head.jobs.environment import ports_needed
-from phalanx.head.jobs.machine import JobTable
+from phalanx.head.jobs.lifecycle import JobTable
 from phalanx.head.jobs.starting import Starter
 from phalanx.head.outbox import Outbox
 from phalanx.head.state_store import StateStore
@@ -54,7 +56,7 @@ class GangNews(Protocol):
         ...
 
 
-class Jobs:
+class JobGangs:
     """All jobs, and the gangs of those that have any."""
 
     def __init__(
@@ -288,7 +290,7 @@ class Jobs:
             self._reservations.end(gang, over)
 
     def node_joined(self, node_id: str) -> None:
-        """A node is there again: what it was told of members may not have come there."""
+        """A node is there again: orders about members may not have reached it."""
         for gang in list(self._gangs.values()):
             job = self.table.get(gang.job)
             for index in gang.among(HELD):
@@ -422,8 +424,8 @@ class Jobs:
             self._reservations.end(gang, ())  # those of which nobody is wanted any more
 
     def _lost_meanwhile(self, gang: Gang) -> list[int]:
-        """Who was started and has no place any more: an earlier head had not told their job, or
-        their node died while there was no head."""
+        """Who was started and has no place any more: an earlier head died before their job
+        knew, or their node died while there was no head."""
         job = self.table.get(gang.job)
         lost = []
         for index in gang.within(PLACELESS):

@@ -1,7 +1,7 @@
 """The life cycle of jobs: Volcano's states and policies, its traps decided for the user.
 
 Pure: `handle(event, now)` and `tick(now)` change records and ask a shell for effects. The shell
-tells what comes of it by later events, never from within an effect.
+reports what comes of it by later events, never from within an effect.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class JobEffects(Protocol):
         ...
 
     def publish(self, job: JobRecord) -> None:
-        """Something about it changed: keep it, and tell who watches."""
+        """Something about it changed: keep it, and notify who watches."""
         ...
 
     def forget(self, job: JobRecord) -> None:
@@ -372,11 +372,11 @@ class JobTable:
     def _end(
         self, job: JobRecord, members: list[MemberRecord], reason: str, comes_back: bool
     ) -> None:
-        told = []
+        asked = []
         for member in members:
             if member.state in (st.PENDING, st.RUNNING):
                 self._move(job, member, st.TERMINATING, reason)
-                told.append(member)
+                asked.append(member)
             elif member.state in (st.SUCCEEDED, st.FAILED, st.ENDED):
                 if comes_back:
                     self._wait_again(job, member, reason)
@@ -384,8 +384,8 @@ class JobTable:
                 self._move(job, member, st.ENDED, reason)
             if member.state == st.TERMINATING:
                 member.comes_back = comes_back
-        if told:
-            self._effects.end_members(job, told, reason)
+        if asked:
+            self._effects.end_members(job, asked, reason)
 
     def _resize(self, job: JobRecord, spec: JobSpec, now: float) -> None:
         if job.is_finished or job.state in (st.TERMINATING, st.COMPLETING):
@@ -397,7 +397,7 @@ class JobTable:
     # ---- settling ----------------------------------------------------------------------------
 
     def _settle(self, job: JobRecord, now: float) -> None:
-        """Go on as far as the members' states allow, then tell."""
+        """Go on as far as the members' states allow, then publish."""
         while self._step(job, now):
             pass
         job.changed = now
