@@ -150,7 +150,7 @@ class HeadProcess:
             connection.peer, connection.tag = message.process, "node"
             self._nodes[prefix] = connection
         elif isinstance(message, Ask):
-            self._control.answer_visitor(connection, message)
+            self._control.answering.answer_visitor(connection, message)
         else:
             self._loop.lose(connection)
 

@@ -145,7 +145,7 @@ class SchedulerThread:
             self._loop.call,
         )
         self._requests = SchedulerRequests(
-            partial(self._control.answer, CLIENTS),
+            partial(self._control.answering.answer, CLIENTS),
             lambda: self._control.gang_scheduler,
             BatchRequests(self._control, time.monotonic),
             self._reservations,
