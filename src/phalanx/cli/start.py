@@ -20,7 +20,7 @@ from phalanx.storage.naming import storage_name
 if TYPE_CHECKING:
     from phalanx.engines.embedded.daemons import Daemon
     from phalanx.engines.node_amounts import NodeAmounts
-    from phalanx.policies.placement import Placement
+    from phalanx.policies.placement_policy import PlacementPolicy
 
 PORT = 6380
 """Where a head listens unless told otherwise."""
@@ -204,7 +204,7 @@ def _start_head(
     store: list[str] | None,
     accept_loss: bool,
     limits: dict[str, float],
-    placement: Placement,
+    placement: PlacementPolicy,
 ) -> None:
     from phalanx.engines.embedded.cluster_token import default_path
     from phalanx.engines.embedded.daemons import HeadOptions, local_daemons, start_head
@@ -391,17 +391,17 @@ def _resources(text: str | None) -> dict[str, float] | None:
     return found
 
 
-def _placement(text: str | None) -> Placement:
+def _placement(text: str | None) -> PlacementPolicy:
     """A policy's name, or a mapping as YAML writes it. Raises ValueError."""
     import yaml
 
-    from phalanx.policies.placement import read_placement
+    from phalanx.policies.placement_policy import read_placement_policy
 
     try:
         given = None if text is None else yaml.safe_load(text)
     except yaml.YAMLError:
         raise ValueError(f"--placement is a name or a YAML mapping, not {text}") from None
-    return read_placement(given)
+    return read_placement_policy(given)
 
 
 def _limits(texts: list[str]) -> dict[str, float]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from phalanx.errors import StaleNodeError
 from phalanx.head.actors.control import ActorControl
-from phalanx.head.actors.placement import ActorPlacing
+from phalanx.head.actors.node_choice import ActorNodeChoice
 from phalanx.head.actors.table import ActorRecord
 from phalanx.head.answering import Answering
 from phalanx.head.clock import Clock
@@ -26,7 +26,7 @@ from phalanx.head.requests import ControlRequests
 from phalanx.head.state_store import StateStore, StoredState
 from phalanx.model.lifecycle import DEAD
 from phalanx.observe import cluster_events
-from phalanx.policies.placement import Placement
+from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.protocol.bundle_messages import BundlesGone, Committed, LogRead, MemberNews, Prepared
 from phalanx.protocol.cluster_messages import (
     Acked,
@@ -80,7 +80,7 @@ class ControlPlane:
         *,
         stored: StoredState = NOTHING_STORED,
         limits: HealthLimits | None = None,
-        placement: Placement | None = None,
+        placement: PlacementPolicy | None = None,
         is_alone: bool = False,
         cluster: str = "",
         report_defect: Callable[[Exception], None],
@@ -107,8 +107,8 @@ class ControlPlane:
             outbox, state_store, self.nodes.cluster, self._request_actor_placing
         )
         self.group_table = self.groups.table
-        self.placement = placement or Placement()
-        placing = ActorPlacing(self.nodes.cluster, self.group_table, rng, self.placement)
+        self.placement = placement or PlacementPolicy()
+        node_choice = ActorNodeChoice(self.nodes.cluster, self.group_table, rng, self.placement)
         self.actors = ActorControl(
             outbox,
             state_store,
@@ -116,7 +116,7 @@ class ControlPlane:
             self.nodes,
             self.groups,
             self.drivers,
-            placing,
+            node_choice,
             self._bundle_left,
             self.defects,
         )

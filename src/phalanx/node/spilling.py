@@ -19,7 +19,7 @@ from phalanx.policies.entry import pick_node, placement_strategy
 from phalanx.policies.hybrid import Hybrid
 from phalanx.policies.node_table import NodeState
 from phalanx.policies.outcome import Outcome, Placed
-from phalanx.policies.placement import Placement
+from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.policies.request_class import Request
 from phalanx.policies.selector.tried import TriedPlaces
 from phalanx.policies.spread import Spread
@@ -82,7 +82,7 @@ class Spilling:
         self._asked: dict[DemandKey, dict[str, int]] = {}
         self._seen: dict[tuple[str, DemandKey], int] = {}
 
-    def use(self, placement: Placement) -> None:
+    def use(self, placement: PlacementPolicy) -> None:
         """The cluster's policy is this one."""
         self._default: Strategy = placement_strategy(placement, self._waiting)
         self._starts_here_first = placement.starts_here_first

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from phalanx.policies.placement import Placement
+from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.protocol.bundle_messages import BundleInventory, BundleMessage
 from phalanx.protocol.wire_errors import WireError
 
@@ -279,7 +279,7 @@ class Joined(msgspec.Struct, array_like=True, tag=110):
     follows."""
 
     epoch: int
-    placement: Placement
+    placement: PlacementPolicy
     cluster: str = ""
 
 

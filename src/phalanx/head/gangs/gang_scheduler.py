@@ -53,7 +53,7 @@ from phalanx.model.jobs.records import CronRecord, FlowRecord
 from phalanx.model.jobs.spec import JobSpec, PriorityClass
 from phalanx.model.rows.work import GangInfo
 from phalanx.observe.cluster_events import Event
-from phalanx.policies.placement import Placement
+from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.protocol.bundle_messages import (
     BundleInventory,
     BundlesGone,
@@ -96,7 +96,7 @@ class GangScheduler:
         prober: Prober,
         nodes: NodeDirectory,
         groups: GroupControl,
-        placement: Placement,
+        placement: PlacementPolicy,
         *,
         record: Callable[[Event], None],
         defects: Defects,

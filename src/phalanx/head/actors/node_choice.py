@@ -20,7 +20,7 @@ from phalanx.policies.bundles.slots import PlacedBundle, pick_bundle
 from phalanx.policies.entry import pick_node, placement_strategy
 from phalanx.policies.labels import ANY_NODE, LabelCondition, LabelSelector
 from phalanx.policies.outcome import Outcome, Placed, Rejection
-from phalanx.policies.placement import Placement
+from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.policies.request_class import Request
 from phalanx.policies.selector.tried import TriedPlaces
 from phalanx.policies.spread import Spread
@@ -62,7 +62,7 @@ class _Waiting:
     """Whether the node showed room for it when it was sent there."""
 
 
-class ActorPlacing:
+class ActorNodeChoice:
     """Chooses nodes for actors, and knows which of them still wait."""
 
     def __init__(
@@ -70,7 +70,7 @@ class ActorPlacing:
         cluster: ClusterNodes,
         groups: GroupTable,
         rng: RandomSource,
-        placement: Placement,
+        placement: PlacementPolicy,
     ) -> None:
         self._cluster = cluster
         self._groups = groups
