@@ -1,10 +1,10 @@
 """Bottom-up scheduling, the upper half: what waits on this node is asked of others.
 
-Every node holds the cluster's view, as the control store tells it, and decides for what was
-submitted on it: each of these replicas is a global scheduler over the same state. Their choices
-are hints, for the node asked is the one that grants. A demand is asked of the nodes that have room
-for it; what no node has room for, and cannot ever run here, waits where it would wait least. Asked
-counts are set anew with each plan, so nothing asked for in vain lasts. Pure.
+Every node holds a copy of the cluster's view, as the head sends it, and decides for what was
+submitted on it. The choices of these copies are hints, for the node asked is the one that grants.
+A demand is asked of the nodes that have room for it; what no node has room for, and cannot ever run
+here, waits where it would wait least. Asked counts are set anew with each plan, so nothing asked
+for in vain lasts. Pure.
 """
 
 from __future__ import annotations

@@ -30,7 +30,6 @@ from phalanx.resources.ports import RandomSource
 from phalanx.resources.quantities import from_units
 from phalanx.resources.sets import EMPTY, ResourceSet
 from phalanx.scheduling.cluster_nodes import ClusterNodes
-from phalanx.scheduling.global_scheduler import GlobalScheduler
 from phalanx.scheduling.strategies import selectors_of
 from phalanx.scheduling.terms import affinity_of
 
@@ -75,7 +74,6 @@ class ActorNodeChoice:
         self._cluster = cluster
         self._groups = groups
         self._rng = rng
-        self._global = GlobalScheduler(cluster)
         self._default = placement_strategy(placement, cluster.waiting)
         self._waits_anywhere = placement.starts_here_first
         self._tried = TriedPlaces[bytes]() if placement.policy == "selector" else None
@@ -280,7 +278,8 @@ class ActorNodeChoice:
         self, place: ResourceSet, tiers: Sequence[LabelSelector], asking: Asking
     ) -> Placed | None:
         for selector in tiers:
-            found = self._global.pick(Request(resources=place, selector=selector), asking)
+            request = Request(resources=place, selector=selector)
+            found = self._cluster.pick_least_wait(request, asking)
             if isinstance(found, Placed):
                 return found
         return None
