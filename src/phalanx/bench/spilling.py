@@ -72,7 +72,7 @@ def run(clock: Clock, nodes: int = NODES, tasks: int = TASKS) -> list[Row]:
 
 
 class _Node:
-    """One node: its machines, the tasks of its driver that wait, and who was told what."""
+    """One node: its machines, the tasks of its driver that wait, and who was sent what."""
 
     def __init__(self, world: _World, number: int, options: SpillOptions) -> None:
         self.world = world

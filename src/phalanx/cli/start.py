@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from phalanx.policies.placement_policy import PlacementPolicy
 
 PORT = 6380
-"""Where a head listens unless told otherwise."""
+"""Where a head listens by default."""
 _NODE_ID = "ray.io/node-id"
 
 
 def default_store() -> str:
-    """Where a head keeps its tables unless told otherwise; `phalanx stop --forget` deletes it."""
+    """Where a head keeps its tables by default; `phalanx stop --forget` deletes it."""
     home = os.path.expanduser("~")
     return os.path.join(home, ".phalanx", "store", f"{socket.gethostname()}.db")
 
@@ -368,7 +368,10 @@ def _check_host(host: str) -> None:
     except ValueError:
         fail(f"--host is a numeric address of this machine, as 10.0.0.1, not {host!r}.", USAGE)
     if address.is_unspecified:
-        fail(f"--host is told to the other nodes, and they cannot reach {host}: name one.", USAGE)
+        fail(
+            f"--host is where other nodes reach this one; at {host} they cannot: name one.",
+            USAGE,
+        )
 
 
 def _labels(texts: list[str]) -> dict[str, str]:

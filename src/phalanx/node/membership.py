@@ -143,7 +143,7 @@ class ClusterMembership:
     def leave(self) -> Peer | None:
         """Say goodbye, since the node ends. The connection that this leaves over."""
         if self._head is not None and not self.is_stale:
-            self._head.post(Leave("it was told to stop"))
+            self._head.post(Leave("it was asked to stop"))
         return self._head
 
     def is_head(self, connection: Peer) -> bool:

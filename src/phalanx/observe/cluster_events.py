@@ -132,7 +132,7 @@ class LocationKnown(Event, frozen=True, kw_only=True):
 
 
 class ReadersNotified(Event, frozen=True, kw_only=True):
-    """So many that waited for the result were told."""
+    """So many that waited for the result were notified."""
 
     task: str
     object: str

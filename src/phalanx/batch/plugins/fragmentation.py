@@ -23,7 +23,7 @@ from phalanx.batch.arguments import Arguments, number, text
 from phalanx.batch.cluster import Cluster
 from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.jobs import Job
-from phalanx.batch.plugin_parts.devices import told_apart
+from phalanx.batch.plugin_parts.devices import numbered_devices
 from phalanx.batch.rows import BY_ONE, Ask, Filter, Rows, Scorer
 from phalanx.batch.session import Session
 from phalanx.policies.fragmentation.catalogue import POLICIES, RECOMMENDED, maker_of
@@ -34,7 +34,7 @@ from phalanx.policies.fragmentation.shape import WHOLE, Shape
 
 MIB = 2**20
 MAX_GPUS = 64
-"""So many GPUs of a node are told apart, and no more are used."""
+"""So many GPUs of a node have numbers, and no more are used."""
 SEED = 0
 """Where the policy draws lots, it draws the same for the same snapshot."""
 
@@ -67,7 +67,7 @@ class Fragmentation:
         self._nodes = GpuNodes(
             cluster.capacity[:, CPU],
             cluster.capacity[:, MEMORY] // MIB,
-            told_apart(session, self.name, cluster.capacity[:, gpu] // WHOLE, MAX_GPUS),
+            numbered_devices(session, self.name, cluster.capacity[:, gpu] // WHOLE, MAX_GPUS),
             [labels.get(self._label, "") for labels in cluster.labels],
         )
         self._held: dict[int, tuple[int, tuple[int, ...]]] = {}

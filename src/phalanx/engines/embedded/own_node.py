@@ -73,7 +73,7 @@ class OwnNode:
         sessions.remove(self.session)
 
     def wait_gone(self) -> None:
-        """It was told to end, or hears that its driver has: wait until all is gone."""
+        """It was asked to end, or its driver has ended: wait until all is gone."""
         try:
             self._process.wait(timeout=END_TIMEOUT_S)
         except subprocess.TimeoutExpired:

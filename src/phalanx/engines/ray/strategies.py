@@ -25,7 +25,7 @@ OURS = frozenset(
 
 
 def native_options(options: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """What Ray is told of `name`. Raises ValueError for a strategy that cannot hold the work."""
+    """What of the options Ray gets. Raises ValueError for a strategy that cannot hold the work."""
     found = {key: value for key, value in options.items() if key not in OURS}
     strategy = options.get("scheduling_strategy")
     group = options.get("placement_group")

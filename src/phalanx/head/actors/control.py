@@ -1,4 +1,4 @@
-"""What the table of actors asks for: nodes found, creations sent, news told."""
+"""What the table of actors asks for: nodes found, creations sent, news published."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ class ActorNodeChoice:
     def better(self, now: float) -> list[tuple[ActorRecord, Choice]]:
         """Waiting actors that another node has room for now, or that can never be placed.
 
-        To be called when resources changed, once for many news. Who was told to wait by its node
+        To be called when resources changed, once for many news. Who waits by its node's word
         is to be withdrawn there before it goes elsewhere.
         """
         moves = []

@@ -106,7 +106,7 @@ class GangScheduler:
         self._nodes = nodes
         self._defects = defects
         self._weights: dict[str, float] = {}
-        """What each queue weighs, as nodes were told last."""
+        """What each queue weighs, as it was last sent to nodes."""
         self.registry = registry = GangRegistry(state_store.keep, self._busy_changed)
         self.queues = Queues(state_store, self._queues_changed, registry.counts, clock.wall)
         self.domains = Domains(state_store, self._request_cycle)
@@ -250,7 +250,7 @@ class GangScheduler:
     # ---- what became of members --------------------------------------------------------------
 
     def member_views(self, gang: Gang, members: list[int]) -> dict[int, bytes]:
-        """What these members, which have their places, are told of their gang as it is now."""
+        """Their gang as it is now, for these members, which have their places."""
         return self._rendezvous.views(gang, members)
 
     def address_of(self, node_id: str) -> str:

@@ -1,7 +1,7 @@
 """Attempts to reserve bundles on nodes, in two phases: all of an attempt's bundles, or none.
 
 Nodes are asked to prepare, that is to set their bundles aside. When all have, that is written down
-and they are told to commit; when all have confirmed, the attempt is settled. Requests are repeated
+and they are asked to commit; when all have confirmed, the attempt is settled. Requests are repeated
 until they are answered, so a lost message costs time and no resources.
 """
 
@@ -121,7 +121,7 @@ class Attempts:
         attempt.awaiting = set(attempt.bundles)
         attempt.resend_at = float("inf")
         self._owner.has_prepared(attempt, now)
-        # The next head has to go on with what nodes were told to keep.
+        # The next head has to go on with what nodes were asked to keep.
         self._owner.when_written(lambda: self._go_on(attempt, now))
 
     def committed(self, node_id: str, group: bytes, number: int, ok: bool, now: float) -> None:

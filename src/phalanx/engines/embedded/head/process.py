@@ -119,7 +119,7 @@ class HeadProcess:
             self._stop()
 
     def serve(self) -> None:
-        """Until told to stop, or the gateway is gone."""
+        """Until asked to stop, or the gateway is gone."""
         self._loop.serve()
         if self._journal is not None:
             try:
