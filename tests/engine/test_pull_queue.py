@@ -8,15 +8,15 @@ from phalanx.objects.pull_queue import AGAIN_S, GIVE_UP_S, PullQueue
 
 
 class World:
-    """A queue, the transfers under way and the failures that were reported to those who waited."""
+    """A queue, the transfers under way and what those who waited were told."""
 
     def __init__(self, limit=100):
         self.moving = []
-        self.reports = []
+        self.told = []
         self.queue = PullQueue(limit, lambda name, size: self.moving.append(name))
 
     def want(self, name, size=10):
-        self.queue.want(name, size, lambda failure: self.reports.append((name, failure)))
+        self.queue.want(name, size, lambda failure: self.told.append((name, failure)))
 
     def end(self, name, failure=""):
         self.moving.remove(name)
@@ -41,26 +41,26 @@ def test_each_is_fetched_once_and_those_who_waited_are_told():
         world.want("a")
     assert world.moving == ["a"]
     world.end("a")
-    assert world.reports == [("a", "")] * 3
+    assert world.told == [("a", "")] * 3
 
 
 def test_who_waits_is_not_told_of_a_node_that_cannot_be_reached_for_a_moment(world):
     world.queue.tick(AGAIN_S / 2)
-    assert (world.moving, world.reports) == ([], [])
+    assert (world.moving, world.told) == ([], [])
     world.queue.tick(AGAIN_S)
     assert world.moving == ["a"]
     world.end("a")
-    assert world.reports == [("a", "")]
+    assert world.told == [("a", "")]
 
 
 def test_it_is_given_up_after_a_while(world):
     now = 0.0
-    while not world.reports:
+    while not world.told:
         now += AGAIN_S
         world.queue.tick(now)
         if world.moving:
             world.miss("a", now)
-    assert world.reports == [("a", "no route")]
+    assert world.told == [("a", "no route")]
     assert GIVE_UP_S <= now < GIVE_UP_S + 2 * AGAIN_S
     world.queue.tick(now + AGAIN_S)
     assert world.moving == []
@@ -68,9 +68,9 @@ def test_it_is_given_up_after_a_while(world):
 
 def test_the_death_of_the_node_is_the_end_of_it(world):
     world.queue.gone(lambda name: name == "b")
-    assert world.reports == []
+    assert world.told == []
     world.queue.gone(lambda name: name == "a")
-    assert world.reports == [("a", "no route")]
+    assert world.told == [("a", "no route")]
     world.queue.tick(AGAIN_S)
     assert world.moving == []
 
@@ -80,7 +80,7 @@ def test_who_asks_meanwhile_has_it_tried_at_once_and_both_are_told(world):
     assert world.moving == ["a"]
     world.queue.tick(AGAIN_S)
     world.end("a")
-    assert (world.moving, world.reports) == ([], [("a", "")] * 2)
+    assert (world.moving, world.told) == ([], [("a", "")] * 2)
 
 
 def test_what_nobody_waits_for_is_not_tried_again():
