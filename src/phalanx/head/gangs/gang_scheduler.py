@@ -1,4 +1,4 @@
-"""Queues and gangs at the control store: composes the parts, and hears what people ask for.
+"""Queues and gangs at the head: composes the parts, and passes on what nodes and members do.
 
 A gang is to nodes a placement group with a bundle a member: `cycles` decides where its members go,
 `plan_applier` and `reservations` have it done.
@@ -18,13 +18,12 @@ from phalanx.head.defects import Defects
 from phalanx.head.gangs.bundle_orders import BundleOrders
 from phalanx.head.gangs.cycles import NEVER, Cycles, Pace, configuration
 from phalanx.head.gangs.explaining import Explanations
-from phalanx.head.gangs.feasibility import new_feasible_gang
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.gang_events import Recorder
 from phalanx.head.gangs.gang_registry import GangRegistry
 from phalanx.head.gangs.live_cluster import LiveCluster
 from phalanx.head.gangs.member_lifecycle import MemberLifecycle
-from phalanx.head.gangs.member_states import HELD, SHOWN
+from phalanx.head.gangs.member_states import HELD
 from phalanx.head.gangs.minimums import has_minimum
 from phalanx.head.gangs.network_domains import Domains
 from phalanx.head.gangs.not_in_use import Held
@@ -33,6 +32,7 @@ from phalanx.head.gangs.outside_work import OutsideWork
 from phalanx.head.gangs.plan_applier import PlanApplier
 from phalanx.head.gangs.refusals import Refusals
 from phalanx.head.gangs.rendezvous import Rendezvous
+from phalanx.head.gangs.requests import GangRequests
 from phalanx.head.gangs.reservations import GangReservations
 from phalanx.head.gangs.room_claims import RoomClaims
 from phalanx.head.gangs.scheduler_cache import SchedulerCache
@@ -51,7 +51,6 @@ from phalanx.head.state_store import StateStore
 from phalanx.manifests.hypernodes import HyperNode
 from phalanx.model.jobs.records import CronRecord, FlowRecord
 from phalanx.model.jobs.spec import JobSpec, PriorityClass
-from phalanx.model.rows.work import GangInfo
 from phalanx.observe.cluster_events import Event
 from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.protocol.bundle_messages import (
@@ -63,19 +62,9 @@ from phalanx.protocol.bundle_messages import (
     Prepared,
 )
 from phalanx.protocol.cluster_messages import QueueWeights
-from phalanx.protocol.requests.gangs import CreateGang, EndMembers, ListGangs, TakeSnapshot
+from phalanx.protocol.requests.gangs import TakeSnapshot
 from phalanx.protocol.requests.jobs import ReadJobLog
-from phalanx.protocol.requests.queues import (
-    AdmitQueue,
-    CloseQueue,
-    CreateQueue,
-    DeleteQueue,
-    ListQueues,
-    OpenQueue,
-    QueueFields,
-    UpdateQueue,
-)
-from phalanx.protocol.requests.request import Asker, RequestHandlers
+from phalanx.protocol.requests.request import RequestHandlers
 from phalanx.resources.ports import RandomSource
 
 REPORTS_PAUSE_S = 0.02
@@ -159,60 +148,20 @@ class GangScheduler:
             state_store, clock, nodes, prober, self.queues, self.jobs, self.priorities,
             self.domains, self.explanations, defects,
         )  # fmt: skip
-        queues = self.queues
+        gang_requests = GangRequests(
+            clock, nodes, registry, self.queues, self.domains, self.reservations,
+            self._request_cycle,
+        )  # fmt: skip
         self.handlers = RequestHandlers(
             "the control store",
             *self.job_requests.entries(),
+            *gang_requests.entries(),
             ReadJobLog.handled_by(self.logs.read),
-            CreateQueue.handled_by(lambda _, request: queues.create(request.name, request.fields)),
-            UpdateQueue.handled_by(lambda _, request: queues.update(request.name, request.fields)),
-            OpenQueue.handled_by(lambda _, request: queues.open(request.name)),
-            CloseQueue.handled_by(lambda _, request: queues.close(request.name)),
-            DeleteQueue.handled_by(lambda _, request: queues.delete(request.name)),
-            ListQueues.handled_by(lambda _, request: queues.rows(request.name)),
-            AdmitQueue.handled_by(self._admit),
-            CreateGang.handled_by(self._create_gang),
-            EndMembers.handled_by(self._end_members),
-            ListGangs.handled_by(lambda _, request: self.rows()),
             TakeSnapshot.handled_by(lambda _, request: self.explanations.snapshot()),
             on_defect=defects.in_request,
         )
 
-    # ---- what people ask for -----------------------------------------------------------------
-
-    def _admit(self, asker: Asker[None], request: AdmitQueue) -> None:
-        if request.makes and self.queues.table.get(request.name) is None:
-            self.queues.create(request.name, QueueFields())
-        self.queues.require_open(request.name)
-
-    def _create_gang(self, asker: Asker[str], request: CreateGang) -> str:
-        gang = self.registry.gangs.get(request.group)
-        if gang is None:  # else asked again after the head came back
-            queue = self.queues.require_open(request.queue)
-            topology = self.domains.topology(request.topology)
-            gang = new_feasible_gang(
-                group=request.group,
-                creator=asker.process,
-                created=self._clock.wall(),
-                limits=self.queues.capability(queue.name),
-                domains=self.domains.within(topology, self._nodes.living()),
-                name=request.name,
-                queue=request.queue,
-                needs=request.needs,
-                min_members=request.min_members,
-                priority=request.priority,
-                topology=topology,
-                ports=request.ports,
-                grace_s=request.grace_s,
-            )
-            self.reservations.add(gang)
-            self._request_cycle()
-        return gang.name
-
-    def _end_members(self, asker: Asker[None], request: EndMembers) -> None:
-        gang = self.registry.gangs.get(request.group)
-        if gang is not None:
-            self.reservations.end(gang, request.indexes)
+    # ---- what is known of gangs --------------------------------------------------------------
 
     def _failed(self, gang: Gang, error: Exception) -> None:
         self.set_aside.add(gang, error)
@@ -226,26 +175,6 @@ class GangScheduler:
             "waiting": sum(gang.waits for gang in gangs),
             "set aside": sum(gang in self.set_aside for gang in gangs),
         }
-
-    def rows(self) -> list[GangInfo]:
-        """Gangs, for people."""
-        return [
-            GangInfo(
-                name=gang.name,
-                group=gang.group.hex(),
-                queue=gang.queue,
-                priority=gang.priority,
-                phase=gang.phase,
-                members=[SHOWN[member.state] for member in gang.members],
-                min_members=gang.min_members,
-                created=gang.created,
-                started=gang.started,
-                preempted=gang.preempted,
-                ports=gang.ports,
-                nodes=[member.node for member in gang.members],
-            )
-            for gang in self.registry.gangs.values()
-        ]
 
     # ---- what became of members --------------------------------------------------------------
 
