@@ -152,12 +152,6 @@ class JobGangs:
 
     # ---- effects of the machine --------------------------------------------------------------
 
-    def enter_queue(self, job: JobRecord) -> None:
-        """See JobEffects: it does with its first members."""
-
-    def leave_queue(self, job: JobRecord) -> None:
-        """See JobEffects: it has when its last member is over."""
-
     def want_members(self, job: JobRecord, members: list[MemberRecord]) -> None:
         """See JobEffects."""
         keys = [(m.group, m.index) for m in members]
