@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from phalanx.batch.specs import QueueSpec
 from phalanx.head.gangs.cycle_window import WINDOW, CycleWindow
+from phalanx.head.gangs.feasibility import most_members, why_none
 from phalanx.head.gangs.gang import Gang, Member
-from phalanx.head.gangs.gang_size import most_members, why_none
 from phalanx.head.gangs.member_states import DONE, HELD, WAITING
 from phalanx.head.gangs.podgroups import PodGroups
 from phalanx.head.jobs.environment import member_setup
