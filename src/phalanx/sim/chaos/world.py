@@ -94,11 +94,9 @@ class World:
         """Nothing happens for so long; then the head dies, and is there again a second later. No
         node may end for that. Raises Broken."""
         kernel, cluster = self.kernel, self.cluster
-        # A node that starts while no head is there, or was refused just now, may still end for it.
-        kernel.run(kernel.now + SETTLE_S)
-        there = cluster.living_nodes()
         kernel.log("all", f"nothing happens for {seconds:g} s")
         kernel.run(kernel.now + seconds)
+        there = cluster.living_nodes()  # not before: a slow network may have cost a node by now
         cluster.head_down()
         kernel.after(1.0, cluster.head_up)
         kernel.run(kernel.now + _BACK_S)
