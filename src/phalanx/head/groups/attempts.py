@@ -32,7 +32,7 @@ class Attempt(msgspec.Struct, kw_only=True, eq=False):
     """Nodes that had prepared, and do not keep their bundles after all."""
     is_committing: bool = False
     is_ordered: bool = False
-    """Whether a node may have been told to commit."""
+    """Whether a node may have been asked to commit."""
     resend_at: float = 0.0
 
     @property
@@ -156,7 +156,7 @@ class Attempts:
     def _go_on(self, attempt: Attempt, now: float) -> None:
         """Ask who has not answered.
 
-        What is prepared goes on only if it may begin by then. Once a node may have been told to
+        What is prepared goes on only if it may begin by then. Once a node may have been asked to
         commit, its answer is waited for, whatever became of the group: as long as it may keep its
         bundles, they are nowhere else.
         """
