@@ -87,7 +87,7 @@ HOOKS: dict[str, Hook] = {
         ("hypernode_order", "(SubJob, names) -> scores", "hyperNodeOrder", Rule.SUM),
         ("job_gradient", "(Job, name, purpose) -> levels", "hyperNodeGradient", Rule.FIRST),
         ("subjob_gradient", "(SubJob, name, purpose) -> levels", "hyperNodeGradient", Rule.FIRST),
-        ("changed", "(Job, EquivalenceClass, tasks, nodes, sign) -> None", None, Rule.EACH),
+        ("changed", "(Change) -> None", None, Rule.EACH),
         ("closing", "() -> None", None, Rule.EACH),
     )
 }

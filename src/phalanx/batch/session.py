@@ -19,6 +19,7 @@ from phalanx.batch.hooks import HookRegistry
 from phalanx.batch.jobs import Job, SubJob
 from phalanx.batch.placing import Placer
 from phalanx.batch.plan import Eviction, Rejection
+from phalanx.batch.rows import Change
 from phalanx.batch.specs import Snapshot
 from phalanx.batch.stopwatch import Stopwatch
 
@@ -251,9 +252,10 @@ class Session:
         nodes: Sequence[int],
         sign: int,
     ) -> None:
-        """Tell the plugins that tasks were promised or given room (+1), or lost it (-1)."""
+        """Notify the plugins of a `Change`."""
+        change = Change(job, eq_class, tasks, nodes, sign)
         for fn in self.hooks.all("changed"):
-            fn(job, eq_class, tasks, nodes, sign)
+            fn(change)
 
     def pending(self, job: Job) -> list[int]:
         return [t for t in job.tasks if self.cluster.status[t] == j.PENDING]

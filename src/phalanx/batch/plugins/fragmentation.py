@@ -22,9 +22,8 @@ from phalanx.batch.amounts import CPU, MEMORY, Flags, Vector
 from phalanx.batch.arguments import Arguments, number, text
 from phalanx.batch.cluster import Cluster
 from phalanx.batch.equivalence_class import EquivalenceClass
-from phalanx.batch.jobs import Job
 from phalanx.batch.plugin_parts.devices import numbered_devices
-from phalanx.batch.rows import BY_ONE, Ask, Filter, Rows, Scorer
+from phalanx.batch.rows import BY_ONE, Ask, Change, Filter, Rows, Scorer
 from phalanx.batch.session import Session
 from phalanx.policies.fragmentation.catalogue import POLICIES, RECOMMENDED, maker_of
 from phalanx.policies.fragmentation.nodes import GpuNodes
@@ -162,17 +161,10 @@ class Fragmentation:
     def _best_node(self, task: int, nodes: Sequence[int], scores: Vector) -> int:
         return int(nodes[self._policy.pick_node(scores)])
 
-    def _changed(
-        self,
-        job: Job,
-        eq_class: EquivalenceClass,
-        tasks: Sequence[int],
-        nodes: Sequence[int],
-        sign: int,
-    ) -> None:
-        shape = self._shapes[eq_class.index]
-        for task, node in zip(tasks, nodes, strict=True):
-            if sign > 0:
+    def _changed(self, change: Change) -> None:
+        shape = self._shapes[change.eq_class.index]
+        for task, node in zip(change.tasks, change.nodes, strict=True):
+            if change.sign > 0:
                 self._book(task, node, shape, self._policy)
             elif task in self._held:
                 row, devices = self._held.pop(task)
