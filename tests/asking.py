@@ -18,5 +18,5 @@ def ask(shell: ControlPlane, request: Request[R], process: bytes = bytes(16)) ->
     later."""
     replies: list[tuple[msgspec.Raw, WireError | None]] = []
     asker: Asker[R] = Asker(Role.PROCESS, process, lambda *reply: replies.append(reply))
-    shell.handlers_of(request.kind).answer(request.kind, encode_request(request), asker)
+    shell.answering.handlers_of(request.kind).answer(request.kind, encode_request(request), asker)
     return read_result(request, *replies[0]) if replies else None

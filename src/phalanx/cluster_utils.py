@@ -23,7 +23,7 @@ from phalanx.engines.embedded.daemons import (
     start_head,
     start_node,
 )
-from phalanx.policies.placement import read_placement
+from phalanx.policies.placement_policy import read_placement_policy
 
 STORE_BYTES = 200 * 2**20
 """Of each node's object store, unless it is given."""
@@ -98,7 +98,7 @@ class Cluster:
         self._ends, self._alive = os.pipe()
         self._store = (store,) if isinstance(store, str) else tuple(store)
         self._limits = limits or {}
-        self._placement = read_placement(placement)
+        self._placement = read_placement_policy(placement)
         self._head: Daemon | None = None
         self._address = ""
         self._link = ""

@@ -12,7 +12,7 @@ from phalanx.node.lease import Demand
 from phalanx.node.options import SpillOptions
 from phalanx.node.spilling import MAX_BLIND, Spilling
 from phalanx.node.waiting_tasks import WaitingTasks
-from phalanx.policies.placement import read_placement
+from phalanx.policies.placement_policy import read_placement_policy
 from phalanx.protocol.cluster_messages import ViewRow
 from phalanx.protocol.requests.node import ExplainTask
 from phalanx.resources.instances import NodeResources
@@ -167,7 +167,7 @@ def test_a_full_node_with_the_arguments_is_asked_for_as_long_as_bringing_them_ta
 def test_least_waiting_weighs_the_queue_there_against_the_transfer(queued, there):
     busy = row("b")
     busy.queue_length, busy.run_s = queued, 0.05
-    node = Node(row("me", free=4), busy, placement=read_placement("least-waiting"))
+    node = Node(row("me", free=4), busy, placement=read_placement_policy("least-waiting"))
     wanted = demand(3, strategy=NEAR_B)
     assert node.plan(wanted) == ({"b": there} if there else {})
     assert wanted.here == 3 - there
@@ -250,7 +250,7 @@ def test_a_node_that_is_forgotten_is_asked_again():
 
 def test_why_a_task_waits_names_what_each_filter_turned_away():
     rows = [row("a", labels={"rack": "1"}), row("b", free=2.0, labels={"rack": "2"}), ME]
-    strict = read_placement({"policy": "selector", "same_rack": "require"})
+    strict = read_placement_policy({"policy": "selector", "same_rack": "require"})
     node = Node(*rows, placement=strict)
     waiting = demand(1, cpus=3.0)
     assert str(node.spilling.why(waiting, 0.0)) == (

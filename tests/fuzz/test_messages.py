@@ -19,7 +19,7 @@ from phalanx.node.cluster_node import cluster_node
 from phalanx.node.effects import NodeEffects, NodeSetup
 from phalanx.node.membership import MembershipOptions
 from phalanx.node.options import SpillOptions
-from phalanx.policies.placement import Placement
+from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.protocol.bundle_messages import PrepareBundles, Prepared, StartMember
 from phalanx.protocol.cluster_messages import ActorRefused, Expelled, Joined, PlaceActor, Reported
 from phalanx.protocol.frames import decode_body
@@ -98,7 +98,7 @@ class Place:
             random.Random(1),
         )
         self.node.membership.join("host", 1)
-        self.node.on_message(self.head, Joined(1, Placement()))
+        self.node.on_message(self.head, Joined(1, PlacementPolicy()))
 
     def rounds(self, count: int = 3) -> None:
         for _ in range(count):

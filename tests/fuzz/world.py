@@ -165,7 +165,7 @@ class World:
     def ask_raw(self, kind, body, role=None, process=bytes(16)) -> Answer:
         role = role or kind.asked_by[0]
         answer = Answer(role, process if role is not Role.VISITOR else b"", b"node-a")
-        self.control.handlers_of(kind.kind).answer(kind.kind, body, answer.asker)
+        self.control.answering.handlers_of(kind.kind).answer(kind.kind, body, answer.asker)
         return answer
 
     # ---- time --------------------------------------------------------------------------------

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from phalanx.batch.specs import QueueSpec
-from phalanx.head.gangs.admission_window import WINDOW, AdmissionWindow
+from phalanx.head.gangs.cycle_window import WINDOW, CycleWindow
+from phalanx.head.gangs.feasibility import most_members, why_none
 from phalanx.head.gangs.gang import Gang, Member
-from phalanx.head.gangs.gang_size import most_members, why_none
 from phalanx.head.gangs.member_states import DONE, HELD, WAITING
 from phalanx.head.gangs.podgroups import PodGroups
 from phalanx.head.jobs.environment import member_setup
@@ -154,7 +154,7 @@ def put(gang, state, members=(0, 1)):
 
 
 def test_of_equal_gangs_only_the_first_are_looked_at():
-    window = AdmissionWindow()
+    window = CycleWindow()
     gangs = [gang(i) for i in range(WINDOW + 5)]
     for one in gangs:
         window.add(one)
@@ -171,7 +171,7 @@ def test_of_equal_gangs_only_the_first_are_looked_at():
 
 
 def test_more_are_looked_at_while_all_find_room():
-    window = AdmissionWindow()
+    window = CycleWindow()
     window.most = 3 * WINDOW
     gangs = [gang(number) for number in range(10 * WINDOW)]
     for one in gangs:
@@ -191,7 +191,7 @@ def test_more_are_looked_at_while_all_find_room():
 
 
 def test_gangs_that_hold_places_are_always_looked_at():
-    window = AdmissionWindow()
+    window = CycleWindow()
     for number in range(WINDOW):
         window.add(gang(number))
     holding = gang(500, state=HELD)

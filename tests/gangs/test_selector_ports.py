@@ -14,7 +14,7 @@ from phalanx.head.gangs.member_states import HELD
 from phalanx.head.gangs.offered_ports import OfferedPorts
 from phalanx.head.gangs.refusals import Refusals
 from phalanx.head.gangs.rendezvous import Rendezvous
-from phalanx.policies.placement import read_placement
+from phalanx.policies.placement_policy import read_placement_policy
 from phalanx.policies.selector.tried import FORGOTTEN_AFTER_S
 from phalanx.resources.sets import ResourceSet
 
@@ -115,7 +115,7 @@ def test_a_node_that_refused_a_gang_is_asked_again_after_a_while():
 
 
 def test_the_policy_of_the_cluster_is_that_of_its_gangs():
-    selector = configuration(read_placement({"policy": "selector", "candidate_factor": 3}))
+    selector = configuration(read_placement_policy({"policy": "selector", "candidate_factor": 3}))
     (found,) = [one for tier in selector.tiers for one in tier if one.name == "selector"]
     assert found.arguments["candidate_factor"] == 3
     assert "binpack" not in selector.plugin_names()

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 from tests.head.groups_world import World, amounts
 
-from phalanx.head.actors.placement import ActorPlacing
+from phalanx.head.actors.node_choice import ActorNodeChoice
 from phalanx.head.actors.table import CONFIRMATION_S, ActorRecord, ActorTable
 from phalanx.model.lifecycle import ALIVE, DEAD, PENDING_CREATION, RESTARTING
 from phalanx.policies.explaining import explain_outcome
-from phalanx.policies.placement import Placement, read_placement
+from phalanx.policies.placement_policy import PlacementPolicy, read_placement_policy
 from phalanx.policies.seeded import Seeded
 from phalanx.policies.selector.tried import IN_VAIN_AFTER_S
 from phalanx.protocol.cluster_messages import NodeReport
@@ -25,7 +25,9 @@ class Actors(World):
 
     def __init__(self):
         super().__init__(at_once=True)
-        self.placing = ActorPlacing(self.directory.cluster, self.groups, Seeded(7), Placement())
+        self.placing = ActorNodeChoice(
+            self.directory.cluster, self.groups, Seeded(7), PlacementPolicy()
+        )
         self.table = ActorTable(self)
         self.log = []
 
@@ -348,8 +350,11 @@ def test_a_row_is_a_copy(world):
 
 
 def test_under_the_selector_one_whose_worker_starts_is_not_in_its_own_way(world):
-    placing = ActorPlacing(
-        world.directory.cluster, world.groups, Seeded(7), read_placement({"policy": "selector"})
+    placing = ActorNodeChoice(
+        world.directory.cluster,
+        world.groups,
+        Seeded(7),
+        read_placement_policy({"policy": "selector"}),
     )
     first = placing.place(world.record("x", place={"CPU": 2}, hold={"CPU": 2}), "a", 0.0).node
     assert placing.better(1.0) == []

@@ -213,7 +213,7 @@ def test_an_actor(world, monkeypatch):
 
 
 def test_what_was_written_of_one_job_does_not_keep_the_next_head_from_its_work(world, monkeypatch):
-    from phalanx.head.jobs.machine import JobTable
+    from phalanx.head.jobs.lifecycle import JobTable
 
     first = world.submit_bystander()
     apply(world, "Job", job("bad"))

@@ -239,7 +239,9 @@ def test_a_visitor_is_answered_while_nothing_can_be_written(place):
     place.is_short(is_stalled=True)
     visitor = Visitor()
     for token, request in enumerate((GetStatus(), _job("j"))):
-        place.control.answer_visitor(visitor, Ask(token, request.kind, encode_request(request)))
+        place.control.answering.answer_visitor(
+            visitor, Ask(token, request.kind, encode_request(request))
+        )
     answered, refused = visitor.replies
     assert read_result(GetStatus, answered.result, answered.error).troubles
     with pytest.raises(ControlStoreFullError):
@@ -289,7 +291,7 @@ def test_a_node_of_another_cluster_is_refused_and_shown():
     assert answer.is_foreign
     visitor = Visitor()
     request = GetStatus()
-    place.control.answer_visitor(visitor, Ask(1, request.kind, encode_request(request)))
+    place.control.answering.answer_visitor(visitor, Ask(1, request.kind, encode_request(request)))
     (trouble,) = read_result(GetStatus, visitor.replies[0].result, None).troubles
     assert "1 nodes of another cluster were refused, on machine" in trouble
 

@@ -8,7 +8,7 @@ from phalanx.model.lifecycle import ALIVE
 from phalanx.node.control_link import RemoteControl
 from phalanx.node.dispatch import MessageTable
 from phalanx.node.membership import ClusterMembership, MembershipOptions
-from phalanx.policies.placement import Placement
+from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.protocol.bundle_messages import BundleInventory
 from phalanx.protocol.cluster_messages import Acked, Expelled, Join, Joined, ViewRow
 
@@ -77,7 +77,7 @@ class Place:
     def joins(self):
         if not self.dialled:
             self.membership.join("host", 1)
-        self.table.handle(Joined(1, Placement(), "ours"))
+        self.table.handle(Joined(1, PlacementPolicy(), "ours"))
         return self
 
     def passes(self, seconds):

@@ -9,10 +9,10 @@ from tests.effort import examples
 
 from phalanx.policies.bundles.domain import pick_bundles
 from phalanx.policies.bundles.matching import match
-from phalanx.policies.bundles.placement import BundleOutcome
 from phalanx.policies.bundles.request import BundleRejection, BundleRequest, BundlesPlaced
 from phalanx.policies.bundles.room import Room, leftover_of
 from phalanx.policies.bundles.slots import PlacedBundle, Slot, pick_bundle
+from phalanx.policies.bundles.strategies import BundleOutcome
 from phalanx.policies.labels import parse_selector
 from phalanx.policies.node_table import NodeState, NodeTable
 from phalanx.policies.outcome import Rejection

@@ -10,7 +10,7 @@ import pytest
 from tests.docs.programs import ROOT, programs_in
 
 from phalanx.policies.entry import placement_strategy
-from phalanx.policies.placement import read_placement
+from phalanx.policies.placement_policy import read_placement_policy
 from phalanx.policies.waiting_time import LeastWaiting
 
 from .language import cluster, picks, request
@@ -50,13 +50,13 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_the_documented_strategy(nodes: str, terms: str, expected: str) -> None:
     view = cluster(nodes.replace(";", "\n"))
-    made = placement_strategy(read_placement("latest-lease"), LeastWaiting())
+    made = placement_strategy(read_placement_policy("latest-lease"), LeastWaiting())
     assert picks(made, view, request("1CPU"), terms) == expected
 
 
 @pytest.mark.usefixtures("installed")
 def test_an_entry_point_that_is_no_strategy() -> None:
     with pytest.raises(ValueError, match=r"entry point 'broken' of phalanx\.strategies is not"):
-        read_placement("broken")
+        read_placement_policy("broken")
     with pytest.raises(ValueError, match="of one's own: broken, latest-lease; built in: default"):
-        read_placement("other")
+        read_placement_policy("other")

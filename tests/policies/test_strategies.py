@@ -12,7 +12,7 @@ from phalanx.policies.labels import LabelSelector, condition, parse_selector
 from phalanx.policies.locality import best_holder
 from phalanx.policies.node_table import NodeState, NodeTable
 from phalanx.policies.outcome import Placed, Rejection
-from phalanx.policies.placement import POLICIES, read_placement
+from phalanx.policies.placement_policy import POLICIES, read_placement_policy
 from phalanx.policies.request_class import ClusterView, Request
 from phalanx.policies.selector.settings import SelectorSettings
 from phalanx.policies.selector.strategy import Selector
@@ -329,7 +329,7 @@ POLICY_CLASSES = {
 @pytest.mark.parametrize("name", POLICIES)
 def test_policies_of_a_cluster_by_name(name: str) -> None:
     waiting = LeastWaiting()
-    made = placement_strategy(read_placement(name), waiting)
+    made = placement_strategy(read_placement_policy(name), waiting)
     assert type(made) is POLICY_CLASSES[name]
     assert (made is waiting) is (name == "least-waiting")
 
@@ -350,13 +350,13 @@ def test_policies_of_a_cluster_by_name(name: str) -> None:
 )
 def test_policies_that_cannot_be(given: Any, told: str) -> None:
     with pytest.raises(ValueError, match=told):
-        read_placement(given)
+        read_placement_policy(given)
 
 
 def test_settings_of_the_selector() -> None:
-    found = read_placement({"policy": "selector", "same_rack": "prefer"})
+    found = read_placement_policy({"policy": "selector", "same_rack": "prefer"})
     assert found.selector == SelectorSettings(same_rack="prefer")
-    assert not found.starts_here_first and read_placement(None).starts_here_first
+    assert not found.starts_here_first and read_placement_policy(None).starts_here_first
 
 
 class TestReasons:

@@ -17,7 +17,7 @@ from phalanx.api.logging_config import LoggingConfig
 from phalanx.engines.interface import Engine, EngineOptions, current, factory, set_current
 from phalanx.errors import SystemFailureError
 from phalanx.model.options import check_task_options
-from phalanx.policies.placement import read_placement
+from phalanx.policies.placement_policy import read_placement_policy
 from phalanx.protocol.node_messages import LogLine
 from phalanx.protocol.requests.queues import AdmitQueue
 
@@ -134,7 +134,7 @@ def init(
                 labels=labels,
                 object_store_memory=object_store_memory,
                 topology=topology or "",
-                placement=None if placement is None else read_placement(placement),
+                placement=None if placement is None else read_placement_policy(placement),
                 include_dashboard=include_dashboard,
                 namespace=namespace,
                 runtime_env=runtime_env,

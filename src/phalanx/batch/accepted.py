@@ -2,7 +2,7 @@
 
 A wrong kind of value is refused with its line. A value of the right kind that is out of bounds is
 left to the plugin, which does with it what Volcano does. An argument that nobody knows, or that has
-no meaning here, is told of in a warning of the plan.
+no meaning here, is named in a warning of the plan.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def known_ends(session: Session) -> list[tuple[float, int]]:
 
 def expected_starts(session: Session) -> dict[str, Forecast]:
     """A forecast for each podgroup that waits and for which one can be made. The session is used
-    up: its plugins are told of work that ends and starts.
+    up: its plugins are notified of work that ends and starts.
 
     There is none for gangs that a network domain binds, and where what is in the way, on nodes or
     in a quota, is held by work whose end nobody knows.

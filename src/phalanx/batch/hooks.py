@@ -28,8 +28,8 @@ class Rule(Enum):
     ANY = "one that says yes is enough"
     VOTE = "a reject ends it; else a permit in a tier does; no votes permit"
     FIRST_TIER_ALL = "all of the first tier that has any must say yes; none is a no"
-    LEAST = "the smallest number"
-    MOST = "the largest number"
+    SMALLEST = "the smallest number"
+    LARGEST = "the largest number"
     INTERSECT = "victims that all of a tier name; the first tier that names some decides"
     UNION = "all of a tier together; the first tier that names some decides"
     SUM = "scores add up"
@@ -58,7 +58,7 @@ HOOKS: dict[str, Hook] = {
         ("task_order", "(task) -> key", "taskOrder", Rule.KEY),
         ("subjob_order", "(SubJob) -> key", "subJobOrder", Rule.KEY),
         ("job_ready", "(Job) -> bool", "jobReady", Rule.ALL),
-        ("job_shortfall", "(Job) -> int", "jobReady", Rule.MOST),
+        ("job_shortfall", "(Job) -> int", "jobReady", Rule.LARGEST),
         ("subjob_ready", "(SubJob) -> bool", "subJobReady", Rule.ALL),
         ("job_pipelined", "(Job) -> vote", "jobPipelined", Rule.VOTE),
         ("subjob_pipelined", "(SubJob) -> vote", "subJobPipelined", Rule.VOTE),
@@ -67,8 +67,8 @@ HOOKS: dict[str, Hook] = {
         ("job_starving", "(Job) -> bool", "jobStarving", Rule.FIRST_TIER_ALL),
         ("overused", "(queue) -> bool", "overused", Rule.ANY),
         ("preemptive", "(queue, request) -> bool", "preemptive", Rule.ALL),
-        ("queue_room", "(queue, EquivalenceClass) -> int", "allocatable", Rule.LEAST),
-        ("room", "(queue, Job, EquivalenceClass) -> int", "allocatable", Rule.LEAST),
+        ("queue_room", "(queue, EquivalenceClass) -> int", "allocatable", Rule.SMALLEST),
+        ("room", "(queue, Job, EquivalenceClass) -> int", "allocatable", Rule.SMALLEST),
         (
             "shortage",
             "(queue, Job, EquivalenceClass, count) -> rejections",
@@ -87,7 +87,7 @@ HOOKS: dict[str, Hook] = {
         ("hypernode_order", "(SubJob, names) -> scores", "hyperNodeOrder", Rule.SUM),
         ("job_gradient", "(Job, name, purpose) -> levels", "hyperNodeGradient", Rule.FIRST),
         ("subjob_gradient", "(SubJob, name, purpose) -> levels", "hyperNodeGradient", Rule.FIRST),
-        ("changed", "(Job, EquivalenceClass, tasks, nodes, sign) -> None", None, Rule.EACH),
+        ("changed", "(Change) -> None", None, Rule.EACH),
         ("closing", "() -> None", None, Rule.EACH),
     )
 }
@@ -173,14 +173,14 @@ class HookRegistry:
                 return all(fn(*args) for fn in tier)
         return False
 
-    def least(self, hook: str, *args: Any, limit: int) -> int:
+    def smallest(self, hook: str, *args: Any, limit: int) -> int:
         for fn in self._flat[hook]:
             if limit <= 0:
                 return 0
             limit = min(limit, fn(*args))
         return limit
 
-    def most(self, hook: str, *args: Any) -> int:
+    def largest(self, hook: str, *args: Any) -> int:
         answers = [fn(*args) for fn in self._flat[hook]]
         return max(answers) if answers else 0
 

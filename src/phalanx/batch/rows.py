@@ -6,8 +6,9 @@ that reads only rows answers both questions in one go.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,22 @@ NEVER, TOUCHED, BY_ONE, ALWAYS = 0, 1, 2, 3
 """When an answer about a node can change within a cycle: never, when the node's own books change
 (BY_ONE: in a way that rows of one node over and over do not tell), or whenever anything is placed
 anywhere."""
+
+
+class Change(NamedTuple):
+    """Equal tasks of a job were promised or given room on `nodes`, one on each (`sign` 1), or lost
+    it (-1)."""
+
+    job: Job
+    eq_class: EquivalenceClass
+    tasks: Sequence[int]
+    nodes: Sequence[int]
+    sign: int
+
+    @property
+    def vector(self) -> Vector:
+        """What all of them ask for, times `sign`."""
+        return self.eq_class.vector * (len(self.tasks) * self.sign)
 
 
 class Rows:

@@ -19,6 +19,7 @@ from phalanx.batch.hooks import HookRegistry
 from phalanx.batch.jobs import Job, SubJob
 from phalanx.batch.placing import Placer
 from phalanx.batch.plan import Eviction, Rejection
+from phalanx.batch.rows import Change
 from phalanx.batch.specs import Snapshot
 from phalanx.batch.stopwatch import Stopwatch
 
@@ -132,7 +133,7 @@ class Session:
             return 1
         if len(self.hooks.all("job_shortfall")) < len(self.hooks.all("job_ready")):
             return 1
-        return max(1, self.hooks.most("job_shortfall", job))
+        return max(1, self.hooks.largest("job_shortfall", job))
 
     def job_pipelined(self, job: Job) -> bool:
         return self.hooks.vote("job_pipelined", job)
@@ -148,12 +149,12 @@ class Session:
     def room(self, job: Job, eq_class: EquivalenceClass, limit: int) -> int:
         """How many tasks of the class the job's queue still admits, at most `limit`."""
         limit = self.queue_room(job.queue, eq_class, limit)
-        return self.hooks.least("room", job.queue, job, eq_class, limit=limit)
+        return self.hooks.smallest("room", job.queue, job, eq_class, limit=limit)
 
     def queue_room(self, queue: int, eq_class: EquivalenceClass, limit: int) -> int:
         """How many tasks of the class, whosever, the queue still admits, at most `limit`: no more
         after anything was given room, in whatever queue."""
-        return self.hooks.least("queue_room", queue, eq_class, limit=limit)
+        return self.hooks.smallest("queue_room", queue, eq_class, limit=limit)
 
     def shortages(
         self, job: Job, eq_class: EquivalenceClass, count: int = 1
@@ -251,9 +252,10 @@ class Session:
         nodes: Sequence[int],
         sign: int,
     ) -> None:
-        """Tell the plugins that tasks were promised or given room (+1), or lost it (-1)."""
+        """Notify the plugins of a `Change`."""
+        change = Change(job, eq_class, tasks, nodes, sign)
         for fn in self.hooks.all("changed"):
-            fn(job, eq_class, tasks, nodes, sign)
+            fn(change)
 
     def pending(self, job: Job) -> list[int]:
         return [t for t in job.tasks if self.cluster.status[t] == j.PENDING]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from phalanx.batch.session import Session
 
 
-class Placement:
+class Arrival:
     """Tasks of one class that went to nodes; `status` is ALLOCATED or PIPELINED."""
 
     __slots__ = ("eq_class", "nodes", "status", "tasks")
@@ -43,7 +43,7 @@ class Departure:
         self.reason = reason
 
 
-Move = Placement | Departure
+Move = Arrival | Departure
 
 
 class Statement:
@@ -59,11 +59,11 @@ class Statement:
     def allocate(
         self, eq_class: EquivalenceClass, tasks: Sequence[int], nodes: Sequence[int]
     ) -> None:
-        self._place(Placement(eq_class, tasks, nodes, j.ALLOCATED))
+        self._place(Arrival(eq_class, tasks, nodes, j.ALLOCATED))
 
     def pipeline(self, task: int, node: int) -> None:
         eq_class = self._session.cluster.eq_class[task]
-        self._place(Placement(eq_class, [task], [node], j.PIPELINED))
+        self._place(Arrival(eq_class, [task], [node], j.PIPELINED))
 
     def evict(self, task: int, reason: str) -> None:
         cluster = self._session.cluster
@@ -81,7 +81,7 @@ class Statement:
         session = self._session
         while len(self.moves) > mark:
             move = self.moves.pop()
-            if isinstance(move, Placement):
+            if isinstance(move, Arrival):
                 session.cluster.unplace(move.eq_class, move.tasks, move.nodes)
                 job = session.job(move.tasks[0])
                 session.changed(job, move.eq_class, move.tasks, move.nodes, -1)
@@ -101,7 +101,7 @@ class Statement:
     def recover(self, moves: Sequence[Move]) -> None:
         """Make saved moves again."""
         for move in moves:
-            if isinstance(move, Placement):
+            if isinstance(move, Arrival):
                 self._place(move)
             else:
                 self.evict(move.task, move.reason)
@@ -135,7 +135,7 @@ class Statement:
             counts_as_retry=flag(session.config.arguments_of(move.reason), "chargeRetries", True),
         )
 
-    def _place(self, move: Placement) -> None:
+    def _place(self, move: Arrival) -> None:
         session = self._session
         self.moves.append(move)
         session.cluster.place(move.eq_class, move.tasks, move.nodes, move.status)

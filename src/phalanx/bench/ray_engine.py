@@ -39,7 +39,7 @@ POLL_S = 0.01
 STORE_BYTES = 80 << 20
 SMALL = {"CPU": 0.01}
 ME = b"phalanx-bench".ljust(16)
-"""The process that asks, as the scheduler is told."""
+"""The process that asks, as the scheduler knows it."""
 
 
 def run(clock: Clock, gangs: int = GANGS, jobs: int = JOBS, repeated: int = REPEATED) -> list[Row]:

@@ -20,7 +20,7 @@ FLOOR = "floor"
 def geometric_means(results: Sequence[Result]) -> dict[str, float]:
     """The geometric mean of the ratios of Ray's rows: of all, and without the gigabyte rows.
 
-    The gigabyte rows are bounded by the memory itself, so they are told apart.
+    The gigabyte rows are bounded by the memory itself, so they are marked.
     """
     ratios = [
         (result.row.unit, result.ratio)

@@ -23,7 +23,7 @@ from phalanx.node.leases import LeaseMachine
 from phalanx.node.options import SpillOptions
 from phalanx.node.spilling import Spilling
 from phalanx.node.workers import WorkerPool, WorkerRecord
-from phalanx.policies.placement import Placement
+from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.protocol.cluster_messages import ViewRow
 from phalanx.resources.instances import NodeResources
 from phalanx.resources.sets import ResourceSet
@@ -72,7 +72,7 @@ def run(clock: Clock, nodes: int = NODES, tasks: int = TASKS) -> list[Row]:
 
 
 class _Node:
-    """One node: its machines, the tasks of its driver that wait, and who was told what."""
+    """One node: its machines, the tasks of its driver that wait, and who was sent what."""
 
     def __init__(self, world: _World, number: int, options: SpillOptions) -> None:
         self.world = world
@@ -193,7 +193,7 @@ class _World:
     def __init__(self, clock: Clock, nodes: int, name: str, threshold: int) -> None:
         self._clock = clock
         self._choice = (name, threshold)
-        options = SpillOptions(placement=Placement(policy=name), threshold=threshold)
+        options = SpillOptions(placement=PlacementPolicy(policy=name), threshold=threshold)
         self.now = 0.0
         made = [_Node(self, number, options) for number in range(nodes)]
         self.nodes = {node.id: node for node in made}

@@ -20,15 +20,15 @@ from phalanx.storage.naming import storage_name
 if TYPE_CHECKING:
     from phalanx.engines.embedded.daemons import Daemon
     from phalanx.engines.node_amounts import NodeAmounts
-    from phalanx.policies.placement import Placement
+    from phalanx.policies.placement_policy import PlacementPolicy
 
 PORT = 6380
-"""Where a head listens unless told otherwise."""
+"""Where a head listens by default."""
 _NODE_ID = "ray.io/node-id"
 
 
 def default_store() -> str:
-    """Where a head keeps its tables unless told otherwise; `phalanx stop --forget` deletes it."""
+    """Where a head keeps its tables by default; `phalanx stop --forget` deletes it."""
     home = os.path.expanduser("~")
     return os.path.join(home, ".phalanx", "store", f"{socket.gethostname()}.db")
 
@@ -204,7 +204,7 @@ def _start_head(
     store: list[str] | None,
     accept_loss: bool,
     limits: dict[str, float],
-    placement: Placement,
+    placement: PlacementPolicy,
 ) -> None:
     from phalanx.engines.embedded.cluster_token import default_path
     from phalanx.engines.embedded.daemons import HeadOptions, local_daemons, start_head
@@ -368,7 +368,10 @@ def _check_host(host: str) -> None:
     except ValueError:
         fail(f"--host is a numeric address of this machine, as 10.0.0.1, not {host!r}.", USAGE)
     if address.is_unspecified:
-        fail(f"--host is told to the other nodes, and they cannot reach {host}: name one.", USAGE)
+        fail(
+            f"--host is where other nodes reach this one; at {host} they cannot: name one.",
+            USAGE,
+        )
 
 
 def _labels(texts: list[str]) -> dict[str, str]:
@@ -391,17 +394,17 @@ def _resources(text: str | None) -> dict[str, float] | None:
     return found
 
 
-def _placement(text: str | None) -> Placement:
+def _placement(text: str | None) -> PlacementPolicy:
     """A policy's name, or a mapping as YAML writes it. Raises ValueError."""
     import yaml
 
-    from phalanx.policies.placement import read_placement
+    from phalanx.policies.placement_policy import read_placement_policy
 
     try:
         given = None if text is None else yaml.safe_load(text)
     except yaml.YAMLError:
         raise ValueError(f"--placement is a name or a YAML mapping, not {text}") from None
-    return read_placement(given)
+    return read_placement_policy(given)
 
 
 def _limits(texts: list[str]) -> dict[str, float]:

@@ -11,11 +11,11 @@ from phalanx.cli.reach import fail
 from phalanx.cli.table import say
 
 if TYPE_CHECKING:
-    from phalanx.policies.placement import Placement
+    from phalanx.policies.placement_policy import PlacementPolicy
 
 
 def start_on_ray(
-    address: str, store: list[str], gpu_resource: str, topology: str, placement: Placement
+    address: str, store: list[str], gpu_resource: str, topology: str, placement: PlacementPolicy
 ) -> None:
     """Start the scheduler with these options; say so when one runs already, with its own."""
     _need_ray(address)

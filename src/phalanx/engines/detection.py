@@ -43,7 +43,7 @@ class DetectedGpu:
 
 @dataclass(frozen=True, kw_only=True)
 class Detected:
-    """`topology` is given in the order of `gpus`; None without GPUs or where it is not told."""
+    """`topology` is given in the order of `gpus`; None without GPUs or where it is not known."""
 
     cpus: int
     memory_bytes: int

@@ -10,7 +10,7 @@ import msgspec
 if TYPE_CHECKING:
     from phalanx.engines.definitions import ActorDefinition, FunctionDefinition
     from phalanx.model.rows.explanation import Explanation
-    from phalanx.policies.placement import Placement
+    from phalanx.policies.placement_policy import PlacementPolicy
     from phalanx.protocol.node_messages import LogLine
     from phalanx.protocol.requests.request import Request
 
@@ -44,7 +44,7 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     labels: dict[str, str] | None
     object_store_memory: int | None
     topology: str
-    placement: Placement | None
+    placement: PlacementPolicy | None
     """The policy of a runtime of its own; None: nothing was said."""
     include_dashboard: bool | None
     namespace: str | None

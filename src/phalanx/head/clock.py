@@ -1,4 +1,4 @@
-"""The time as a head is told it by its shell."""
+"""The time as the shell gives it to a head."""
 
 from __future__ import annotations
 

@@ -7,14 +7,13 @@ nodes by messages alone, and never unpickles.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from phalanx.errors import ControlStoreFullError, StaleNodeError
+from phalanx.errors import StaleNodeError
 from phalanx.head.actors.control import ActorControl
-from phalanx.head.actors.placement import ActorPlacing
+from phalanx.head.actors.node_choice import ActorNodeChoice
 from phalanx.head.actors.table import ActorRecord
+from phalanx.head.answering import Answering
 from phalanx.head.clock import Clock
 from phalanx.head.defects import Defects
 from phalanx.head.drivers import Drivers
@@ -25,10 +24,9 @@ from phalanx.head.nodes import HealthLimits, NodeDirectory, NodeRecord
 from phalanx.head.outbox import Outbox
 from phalanx.head.requests import ControlRequests
 from phalanx.head.state_store import StateStore, StoredState
-from phalanx.model.ids import node_process_id
-from phalanx.model.lifecycle import DEAD, DEPENDENCIES_UNREADY
+from phalanx.model.lifecycle import DEAD
 from phalanx.observe import cluster_events
-from phalanx.policies.placement import Placement
+from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.protocol.bundle_messages import BundlesGone, Committed, LogRead, MemberNews, Prepared
 from phalanx.protocol.cluster_messages import (
     Acked,
@@ -39,7 +37,6 @@ from phalanx.protocol.cluster_messages import (
     EventsReported,
     Expelled,
     ForwardedAsk,
-    ForwardedReply,
     JobKnown,
     Join,
     Joined,
@@ -58,22 +55,7 @@ from phalanx.protocol.node_messages import (
     ActorLeaving,
     ActorReady,
     ActorUnreferenced,
-    Ask,
-    Reply,
 )
-from phalanx.protocol.requests.actors import RegisterActor
-from phalanx.protocol.requests.gangs import CreateGang
-from phalanx.protocol.requests.groups import CreateGroup
-from phalanx.protocol.requests.jobs import ApplyManifests
-from phalanx.protocol.requests.request import (
-    Asker,
-    Effect,
-    RequestHandlers,
-    Role,
-    Send,
-    decode_request,
-)
-from phalanx.protocol.wire_errors import WireError
 from phalanx.resources.ports import RandomSource
 
 if TYPE_CHECKING:
@@ -83,14 +65,6 @@ if TYPE_CHECKING:
 _NEVER_SILENT = HealthLimits(period_s=1e9, misses=1)
 """A node in the same process never dies alone."""
 NOTHING_STORED = StoredState()
-
-
-class Visitor(Protocol):
-    """A connection to who is no node."""
-
-    def send(self, message: msgspec.Struct) -> None:
-        """Send it something."""
-        ...
 
 
 class ControlPlane:
@@ -106,7 +80,7 @@ class ControlPlane:
         *,
         stored: StoredState = NOTHING_STORED,
         limits: HealthLimits | None = None,
-        placement: Placement | None = None,
+        placement: PlacementPolicy | None = None,
         is_alone: bool = False,
         cluster: str = "",
         report_defect: Callable[[Exception], None],
@@ -133,8 +107,8 @@ class ControlPlane:
             outbox, state_store, self.nodes.cluster, self._request_actor_placing
         )
         self.group_table = self.groups.table
-        self.placement = placement or Placement()
-        placing = ActorPlacing(self.nodes.cluster, self.group_table, rng, self.placement)
+        self.placement = placement or PlacementPolicy()
+        node_choice = ActorNodeChoice(self.nodes.cluster, self.group_table, rng, self.placement)
         self.actors = ActorControl(
             outbox,
             state_store,
@@ -142,7 +116,7 @@ class ControlPlane:
             self.nodes,
             self.groups,
             self.drivers,
-            placing,
+            node_choice,
             self._bundle_left,
             self.defects,
         )
@@ -161,6 +135,14 @@ class ControlPlane:
             self._whereabouts,
             lambda: {} if self.gangs_if_used is None else self.gangs_if_used.counts(),
             self.defects,
+        )
+        self.answering = Answering(
+            outbox,
+            state_store,
+            self.requests,
+            self.group_table,
+            self.actor_table,
+            lambda: self.gang_scheduler,
         )
         self._resources_changed = self._must_place_actors = False
         self._restore(stored, clock.now())
@@ -249,7 +231,7 @@ class ControlPlane:
             case Leave():
                 self.nodes.leave(self._node_id(prefix), message.reason)
             case ForwardedAsk():
-                self.answer(prefix, message)
+                self.answering.answer(prefix, message)
             case Reported():
                 for inner in decode_body(message.body):
                     self.on_message(prefix, inner)
@@ -292,72 +274,6 @@ class ControlPlane:
                 self.group_table.returned(node, message.group, message.attempt)
                 self.gangs.returned(node, message, now)
 
-    def answer(self, prefix: bytes, ask: ForwardedAsk) -> None:
-        """Reply to a request that came by way of a node."""
-
-        def send(result: msgspec.Raw, error: WireError | None) -> None:
-            self.outbox.reply(prefix, ForwardedReply(ask.token, result, error))
-
-        role = Role.PROCESS if ask.origin else Role.VISITOR
-        if ask.origin == node_process_id(prefix):
-            role = Role.NODE
-        self._answer(ask.kind, ask.body, role, ask.origin, prefix, send if ask.token else None)
-
-    def answer_visitor(self, visitor: Visitor, ask: Ask) -> None:
-        """Reply to who is no node, such as the command line on the head's machine."""
-
-        def send(result: msgspec.Raw, error: WireError | None) -> None:
-            visitor.send(Reply(ask.token, result, error))
-
-        self._answer(ask.kind, ask.body, Role.VISITOR, b"", b"", send)
-
-    def _answer(
-        self,
-        kind: int,
-        body: msgspec.Raw,
-        role: Role,
-        process: bytes,
-        node: bytes,
-        send: Send | None,
-    ) -> None:
-        """Have a request answered once all that the answer speaks of is written. Nothing waits for
-        that while the store is full: questions are answered, and new work is refused."""
-        handlers, store = self.handlers_of(kind), self.state_store
-        effect = handlers.effect_of(kind)
-        if effect is Effect.ADDS and store.shortage and not self._is_repeated(kind, body):
-            error = ControlStoreFullError(
-                f"The head takes no new work: {store.shortage}. What runs goes on, and new work is "
-                "taken again when there is room."
-            )
-            if kind == RegisterActor.kind and send is None:
-                self.requests.refuse_actor(process, decode_request(RegisterActor, body), error)
-            Asker[Any](role, process, send, node).fail(error)
-            return
-
-        def when_written(result: msgspec.Raw, error: WireError | None) -> None:
-            assert send is not None
-            if effect is Effect.READS:
-                store.when_written_or_stalled(lambda: send(result, error))
-            else:
-                store.when_written(lambda: send(result, error))
-
-        asker = Asker[Any](role, process, None if send is None else when_written, node)
-        handlers.answer(kind, body, asker)
-
-    def _is_repeated(self, kind: int, body: msgspec.Raw) -> bool:
-        """Whether what a request asks for is there: an earlier head has answered it, and died."""
-        if kind == CreateGroup.kind:
-            return self.group_table.get(decode_request(CreateGroup, body).group) is not None
-        if kind == CreateGang.kind:
-            return decode_request(CreateGang, body).group in self.gang_scheduler.registry.gangs
-        if kind == ApplyManifests.kind:
-            requests = self.gang_scheduler.job_requests
-            return requests.is_repeated(decode_request(ApplyManifests, body))
-        if kind == RegisterActor.kind:
-            record = self.actor_table.get(decode_request(RegisterActor, body).spec.actor)
-            return record is not None and record.state != DEPENDENCIES_UNREADY
-        return False
-
     def _whereabouts(self) -> tuple[str, str, list[str]]:
         """The addresses of the head and of its store, and what is not well with it, for people."""
         troubles = []
@@ -370,11 +286,6 @@ class ControlPlane:
                 "this head should be theirs, it was started on the wrong store"
             )
         return self.address, self.state_store.address, troubles
-
-    def handlers_of(self, kind: int) -> RequestHandlers:
-        """Those of queues, gangs and jobs are made when somebody first asks for any."""
-        handlers = self.requests.handlers
-        return handlers if kind in handlers else self.gang_scheduler.handlers
 
     def _from_process(self, process: bytes, message: Any) -> None:
         match message:

@@ -79,11 +79,11 @@ class NodeEffects(Protocol):
     """What the directory asks of its shell."""
 
     def node_changed(self, record: NodeRecord) -> None:
-        """It joined or drains: to be stored, and told."""
+        """It joined or drains: to be stored, and published."""
         ...
 
     def node_dead(self, record: NodeRecord, reason: str) -> None:
-        """To be stored and told; what ran there is lost."""
+        """To be stored and published; what ran there is lost."""
         ...
 
 
@@ -152,7 +152,7 @@ class NodeDirectory:
     def report(self, now: float, node_id: str, report: NodeReport) -> bool:
         """Take over a heartbeat. Whether it changed what is known of the node's resources.
 
-        Raises StaleNodeError for a node that is dead or unknown: it has to be told. Raises
+        Raises StaleNodeError for a node that is dead or unknown: it has to be notified. Raises
         ValueError for amounts that are none.
         """
         record = self._records.get(node_id)
@@ -199,7 +199,7 @@ class NodeDirectory:
         return True
 
     def totals(self, node_id: str, wanted: Mapping[str, float]) -> dict[str, float]:
-        """What the node is to be told to have of each resource; less than is in use is allowed.
+        """What the node is to have of each resource from now on; less than is in use is allowed.
 
         Raises ValueError for a node that is not alive, for what is no amount, and for part of a
         numbered device.
@@ -264,7 +264,7 @@ class NodeDirectory:
         return [record for record in self._records.values() if record.state != DEAD]
 
     def row(self, node_id: str) -> ViewRow:
-        """A node and its last report, as others are told."""
+        """A node and its last report, as others see it."""
         record, report = self._records[node_id], self._reports[node_id]
         return ViewRow(
             node_id=node_id,

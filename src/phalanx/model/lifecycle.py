@@ -58,7 +58,7 @@ REMOVED: Final = "REMOVED"
 RESCHEDULING: Final = "RESCHEDULING"
 
 GROUP: Final[Mapping[str, frozenset[str]]] = {
-    # Prepared: every bundle is reserved, and the nodes are told to keep it so. Rescheduling: some
+    # Prepared: every bundle is reserved, and the nodes are asked to keep it so. Rescheduling: some
     # bundles lost their node, or a pinned group gets more; created again when that is refused.
     PENDING: frozenset({PREPARED, REMOVED}),
     PREPARED: frozenset({CREATED, RESCHEDULING, REMOVED}),

@@ -323,6 +323,17 @@ def _check_precision(options: Mapping[str, Any]) -> None:
             )
 
 
+def named_strategy(options: Mapping[str, Any]) -> Any:
+    """The scheduling strategy that checked options name, by itself or as a placement group."""
+    group = options.get("placement_group")
+    if group is None or group == "default":
+        return options.get("scheduling_strategy")
+    return group.as_strategy(
+        options.get("placement_group_bundle_index", -1),
+        options.get("placement_group_capture_child_tasks"),
+    )
+
+
 def required_resources(options: Mapping[str, Any], *, default_cpus: float) -> dict[str, float]:
     """The amounts that a task or actor with these options asks for, by resource name.
 

@@ -15,7 +15,7 @@ class BundlePool:
     def __init__(self, reservation: Allocation) -> None:
         self.reservation = reservation
         self.gang = b""
-        """What whoever runs in the bundle is told of its gang; empty outside gangs."""
+        """The view of its gang for whoever runs in the bundle; empty outside gangs."""
         self._numbers = {name: [i for i, _ in taken] for name, taken in _items(reservation)}
         whole = dict(reservation.resources.to_mapping())
         shares: dict[str, int] = {}

@@ -105,7 +105,7 @@ class BundleTable:
         return list(self._going[key])
 
     def settle(self) -> list[tuple[bytes, int]]:
-        """(group, attempt) of each give-back of which everything is free by now, told once.
+        """(group, attempt) of each give-back of which everything is free by now, each once.
 
         To be called after `give_back` and whenever a lease has ended.
         """

@@ -14,7 +14,7 @@ class KnownJobs:
         self._jobs: dict[bytes, JobKnown] = {}
         self._environments: dict[bytes, dict[str, str]] = {}
         self._set_up: set[bytes] = set()
-        """Workers that have been told about their job."""
+        """Workers to which their job was sent."""
 
     def job_known(self, message: JobKnown) -> None:
         """The head, a driver or another node describes a job."""

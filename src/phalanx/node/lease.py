@@ -18,7 +18,7 @@ DemandKey = tuple[bytes, int]
 
 
 class Asker(Protocol):
-    """Who stands behind a demand, and is told what becomes of it."""
+    """Who stands behind a demand, and is notified of what becomes of it."""
 
     def granted(self, lease: Lease) -> None:
         """The lease's worker is there, and is the asker's."""
@@ -35,7 +35,7 @@ class Asker(Protocol):
 
 
 class NoAsker:
-    """Nobody is told of this demand."""
+    """Nobody is notified of this demand."""
 
     def granted(self, lease: Lease) -> None:
         """See Asker."""
@@ -121,7 +121,7 @@ class Lease(msgspec.Struct, kw_only=True, eq=False):
 
     @property
     def gang(self) -> bytes:
-        """What its worker is told of its gang; empty outside gangs."""
+        """The view of its gang for its worker; empty outside gangs."""
         return self.pool.gang if isinstance(self.pool, BundlePool) else b""
 
     @property

@@ -1,4 +1,4 @@
-"""What owners ask of leases, and what they are told of those that they ask for and hold.
+"""What owners ask of leases, and the news of those that they ask for and hold.
 
 An owner speaks with its own node only. Leases with a negative number are of other nodes; see
 `borrowed_leases`.

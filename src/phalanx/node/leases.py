@@ -1,7 +1,7 @@
 """The node's machine: who gets which worker with which resources, and when it comes back.
 
-`turns` says whose turn it is. Workers are started and ended by `WorkerEffects`; who asked for a
-worker is told by its demand's `asker`.
+`turns` says whose turn it is. Workers are started and ended by `WorkerEffects`; its demand's
+`asker` notifies who asked for a worker.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from phalanx.node.control_link import RemoteControl
 from phalanx.node.dispatch import MessageTable
 from phalanx.node.options import PATIENCE_S
 from phalanx.node.peers import HEAD, Peer
-from phalanx.policies.placement import Placement
+from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.protocol.bundle_messages import BundleInventory
 from phalanx.protocol.cluster_messages import (
     Acked,
@@ -94,7 +94,7 @@ class ClusterMembership:
         own_row: Callable[[], ViewRow],
         holdings: Callable[[], Holdings],
         use: Use,
-        set_placement: Callable[[Placement], None],
+        set_placement: Callable[[PlacementPolicy], None],
         on_joined: Sequence[Callable[[], None]],
         on_lost: Sequence[Callable[[], None]] = (),
     ) -> None:
@@ -143,7 +143,7 @@ class ClusterMembership:
     def leave(self) -> Peer | None:
         """Say goodbye, since the node ends. The connection that this leaves over."""
         if self._head is not None and not self.is_stale:
-            self._head.post(Leave("it was told to stop"))
+            self._head.post(Leave("it was asked to stop"))
         return self._head
 
     def is_head(self, connection: Peer) -> bool:

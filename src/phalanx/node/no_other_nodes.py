@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from phalanx.node.lease import Demand
 from phalanx.policies.outcome import Outcome
-from phalanx.policies.placement import Placement
+from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.protocol.cluster_messages import ViewRow
 from phalanx.resources.sets import ResourceSet
 
@@ -48,7 +48,7 @@ class Spills(OtherNodesView, Protocol):
         """All that was asked of a node is void."""
         ...
 
-    def use(self, placement: Placement) -> None:
+    def use(self, placement: PlacementPolicy) -> None:
         """The cluster's policy is this one."""
         ...
 
@@ -104,7 +104,7 @@ class NoOtherNodes:
     def owner_gone(self, owner: bytes) -> None:
         """See Spills."""
 
-    def use(self, placement: Placement) -> None:
+    def use(self, placement: PlacementPolicy) -> None:
         """See Spills."""
 
     def must_plan(self, strategy: Mapping[str, Any]) -> bool:

@@ -20,7 +20,7 @@ from phalanx.node.object_room import ObjectRoom, SpillFiles
 from phalanx.node.peers import Peer, Peers
 from phalanx.objects.last_readers import LastReaders
 from phalanx.objects.names import is_name, prefix_of_name, spare_file
-from phalanx.objects.pulling import Done, PullQueue
+from phalanx.objects.pull_queue import Done, PullQueue
 from phalanx.objects.spares import Spares
 from phalanx.objects.store_accounting import StoreAccounting
 from phalanx.observe.cluster_events import ArgumentPresent, PullEnded, PullStarted, ResultStored

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from phalanx.policies.placement import Placement
+from phalanx.policies.placement_policy import PlacementPolicy
 
 PATIENCE_S = 60.0
 """A node that nothing needs waits so long for a head that was lost; see MembershipOptions."""
@@ -17,5 +17,5 @@ class SpillOptions(msgspec.Struct, frozen=True, kw_only=True):
     `threshold`: so many workers may be waited for on this node before others are asked.
     """
 
-    placement: Placement = Placement()
+    placement: PlacementPolicy = PlacementPolicy()
     threshold: int = 0

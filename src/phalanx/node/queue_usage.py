@@ -15,7 +15,7 @@ class QueueShares:
         self._held: dict[str, ResourceSet] = {}
 
     def is_known(self, queue: str) -> bool:
-        """Whether there is a queue of this name, as far as this node was told."""
+        """Whether there is a queue of this name, as far as this node knows."""
         return not queue or not self.weights or queue in self.weights
 
     def take(self, queue: str, request: ResourceSet) -> None:

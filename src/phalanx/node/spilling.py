@@ -1,10 +1,10 @@
 """Bottom-up scheduling, the upper half: what waits on this node is asked of others.
 
-Every node holds the cluster's view, as the control store tells it, and decides for what was
-submitted on it: each of these replicas is a global scheduler over the same state. Their choices
-are hints, for the node asked is the one that grants. A demand is asked of the nodes that have room
-for it; what no node has room for, and cannot ever run here, waits where it would wait least. Asked
-counts are set anew with each plan, so nothing asked for in vain lasts. Pure.
+Every node holds a copy of the cluster's view, as the head sends it, and decides for what was
+submitted on it. The choices of these copies are hints, for the node asked is the one that grants.
+A demand is asked of the nodes that have room for it; what no node has room for, and cannot ever run
+here, waits where it would wait least. Asked counts are set anew with each plan, so nothing asked
+for in vain lasts. Pure.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from phalanx.policies.entry import pick_node, placement_strategy
 from phalanx.policies.hybrid import Hybrid
 from phalanx.policies.node_table import NodeState
 from phalanx.policies.outcome import Outcome, Placed
-from phalanx.policies.placement import Placement
+from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.policies.request_class import Request
 from phalanx.policies.selector.tried import TriedPlaces
 from phalanx.policies.spread import Spread
@@ -82,7 +82,7 @@ class Spilling:
         self._asked: dict[DemandKey, dict[str, int]] = {}
         self._seen: dict[tuple[str, DemandKey], int] = {}
 
-    def use(self, placement: Placement) -> None:
+    def use(self, placement: PlacementPolicy) -> None:
         """The cluster's policy is this one."""
         self._default: Strategy = placement_strategy(placement, self._waiting)
         self._starts_here_first = placement.starts_here_first

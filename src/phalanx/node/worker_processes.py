@@ -37,7 +37,7 @@ class WorkerProcesses:
         self._peers = peers
         self._jobs = jobs
         self._reasons: dict[bytes, tuple[str, str]] = {}
-        """(reason, kind) of the end of each worker that was told to end."""
+        """(reason, kind) of the end of each worker that was asked to end."""
 
     def start_worker(self, worker: WorkerRecord) -> None:
         """Fork a worker."""

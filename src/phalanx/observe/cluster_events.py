@@ -56,7 +56,7 @@ class Forwarded(Event, frozen=True, kw_only=True):
 
 
 class NodeChosen(Event, frozen=True, kw_only=True):
-    """The global scheduler chose a node for `count` workers of a demand."""
+    """A node was chosen, which is asked for `count` workers of a demand."""
 
     owner: str
     scheduling_class: int
@@ -132,7 +132,7 @@ class LocationKnown(Event, frozen=True, kw_only=True):
 
 
 class ReadersNotified(Event, frozen=True, kw_only=True):
-    """So many that waited for the result were told."""
+    """So many that waited for the result were notified."""
 
     task: str
     object: str

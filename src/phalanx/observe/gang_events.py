@@ -26,7 +26,7 @@ class MembersPlaced(Event, frozen=True, kw_only=True):
 
 
 class MembersEvicted(Event, frozen=True, kw_only=True):
-    """Members were told to give back their places, by the decision of an `action`: preempt,
+    """Members were asked to give back their places, by the decision of an `action`: preempt,
     reclaim ..."""
 
     gang: str

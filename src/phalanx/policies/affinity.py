@@ -93,8 +93,8 @@ def random_flagged(flags: Flags, excluded: list[int], rng: RandomSource) -> int 
 
 def _least_final(noes: list[Rejection]) -> Rejection:
     """The no that can still turn into a yes when there is one; else the first."""
-    told: tuple[TurnedAway, ...] = noes[0].turned_away
+    turned_away: tuple[TurnedAway, ...] = noes[0].turned_away
     for no in noes:
         if no.reason == "unavailable":
             return no
-    return Rejection(reason="infeasible", turned_away=told)
+    return Rejection(reason="infeasible", turned_away=turned_away)

@@ -8,7 +8,7 @@ from phalanx.policies.affinity import NodeAffinity, WithFallbacks
 from phalanx.policies.hybrid import Hybrid
 from phalanx.policies.labels import LabelSelector
 from phalanx.policies.outcome import Outcome
-from phalanx.policies.placement import Placement
+from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.policies.request_class import ClusterView, Request
 from phalanx.policies.selector.strategy import Selector
 from phalanx.policies.spread import RandomAvailable
@@ -17,14 +17,14 @@ from phalanx.policies.two_pass import TwoPassRandom
 from phalanx.policies.waiting_time import LeastWaiting
 from phalanx.resources.ports import RandomSource
 
-_MAKERS: Mapping[str, Callable[[Placement], Strategy]] = {
+_MAKERS: Mapping[str, Callable[[PlacementPolicy], Strategy]] = {
     "default": lambda placement: Hybrid(),
     "selector": lambda placement: Selector(settings=placement.selector),
     "two-pass-random": lambda placement: TwoPassRandom(),
 }
 
 
-def placement_strategy(placement: Placement, waiting: LeastWaiting) -> Strategy:
+def placement_strategy(placement: PlacementPolicy, waiting: LeastWaiting) -> Strategy:
     """Where work goes that names no strategy of its own, under a cluster's policy.
 
     `waiting`: the one that knows what nodes reported. Raises ValueError for a policy that is none.

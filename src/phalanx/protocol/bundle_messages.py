@@ -40,7 +40,7 @@ class Prepared(msgspec.Struct, array_like=True, tag=87):
 
 
 class CommitBundles(msgspec.Struct, array_like=True, tag=88):
-    """Control to node: what was prepared may be used. `gangs`: what each bundle's member is told
+    """Control to node: what was prepared may be used. `gangs`: what each bundle's member knows
     of its gang (`model.jobs.gang_view`)."""
 
     group: bytes

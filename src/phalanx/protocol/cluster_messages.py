@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from phalanx.policies.placement import Placement
+from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.protocol.bundle_messages import BundleInventory, BundleMessage
 from phalanx.protocol.wire_errors import WireError
 
@@ -68,7 +68,7 @@ class NodeReport(msgspec.Struct, array_like=True, tag=73):
 
 
 class ViewRow(msgspec.Struct, array_like=True):
-    """One node as the others are told of it."""
+    """One node as the others know it."""
 
     node_id: str
     prefix: bytes
@@ -178,7 +178,7 @@ class JobEnded(msgspec.Struct, array_like=True, tag=83):
 
 
 class JobKnown(msgspec.Struct, array_like=True, tag=84):
-    """What workers of a job need, told to a node before its first work for it.
+    """What workers of a job need, sent to a node before its first work for it.
 
     `driver` is the process that its output goes to.
     """
@@ -195,7 +195,7 @@ class JobKnown(msgspec.Struct, array_like=True, tag=84):
 
 
 class EnvironmentKnown(msgspec.Struct, array_like=True, tag=85):
-    """What an environment's key stands for, told to a node before its first use there."""
+    """What an environment's key stands for, sent to a node before its first use there."""
 
     key: bytes
     variables: dict[str, str]
@@ -221,7 +221,7 @@ class SetTotals(msgspec.Struct, array_like=True, tag=91):
 
 
 class CopyMade(msgspec.Struct, array_like=True, tag=92):
-    """Node to node: the sender has a copy of this object, and is to be told when it goes."""
+    """Node to node: the sender has a copy of this object, and is to be notified when it goes."""
 
     name: str
 
@@ -279,7 +279,7 @@ class Joined(msgspec.Struct, array_like=True, tag=110):
     follows."""
 
     epoch: int
-    placement: Placement
+    placement: PlacementPolicy
     cluster: str = ""
 
 

@@ -61,7 +61,7 @@ class Lease(msgspec.Struct, array_like=True, tag=1):
     placement_group: bytes | None = None
     capture: bool = False
     gang: bytes = b""
-    """What the member of a gang is told of it (`model.jobs.gang_view`)."""
+    """What the member of a gang knows of it (`model.jobs.gang_view`)."""
 
 
 class Function(msgspec.Struct, array_like=True, tag=2):

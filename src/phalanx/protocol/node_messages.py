@@ -1,7 +1,7 @@
 """What a process and its node say to each other: leases, actors, files of objects, ends.
 
-A driver asks its node for workers and for whatever the control store knows; a worker is told what
-to become, and says what became of it.
+A driver asks its node for workers and for whatever the control store knows; a worker gets its
+work, and reports what became of it.
 """
 
 from __future__ import annotations

@@ -110,8 +110,8 @@ def to_wire(error: BaseException) -> WireError:
 
 def is_defect(error: BaseException) -> bool:
     """Whether an error is of no class that is meant for who asked, such as a KeyError."""
-    is_told = isinstance(error, errors.SystemFailureError)
-    return not is_told and to_wire(error).code == code_of(errors.SystemFailureError)
+    is_known = isinstance(error, errors.SystemFailureError)
+    return not is_known and to_wire(error).code == code_of(errors.SystemFailureError)
 
 
 def from_wire(error: WireError) -> Exception:

@@ -8,13 +8,16 @@ from typing import Protocol
 
 from phalanx.model.lifecycle import ALIVE, DEAD
 from phalanx.policies.node_table import NodeState, NodeTable
-from phalanx.policies.request_class import ClusterView
+from phalanx.policies.outcome import Outcome, Placed
+from phalanx.policies.request_class import ClusterView, Request
+from phalanx.policies.seeded import Seeded
+from phalanx.policies.strategy import NOBODY, Asking
 from phalanx.policies.waiting_time import Backlog, LeastWaiting
 from phalanx.resources.sets import EMPTY, ResourceSet
 
 
 class NodeRow(Protocol):
-    """One node as it is told: amounts by resource, `devices` in units left on each device."""
+    """One node as it is reported: amounts by resource, `devices` in units left on each device."""
 
     @property
     def node_id(self) -> str: ...
@@ -50,6 +53,7 @@ class ClusterNodes:
         self._backlogs: dict[str, Backlog] = {}
         self._rows: dict[str, NodeRow] = {}
         self._counted: set[str] = set()
+        self._rng = Seeded(0)  # the strategy is handed one and draws nothing
 
     def put(self, row: NodeRow, load: ResourceSet = EMPTY) -> bool:
         """Take over a node's row; a dead one is forgotten. Whether its resources changed.
@@ -114,6 +118,23 @@ class ClusterNodes:
         self._counted.discard(node_id)
         self.shape += 1
         return True
+
+    def pick_least_wait(self, request: Request, asking: Asking = NOBODY) -> Outcome:
+        """The node where a demand would wait least, or what each filter turned away.
+
+        The wait is estimated as queue length × mean run time + missing bytes ÷ bandwidth, as the
+        global scheduler of Moritz et al., "Ray: A Distributed Framework for Emerging AI
+        Applications", OSDI 2018, section 4.2.2. Of nodes with the same wait, one that has room now.
+        """
+        best = self.waiting.pick(self.view, request, asking, self._rng)
+        if not isinstance(best, Placed) or best.is_available:
+            return best
+        only_free = replace(asking, require_available=True)
+        free = self.waiting.pick(self.view, request, only_free, self._rng)
+        if not isinstance(free, Placed):
+            return best
+        wait_s = self.waiting.estimate_s
+        return free if wait_s(free.node, asking) <= wait_s(best.node, asking) else best
 
     def _report(self, node_id: str, backlog: Backlog) -> None:
         self._backlogs[node_id] = backlog

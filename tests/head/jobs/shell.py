@@ -14,7 +14,7 @@ Words of a script, each one event; members are named group-index:
 from __future__ import annotations
 
 from phalanx.head.jobs import events as ev
-from phalanx.head.jobs.machine import JobTable
+from phalanx.head.jobs.lifecycle import JobTable
 from phalanx.manifests.reading import read_checked
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord, MemberRecord
@@ -39,8 +39,6 @@ class Shell:
     def __init__(self, spec: JobSpec | str) -> None:
         self.table = JobTable(self)
         self.now = 0.0
-        self.queued = False
-        self.left = 0
         self.asked: list[str] = []
         self.ended: list[str] = []
         self.restarted: list[str] = []
@@ -51,15 +49,7 @@ class Shell:
 
     # ---- effects
 
-    def enter_queue(self, job: JobRecord) -> None:
-        self.queued = True
-
-    def leave_queue(self, job: JobRecord) -> None:
-        self.queued = False
-        self.left += 1
-
     def want_members(self, job: JobRecord, members: list[MemberRecord]) -> None:
-        assert self.queued, "members are wanted for a job that takes no part in scheduling"
         assert not job.is_finished
         assert all(m.state == st.PENDING for m in members)
         self.asked += [m.name for m in members]

@@ -390,9 +390,9 @@ def test_opening_and_closing(script, states):
         (lambda t: t.delete("none", 0.0), "no queue"),
         (lambda t: t.close("root", 0.0), "root cannot be closed"),
         (lambda t: t.open("none", 0.0), "no queue"),
-        (lambda t: t.admit("lab"), "queues below it"),
-        (lambda t: t.admit("root"), "no jobs"),
-        (lambda t: t.admit("none"), "no queue"),
+        (lambda t: t.require_open("lab"), "queues below it"),
+        (lambda t: t.require_open("root"), "no jobs"),
+        (lambda t: t.require_open("none"), "no queue"),
     ],
 )
 def test_a_command_that_does_not_fit(command, reason):
@@ -405,11 +405,11 @@ def test_a_command_that_does_not_fit(command, reason):
 
 def test_jobs_go_into_open_leaves_only():
     queues = Queues()
-    queues.table.admit("crew")
-    queues.table.admit("default")
+    queues.table.require_open("crew")
+    queues.table.require_open("default")
     queues.play("close:crew")
     with pytest.raises(JobCommandError, match="Closed"):
-        queues.table.admit("crew")
+        queues.table.require_open("crew")
 
 
 def test_a_queue_below_a_closed_one():

@@ -120,7 +120,6 @@ def holds(shell: Shell) -> None:
         assert job.restarts.get(group_spec.name, 0) <= max(group_spec.max_retry, 0)
     assert (job.finished is not None) == job.is_finished
     if job.is_finished or job.state in (st.ABORTING, st.ABORTED):
-        assert not shell.queued
         assert not job.count(st.PENDING, st.RUNNING, st.WAITING)
     if job.state == st.ABORTED or job.state in st.FINISHED - {st.FAILED, st.COMPLETED}:
         assert not job.count(*judging.LIVE)

@@ -1,4 +1,4 @@
-"""How many devices of a node are told apart: an amount in a snapshot is a number, not a machine."""
+"""How many devices of a node have numbers: an amount in a snapshot is a number, not a machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from phalanx.batch.amounts import Counts
 from phalanx.batch.session import Session
 
 
-def told_apart(session: Session, plugin: str, counts: Sequence[int] | Counts, most: int) -> Counts:
+def numbered_devices(
+    session: Session, plugin: str, counts: Sequence[int] | Counts, most: int
+) -> Counts:
     """Each node's count of devices, `most` where it is larger; then the plan has a warning."""
     given = np.asarray(counts, dtype=np.int64)
     large = np.flatnonzero(given > most)

@@ -46,6 +46,7 @@ from phalanx.batch.plugin_parts.quotas import (
     real_capabilities,
     set_aside,
 )
+from phalanx.batch.rows import Change
 from phalanx.batch.session import Session
 
 
@@ -284,16 +285,9 @@ class Capacity:
         usable = not self._hierarchy or self._nodes[queue].is_leaf()
         return self._tree.ready and usable and kept_on_trial(self._session, self.name)
 
-    def _changed(
-        self,
-        job: Job,
-        eq_class: EquivalenceClass,
-        tasks: Sequence[int],
-        nodes: Sequence[int],
-        sign: int,
-    ) -> None:
-        load = eq_class.vector * (len(tasks) * sign)
-        for node in self._chain(job.queue):
+    def _changed(self, change: Change) -> None:
+        load = change.vector
+        for node in self._chain(change.job.queue):
             node.add(load)
 
 

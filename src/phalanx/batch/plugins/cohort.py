@@ -9,7 +9,6 @@ more; one that deserves nothing at all and has no cohort is left to the other pl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -22,6 +21,7 @@ from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.jobs import Job
 from phalanx.batch.plan import Rejection
 from phalanx.batch.plugin_parts.quotas import above
+from phalanx.batch.rows import Change
 from phalanx.batch.session import Session
 from phalanx.batch.specs import Amounts
 
@@ -97,12 +97,5 @@ class Cohort:
             total += np.where(unused > 0, np.minimum(self._lend[i], unused), unused)
         return total
 
-    def _changed(
-        self,
-        job: Job,
-        eq_class: EquivalenceClass,
-        tasks: Sequence[int],
-        nodes: Sequence[int],
-        sign: int,
-    ) -> None:
-        self._held[job.queue] = self._held[job.queue] + eq_class.vector * (len(tasks) * sign)
+    def _changed(self, change: Change) -> None:
+        self._held[change.job.queue] = self._held[change.job.queue] + change.vector

@@ -12,7 +12,6 @@ rounded, times `ScheduleWeight`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -23,9 +22,8 @@ from phalanx.batch.accepted import FOREIGN, ONLY_ONE, WHOLE, Accepted, one_of
 from phalanx.batch.amounts import Flags, Vector
 from phalanx.batch.arguments import Arguments, flag, text, whole
 from phalanx.batch.equivalence_class import EquivalenceClass
-from phalanx.batch.jobs import Job
-from phalanx.batch.plugin_parts.devices import told_apart
-from phalanx.batch.rows import BY_ONE, NEVER, Ask, Filter, Rows, Scorer
+from phalanx.batch.plugin_parts.devices import numbered_devices
+from phalanx.batch.rows import BY_ONE, NEVER, Ask, Change, Filter, Rows, Scorer
 from phalanx.batch.session import Session
 from phalanx.batch.specs import NodeSpec
 
@@ -34,7 +32,7 @@ CARDS, MEMORY = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory"
 PERCENT, CORES = "volcano.sh/vgpu-memory-percentage", "volcano.sh/vgpu-cores"
 _ALL = 100.0
 MAX_CARDS = 256
-"""So many cards of a node that only counts them are told apart, and no more are used."""
+"""So many cards of a node that only counts them have numbers, and no more are used."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +106,7 @@ class DeviceShare:
         if not any(n.cards for n in self._needs.values()):
             return
         counted = [_counted(node) for node in cluster.nodes]
-        counts = told_apart(session, self.name, [n for n, _ in counted], MAX_CARDS)
+        counts = numbered_devices(session, self.name, [n for n, _ in counted], MAX_CARDS)
         self._cards = [
             [Card(memory, used) for memory, used in node.devices]
             or [Card(memory, 0.0) for _ in range(count)]
@@ -178,17 +176,10 @@ class DeviceShare:
             card.tasks += 1
         self._held[t] = held
 
-    def _changed(
-        self,
-        job: Job,
-        eq_class: EquivalenceClass,
-        tasks: Sequence[int],
-        nodes: Sequence[int],
-        sign: int,
-    ) -> None:
-        need = self._needs[eq_class.index]
-        for t, node in zip(tasks, nodes, strict=True):
-            if sign > 0:
+    def _changed(self, change: Change) -> None:
+        need = self._needs[change.eq_class.index]
+        for t, node in zip(change.tasks, change.nodes, strict=True):
+            if change.sign > 0:
                 self._take(t, need, node)
                 continue
             for card, memory in self._held.pop(t, ()):

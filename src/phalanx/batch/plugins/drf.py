@@ -17,9 +17,9 @@ import numpy as np
 from phalanx.batch.accepted import Accepted
 from phalanx.batch.amounts import EPSILON, Vector
 from phalanx.batch.arguments import Arguments
-from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.jobs import Job
 from phalanx.batch.plugin_parts.hierarchy import Branch, ShareTree
+from phalanx.batch.rows import Change
 from phalanx.batch.session import Session
 
 TOLERANCE = 1e-6
@@ -68,19 +68,12 @@ class DominantShare:
             return 0.0
         return max(0.0, float((held[self._of] / self._total[self._of]).max()))
 
-    def _changed(
-        self,
-        job: Job,
-        eq_class: EquivalenceClass,
-        tasks: Sequence[int],
-        nodes: Sequence[int],
-        sign: int,
-    ) -> None:
-        self._moved[job.index] = self._held(job.index) + eq_class.vector * (len(tasks) * sign)
-        self._shares[job.index] = None
+    def _changed(self, change: Change) -> None:
+        self._moved[change.job.index] = self._held(change.job.index) + change.vector
+        self._shares[change.job.index] = None
         if self._tree is not None:
-            self._tree.allocated += eq_class.vector * (len(tasks) * sign)
-            self._enter(self._tree, job, self._held(job.index), new=False)
+            self._tree.allocated += change.vector
+            self._enter(self._tree, change.job, self._held(change.job.index), new=False)
 
     def _victims(self, preemptor: int, candidates: Sequence[int]) -> list[int]:
         cluster = self._session.cluster

@@ -76,7 +76,7 @@ class Extender:
             "jobEnqueueable": ("job_enqueueable", self._enqueueable),
             "jobReady": ("job_ready", self._ready),
         }  # fmt: skip
-        if "onSessionOpen" in self._verbs and not self._told_open(session):
+        if "onSessionOpen" in self._verbs and not self._opens(session):
             return
         if "onSessionClose" in self._verbs:
             session.add("closing", self.name, lambda: self._call("onSessionClose", "", {}, object))
@@ -84,8 +84,8 @@ class Extender:
             if point in self._verbs:
                 session.add(hook, self.name, fn)
 
-    def _told_open(self, session: Session) -> bool:
-        """Tell the server what the session is about; False if it had to hear it and did not."""
+    def _opens(self, session: Session) -> bool:
+        """Notify the server of the session; False if it has to know of it and did not answer."""
         cluster = session.cluster
         self._call(
             "onSessionOpen",

@@ -22,9 +22,8 @@ from phalanx.batch.amounts import CPU, MEMORY, Flags, Vector
 from phalanx.batch.arguments import Arguments, number, text
 from phalanx.batch.cluster import Cluster
 from phalanx.batch.equivalence_class import EquivalenceClass
-from phalanx.batch.jobs import Job
-from phalanx.batch.plugin_parts.devices import told_apart
-from phalanx.batch.rows import BY_ONE, Ask, Filter, Rows, Scorer
+from phalanx.batch.plugin_parts.devices import numbered_devices
+from phalanx.batch.rows import BY_ONE, Ask, Change, Filter, Rows, Scorer
 from phalanx.batch.session import Session
 from phalanx.policies.fragmentation.catalogue import POLICIES, RECOMMENDED, maker_of
 from phalanx.policies.fragmentation.nodes import GpuNodes
@@ -34,7 +33,7 @@ from phalanx.policies.fragmentation.shape import WHOLE, Shape
 
 MIB = 2**20
 MAX_GPUS = 64
-"""So many GPUs of a node are told apart, and no more are used."""
+"""So many GPUs of a node have numbers, and no more are used."""
 SEED = 0
 """Where the policy draws lots, it draws the same for the same snapshot."""
 
@@ -67,7 +66,7 @@ class Fragmentation:
         self._nodes = GpuNodes(
             cluster.capacity[:, CPU],
             cluster.capacity[:, MEMORY] // MIB,
-            told_apart(session, self.name, cluster.capacity[:, gpu] // WHOLE, MAX_GPUS),
+            numbered_devices(session, self.name, cluster.capacity[:, gpu] // WHOLE, MAX_GPUS),
             [labels.get(self._label, "") for labels in cluster.labels],
         )
         self._held: dict[int, tuple[int, tuple[int, ...]]] = {}
@@ -162,17 +161,10 @@ class Fragmentation:
     def _best_node(self, task: int, nodes: Sequence[int], scores: Vector) -> int:
         return int(nodes[self._policy.pick_node(scores)])
 
-    def _changed(
-        self,
-        job: Job,
-        eq_class: EquivalenceClass,
-        tasks: Sequence[int],
-        nodes: Sequence[int],
-        sign: int,
-    ) -> None:
-        shape = self._shapes[eq_class.index]
-        for task, node in zip(tasks, nodes, strict=True):
-            if sign > 0:
+    def _changed(self, change: Change) -> None:
+        shape = self._shapes[change.eq_class.index]
+        for task, node in zip(change.tasks, change.nodes, strict=True):
+            if change.sign > 0:
                 self._book(task, node, shape, self._policy)
             elif task in self._held:
                 row, devices = self._held.pop(task)

@@ -7,14 +7,12 @@ the books decays them with `decayed`, over whatever time passed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from phalanx.batch.accepted import NUMBER, Accepted
 from phalanx.batch.accounts import queue_accounts
 from phalanx.batch.arguments import Arguments, number
-from phalanx.batch.equivalence_class import EquivalenceClass
-from phalanx.batch.jobs import Job
+from phalanx.batch.rows import Change
 from phalanx.batch.session import Session
 
 
@@ -55,14 +53,8 @@ class HalfLife:
             a, b = rank(left), rank(right)
             return (a > b) - (a < b)
 
-        def changed(
-            job: Job,
-            eq_class: EquivalenceClass,
-            tasks: Sequence[int],
-            nodes: Sequence[int],
-            sign: int,
-        ) -> None:
-            held[job.queue] = held[job.queue] + eq_class.vector * (len(tasks) * sign)
+        def changed(change: Change) -> None:
+            held[change.job.queue] = held[change.job.queue] + change.vector
 
         session.add("queue_order", self.name, compare)
         session.add("changed", self.name, changed)

@@ -6,7 +6,7 @@ user and group hold stays within every resource that their limits name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from phalanx.batch.accepted import NUMBER, Accepted
@@ -16,6 +16,7 @@ from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.hooks import ABSTAIN, REJECT
 from phalanx.batch.jobs import Job
 from phalanx.batch.plan import Rejection
+from phalanx.batch.rows import Change
 from phalanx.batch.session import Session
 
 
@@ -103,16 +104,9 @@ class Limits:
                     out.append(Rejection(reason="user-limit", detail=detail))
         return out
 
-    def _changed(
-        self,
-        job: Job,
-        eq_class: EquivalenceClass,
-        tasks: Sequence[int],
-        nodes: Sequence[int],
-        sign: int,
-    ) -> None:
-        for key in self._keys(job):
-            self._add(key, eq_class.vector * (len(tasks) * sign))
+    def _changed(self, change: Change) -> None:
+        for key in self._keys(change.job):
+            self._add(key, change.vector)
 
 
 def _tables(given: Any) -> dict[str, Mapping[str, Any]]:

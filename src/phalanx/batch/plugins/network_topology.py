@@ -20,9 +20,8 @@ from phalanx.batch import jobs as j
 from phalanx.batch.accepted import FLAG, NUMBER, TEXT, WHOLE, Accepted
 from phalanx.batch.amounts import PODS, Counts, Vector
 from phalanx.batch.arguments import Arguments, flag, text, whole, within
-from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.jobs import Job, SubJob, is_bound
-from phalanx.batch.rows import ALWAYS, NEVER, Ask, Rows, Scorer
+from phalanx.batch.rows import ALWAYS, NEVER, Ask, Change, Rows, Scorer
 from phalanx.batch.session import Session
 from phalanx.batch.specs import NetworkTopology
 
@@ -95,18 +94,11 @@ class NetworkTopologyAware:
             Scorer(name=self.name, score=self._score, changes=lambda _: changes, scope="job"),
         )
 
-    def _changed(
-        self,
-        job: Job,
-        eq_class: EquivalenceClass,
-        tasks: Sequence[int],
-        nodes: Sequence[int],
-        sign: int,
-    ) -> None:
+    def _changed(self, change: Change) -> None:
         if self._tree.given:
-            for node in nodes:
+            for node in change.nodes:
                 for name in self._domains_of.get(node, ()):
-                    self._used[name] = self._used[name] + eq_class.request * sign
+                    self._used[name] = self._used[name] + change.eq_class.request * change.sign
 
     # -- levels ---------------------------------------------------------------------------------
 

@@ -21,8 +21,8 @@ from phalanx.batch.amounts import EPSILON, Flags, Vector
 from phalanx.batch.arguments import Arguments, flag, quantity
 from phalanx.batch.cluster import Cluster
 from phalanx.batch.equivalence_class import EquivalenceClass
-from phalanx.batch.jobs import HOLDING, Job
-from phalanx.batch.rows import Ask, Filter, Rows, Scorer, always, never
+from phalanx.batch.jobs import HOLDING
+from phalanx.batch.rows import Ask, Change, Filter, Rows, Scorer, always, never
 from phalanx.batch.session import Session
 from phalanx.batch.specs import GroupAffinity, QueueSpec
 
@@ -141,16 +141,9 @@ class GroupLimits:
         limits = self._limits[queue] or {}
         return all(would[r] - most < EPSILON for r, most in limits[group].items())
 
-    def changed(
-        self,
-        job: Job,
-        eq_class: EquivalenceClass,
-        tasks: Sequence[int],
-        nodes: Sequence[int],
-        sign: int,
-    ) -> None:
-        for node in nodes:
-            self._add(job.queue, node, eq_class.vector * sign)
+    def changed(self, change: Change) -> None:
+        for node in change.nodes:
+            self._add(change.job.queue, node, change.eq_class.vector * change.sign)
 
     def _add(self, queue: int, node: int, load: Vector) -> None:
         group = self._groups[node] if node >= 0 else None

@@ -9,7 +9,6 @@ weight * (100 - 100 * NUMA nodes used / the most any candidate uses).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 from itertools import combinations
 from typing import ClassVar
@@ -20,8 +19,7 @@ from phalanx.batch.accepted import WHOLE, Accepted
 from phalanx.batch.amounts import CPU, MEMORY, PODS, Counts, Flags, Vector
 from phalanx.batch.arguments import Arguments, whole
 from phalanx.batch.equivalence_class import EquivalenceClass
-from phalanx.batch.jobs import Job
-from phalanx.batch.rows import ALWAYS, NEVER, Ask, Filter, Rows, Scorer
+from phalanx.batch.rows import ALWAYS, NEVER, Ask, Change, Filter, Rows, Scorer
 from phalanx.batch.session import Session
 
 POLICY = "volcano.sh/numa-topology-policy"
@@ -111,23 +109,16 @@ class NumaAware:
         enough = (sets @ parts >= need).all(axis=1)
         return tuple(np.flatnonzero(sets[int(np.argmax(enough))]).tolist())
 
-    def _changed(
-        self,
-        job: Job,
-        eq_class: EquivalenceClass,
-        tasks: Sequence[int],
-        nodes: Sequence[int],
-        sign: int,
-    ) -> None:
-        for t, node in zip(tasks, nodes, strict=True):
-            if sign < 0:
+    def _changed(self, change: Change) -> None:
+        for t, node in zip(change.tasks, change.nodes, strict=True):
+            if change.sign < 0:
                 for part, amount in self._taken.pop(t, ()):
                     self._free[node][part] = self._free[node][part] + amount
                 continue
-            left = np.zeros_like(eq_class.request)
-            left[_aligned(eq_class)] = eq_class.request[_aligned(eq_class)]
+            left = np.zeros_like(change.eq_class.request)
+            left[_aligned(change.eq_class)] = change.eq_class.request[_aligned(change.eq_class)]
             taken = []
-            for part in self._choose(self._free[node], eq_class):
+            for part in self._choose(self._free[node], change.eq_class):
                 amount = np.minimum(left, np.maximum(self._free[node][part], 0))
                 self._free[node][part] = self._free[node][part] - amount
                 left = left - amount

@@ -29,6 +29,7 @@ from phalanx.batch.plugin_parts.quotas import (
     real_capabilities,
     set_aside,
 )
+from phalanx.batch.rows import Change
 from phalanx.batch.session import Session
 
 
@@ -119,15 +120,8 @@ class Proportion:
     def _dry_run(self, _: int) -> bool:
         return kept_on_trial(self._session, self.name)
 
-    def _changed(
-        self,
-        job: Job,
-        eq_class: EquivalenceClass,
-        tasks: Sequence[int],
-        nodes: Sequence[int],
-        sign: int,
-    ) -> None:
-        self.entries[job.queue].add(eq_class.vector * (len(tasks) * sign))
+    def _changed(self, change: Change) -> None:
+        self.entries[change.job.queue].add(change.vector)
 
 
 def _entries(cluster: Cluster) -> dict[int, Holding]:

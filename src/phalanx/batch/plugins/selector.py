@@ -19,9 +19,8 @@ from phalanx.batch.accepted import FLAG, TEXT, WHOLE, Accepted, one_of
 from phalanx.batch.amounts import ALIASES, CPU, MEMORY, Counts, Flags, Vector
 from phalanx.batch.arguments import Arguments, flag, text, whole, within
 from phalanx.batch.cluster import Cluster
-from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.jobs import Job
-from phalanx.batch.rows import Ask, Filter, Indexes, Rows, Scorer, always, never
+from phalanx.batch.rows import Ask, Change, Filter, Indexes, Rows, Scorer, always, never
 from phalanx.batch.session import Session
 from phalanx.batch.specs import Match, NodeSpec
 from phalanx.policies.seeded import Seeded
@@ -180,15 +179,8 @@ class Selector:
         row = found.draw(self._settings, self._rng)
         return -1 if row is None else int(nodes[row])
 
-    def _changed(
-        self,
-        job: Job,
-        eq_class: EquivalenceClass,
-        tasks: Sequence[int],
-        nodes: Sequence[int],
-        sign: int,
-    ) -> None:
-        self._places.change(job, nodes, sign)
+    def _changed(self, change: Change) -> None:
+        self._places.change(change.job, change.nodes, change.sign)
 
 
 class _Places:

@@ -9,7 +9,6 @@ anti-affine tasks there + tasks of the bucket that would still fit).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,10 +17,9 @@ from phalanx.batch import jobs as j
 from phalanx.batch.accepted import WHOLE, Accepted
 from phalanx.batch.amounts import Vector
 from phalanx.batch.arguments import Arguments, whole
-from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.jobs import Job
 from phalanx.batch.plugin_parts.buckets import Bucket, Buckets, Wishes, wishes_of
-from phalanx.batch.rows import Ask, Rows, Scorer, always
+from phalanx.batch.rows import Ask, Change, Rows, Scorer, always
 from phalanx.batch.session import Session
 
 
@@ -66,18 +64,11 @@ class TaskTopology:
             return (1, 0, 0, 0, 0)
         return (0, -len(bucket.tasks), bucket.index, *buckets.role_key(t))
 
-    def _changed(
-        self,
-        job: Job,
-        eq_class: EquivalenceClass,
-        tasks: Sequence[int],
-        nodes: Sequence[int],
-        sign: int,
-    ) -> None:
-        buckets = self._buckets.get(job.index)
+    def _changed(self, change: Change) -> None:
+        buckets = self._buckets.get(change.job.index)
         if buckets is not None:
-            for t, node in zip(tasks, nodes, strict=True):
-                buckets.moved(t, node, sign)
+            for t, node in zip(change.tasks, change.nodes, strict=True):
+                buckets.moved(t, node, change.sign)
 
     def _score(self, rows: Rows, ask: Ask) -> Vector:
         buckets = self._buckets.get(ask.job.index)

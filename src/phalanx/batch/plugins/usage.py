@@ -23,8 +23,7 @@ from phalanx.batch.amounts import CPU, MEMORY, Vector
 from phalanx.batch.arguments import Arguments, number, quantity, table, whole, within
 from phalanx.batch.cluster import Cluster
 from phalanx.batch.equivalence_class import EquivalenceClass
-from phalanx.batch.jobs import Job
-from phalanx.batch.rows import Ask, Filter, Indexes, Rows, Scorer, by_one, never
+from phalanx.batch.rows import Ask, Change, Filter, Indexes, Rows, Scorer, by_one, never
 from phalanx.batch.session import Session
 
 FRESH_S = 300.0
@@ -153,17 +152,10 @@ class Load:
         load = np.where(capacity > 0, self._measured[nodes] + guessed, 0.0)
         return np.asarray(np.clip(load, 0.0, 1.0))
 
-    def changed(
-        self,
-        job: Job,
-        eq_class: EquivalenceClass,
-        tasks: Sequence[int],
-        nodes: Sequence[int],
-        sign: int,
-    ) -> None:
-        for t, node in zip(tasks, nodes, strict=True):
-            if sign > 0:
-                self._enter(t, eq_class, node)
+    def changed(self, change: Change) -> None:
+        for t, node in zip(change.tasks, change.nodes, strict=True):
+            if change.sign > 0:
+                self._enter(t, change.eq_class, node)
             elif t in self._guess_of:
                 self._guessed[node] -= self._guess_of.pop(t)
 

@@ -24,7 +24,7 @@ from phalanx.errors import AuthenticationError, SystemFailureError
 from phalanx.node.options import PATIENCE_S
 from phalanx.policies.labels import NODE_LABEL
 from phalanx.policies.memory_pressure import MEMORY_LIMIT
-from phalanx.policies.placement import Placement
+from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.resources.ports import parse_ports
 
 START_TIMEOUT_S = 60.0
@@ -47,7 +47,7 @@ class HeadOptions(msgspec.Struct, kw_only=True):
     cluster: str = ""
     accept_loss: bool = False
     limits: dict[str, Any] = {}
-    placement: Placement = Placement()
+    placement: PlacementPolicy = PlacementPolicy()
     temp_dir: str | None = None
     is_private: bool = False
 

@@ -17,7 +17,7 @@ from phalanx.engines.processes.connection import Connection
 from phalanx.engines.processes.environment import child_environment
 from phalanx.policies.labels import NODE_LABEL
 from phalanx.policies.memory_pressure import MEMORY_LIMIT
-from phalanx.policies.placement import Placement
+from phalanx.policies.placement_policy import PlacementPolicy
 
 END_TIMEOUT_S = 10.0
 CLEANED_TIMEOUT_S = 5.0
@@ -35,7 +35,7 @@ class StartOptions(msgspec.Struct, kw_only=True):
     temp_dir: str | None = None
     memory_limit: float = MEMORY_LIMIT
     topology: str = ""
-    placement: Placement = Placement()
+    placement: PlacementPolicy = PlacementPolicy()
 
 
 class OwnNode:
@@ -73,7 +73,7 @@ class OwnNode:
         sessions.remove(self.session)
 
     def wait_gone(self) -> None:
-        """It was told to end, or hears that its driver has: wait until all is gone."""
+        """It was asked to end, or its driver has ended: wait until all is gone."""
         try:
             self._process.wait(timeout=END_TIMEOUT_S)
         except subprocess.TimeoutExpired:

@@ -22,7 +22,7 @@ from phalanx.engines.interface import Engine, EngineOptions, Output
 from phalanx.engines.node_amounts import node_amounts
 from phalanx.engines.processes.connection import Connection, connect
 from phalanx.engines.processes.session import Session
-from phalanx.policies.placement import Placement
+from phalanx.policies.placement_policy import PlacementPolicy
 
 _PROBE_S = 2.0
 _MAX_PRESTARTED = 8
@@ -86,7 +86,7 @@ def _start_options(options: EngineOptions) -> StartOptions:
         prestart=min(int(here.resources.get("CPU", 0)), _MAX_PRESTARTED),
         temp_dir=options.more.get("_temp_dir"),
         topology=here.topology,
-        placement=options.placement or Placement(),
+        placement=options.placement or PlacementPolicy(),
     )
 
 

@@ -18,13 +18,13 @@ from ray.util import list_named_actors
 from phalanx.engines.definitions import ActorDefinition, FunctionDefinition
 from phalanx.engines.interface import Call, PendingReply
 from phalanx.engines.ray import gang_member, groups
-from phalanx.engines.ray.admission import BatchedAdmission
 from phalanx.engines.ray.context import RayContext
 from phalanx.engines.ray.functions import NativeDefinitions
 from phalanx.engines.ray.gang_actor import GangActor, dismiss, first_handle
 from phalanx.engines.ray.gang_hub import GangHub
 from phalanx.engines.ray.scheduler.client import SchedulerClient
 from phalanx.engines.ray.strategies import native_group
+from phalanx.engines.ray.task_batches import TaskBatches
 from phalanx.errors import PhalanxError
 from phalanx.model.jobs.spec import DEFAULT_QUEUE
 from phalanx.model.options import DEFAULT_RETRIES, required_resources
@@ -64,7 +64,7 @@ class RayEngine:
         self._ends_ray = ends_ray
         self._definitions = NativeDefinitions()
         self._scheduler: SchedulerClient | None = None
-        self._admission: BatchedAdmission | None = None
+        self._batches: TaskBatches | None = None
         self._hub: Any = None
         self._gang_of: dict[Any, bytes] = {}
         self.origin = os.urandom(16)
@@ -88,11 +88,11 @@ class RayEngine:
             return
         if self._hub is not None:
             ray.kill(self._hub)
-        if self._hub is not None or self._admission is not None:
+        if self._hub is not None or self._batches is not None:
             with contextlib.suppress(PhalanxError):  # else it goes when nothing more is heard
                 self.scheduler.ask(LeaveScheduler(), origin=self.origin, timeout_s=LEAVE_S)
-        if self._admission is not None:
-            self._admission.stop()
+        if self._batches is not None:
+            self._batches.stop()
         if self._ends_ray:
             ray.shutdown()
 
@@ -139,14 +139,14 @@ class RayEngine:
         self, definition: FunctionDefinition, options: Mapping[str, Any], queue: str, priority: int
     ) -> Call:
         """A function whose tasks wait for their queue's turn."""
-        if self._admission is None:
-            self._admission = BatchedAdmission(self.scheduler, self.origin)
-        admission = self._admission
+        if self._batches is None:
+            self._batches = TaskBatches(self.scheduler, self.origin)
+        batches = self._batches
         remote = self._definitions.admitted(definition, options).remote
         needs = required_resources(options, default_cpus=1)
 
         def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            return admission.submit(
+            return batches.submit(
                 queue, priority, needs, lambda answer: remote(answer, *args, **kwargs)
             )
 

@@ -10,9 +10,9 @@ from weakref import WeakKeyDictionary
 import ray
 
 from phalanx.engines.definitions import ActorDefinition, FunctionDefinition
-from phalanx.engines.ray.admission import when_admitted
 from phalanx.engines.ray.gang_member import class_in_gang, in_gang
 from phalanx.engines.ray.strategies import native_options
+from phalanx.engines.ray.task_batches import when_admitted
 from phalanx.engines.ray.time_limit import limited
 
 

@@ -14,7 +14,7 @@ from phalanx.errors import AuthenticationError
 
 PROBE_S = 2.0
 SILENT_S = 4.0
-"""When Ray has not answered for so long, the program is told what that may mean."""
+"""When Ray has not answered for so long, a message says what that may mean."""
 OLDEST = (2, 49)
 """Earlier ones have no label selectors for bundles, by which gangs are pinned to nodes."""
 _TOKEN = (

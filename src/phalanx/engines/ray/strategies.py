@@ -9,7 +9,7 @@ import ray
 from ray.util import scheduling_strategies as theirs
 from ray.util.placement_group import PlacementGroup
 
-from phalanx.model.options import required_resources
+from phalanx.model.options import named_strategy, required_resources
 
 OURS = frozenset(
     {
@@ -25,15 +25,9 @@ OURS = frozenset(
 
 
 def native_options(options: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """What Ray is told of `name`. Raises ValueError for a strategy that cannot hold the work."""
+    """What of the options Ray gets. Raises ValueError for a strategy that cannot hold the work."""
     found = {key: value for key, value in options.items() if key not in OURS}
-    strategy = options.get("scheduling_strategy")
-    group = options.get("placement_group")
-    if group is not None and group != "default":
-        strategy = group.as_strategy(
-            options.get("placement_group_bundle_index", -1),
-            options.get("placement_group_capture_child_tasks"),
-        )
+    strategy = named_strategy(options)
     if strategy is not None:
         found["scheduling_strategy"] = native_strategy(
             strategy, required_resources(options, default_cpus=1), name

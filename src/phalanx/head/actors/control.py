@@ -1,11 +1,11 @@
-"""What the table of actors asks for: nodes found, creations sent, news told."""
+"""What the table of actors asks for: nodes found, creations sent, news published."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
 from phalanx.errors import ActorUnschedulableError, JobNotFoundError
-from phalanx.head.actors.placement import ActorPlacing, Choice
+from phalanx.head.actors.node_choice import ActorNodeChoice, Choice
 from phalanx.head.actors.table import ActorRecord, ActorTable
 from phalanx.head.clock import Clock
 from phalanx.head.defects import Defects
@@ -42,7 +42,7 @@ class ActorControl:
         nodes: NodeDirectory,
         groups: GroupControl,
         drivers: Drivers,
-        placing: ActorPlacing,
+        node_choice: ActorNodeChoice,
         bundle_left: Callable[[bytes, int], None],
         defects: Defects,
     ) -> None:
@@ -54,7 +54,7 @@ class ActorControl:
         self._nodes = nodes
         self._groups = groups
         self._drivers = drivers
-        self._placing = placing
+        self._node_choice = node_choice
         self._bundle_left = bundle_left
         self._defects = defects
         self.table = ActorTable(self)
@@ -66,7 +66,7 @@ class ActorControl:
 
     def place_actor(self, record: ActorRecord) -> None:
         """See ActorEffects."""
-        choice = self._placing.place(record, self._home(record), self._clock.now())
+        choice = self._node_choice.place(record, self._home(record), self._clock.now())
         self._follow(record, choice)
 
     def _home(self, record: ActorRecord) -> str:
@@ -88,7 +88,7 @@ class ActorControl:
                 snapshot="", name=name, kind="actor", waits=False, reasons=[], node=record.node
             )
         if record.state != DEPENDENCIES_UNREADY:
-            why = self._placing.why(record, self._home(record), self._clock.now())
+            why = self._node_choice.why(record, self._home(record), self._clock.now())
         if isinstance(why, str):
             return explain_waiting("actor", name, plain_reason(why))
         return explain_outcome("actor", name, why)
@@ -151,7 +151,7 @@ class ActorControl:
         """See ActorEffects."""
         self._state_store.put_actor(record)
         if record.state == DEAD:
-            self._placing.gone(record.actor)
+            self._node_choice.gone(record.actor)
         if record.state == DEAD and record.detached:
             self._drivers.actor_gone(record.job)
         update = ActorUpdate(
@@ -181,7 +181,7 @@ class ActorControl:
             and self.table.placed(message.actor, message.worker, node.node_id)
         ):
             self._pids[message.worker] = message.pid
-            self._placing.placed(message.actor)
+            self._node_choice.placed(message.actor)
             self._state_store.put_actor(record)
         else:
             self._outbox.send(prefix, EndActor(message.worker, "the actor is not wanted", True))
@@ -212,7 +212,7 @@ class ActorControl:
             return  # it is over, or was sent elsewhere meanwhile
         if message.code == code_of(ActorUnschedulableError):
             home, now = self._home(record), self._clock.now()
-            choice = self._placing.elsewhere(record, node.node_id, home, now)
+            choice = self._node_choice.elsewhere(record, node.node_id, home, now)
             if choice is not None:
                 self._follow(record, choice)
                 return
@@ -247,10 +247,10 @@ class ActorControl:
 
     def is_overdue(self) -> bool:
         """Whether an actor waits on a node that showed room for it and does not take it."""
-        return self._placing.is_overdue(self._clock.now())
+        return self._node_choice.is_overdue(self._clock.now())
 
     def place_waiting(self) -> None:
         """Resources came free: who waits may do better elsewhere."""
-        for record, choice in self._placing.better(self._clock.now()):
+        for record, choice in self._node_choice.better(self._clock.now()):
             with self._defects.kept_apart("actor", record.name or record.class_name):
                 self._follow(record, choice)

@@ -223,8 +223,8 @@ class ActorTable:
     def _missing(self, record: ActorRecord) -> None:
         """Its node does not have it."""
         if record.worker:
-            told = f"the node {record.node} does not have it any more"
-            self._lost(record, told, f"The actor died because {told}.")
+            why = f"the node {record.node} does not have it any more"
+            self._lost(record, why, f"The actor died because {why}.")
         else:
             self._place_anew(record)
 
@@ -250,7 +250,7 @@ class ActorTable:
         """Its constructor returned."""
         record = self._actors.get(actor)
         if record is None or record.worker != worker or record.state in (ALIVE, DEAD):
-            return  # told twice, for one
+            return  # reported twice, for one
         record.pid = pid
         self._move(record, ALIVE)
 
@@ -285,8 +285,8 @@ class ActorTable:
             if record.node != node or record.state == DEAD:
                 continue
             if record.worker:
-                told = f"its node has died: node {node}: {reason}"
-                self._lost(record, told, f"The actor died because {told}.")
+                why = f"its node has died: node {node}: {reason}"
+                self._lost(record, why, f"The actor died because {why}.")
             else:
                 self._place_anew(record)
 

@@ -117,7 +117,7 @@ class BundleOrders:
         self._outbox.send_node(node_id, PrepareBundles(gang.group, number, bundles, ports))
 
     def commit(self, gang: Gang, number: int, node_id: str, indexes: Sequence[int]) -> None:
-        """See ReservationEffects. Members of jobs are told of their gang with their commands."""
+        """See ReservationEffects. Members of jobs get their gang's view with their commands."""
         new = [index for index in indexes if gang.members[index].state == PLACING]
         views = {} if gang.job else self._rendezvous.views(gang, new)
         self._outbox.send_node(node_id, CommitBundles(gang.group, number, views))

@@ -21,7 +21,7 @@ from phalanx.head.gangs.member_lifecycle import Move
 from phalanx.head.gangs.member_states import GOING, HELD, ON_THE_WAY, PLACELESS, WAITING
 from phalanx.head.gangs.minimums import GangSpecs
 from phalanx.head.gangs.scheduler_cache import SchedulerCache
-from phalanx.policies.placement import Placement
+from phalanx.policies.placement_policy import PlacementPolicy
 
 CONFIGURATION = """\
 actions: "allocate, preempt, reclaim, backfill"
@@ -49,7 +49,7 @@ stands in conformance's tier: the first tier that names victims decides."""
 AFTER_DEFECT_S = 1.0
 """A cycle that failed is tried again so much later."""
 NEVER = float("inf")
-DEFAULT_PLACEMENT = Placement()
+DEFAULT_PLACEMENT = PlacementPolicy()
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,7 +102,7 @@ capacity takes it back for them: drf by itself stops one task before the shares 
 
 @functools.cache
 def configuration(
-    placement: Placement = DEFAULT_PLACEMENT, *, has_paths: bool = False
+    placement: PlacementPolicy = DEFAULT_PLACEMENT, *, has_paths: bool = False
 ) -> Configuration:
     """The scheduler's rules: where the selector is the cluster's policy, it chooses the nodes in
     binpack's place. `has_paths`: queues have paths (`volcano.sh/hierarchy`)."""

@@ -65,11 +65,11 @@ class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True):
     job: str = ""
     """The job whose commands its members are; else they are tasks or actors."""
     kind: bytes = b""
-    """What gangs have in common that scheduling cannot tell apart (see `admission_window`)."""
+    """What gangs have in common that scheduling cannot tell apart (see `cycle_window`)."""
     number: int = 0
     """Of the last attempt to place members, or of the last request to free bundles."""
     is_prepared: bool = False
-    """Nodes have set aside what members on their way ask for, and are told to keep it."""
+    """Nodes have set aside what members on their way ask for, and are asked to keep it."""
     is_removed: bool = False
     """All its members have ended; it is forgotten when nothing of it is taken any more."""
     ports: list[int] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from phalanx.head.gangs.admission_window import AdmissionWindow
+from phalanx.head.gangs.cycle_window import CycleWindow
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.member_lifecycle import Move
 from phalanx.head.gangs.member_states import HOLDING
@@ -31,7 +31,7 @@ class GangRegistry:
         self.priorities: dict[str, Counter[int]] = {}
         """How many active gangs of each priority each queue has."""
         self._queues: dict[str, dict[bytes, Gang]] = {}
-        self.window = AdmissionWindow()
+        self.window = CycleWindow()
 
     def add(self, gang: Gang) -> None:
         """A gang has come, or is known again."""

@@ -1,4 +1,4 @@
-"""Queues and gangs at the control store: composes the parts, and hears what people ask for.
+"""Queues and gangs at the head: composes the parts, and passes on what nodes and members do.
 
 A gang is to nodes a placement group with a bundle a member: `cycles` decides where its members go,
 `plan_applier` and `reservations` have it done.
@@ -15,7 +15,6 @@ from phalanx.batch.plan import Plan
 from phalanx.batch.specs import Shape, Snapshot, TaskSpec
 from phalanx.head.clock import Clock
 from phalanx.head.defects import Defects
-from phalanx.head.gangs.admission import admitted
 from phalanx.head.gangs.bundle_orders import BundleOrders
 from phalanx.head.gangs.cycles import NEVER, Cycles, Pace, configuration
 from phalanx.head.gangs.explaining import Explanations
@@ -24,7 +23,7 @@ from phalanx.head.gangs.gang_events import Recorder
 from phalanx.head.gangs.gang_registry import GangRegistry
 from phalanx.head.gangs.live_cluster import LiveCluster
 from phalanx.head.gangs.member_lifecycle import MemberLifecycle
-from phalanx.head.gangs.member_states import HELD, SHOWN
+from phalanx.head.gangs.member_states import HELD
 from phalanx.head.gangs.minimums import has_minimum
 from phalanx.head.gangs.network_domains import Domains
 from phalanx.head.gangs.not_in_use import Held
@@ -33,12 +32,13 @@ from phalanx.head.gangs.outside_work import OutsideWork
 from phalanx.head.gangs.plan_applier import PlanApplier
 from phalanx.head.gangs.refusals import Refusals
 from phalanx.head.gangs.rendezvous import Rendezvous
+from phalanx.head.gangs.requests import GangRequests
 from phalanx.head.gangs.reservations import GangReservations
 from phalanx.head.gangs.room_claims import RoomClaims
 from phalanx.head.gangs.scheduler_cache import SchedulerCache
 from phalanx.head.gangs.set_aside import SetAside
 from phalanx.head.groups.control import GroupControl
-from phalanx.head.jobs.control import JobRow, Jobs
+from phalanx.head.jobs.job_gangs import JobGangs, JobRow
 from phalanx.head.jobs.logs import Logs
 from phalanx.head.jobs.priorities import Priorities
 from phalanx.head.jobs.probing import Prober
@@ -51,9 +51,8 @@ from phalanx.head.state_store import StateStore
 from phalanx.manifests.hypernodes import HyperNode
 from phalanx.model.jobs.records import CronRecord, FlowRecord
 from phalanx.model.jobs.spec import JobSpec, PriorityClass
-from phalanx.model.rows.work import GangInfo
 from phalanx.observe.cluster_events import Event
-from phalanx.policies.placement import Placement
+from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.protocol.bundle_messages import (
     BundleInventory,
     BundlesGone,
@@ -63,19 +62,9 @@ from phalanx.protocol.bundle_messages import (
     Prepared,
 )
 from phalanx.protocol.cluster_messages import QueueWeights
-from phalanx.protocol.requests.gangs import CreateGang, EndMembers, ListGangs, TakeSnapshot
+from phalanx.protocol.requests.gangs import TakeSnapshot
 from phalanx.protocol.requests.jobs import ReadJobLog
-from phalanx.protocol.requests.queues import (
-    AdmitQueue,
-    CloseQueue,
-    CreateQueue,
-    DeleteQueue,
-    ListQueues,
-    OpenQueue,
-    QueueFields,
-    UpdateQueue,
-)
-from phalanx.protocol.requests.request import Asker, RequestHandlers
+from phalanx.protocol.requests.request import RequestHandlers
 from phalanx.resources.ports import RandomSource
 
 REPORTS_PAUSE_S = 0.02
@@ -96,7 +85,7 @@ class GangScheduler:
         prober: Prober,
         nodes: NodeDirectory,
         groups: GroupControl,
-        placement: Placement,
+        placement: PlacementPolicy,
         *,
         record: Callable[[Event], None],
         defects: Defects,
@@ -106,7 +95,7 @@ class GangScheduler:
         self._nodes = nodes
         self._defects = defects
         self._weights: dict[str, float] = {}
-        """What each queue weighs, as nodes were told last."""
+        """What each queue weighs, as it was last sent to nodes."""
         self.registry = registry = GangRegistry(state_store.keep, self._busy_changed)
         self.queues = Queues(state_store, self._queues_changed, registry.counts, clock.wall)
         self.domains = Domains(state_store, self._request_cycle)
@@ -143,7 +132,7 @@ class GangScheduler:
             outbox, clock, nodes, self._outside_work, registry.member_of, self._truth
         )
         self.priorities = Priorities(state_store)
-        self.jobs = Jobs(
+        self.jobs = JobGangs(
             outbox, state_store, clock, rng, registry, self.reservations, self, self.address_of,
             self.priorities.of, defects,
         )  # fmt: skip
@@ -159,60 +148,20 @@ class GangScheduler:
             state_store, clock, nodes, prober, self.queues, self.jobs, self.priorities,
             self.domains, self.explanations, defects,
         )  # fmt: skip
-        queues = self.queues
+        gang_requests = GangRequests(
+            clock, nodes, registry, self.queues, self.domains, self.reservations,
+            self._request_cycle,
+        )  # fmt: skip
         self.handlers = RequestHandlers(
             "the control store",
             *self.job_requests.entries(),
+            *gang_requests.entries(),
             ReadJobLog.handled_by(self.logs.read),
-            CreateQueue.handled_by(lambda _, request: queues.create(request.name, request.fields)),
-            UpdateQueue.handled_by(lambda _, request: queues.update(request.name, request.fields)),
-            OpenQueue.handled_by(lambda _, request: queues.open(request.name)),
-            CloseQueue.handled_by(lambda _, request: queues.close(request.name)),
-            DeleteQueue.handled_by(lambda _, request: queues.delete(request.name)),
-            ListQueues.handled_by(lambda _, request: queues.rows(request.name)),
-            AdmitQueue.handled_by(self._admit),
-            CreateGang.handled_by(self._create_gang),
-            EndMembers.handled_by(self._end_members),
-            ListGangs.handled_by(lambda _, request: self.rows()),
             TakeSnapshot.handled_by(lambda _, request: self.explanations.snapshot()),
             on_defect=defects.in_request,
         )
 
-    # ---- what people ask for -----------------------------------------------------------------
-
-    def _admit(self, asker: Asker[None], request: AdmitQueue) -> None:
-        if request.makes and self.queues.table.get(request.name) is None:
-            self.queues.create(request.name, QueueFields())
-        self.queues.admit(request.name)
-
-    def _create_gang(self, asker: Asker[str], request: CreateGang) -> str:
-        gang = self.registry.gangs.get(request.group)
-        if gang is None:  # else asked again after the head came back
-            queue = self.queues.admit(request.queue)
-            topology = self.domains.topology(request.topology)
-            gang = admitted(
-                group=request.group,
-                creator=asker.process,
-                created=self._clock.wall(),
-                limits=self.queues.capability(queue.name),
-                domains=self.domains.within(topology, self._nodes.living()),
-                name=request.name,
-                queue=request.queue,
-                needs=request.needs,
-                min_members=request.min_members,
-                priority=request.priority,
-                topology=topology,
-                ports=request.ports,
-                grace_s=request.grace_s,
-            )
-            self.reservations.add(gang)
-            self._request_cycle()
-        return gang.name
-
-    def _end_members(self, asker: Asker[None], request: EndMembers) -> None:
-        gang = self.registry.gangs.get(request.group)
-        if gang is not None:
-            self.reservations.end(gang, request.indexes)
+    # ---- what is known of gangs --------------------------------------------------------------
 
     def _failed(self, gang: Gang, error: Exception) -> None:
         self.set_aside.add(gang, error)
@@ -227,30 +176,10 @@ class GangScheduler:
             "set aside": sum(gang in self.set_aside for gang in gangs),
         }
 
-    def rows(self) -> list[GangInfo]:
-        """Gangs, for people."""
-        return [
-            GangInfo(
-                name=gang.name,
-                group=gang.group.hex(),
-                queue=gang.queue,
-                priority=gang.priority,
-                phase=gang.phase,
-                members=[SHOWN[member.state] for member in gang.members],
-                min_members=gang.min_members,
-                created=gang.created,
-                started=gang.started,
-                preempted=gang.preempted,
-                ports=gang.ports,
-                nodes=[member.node for member in gang.members],
-            )
-            for gang in self.registry.gangs.values()
-        ]
-
     # ---- what became of members --------------------------------------------------------------
 
     def member_views(self, gang: Gang, members: list[int]) -> dict[int, bytes]:
-        """What these members, which have their places, are told of their gang as it is now."""
+        """Their gang as it is now, for these members, which have their places."""
         return self._rendezvous.views(gang, members)
 
     def address_of(self, node_id: str) -> str:

@@ -88,9 +88,9 @@ Event = Wanted | Dismissed | Placed | Arrived | Refused | Lost | Evicted | Ended
 
 NOTHING: Final = ""
 BEGINS: Final = "begins"
-"""It has its place: who starts it is told."""
+"""It has its place: who starts it is notified."""
 LOSES: Final = "loses"
-"""It had a place and has none any more: who started it is told."""
+"""It had a place and has none any more: who started it is notified."""
 RELEASE: Final = "release"
 """Its bundle is to be given back as soon as nothing of its gang is on its way to a node."""
 

@@ -1,4 +1,4 @@
-"""Where a gang's members meet: ports that are free on all its nodes, and what each is told of it.
+"""Where a gang's members meet: ports that are free on all its nodes, and what each knows of it.
 
 What a member finds in its environment is worked out by `head.jobs.environment`, as for jobs.
 """
@@ -86,7 +86,7 @@ class Rendezvous:
                 del self._busy[next(iter(self._busy))]
 
     def views(self, gang: Gang, wanted: Iterable[int]) -> dict[int, bytes]:
-        """What these members are told of their gang. Those that have ended keep their ranks."""
+        """What these members are to know of their gang. Those that have ended keep their ranks."""
         there = {
             index: member.node or member.last_node
             for index, member in enumerate(gang.members)

@@ -1,7 +1,7 @@
 """Room for gangs that wait while drivers' ordinary tasks hold it: nodes are asked to keep it free.
 
 A worker goes from task to task for as long as its owner has any, so a gang could wait for ever. For
-gangs that the scheduler would place if such workers gave way, each node is told what they would
+gangs that the scheduler would place if such workers gave way, each node learns what they would
 take there. It decides in its own order of priorities and queues whether they are due, lets the
 tasks that run end, and begins no others in the room that is kept (`node.leases`).
 """

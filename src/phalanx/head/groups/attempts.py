@@ -1,7 +1,7 @@
 """Attempts to reserve bundles on nodes, in two phases: all of an attempt's bundles, or none.
 
 Nodes are asked to prepare, that is to set their bundles aside. When all have, that is written down
-and they are told to commit; when all have confirmed, the attempt is settled. Requests are repeated
+and they are asked to commit; when all have confirmed, the attempt is settled. Requests are repeated
 until they are answered, so a lost message costs time and no resources.
 """
 
@@ -32,7 +32,7 @@ class Attempt(msgspec.Struct, kw_only=True, eq=False):
     """Nodes that had prepared, and do not keep their bundles after all."""
     is_committing: bool = False
     is_ordered: bool = False
-    """Whether a node may have been told to commit."""
+    """Whether a node may have been asked to commit."""
     resend_at: float = 0.0
 
     @property
@@ -123,7 +123,7 @@ class Attempts:
         attempt.awaiting = set(attempt.bundles)
         attempt.resend_at = float("inf")
         self._owner.has_prepared(attempt, now)
-        # The next head has to go on with what nodes were told to keep.
+        # The next head has to go on with what nodes were asked to keep.
         self._owner.when_written(lambda: self._go_on(attempt, now))
 
     def committed(self, node_id: str, group: bytes, number: int, ok: bool, now: float) -> None:
@@ -156,7 +156,7 @@ class Attempts:
     def _go_on(self, attempt: Attempt, now: float) -> None:
         """Ask who has not answered.
 
-        What is prepared goes on only if it may begin by then. Once a node may have been told to
+        What is prepared goes on only if it may begin by then. Once a node may have been asked to
         commit, its answer is waited for, whatever became of the group: as long as it may keep its
         bundles, they are nowhere else.
         """

@@ -9,7 +9,7 @@ import msgspec
 
 from phalanx.head.defects import Defects
 from phalanx.head.jobs import events as ev
-from phalanx.head.jobs.control import Jobs
+from phalanx.head.jobs.job_gangs import JobGangs
 from phalanx.head.state_store import StateStore
 from phalanx.manifests.cron import Schedule, parse_schedule
 from phalanx.model.jobs import states as st
@@ -236,7 +236,7 @@ class Crons:
     def __init__(
         self,
         state_store: StateStore,
-        jobs: Jobs,
+        jobs: JobGangs,
         submit: Callable[[JobSpec], None],
         defects: Defects,
     ) -> None:

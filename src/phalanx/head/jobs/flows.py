@@ -9,7 +9,7 @@ import msgspec
 
 from phalanx.head.defects import Defects
 from phalanx.head.jobs import events as ev
-from phalanx.head.jobs.control import Jobs
+from phalanx.head.jobs.job_gangs import JobGangs
 from phalanx.head.jobs.probing import Prober, Probing, Watch
 from phalanx.head.state_store import StateStore
 from phalanx.manifests.patching import job_name, step_job
@@ -206,7 +206,7 @@ class Flows:
         self,
         state_store: StateStore,
         prober: Prober,
-        jobs: Jobs,
+        jobs: JobGangs,
         submit: Callable[[JobSpec], None],
         defects: Defects,
     ) -> None:

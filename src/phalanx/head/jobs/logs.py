@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from phalanx.errors import JobNotFoundError
-from phalanx.head.jobs.control import Jobs
+from phalanx.head.jobs.job_gangs import JobGangs
 from phalanx.head.nodes import NodeDirectory
 from phalanx.head.outbox import Outbox
 from phalanx.protocol.bundle_messages import LogRead, ReadLog
@@ -19,7 +19,7 @@ KEEP_ASKED = 1_000
 class Logs:
     """Questions for logs that are on their way."""
 
-    def __init__(self, outbox: Outbox, nodes: NodeDirectory, jobs: Jobs) -> None:
+    def __init__(self, outbox: Outbox, nodes: NodeDirectory, jobs: JobGangs) -> None:
         self._outbox = outbox
         self._nodes = nodes
         self._jobs = jobs

@@ -1,13 +1,22 @@
-"""A job as scheduling sees it: its podgroup."""
+"""A job as scheduling sees it: its podgroup, and the gang that is made for it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import msgspec
+
 from phalanx.batch.specs import PodGroupSpec, SubgroupPolicy
+from phalanx.head.gangs.gang import Gang, Member
+from phalanx.head.gangs.member_states import ABSENT, WAITING
+from phalanx.head.jobs.environment import ports_needed
 from phalanx.head.jobs.judging import gang_minimum, group_minimum
 from phalanx.manifests.shapes import GROUP_LABEL, PARTITION_LABEL
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord
-from phalanx.model.jobs.spec import TaskGroup
+from phalanx.model.jobs.spec import JobSpec, TaskGroup
+
+_encode = msgspec.msgpack.Encoder(order="sorted").encode
 
 
 def podgroup_of(job: JobRecord, priority: int = 0, phase: str = "Pending") -> PodGroupSpec:
@@ -45,3 +54,53 @@ def _partitions(group: TaskGroup) -> SubgroupPolicy:
         minimum=partition.minimum,
         topology=partition.topology,
     )
+
+
+def gang_of(job: JobRecord, group: bytes, priority: int, wanted: set[tuple[str, int]]) -> Gang:
+    """A new gang with all members of a job. Those that are not `wanted` yet are absent."""
+    spec = job.spec
+    members = [(m.group, m.index) for m in job.members]
+    need = ports_needed(spec)
+    return Gang(
+        group=group,
+        name=spec.name,
+        namespace=spec.namespace,
+        queue=spec.queue,
+        priority=priority,
+        min_members=0,
+        members=members_of(spec, members, wanted),
+        creator=b"",
+        created=job.submitted,
+        port_count=need.gang + need.member * len(members),
+        grace_s=max((group.template.grace_s for group in spec.groups), default=0.0),
+        job=job.uid,
+        kind=kind_of(spec, priority, members),
+    )
+
+
+def members_of(
+    spec: JobSpec, keys: Iterable[tuple[str, int]], wanted: set[tuple[str, int]]
+) -> list[Member]:
+    """Members for these of a job; those that are not wanted yet are absent."""
+    needs = {group.name: group.template.needs for group in spec.groups}
+    return [
+        Member(
+            need=needs[name],
+            state=WAITING if (name, index) in wanted else ABSENT,
+            of_group=name,
+            index=index,
+        )
+        for name, index in keys
+    ]
+
+
+def kind_of(spec: JobSpec, priority: int, members: list[tuple[str, int]]) -> bytes:
+    """Equal for jobs that scheduling cannot tell apart, but for their names and ages."""
+    if any(group.template.placement for group in spec.groups):
+        return spec.uid.encode()
+    asked = [
+        (g.name, g.replicas, g.min_available, g.template.needs, g.depends_on, g.partition)
+        for g in spec.groups
+    ]
+    whole = (spec.min_available, spec.topology, spec.annotations)
+    return _encode((spec.queue, priority, asked, whole, members))

@@ -10,13 +10,13 @@ from phalanx.batch.specs import QueueSpec
 from phalanx.errors import JobCommandError, JobNotFoundError
 from phalanx.head.clock import Clock
 from phalanx.head.defects import Defects
-from phalanx.head.gangs.admission import check_size, check_sum
 from phalanx.head.gangs.explaining import Explanations
+from phalanx.head.gangs.feasibility import check_side_by_side, check_sum
 from phalanx.head.gangs.network_domains import Domains
 from phalanx.head.jobs import events as ev
-from phalanx.head.jobs.control import Jobs
 from phalanx.head.jobs.crons import CronDeleted, Crons, CronSubmitted, CronSuspended
 from phalanx.head.jobs.flows import Flows
+from phalanx.head.jobs.job_gangs import JobGangs
 from phalanx.head.jobs.priorities import Priorities
 from phalanx.head.jobs.probing import Prober
 from phalanx.head.jobs.resizing import resized
@@ -73,7 +73,7 @@ class JobRequests:
         nodes: NodeDirectory,
         prober: Prober,
         queues: Queues,
-        jobs: Jobs,
+        jobs: JobGangs,
         priorities: Priorities,
         domains: Domains,
         explanations: Explanations,
@@ -183,7 +183,7 @@ class JobRequests:
         BatchFileError for a placement and ValueError for a priority class that there is not.
         """
         self._priorities.of(spec)
-        queue = self._queues.admit(spec.queue)
+        queue = self._queues.require_open(spec.queue)
         self._check_size(spec, self._queues.capability(queue.name))
         for group in spec.groups:
             shape_of(spec, group)  # which says now what is wrong with where it may be placed
@@ -196,7 +196,7 @@ class JobRequests:
             least = min(group.min_available, spec.min_available)
             if not needs or not least:
                 continue
-            check_size(f"job {spec.name}", spec.queue, [needs] * least, limits, domains)
+            check_side_by_side(f"job {spec.name}", spec.queue, [needs] * least, limits, domains)
         begun = [group for group in spec.groups if group.depends_on is None]
         if spec.min_available >= sum(group.min_available for group in begun):
             together = [g.template.needs for g in begun for _ in range(g.min_available)]

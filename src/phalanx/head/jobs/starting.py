@@ -22,7 +22,7 @@ class Starter:
 
     def orders(self, record: JobRecord, gang: Gang, wanted: list[int]) -> dict[int, StartMember]:
         """What the nodes of these members are to run, by member. Those that have ended keep their
-        ranks: nobody else is told to be the same."""
+        ranks: no other member gets the same one."""
         places = {}
         for index, place in enumerate(gang.members):
             node = place.node or place.last_node

@@ -109,10 +109,10 @@ class Queues:
         found = self.table.all() if name is None else [self._need(name)]
         return [self._row(record) for record in found]
 
-    def admit(self, name: str) -> QueueRecord:
+    def require_open(self, name: str) -> QueueRecord:
         """The queue, if it takes work. Raises QueueUnavailableError."""
         try:
-            self.table.admit(name)
+            self.table.require_open(name)
         except JobCommandError as error:
             raise QueueUnavailableError(str(error)) from None
         return self._need(name)

@@ -92,7 +92,7 @@ class QueueTable:
         for queue in records:
             self._queues[queue.name] = queue
 
-    def admit(self, name: str) -> None:
+    def require_open(self, name: str) -> None:
         """Raise JobCommandError unless the queue takes jobs."""
         _raise_for(submit_faults(name, self.tree()))
 

@@ -1,4 +1,4 @@
-"""What a member of a gang is told of the gang: who it is, who the others are, where they meet."""
+"""What a member of a gang knows of the gang: who it is, who the others are, where they meet."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
 
 
 class MemberRecord(msgspec.Struct, kw_only=True, eq=False):
-    """One member. `attempt` counts its starts; what is told of an earlier attempt is old news."""
+    """One member. `attempt` counts its starts; news of an earlier attempt are old."""
 
     group: str
     index: int

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from phalanx.policies.bundles.placement import BundleOutcome, place
 from phalanx.policies.bundles.request import BundleRejection, BundleRequest, BundlesPlaced
+from phalanx.policies.bundles.strategies import BundleOutcome, place
 from phalanx.policies.node_table import Flags
 from phalanx.policies.request_class import ClusterView
 

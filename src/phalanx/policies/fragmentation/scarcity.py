@@ -44,7 +44,7 @@ COMMON_PART = 0.5
 STEP_MILLI = 40
 """Falls of value within one such step are equal."""
 MIN_ROOM_MILLI = 8 * WHOLE
-"""Room below that is not told apart, lest a shape that can run nowhere outweigh all others."""
+"""Room below that counts as equal, lest a shape that can run nowhere outweigh all others."""
 TINY = 1e-12
 RENEWED_AFTER = 0.1
 """Weights are found anew after arrivals asked for this share of the cluster."""

@@ -11,7 +11,7 @@ from phalanx.protocol.requests.request import Effect, Request
 
 class GangPlace(msgspec.Struct, array_like=True):
     """Where a member of a gang has its place: Ray's placement group (in hex) and the bundle in it
-    (-1: the member asks for nothing), its node, what the member is told of its gang (the msgpack of
+    (-1: the member asks for nothing), its node, what the member knows of its gang (the msgpack of
     `model.jobs.gang_view.GangView`), and its state, as listings call it."""
 
     placement_group: str

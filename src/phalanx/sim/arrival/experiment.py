@@ -76,7 +76,7 @@ def run_arrivals(
 ) -> ArrivalRun:
     """Place the pods of `workload` in order of their arrival; one without room is dropped.
 
-    `seed` is the one that the workload was drawn from; it is only noted. `progress` is told how
+    `seed` is the one that the workload was drawn from; it is only noted. `progress` hears how
     many of how many have arrived. Raises UnknownPolicyError, and WorkloadError without any GPU.
     """
     nodes = workload.fresh_nodes()

@@ -218,7 +218,7 @@ class Faults:
             node.host.guard(lambda: worker.die("signal SIGKILL"))
 
     def _drain(self) -> None:
-        """A node is told to begin nothing new; somewhat later it is stopped."""
+        """A node is asked to begin nothing new; somewhat later it is stopped."""
         cluster, drained = self._cluster, self._history.drained_nodes
         nodes = [n for n in cluster.living_nodes() if n.node_id not in drained]
         head = cluster.head

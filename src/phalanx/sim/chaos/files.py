@@ -152,7 +152,7 @@ class SimTransfers:
     """See object_store.Transfers."""
 
     def __init__(self, host: Host, network: Network, pulled: Callable[[Pulled], None]) -> None:
-        """`pulled`: the node is told what came of it."""
+        """`pulled`: notifies the node of what came of it."""
         self._host = host
         self._network = network
         self._pulled = pulled

@@ -15,7 +15,7 @@ class History:
         self.dead_nodes: set[str] = set()
         """Ids of nodes that are gone, or that the head has given up."""
         self.drained_nodes: set[str] = set()
-        """Ids of nodes that were told to begin nothing new."""
+        """Ids of nodes that were asked to begin nothing new."""
         self.groups: set[bytes] = set()
         """Placement groups that drivers have asked for and have not removed."""
         self.removed_groups: set[bytes] = set()

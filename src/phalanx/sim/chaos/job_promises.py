@@ -37,7 +37,7 @@ class JobPromises:
         self._attempts: set[tuple[str, str, bytes, int]] = set()
         """(job, member, gang, attempt) of all that ever began."""
         self._begun: set[tuple[bytes, int]] = set()
-        """(group, attempt) of which members were told to begin."""
+        """(group, attempt) of which members were asked to begin."""
         self._succeeded: dict[str, set[str]] = {}
         """Members of each job of which a command came to its end."""
 
@@ -99,7 +99,7 @@ class JobPromises:
     # ---- what the head says ------------------------------------------------------------------
 
     def gang_begins(self, record: JobRecord, group: KnownGroup, attempt: int) -> None:
-        """Members of a job are told to begin: with those that are over there are enough."""
+        """Members of a job are asked to begin: with those that are over there are enough."""
         if (group.group, attempt) in self._begun:
             return  # a node that dies between two of these takes members that had their places
         self._begun.add((group.group, attempt))

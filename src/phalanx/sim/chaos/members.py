@@ -29,7 +29,7 @@ class SimCommands:
         rng: random.Random,
         exited: Callable[[bytes, int], None],
     ) -> None:
-        """`prefix`: of its node. `exited`: the node is told the code of a process that ended."""
+        """`prefix`: of its node. `exited`: gets the node the code of a process that ended."""
         self._host = host
         self._prefix = prefix
         self._promises = promises

@@ -14,7 +14,7 @@ import msgspec
 
 from phalanx.head.nodes import MIN_SILENCE_S, HealthLimits
 from phalanx.node.options import SpillOptions
-from phalanx.policies.placement import Placement
+from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.sim.chaos.kernel import Kernel
 
 _Number = TypeVar("_Number", int, float)
@@ -152,7 +152,7 @@ def draw(kernel: Kernel) -> Options:
             restored_s=pick(2.0, 10.0),
         ),
         spilling=SpillOptions(
-            placement=Placement(policy=rng.choice(("default", "least-waiting"))),
+            placement=PlacementPolicy(policy=rng.choice(("default", "least-waiting"))),
             threshold=pick(0, 0, 2),
         ),
         patience_s=60.0,

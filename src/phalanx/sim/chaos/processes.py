@@ -25,7 +25,7 @@ class SimWorkers:
         reaped: Callable[[bytes, str], None],
     ) -> None:
         """`start_s`: how long a worker takes to start. `make`: makes a worker of this id, which
-        calls back when it ends. `reaped`: the node is told of the end of a worker, and how."""
+        calls back when it ends. `reaped`: notifies the node of the end of a worker, and how."""
         self._host = host
         self._rng = rng
         self._start_s = start_s

@@ -1,4 +1,4 @@
-"""A simulated run told to people: who said what to whom, in short lines."""
+"""A simulated run as people read it: who said what to whom, in short lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether what a reader is told of failed work is true."""
+"""Whether what a reader learns of failed work is true."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ class Usage:
             self.check(node.prefix)
 
     def committed(self, node: Node, message: CommitBundles) -> None:
-        """A node was told to keep bundles: by then all others have set theirs aside."""
+        """A node was asked to keep bundles: by then all others have set theirs aside."""
         held = node.bundles.inventory().held
         kept = [
             (group, index)

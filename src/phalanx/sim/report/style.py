@@ -1,4 +1,4 @@
-"""The page's look, light and dark; colours of lines are told apart by people who see few."""
+"""The page's look, light and dark; people who see few colours distinguish those of lines."""
 
 STYLE = (
     """

@@ -52,7 +52,7 @@ def simulate(
     """Run the jobs on the machines until all that can has finished, or until `until_s`.
 
     `clock` (seconds) measures decisions a second; `shells` lends the outside to plugins that need
-    it; `progress` is told after every cycle. Raises WorkloadError for what cannot be simulated.
+    it; `progress` is called after every cycle. Raises WorkloadError for what cannot be simulated.
     """
     check(jobs, nodes, queues)
     return _Simulation(

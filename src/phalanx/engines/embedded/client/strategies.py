@@ -9,6 +9,7 @@ import msgspec
 
 from phalanx.engines.embedded.client.job_settings import JobSettings, with_absolute_paths
 from phalanx.errors import RuntimeEnvSetupError
+from phalanx.model.options import named_strategy
 from phalanx.policies.labels import NODE_LABEL, parse_selector
 from phalanx.worker.context import current
 
@@ -31,13 +32,7 @@ def strategy_of(
 ) -> dict[str, Any]:
     """The strategy that these options of the function or class `name` ask for. `captured`: the
     group where what names no strategy goes."""
-    strategy = options.get("scheduling_strategy")
-    group = options.get("placement_group")
-    if group is not None and group != "default":
-        strategy = group.as_strategy(
-            options.get("placement_group_bundle_index", -1),
-            options.get("placement_group_capture_child_tasks"),
-        )
+    strategy = named_strategy(options)
     wire: dict[str, Any] = {}
     if isinstance(strategy, Strategy):
         wire = strategy.to_wire(resources, name)

@@ -106,7 +106,7 @@ class Listener:
     async def _authenticate(
         self, link: Link, answer: bytearray
     ) -> tuple[ClientHello, GatewaysHandshake]:
-        """Read hello and proof; `answer`: what a failure is told in the end."""
+        """Read hello and proof; `answer`: sent to the peer when that fails."""
         binding = NO_BINDING
         if await link.peek() == _TLS_RECORD:
             if self._identity is None:

@@ -23,10 +23,10 @@ from phalanx.engines.embedded.gateway.kept import KeptConnections
 from phalanx.engines.embedded.gateway.links import Link
 from phalanx.engines.embedded.gateway.listener import Listener, listen
 from phalanx.engines.embedded.gateway.object_files import ObjectFiles
-from phalanx.engines.embedded.gateway.pulling import Pulling
 from phalanx.engines.embedded.gateway.relay import Relays
 from phalanx.engines.embedded.gateway.serving import Serving
 from phalanx.engines.embedded.gateway.tls import Identity
+from phalanx.engines.embedded.gateway.transfers import Transfers
 from phalanx.engines.processes.connection import Connection
 from phalanx.engines.processes.connection import listen as listen_unix
 from phalanx.engines.processes.session import Session
@@ -128,7 +128,7 @@ class Gateway:
         files = ObjectFiles(self._session)
         self._serving = Serving(loop, files)
         self._kept = KeptConnections(loop, self._dialler)
-        self._pulling = Pulling(files, self._kept, self._pulled)
+        self._transfers = Transfers(files, self._kept, self._pulled)
         self._listener = Listener(
             loop, token, insecure=config.insecure, identity=identity, welcome=self._welcome
         )
@@ -185,11 +185,11 @@ class Gateway:
         if isinstance(message, AddressBook):
             self._dialler.update(message.addresses, message.full)
         elif isinstance(message, Pull):
-            self._pulling.pull(message)
+            self._transfers.pull(message)
         elif isinstance(message, CancelPull):
-            self._pulling.cancel(message.name)
+            self._transfers.cancel(message.name)
         elif isinstance(message, LetGo):
-            self._pulling.let_go(message.name)
+            self._transfers.let_go(message.name)
 
     def _pulled(self, result: Pulled) -> None:
         self._loop.call_soon_threadsafe(self._channel.send, result)

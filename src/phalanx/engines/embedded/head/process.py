@@ -29,7 +29,7 @@ from phalanx.head.nodes import HealthLimits
 from phalanx.head.outbox import Outbox
 from phalanx.head.state_store import StateStore, StoredState, read_state
 from phalanx.model.ids import CONTROL, PREFIX_BYTES
-from phalanx.policies.placement import Placement
+from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.protocol import gateway_messages
 from phalanx.protocol.gateway_messages import AuthFailed, Listening, Unable
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
@@ -57,7 +57,7 @@ class HeadConfig(msgspec.Struct, kw_only=True):
     accept_loss: bool = False
     """Whether to go on with a store that has lost what it confirmed."""
     limits: HealthLimits = HealthLimits()
-    placement: Placement = Placement()
+    placement: PlacementPolicy = PlacementPolicy()
     ready_fd: int = -1
     """Where the head says that it serves, or why it cannot."""
     parent_fd: int = -1
@@ -119,7 +119,7 @@ class HeadProcess:
             self._stop()
 
     def serve(self) -> None:
-        """Until told to stop, or the gateway is gone."""
+        """Until asked to stop, or the gateway is gone."""
         self._loop.serve()
         if self._journal is not None:
             try:
@@ -150,7 +150,7 @@ class HeadProcess:
             connection.peer, connection.tag = message.process, "node"
             self._nodes[prefix] = connection
         elif isinstance(message, Ask):
-            self._control.answer_visitor(connection, message)
+            self._control.answering.answer_visitor(connection, message)
         else:
             self._loop.lose(connection)
 

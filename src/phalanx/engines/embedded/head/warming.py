@@ -20,11 +20,11 @@ PARTS = (
     "phalanx.batch.actions.allocate",
     "phalanx.batch.actions.backfill",
     "phalanx.manifests.pods",
-    "phalanx.head.jobs.machine",
+    "phalanx.head.jobs.lifecycle",
     "phalanx.head.jobs.environment",
     "phalanx.head.jobs.crons",
     "phalanx.head.gangs.cycles",
-    "phalanx.head.jobs.control",
+    "phalanx.head.jobs.job_gangs",
     "phalanx.head.jobs.requests",
     "phalanx.head.gangs.gang_scheduler",
 )

@@ -122,7 +122,7 @@ class EmbeddedNode:
         )
 
     def serve(self, driver: Connection | None) -> None:
-        """Until told to stop, or the driver that it lives with is gone."""
+        """Until asked to stop, or the driver that it lives with is gone."""
         if driver is not None:
             self.loop.watch(driver)
         if self._config.parent_fd >= 0:

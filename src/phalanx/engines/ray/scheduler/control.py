@@ -16,7 +16,7 @@ from phalanx.head.nodes import HealthLimits, NodeRecord
 from phalanx.head.outbox import Outbox
 from phalanx.head.state_store import StateStore, StoredState
 from phalanx.model.ids import node_prefix
-from phalanx.policies.placement import Placement
+from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.protocol.cluster_messages import ForwardedReply, NodeReport
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class RayControl(ControlPlane):
         state_store: StateStore,
         stored: StoredState,
         limits: HealthLimits,
-        placement: Placement,
+        placement: PlacementPolicy,
     ) -> None:
         self._effects = effects
         super().__init__(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from phalanx.policies.placement import Placement
+from phalanx.policies.placement_policy import PlacementPolicy
 
 NAMESPACE = "phalanx"
 SCHEDULER = "phalanx-scheduler"
@@ -35,7 +35,7 @@ class SchedulerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """A reservation that Ray has not granted by then is withdrawn, and the gang planned anew."""
     topology: str = ""
     """How devices of every node are wired, see `declared_topology`; empty: as it is found."""
-    placement: Placement = Placement()
+    placement: PlacementPolicy = PlacementPolicy()
     """The policy by which gangs and jobs find their nodes."""
 
     def __post_init__(self) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from phalanx.engines.ray.scheduler.admission import TaskAdmission
+from phalanx.engines.ray.scheduler.batch_requests import BatchRequests
 from phalanx.engines.ray.scheduler.ray_groups import RayGroups
 from phalanx.engines.ray.scheduler.reservation import Reservations
 from phalanx.engines.ray.scheduler.stages import Stages
@@ -34,7 +34,7 @@ class SchedulerRequests:
         self,
         ask: Callable[[ForwardedAsk], None],
         gangs: Callable[[], GangScheduler],
-        admission: TaskAdmission,
+        batch_requests: BatchRequests,
         reservations: Reservations,
         groups: RayGroups,
         stages: Stages,
@@ -44,7 +44,7 @@ class SchedulerRequests:
         gives the gangs of the cluster, which are made when somebody first asks for them."""
         self._ask = ask
         self._gangs = gangs
-        self._admission = admission
+        self._batch_requests = batch_requests
         self._reservations = reservations
         self._groups = groups
         self._reserve_s = reserve_s
@@ -52,7 +52,7 @@ class SchedulerRequests:
         self._replies: dict[int, OnReply] = {}
         self.handlers = RequestHandlers(
             "the scheduler",
-            *self._admission.entries(),
+            *self._batch_requests.entries(),
             Explain.handled_by(self._explain),
             ListGangPlaces.handled_by(self._places),
             GetMemberState.handled_by(self._member_state),
@@ -91,7 +91,7 @@ class SchedulerRequests:
 
     def tick(self, now: float) -> None:
         """Time has passed."""
-        self._admission.tick(now)
+        self._batch_requests.tick(now)
 
     def replied(self, reply: ForwardedReply) -> None:
         """The control plane has replied."""

@@ -90,7 +90,7 @@ class Reservations:
         self._held: dict[Key, dict[tuple[bytes, int], int]] = {}
         """(prefix, index) of what is not given back yet, and its place among Ray's bundles."""
         self._going: dict[tuple[bytes, bytes, int], GiveBackBundles] = {}
-        """What each (prefix, group, attempt) was told to give back."""
+        """What each (prefix, group, attempt) was asked to give back."""
         self._leaving: dict[Key, list[tuple[bytes, BundlesGone]]] = {}
         """What is to be said when a withdrawn reservation is free."""
         self._refusals: dict[bytes, int] = {}

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from phalanx.engines.processes.loop import Loop
-from phalanx.engines.ray.scheduler.admission import TaskAdmission
+from phalanx.engines.ray.scheduler.batch_requests import BatchRequests
 from phalanx.engines.ray.scheduler.control import CLIENTS, RayControl
 from phalanx.engines.ray.scheduler.fleet import Fleet
 from phalanx.engines.ray.scheduler.kv_shard import KvShard
@@ -145,9 +145,9 @@ class SchedulerThread:
             self._loop.call,
         )
         self._requests = SchedulerRequests(
-            partial(self._control.answer, CLIENTS),
+            partial(self._control.answering.answer, CLIENTS),
             lambda: self._control.gang_scheduler,
-            TaskAdmission(self._control, time.monotonic),
+            BatchRequests(self._control, time.monotonic),
             self._reservations,
             self._groups,
             self._stages,

@@ -177,9 +177,9 @@ def test_restarting_a_task_after_an_eviction_does_not_set_itself_off():
     ],
 )
 def test_a_restart_ends_what_it_is_about(command, ended):
-    """And only a restart of the whole job gives up its turn in the queue."""
+    """And only a restart of the whole job makes its delayed actions void."""
     shell = Shell(THREE).play(f"run do {command}")
-    assert (shell.left, shell.queued) == (int(command == "RestartJob"), True)
+    assert shell.job.version == int(command == "RestartJob")
     assert shell.ended == ended
     shell.asked.clear()
     assert shell.play("gone").asked == ended
@@ -370,9 +370,7 @@ def test_a_job_goes_on_after_a_restart_of_the_store(state):
     second = Shell(spec)
     second.asked.clear()
     second.table = type(second.table)(second)
-    second.queued = False
     second.table.restore([kept])
-    assert second.queued == (state in ("Pending", "Running", "Restarting"))
     assert second.asked == (["a-0", "a-1"] if state == "Pending" else [])
     for shell in (first, second):
         shell.play("gone run at 50 ok")

@@ -1,4 +1,4 @@
-"""A process's side of admission: equal tasks that come together are admitted as one batch.
+"""Equal tasks of a queue that a program submits together form a batch, which is admitted as one.
 
 Each task takes the answer about its batch as a hidden argument. So Ray holds it back in this
 process until then, and its reference, its cancelling and its errors are Ray's own. A thread reports
@@ -52,7 +52,7 @@ class _Batch:
         """Of the tasks that have not ended, as far as is known."""
 
 
-class BatchedAdmission:
+class TaskBatches:
     """Forms batches and reports on them. `submit` may be called from any thread."""
 
     def __init__(self, scheduler: SchedulerClient, origin: bytes) -> None:
@@ -65,7 +65,7 @@ class BatchedAdmission:
         self._times: dict[_Kind, int] = {}
         self._wakes = threading.Event()
         self._is_stopping = False
-        threading.Thread(target=self._run, name="phalanx-admission", daemon=True).start()
+        threading.Thread(target=self._run, name="phalanx-task-batches", daemon=True).start()
 
     def stop(self) -> None:
         """Report nothing more."""

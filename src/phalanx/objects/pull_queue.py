@@ -30,7 +30,7 @@ class _Unreached(NamedTuple):
 class PullQueue:
     """Objects wanted from other nodes: each once, however many ask for it.
 
-    Those that a task waits for go before those that are fetched ahead. One is always admitted;
+    Those that a task waits for go before those that are fetched ahead. One is always begun;
     more only while all that are on their way together stay under `limit_bytes`.
     """
 
@@ -62,9 +62,9 @@ class PullQueue:
                 self._urgent.setdefault(name, _Wanted(name, size))
             elif name not in self._urgent:
                 self._ahead.setdefault(name, _Wanted(name, size))
-        self.admit()
+        self._start_next()
 
-    def admit(self) -> None:
+    def _start_next(self) -> None:
         """Begin what may begin."""
         begun: deque[_Wanted] = deque()
         for queue in (self._urgent, self._ahead):
@@ -83,7 +83,7 @@ class PullQueue:
         if self._moving.pop(name, None) is None:
             return
         self._finish(name, failure)
-        self.admit()
+        self._start_next()
 
     def unreached(self, name: str, why: str, now: float) -> None:
         """A transfer ended because the node that has the object could not be reached: it is tried
@@ -96,7 +96,7 @@ class PullQueue:
             self._unreached[name] = _Unreached(size, now + AGAIN_S, why)
         else:
             self._finish(name, why)
-        self.admit()
+        self._start_next()
 
     def tick(self, now: float) -> None:
         """Time has passed: try again what could not be reached."""
@@ -104,7 +104,7 @@ class PullQueue:
             if now >= entry.again_at:
                 del self._unreached[name]
                 self._urgent[name] = _Wanted(name, entry.size)
-        self.admit()
+        self._start_next()
 
     def gone(self, is_gone: Callable[[str], bool]) -> None:
         """A node died: what is left to try again and was there does not come."""

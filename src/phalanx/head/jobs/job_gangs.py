@@ -1,4 +1,6 @@
-"""Jobs at the control store: their machine's effects are run here, and news become its events.
+"""The gang of each job: it gets members, loses them, and says to the job what became of them.
+
+The effects of `JobTable` are carried out here, and what happens to gangs becomes its events.
 
 A job is one gang of commands. Its gang lives as long as any of its members wants, has or gives back
 a place; members that nobody wants yet, or any more, are absent from it.
@@ -14,14 +16,14 @@ import msgspec
 
 from phalanx.head.clock import Clock
 from phalanx.head.defects import Defects, describe
-from phalanx.head.gangs.gang import Gang, Member
+from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.gang_registry import GangRegistry
 from phalanx.head.gangs.member_lifecycle import Wanted
 from phalanx.head.gangs.member_states import ABSENT, DONE, HELD, PLACELESS, WAITING
 from phalanx.head.gangs.reservations import GangReservations
 from phalanx.head.jobs import events as ev
-from phalanx.head.jobs.environment import ports_needed
-from phalanx.head.jobs.machine import JobTable
+from phalanx.head.jobs.lifecycle import JobTable
+from phalanx.head.jobs.podgroup import gang_of, kind_of, members_of
 from phalanx.head.jobs.starting import Starter
 from phalanx.head.outbox import Outbox
 from phalanx.head.state_store import StateStore
@@ -30,8 +32,6 @@ from phalanx.model.jobs.records import JobRecord, MemberRecord
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.protocol.bundle_messages import EndMember, ForgetJob, MemberNews
 from phalanx.resources.ports import RandomSource
-
-_encode = msgspec.msgpack.Encoder(order="sorted").encode
 
 
 class JobRow(msgspec.Struct, kw_only=True, eq=False):
@@ -54,7 +54,7 @@ class GangNews(Protocol):
         ...
 
 
-class Jobs:
+class JobGangs:
     """All jobs, and the gangs of those that have any."""
 
     def __init__(
@@ -152,12 +152,6 @@ class Jobs:
 
     # ---- effects of the machine --------------------------------------------------------------
 
-    def enter_queue(self, job: JobRecord) -> None:
-        """See JobEffects: it does with its first members."""
-
-    def leave_queue(self, job: JobRecord) -> None:
-        """See JobEffects: it has when its last member is over."""
-
     def want_members(self, job: JobRecord, members: list[MemberRecord]) -> None:
         """See JobEffects."""
         keys = [(m.group, m.index) for m in members]
@@ -221,33 +215,17 @@ class Jobs:
         self._reservations.handle(gang, chosen, Wanted())
 
     def _new_gang(self, job: JobRecord, wanted: set[tuple[str, int]]) -> None:
-        spec = job.spec
-        members = [(m.group, m.index) for m in job.members]
-        need = ports_needed(spec)
-        gang = Gang(
-            group=bytes(self._rng.randrange(256) for _ in range(18)),
-            name=spec.name,
-            namespace=spec.namespace,
-            queue=spec.queue,
-            priority=self._priority_of(spec),
-            min_members=0,
-            members=_members(spec, members, wanted),
-            creator=b"",
-            created=job.submitted,
-            port_count=need.gang + need.member * len(members),
-            grace_s=max((group.template.grace_s for group in spec.groups), default=0.0),
-            job=job.uid,
-            kind=_kind(spec, self._priority_of(spec), members),
-        )
+        group = bytes(self._rng.randrange(256) for _ in range(18))
+        gang = gang_of(job, group, self._priority_of(job.spec), wanted)
         self._gangs[job.uid] = gang
         self._reservations.add(gang)
         self._gang_news.gang_changed(gang)
 
     def _grow(self, job: JobRecord, gang: Gang, new: list[tuple[str, int]]) -> None:
         """The job has become larger."""
-        gang.members += _members(job.spec, new, set())
+        gang.members += members_of(job.spec, new, set())
         keys = [_key(gang, index) for index in range(len(gang.members))]
-        gang.kind = _kind(job.spec, gang.priority, keys)
+        gang.kind = kind_of(job.spec, gang.priority, keys)
         self._registry.know_members(gang)
         self._gang_news.gang_changed(gang)
 
@@ -288,7 +266,7 @@ class Jobs:
             self._reservations.end(gang, over)
 
     def node_joined(self, node_id: str) -> None:
-        """A node is there again: what it was told of members may not have come there."""
+        """A node is there again: orders about members may not have reached it."""
         for gang in list(self._gangs.values()):
             job = self.table.get(gang.job)
             for index in gang.among(HELD):
@@ -422,8 +400,8 @@ class Jobs:
             self._reservations.end(gang, ())  # those of which nobody is wanted any more
 
     def _lost_meanwhile(self, gang: Gang) -> list[int]:
-        """Who was started and has no place any more: an earlier head had not told their job, or
-        their node died while there was no head."""
+        """Who was started and has no place any more: an earlier head died before their job
+        knew, or their node died while there was no head."""
         job = self.table.get(gang.job)
         lost = []
         for index in gang.within(PLACELESS):
@@ -443,31 +421,3 @@ def _is(job: JobRecord, key: tuple[str, int], state: str) -> bool:
 def _key(gang: Gang, index: int) -> tuple[str, int]:
     member = gang.members[index]
     return member.of_group, member.index
-
-
-def _members(
-    spec: JobSpec, keys: Iterable[tuple[str, int]], wanted: set[tuple[str, int]]
-) -> list[Member]:
-    """Members for these of a job; those that are not wanted yet are absent."""
-    needs = {group.name: group.template.needs for group in spec.groups}
-    return [
-        Member(
-            need=needs[name],
-            state=WAITING if (name, index) in wanted else ABSENT,
-            of_group=name,
-            index=index,
-        )
-        for name, index in keys
-    ]
-
-
-def _kind(spec: JobSpec, priority: int, members: list[tuple[str, int]]) -> bytes:
-    """Equal for jobs that scheduling cannot tell apart, but for their names and ages."""
-    if any(group.template.placement for group in spec.groups):
-        return spec.uid.encode()
-    asked = [
-        (g.name, g.replicas, g.min_available, g.template.needs, g.depends_on, g.partition)
-        for g in spec.groups
-    ]
-    whole = (spec.min_available, spec.topology, spec.annotations)
-    return _encode((spec.queue, priority, asked, whole, members))

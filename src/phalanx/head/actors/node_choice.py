@@ -20,7 +20,7 @@ from phalanx.policies.bundles.slots import PlacedBundle, pick_bundle
 from phalanx.policies.entry import pick_node, placement_strategy
 from phalanx.policies.labels import ANY_NODE, LabelCondition, LabelSelector
 from phalanx.policies.outcome import Outcome, Placed, Rejection
-from phalanx.policies.placement import Placement
+from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.policies.request_class import Request
 from phalanx.policies.selector.tried import TriedPlaces
 from phalanx.policies.spread import Spread
@@ -30,7 +30,6 @@ from phalanx.resources.ports import RandomSource
 from phalanx.resources.quantities import from_units
 from phalanx.resources.sets import EMPTY, ResourceSet
 from phalanx.scheduling.cluster_nodes import ClusterNodes
-from phalanx.scheduling.global_scheduler import GlobalScheduler
 from phalanx.scheduling.strategies import selectors_of
 from phalanx.scheduling.terms import affinity_of
 
@@ -62,7 +61,7 @@ class _Waiting:
     """Whether the node showed room for it when it was sent there."""
 
 
-class ActorPlacing:
+class ActorNodeChoice:
     """Chooses nodes for actors, and knows which of them still wait."""
 
     def __init__(
@@ -70,12 +69,11 @@ class ActorPlacing:
         cluster: ClusterNodes,
         groups: GroupTable,
         rng: RandomSource,
-        placement: Placement,
+        placement: PlacementPolicy,
     ) -> None:
         self._cluster = cluster
         self._groups = groups
         self._rng = rng
-        self._global = GlobalScheduler(cluster)
         self._default = placement_strategy(placement, cluster.waiting)
         self._waits_anywhere = placement.starts_here_first
         self._tried = TriedPlaces[bytes]() if placement.policy == "selector" else None
@@ -149,7 +147,7 @@ class ActorPlacing:
     def better(self, now: float) -> list[tuple[ActorRecord, Choice]]:
         """Waiting actors that another node has room for now, or that can never be placed.
 
-        To be called when resources changed, once for many news. Who was told to wait by its node
+        To be called when resources changed, once for many news. Who waits by its node's word
         is to be withdrawn there before it goes elsewhere.
         """
         moves = []
@@ -280,7 +278,8 @@ class ActorPlacing:
         self, place: ResourceSet, tiers: Sequence[LabelSelector], asking: Asking
     ) -> Placed | None:
         for selector in tiers:
-            found = self._global.pick(Request(resources=place, selector=selector), asking)
+            request = Request(resources=place, selector=selector)
+            found = self._cluster.pick_least_wait(request, asking)
             if isinstance(found, Placed):
                 return found
         return None

@@ -1,4 +1,4 @@
-"""Letting a gang in: what is asked for is checked before anything is made of it."""
+"""A gang that could never run, whatever runs now, is refused before anything is made of it."""
 
 from __future__ import annotations
 
@@ -6,19 +6,22 @@ from collections.abc import Mapping, Sequence
 
 from phalanx.errors import GangInfeasibleError
 from phalanx.head.gangs.gang import Gang, Member
-from phalanx.head.gangs.gang_size import most_members, said, why_none
 from phalanx.model.jobs.spec import MAX_REPLICAS
 from phalanx.model.jobs.topology import NetworkTopology
 from phalanx.model.options import check_amounts
+from phalanx.resources.sets import ResourceSet
+
+Amounts = Mapping[str, float]
+_BYTES = ("memory", "object_store_memory")
 
 
-def admitted(
+def new_feasible_gang(
     *,
     group: bytes,
     creator: bytes,
     created: float,
-    limits: Mapping[str, float],
-    domains: Sequence[Sequence[Mapping[str, float]]],
+    limits: Amounts,
+    domains: Sequence[Sequence[Amounts]],
     name: str,
     queue: str,
     needs: list[dict[str, float]],
@@ -40,7 +43,7 @@ def admitted(
         raise ValueError(f"a gang has at most {MAX_REPLICAS} members, not {len(needs)}")
     for need in needs:
         check_amounts(need)
-    check_size(f"gang {name}", queue, needs[:min_members], limits, domains)
+    check_side_by_side(f"gang {name}", queue, needs[:min_members], limits, domains)
     return Gang(
         group=group,
         name=f"{name}-{group[:6].hex()}",
@@ -56,12 +59,12 @@ def admitted(
     )
 
 
-def check_size(
+def check_side_by_side(
     what: str,
     queue: str,
     needs: list[dict[str, float]],
-    limits: Mapping[str, float],
-    domains: Sequence[Sequence[Mapping[str, float]]],
+    limits: Amounts,
+    domains: Sequence[Sequence[Amounts]],
 ) -> None:
     """Raise GangInfeasibleError when the nodes of no domain, empty, hold all of `needs` side by
     side."""
@@ -87,9 +90,9 @@ def check_size(
 def check_sum(
     what: str,
     queue: str,
-    needs: Sequence[Mapping[str, float]],
-    limits: Mapping[str, float],
-    nodes: Sequence[Mapping[str, float]],
+    needs: Sequence[Amounts],
+    limits: Amounts,
+    nodes: Sequence[Amounts],
 ) -> None:
     """Raise GangInfeasibleError when `needs`, different ones, are more in all than these nodes
     have, or than the queue may use: then no way to place them side by side will be found."""
@@ -105,3 +108,53 @@ def check_sum(
             f"{what} needs {len(needs)} members at once, which ask for {said({name: asked})} in "
             f"all: {where}."
         )
+
+
+def most_members(
+    members: Sequence[Amounts], nodes: Sequence[Amounts], capability: Amounts | None = None
+) -> int:
+    """How many of these members, the first first, empty nodes hold side by side, within what
+    their queue may use at most. Members go to the first node that has room, so the answer is
+    exact where all ask for the same.
+    """
+    left = [ResourceSet.from_mapping(node) for node in nodes]
+    held: dict[str, float] = {}
+    placed = at = 0
+    for member in members:
+        if placed and member != members[placed - 1]:
+            at = 0
+        used = {name: held.get(name, 0.0) + amount for name, amount in member.items()}
+        limits = capability or {}
+        if any(amount > limits[name] for name, amount in used.items() if name in limits):
+            break
+        asked = ResourceSet.from_mapping(member)
+        while at < len(left) and not asked.is_subset(left[at]):
+            at += 1
+        if at == len(left):
+            break
+        left[at] = left[at] - asked
+        held |= used
+        placed += 1
+    return placed
+
+
+def why_none(member: Amounts, nodes: Sequence[Amounts]) -> str:
+    """What one member asks for that no node has, in words; "" where some node holds it."""
+    asked = ResourceSet.from_mapping(member)
+    if any(asked.is_subset(ResourceSet.from_mapping(node)) for node in nodes):
+        return ""
+    largest = {name: max((n.get(name, 0.0) for n in nodes), default=0.0) for name in member}
+    lacking = {name: amount for name, amount in member.items() if amount > largest[name]}
+    if not lacking:
+        return f"no single node has {said(member)} together"
+    has = said({name: largest[name] for name in lacking})
+    asks = said(lacking)
+    return f"a member asks for {asks}, and the largest node has {has}"
+
+
+def said(amounts: Amounts) -> str:
+    """Amounts as people say them: 2 CPU, 1.5 GiB memory."""
+    return ", ".join(
+        f"{round(amount / 2**30, 2):g} GiB {name}" if name in _BYTES else f"{amount:g} {name}"
+        for name, amount in amounts.items()
+    )

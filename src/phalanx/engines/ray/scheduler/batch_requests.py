@@ -1,4 +1,4 @@
-"""Admission of ordinary tasks of queues, which wait here for their turn before Ray has them."""
+"""Requests about batches of tasks: answered when `AdmissionTable` admits their batches to Ray."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TasksCluster(Protocol):
         ...
 
 
-class TaskAdmission:
+class BatchRequests:
     """Answers requests about batches. Everything here runs in the scheduler's thread."""
 
     def __init__(self, cluster: TasksCluster, clock: Callable[[], float]) -> None:
@@ -81,7 +81,7 @@ class TaskAdmission:
 
     def _ask(self, asker: Asker[None], request: AdmitBatch) -> Later:
         now = self._hear(asker.process)
-        self._cluster.queues.admit(request.queue)
+        self._cluster.queues.require_open(request.queue)
         self._table.ask(
             Batch(
                 ticket=request.ticket,

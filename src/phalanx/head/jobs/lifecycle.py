@@ -1,7 +1,7 @@
 """The life cycle of jobs: Volcano's states and policies, its traps decided for the user.
 
 Pure: `handle(event, now)` and `tick(now)` change records and ask a shell for effects. The shell
-tells what comes of it by later events, never from within an effect.
+reports what comes of it by later events, never from within an effect.
 """
 
 from __future__ import annotations
@@ -39,14 +39,6 @@ class Alarm(NamedTuple):
 class JobEffects(Protocol):
     """What the machine asks of its shell."""
 
-    def enter_queue(self, job: JobRecord) -> None:
-        """Its members take part in scheduling, as one gang."""
-        ...
-
-    def leave_queue(self, job: JobRecord) -> None:
-        """It takes no part any more; what its members hold is freed as they end."""
-        ...
-
     def want_members(self, job: JobRecord, members: list[MemberRecord]) -> None:
         """Find places for these and start them; MemberRan, MemberExited or MemberLost follow."""
         ...
@@ -61,7 +53,7 @@ class JobEffects(Protocol):
         ...
 
     def publish(self, job: JobRecord) -> None:
-        """Something about it changed: keep it, and tell who watches."""
+        """Something about it changed: keep it, and notify who watches."""
         ...
 
     def forget(self, job: JobRecord) -> None:
@@ -91,8 +83,6 @@ class JobTable:
         for job in records:
             self._jobs[job.uid] = job
             self._set_alarms(job)
-            if job.state in (st.PENDING, st.RUNNING, st.RESTARTING):
-                self._effects.enter_queue(job)
             for state, ask in ((st.PENDING, True), (st.TERMINATING, False)):
                 members = [m for m in job.members if m.state == state]
                 if members and ask:
@@ -166,7 +156,6 @@ class JobTable:
         job = self._jobs[spec.uid] = new_job(spec, now)
         job.request = request
         job.note(now, "", st.PENDING, "submitted")
-        self._effects.enter_queue(job)
         try:
             self._settle(job, now)
         except BaseException:
@@ -353,11 +342,8 @@ class JobTable:
         chosen = judging.targets(job, action, group, index)
         if action == st.RESUME_JOB:
             chosen = [m for m in chosen if m.state != st.SUCCEEDED]
-            self._effects.enter_queue(job)
         elif action == st.RESTART_JOB:
             job.version += 1
-            self._effects.leave_queue(job)
-            self._effects.enter_queue(job)
         for name in {m.group for m in chosen} if action != st.RESTART_POD else ():
             job.restarts.pop(name, None)
         self._end(job, chosen, f"{action}: {reason}", comes_back=True)
@@ -366,17 +352,16 @@ class JobTable:
         """End what lives, for good or until the job is resumed."""
         job.version += 1
         job.due.clear()
-        self._effects.leave_queue(job)
         self._end(job, job.members, reason, comes_back=False)
 
     def _end(
         self, job: JobRecord, members: list[MemberRecord], reason: str, comes_back: bool
     ) -> None:
-        told = []
+        asked = []
         for member in members:
             if member.state in (st.PENDING, st.RUNNING):
                 self._move(job, member, st.TERMINATING, reason)
-                told.append(member)
+                asked.append(member)
             elif member.state in (st.SUCCEEDED, st.FAILED, st.ENDED):
                 if comes_back:
                     self._wait_again(job, member, reason)
@@ -384,8 +369,8 @@ class JobTable:
                 self._move(job, member, st.ENDED, reason)
             if member.state == st.TERMINATING:
                 member.comes_back = comes_back
-        if told:
-            self._effects.end_members(job, told, reason)
+        if asked:
+            self._effects.end_members(job, asked, reason)
 
     def _resize(self, job: JobRecord, spec: JobSpec, now: float) -> None:
         if job.is_finished or job.state in (st.TERMINATING, st.COMPLETING):
@@ -397,7 +382,7 @@ class JobTable:
     # ---- settling ----------------------------------------------------------------------------
 
     def _settle(self, job: JobRecord, now: float) -> None:
-        """Go on as far as the members' states allow, then tell."""
+        """Go on as far as the members' states allow, then publish."""
         while self._step(job, now):
             pass
         job.changed = now

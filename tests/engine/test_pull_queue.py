@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from phalanx.objects.pulling import AGAIN_S, GIVE_UP_S, PullQueue
+from phalanx.objects.pull_queue import AGAIN_S, GIVE_UP_S, PullQueue
 
 
 class World:

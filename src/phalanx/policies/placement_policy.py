@@ -1,4 +1,4 @@
-"""Which policy a cluster places its work by: read once, and told to every node."""
+"""Which policy a cluster places its work by: read once, and sent to every node."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ POLICIES = ("default", "least-waiting", "selector", "two-pass-random")
 """The built-in ones; see docs/placement.md. Others come by entry points."""
 
 
-class Placement(msgspec.Struct, frozen=True, kw_only=True):
+class PlacementPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """A policy's name, and the settings of the selector where it is that."""
 
     policy: str = "default"
@@ -25,13 +25,13 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
         return self.policy in ("default", "least-waiting")
 
 
-def read_placement(given: str | Mapping[str, Any] | None) -> Placement:
+def read_placement_policy(given: str | Mapping[str, Any] | None) -> PlacementPolicy:
     """A policy's name, or `{"policy": "selector", "candidate_factor": 3}`; None is the default.
 
     Raises ValueError for a name that is none, and for settings that the policy does not have.
     """
     if given is None:
-        return Placement()
+        return PlacementPolicy()
     settings = dict(given) if isinstance(given, Mapping) else {"policy": given}
     policy = settings.pop("policy", None)
     if not isinstance(policy, str):
@@ -46,7 +46,7 @@ def read_placement(given: str | Mapping[str, Any] | None) -> Placement:
     if settings and policy != "selector":
         raise ValueError(f"the policy {policy} has no settings, and {', '.join(settings)} is given")
     try:
-        return Placement(policy=policy, selector=msgspec.convert(settings, SelectorSettings))
+        return PlacementPolicy(policy=policy, selector=msgspec.convert(settings, SelectorSettings))
     except msgspec.ValidationError as error:
         known = ", ".join(SelectorSettings.__struct_fields__)
         raise ValueError(f"a setting of the selector: {error}; it has {known}") from None

@@ -76,7 +76,7 @@ class _Transfer:
                 self.reasons.append(f"node {node.hex()}: {reason}")
 
 
-class Pulling:
+class Transfers:
     """Transfers by object. `report` is called from any thread, once for each."""
 
     def __init__(

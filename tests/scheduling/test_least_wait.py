@@ -1,4 +1,4 @@
-"""The global choice by estimated waiting time, and choosers that do not know each other."""
+"""The choice by estimated waiting time, and choosers that do not know each other."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from phalanx.policies.strategy import Asking
 from phalanx.protocol.cluster_messages import ViewRow
 from phalanx.resources.sets import ResourceSet
 from phalanx.scheduling.cluster_nodes import ClusterNodes
-from phalanx.scheduling.global_scheduler import GlobalScheduler
 
 CPU = Request(resources=ResourceSet.from_mapping({"CPU": 1}))
 
@@ -78,35 +77,34 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_the_least_wait(name) -> None:
     rows, asking, node = CASES[name]
-    outcome = GlobalScheduler(cluster(*rows)).pick(CPU, asking)
+    outcome = cluster(*rows).pick_least_wait(CPU, asking)
     assert isinstance(outcome, Placed)
     assert outcome.node == node
 
 
 def test_a_no_says_why() -> None:
-    outcome = GlobalScheduler(cluster(row("a", total=0.5))).pick(CPU)
+    outcome = cluster(row("a", total=0.5)).pick_least_wait(CPU)
     assert str(outcome) == "infeasible: 1 node with at most 0.5 CPU in total, 1 asked"
 
 
-def placed(scheduler: GlobalScheduler) -> Placed:
-    outcome = scheduler.pick(CPU)
+def placed(nodes: ClusterNodes) -> Placed:
+    outcome = nodes.pick_least_wait(CPU)
     assert isinstance(outcome, Placed)
     return outcome
 
 
-def test_several_schedulers_spread_by_what_each_sent() -> None:
+def test_several_copies_spread_by_what_each_sent() -> None:
     copies = [cluster(row("a", free=2), row("b", free=2), row("c")) for _ in range(2)]
     for nodes in copies:
-        scheduler = GlobalScheduler(nodes)
         picks = []
         for _ in range(7):
-            outcome = placed(scheduler)
+            outcome = placed(nodes)
             nodes.count_in(outcome.node, CPU.resources, outcome.is_available)
             picks.append(outcome.node)
         assert picks == ["a", "a", "b", "b", "a", "b", "c"]
-        for told in (row("a", free=2), row("b", free=2), row("c")):
-            nodes.put(told)  # what nodes report goes before what was counted in
-        assert placed(scheduler).node == "a"
+        for reported in (row("a", free=2), row("b", free=2), row("c")):
+            nodes.put(reported)  # what nodes report goes before what was counted in
+        assert placed(nodes).node == "a"
 
 
 def test_nodes_that_are_gone_are_not_chosen() -> None:
@@ -114,7 +112,7 @@ def test_nodes_that_are_gone_are_not_chosen() -> None:
     nodes.count_in("a", CPU.resources, True)
     assert nodes.put(row("a", state="DEAD")) is True
     assert nodes.put(row("a", state="DEAD")) is False
-    assert placed(GlobalScheduler(nodes)).node == "b"
+    assert placed(nodes).node == "b"
 
 
 ROWS = st.lists(
@@ -138,7 +136,7 @@ def test_no_feasible_node_would_wait_less(rows, size, held) -> None:
         )
     )
     asking = Asking(argument_bytes=size, held_bytes=held)
-    outcome = GlobalScheduler(nodes).pick(CPU, asking)
+    outcome = nodes.pick_least_wait(CPU, asking)
     feasible = [n.id for n in nodes.view.nodes.states if CPU.resources <= n.total]
     waits = {name: nodes.waiting.estimate_s(name, asking) for name in feasible}
     if not feasible:

@@ -21,7 +21,7 @@ WINDOW = 32
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
 
 
-class AdmissionWindow:
+class CycleWindow:
     """All gangs that are not over. `seen`: those that cycles look at, by group."""
 
     def __init__(self) -> None:

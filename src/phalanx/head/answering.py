@@ -1,0 +1,139 @@
+"""A request to the head is answered once what it changed is written.
+
+While the store has no room, questions are answered and new work is refused. What is asked again,
+as an earlier head died before its answer arrived, is no new work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from phalanx.errors import ControlStoreFullError
+from phalanx.head.actors.table import ActorTable
+from phalanx.head.groups.table import GroupTable
+from phalanx.head.outbox import Outbox
+from phalanx.head.requests import ControlRequests
+from phalanx.head.state_store import StateStore
+from phalanx.model.ids import node_process_id
+from phalanx.model.lifecycle import DEPENDENCIES_UNREADY
+from phalanx.protocol.cluster_messages import ForwardedAsk, ForwardedReply
+from phalanx.protocol.node_messages import Ask, Reply
+from phalanx.protocol.requests.actors import RegisterActor
+from phalanx.protocol.requests.gangs import CreateGang
+from phalanx.protocol.requests.groups import CreateGroup
+from phalanx.protocol.requests.jobs import ApplyManifests
+from phalanx.protocol.requests.request import (
+    Asker,
+    Effect,
+    RequestHandlers,
+    Role,
+    Send,
+    decode_request,
+)
+from phalanx.protocol.wire_errors import WireError
+
+if TYPE_CHECKING:
+    from phalanx.head.gangs.gang_scheduler import GangScheduler
+
+
+class Visitor(Protocol):
+    """A connection to who is no node."""
+
+    def send(self, message: msgspec.Struct) -> None:
+        """Send it something."""
+        ...
+
+
+class Answering:
+    """Answers what nodes forward, and what visitors ask."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        state_store: StateStore,
+        requests: ControlRequests,
+        groups: GroupTable,
+        actors: ActorTable,
+        gang_scheduler: Callable[[], GangScheduler],
+    ) -> None:
+        """`gang_scheduler` makes it when it is first asked for."""
+        self._outbox = outbox
+        self._state_store = state_store
+        self._requests = requests
+        self._groups = groups
+        self._actors = actors
+        self._gang_scheduler = gang_scheduler
+
+    def answer(self, prefix: bytes, ask: ForwardedAsk) -> None:
+        """Reply to a request that came by way of a node."""
+
+        def send(result: msgspec.Raw, error: WireError | None) -> None:
+            self._outbox.reply(prefix, ForwardedReply(ask.token, result, error))
+
+        role = Role.PROCESS if ask.origin else Role.VISITOR
+        if ask.origin == node_process_id(prefix):
+            role = Role.NODE
+        self._answer(ask.kind, ask.body, role, ask.origin, prefix, send if ask.token else None)
+
+    def answer_visitor(self, visitor: Visitor, ask: Ask) -> None:
+        """Reply to who is no node, such as the command line on the head's machine."""
+
+        def send(result: msgspec.Raw, error: WireError | None) -> None:
+            visitor.send(Reply(ask.token, result, error))
+
+        self._answer(ask.kind, ask.body, Role.VISITOR, b"", b"", send)
+
+    def handlers_of(self, kind: int) -> RequestHandlers:
+        """Those of queues, gangs and jobs are made when somebody first asks for any."""
+        handlers = self._requests.handlers
+        return handlers if kind in handlers else self._gang_scheduler().handlers
+
+    def _answer(
+        self,
+        kind: int,
+        body: msgspec.Raw,
+        role: Role,
+        process: bytes,
+        node: bytes,
+        send: Send | None,
+    ) -> None:
+        """Have a request answered once all that the answer speaks of is written. Nothing waits for
+        that while the store is full: questions are answered, and new work is refused."""
+        handlers, store = self.handlers_of(kind), self._state_store
+        effect = handlers.effect_of(kind)
+        if effect is Effect.ADDS and store.shortage and not self._is_repeated(kind, body):
+            error = ControlStoreFullError(
+                f"The head takes no new work: {store.shortage}. What runs goes on, and new work is "
+                "taken again when there is room."
+            )
+            if kind == RegisterActor.kind and send is None:
+                self._requests.refuse_actor(process, decode_request(RegisterActor, body), error)
+            Asker[Any](role, process, send, node).fail(error)
+            return
+
+        def when_written(result: msgspec.Raw, error: WireError | None) -> None:
+            assert send is not None
+            if effect is Effect.READS:
+                store.when_written_or_stalled(lambda: send(result, error))
+            else:
+                store.when_written(lambda: send(result, error))
+
+        asker = Asker[Any](role, process, None if send is None else when_written, node)
+        handlers.answer(kind, body, asker)
+
+    def _is_repeated(self, kind: int, body: msgspec.Raw) -> bool:
+        """Whether what a request asks for is there: an earlier head has answered it, and died."""
+        if kind == CreateGroup.kind:
+            return self._groups.get(decode_request(CreateGroup, body).group) is not None
+        if kind == CreateGang.kind:
+            return decode_request(CreateGang, body).group in self._gang_scheduler().registry.gangs
+        if kind == ApplyManifests.kind:
+            requests = self._gang_scheduler().job_requests
+            return requests.is_repeated(decode_request(ApplyManifests, body))
+        if kind == RegisterActor.kind:
+            record = self._actors.get(decode_request(RegisterActor, body).spec.actor)
+            return record is not None and record.state != DEPENDENCIES_UNREADY
+        return False

@@ -1,0 +1,119 @@
+"""The requests about queues and gangs that the head answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from phalanx.head.clock import Clock
+from phalanx.head.gangs.feasibility import new_feasible_gang
+from phalanx.head.gangs.gang_registry import GangRegistry
+from phalanx.head.gangs.member_states import SHOWN
+from phalanx.head.gangs.network_domains import Domains
+from phalanx.head.gangs.reservations import GangReservations
+from phalanx.head.nodes import NodeDirectory
+from phalanx.head.queues.control import Queues
+from phalanx.model.rows.work import GangInfo
+from phalanx.protocol.requests.gangs import CreateGang, EndMembers, ListGangs
+from phalanx.protocol.requests.queues import (
+    AdmitQueue,
+    CloseQueue,
+    CreateQueue,
+    DeleteQueue,
+    ListQueues,
+    OpenQueue,
+    QueueFields,
+    UpdateQueue,
+)
+from phalanx.protocol.requests.request import Asker, Handler, Request
+
+
+class GangRequests:
+    """Their handlers."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        nodes: NodeDirectory,
+        registry: GangRegistry,
+        queues: Queues,
+        domains: Domains,
+        reservations: GangReservations,
+        request_cycle: Callable[[], None],
+    ) -> None:
+        self._clock = clock
+        self._nodes = nodes
+        self._registry = registry
+        self._queues = queues
+        self._domains = domains
+        self._reservations = reservations
+        self._request_cycle = request_cycle
+
+    def entries(self) -> list[tuple[type[Request[Any]], Handler]]:
+        """For RequestHandlers."""
+        queues = self._queues
+        return [
+            CreateQueue.handled_by(lambda _, request: queues.create(request.name, request.fields)),
+            UpdateQueue.handled_by(lambda _, request: queues.update(request.name, request.fields)),
+            OpenQueue.handled_by(lambda _, request: queues.open(request.name)),
+            CloseQueue.handled_by(lambda _, request: queues.close(request.name)),
+            DeleteQueue.handled_by(lambda _, request: queues.delete(request.name)),
+            ListQueues.handled_by(lambda _, request: queues.rows(request.name)),
+            AdmitQueue.handled_by(self._admit_queue),
+            CreateGang.handled_by(self._create_gang),
+            EndMembers.handled_by(self._end_members),
+            ListGangs.handled_by(self._list_gangs),
+        ]
+
+    def _admit_queue(self, asker: Asker[None], request: AdmitQueue) -> None:
+        if request.makes and self._queues.table.get(request.name) is None:
+            self._queues.create(request.name, QueueFields())
+        self._queues.require_open(request.name)
+
+    def _create_gang(self, asker: Asker[str], request: CreateGang) -> str:
+        gang = self._registry.gangs.get(request.group)
+        if gang is None:  # else asked again after the head came back
+            queue = self._queues.require_open(request.queue)
+            topology = self._domains.topology(request.topology)
+            gang = new_feasible_gang(
+                group=request.group,
+                creator=asker.process,
+                created=self._clock.wall(),
+                limits=self._queues.capability(queue.name),
+                domains=self._domains.within(topology, self._nodes.living()),
+                name=request.name,
+                queue=request.queue,
+                needs=request.needs,
+                min_members=request.min_members,
+                priority=request.priority,
+                topology=topology,
+                ports=request.ports,
+                grace_s=request.grace_s,
+            )
+            self._reservations.add(gang)
+            self._request_cycle()
+        return gang.name
+
+    def _end_members(self, asker: Asker[None], request: EndMembers) -> None:
+        gang = self._registry.gangs.get(request.group)
+        if gang is not None:
+            self._reservations.end(gang, request.indexes)
+
+    def _list_gangs(self, asker: Asker[list[GangInfo]], request: ListGangs) -> list[GangInfo]:
+        return [
+            GangInfo(
+                name=gang.name,
+                group=gang.group.hex(),
+                queue=gang.queue,
+                priority=gang.priority,
+                phase=gang.phase,
+                members=[SHOWN[member.state] for member in gang.members],
+                min_members=gang.min_members,
+                created=gang.created,
+                started=gang.started,
+                preempted=gang.preempted,
+                ports=gang.ports,
+                nodes=[member.node for member in gang.members],
+            )
+            for gang in self._registry.gangs.values()
+        ]
