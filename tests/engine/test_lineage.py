@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -41,6 +42,9 @@ class Recipe:
 
     def refusal(self):
         return self._refusal
+
+    def renew(self, number, args):
+        raise AssertionError("nothing is run again here")
 
 
 class Hold:
@@ -88,7 +92,7 @@ def result(lineage, task, *inputs, **more):
 
 
 def inputs_again(ref):
-    exported = []
+    exported: list[Any] = []
     again = [source.revive(exported.append) for source in ref._hold.lineage.inputs]
     return again, exported
 
@@ -332,13 +336,15 @@ def test_the_error_says_what_was_lost_and_why(reason, error):
 
 
 def test_what_a_cancelled_generator_gave_is_not_made_again():
-    runs = []
-    machine = Reconstruction(ME, SimpleNamespace(), SimpleNamespace(), runs.append)
-    work = SimpleNamespace(
+    runs: list[Any] = []
+    unused: Any = SimpleNamespace()
+    machine = Reconstruction(ME, unused, unused, runs.append)
+    work: Any = SimpleNamespace(
         number=1, recipe=Recipe, retries=3, attempt=0, refs=[], args=b"", inputs=None, pins=None
     )
     work.stream = object()
     record = machine.maker(work, (Value(SHARED, b"file"),))
+    assert isinstance(record, Remembered)
     assert record.why_not() is None
     machine.cancelled(work)
     machine.finished(work)
