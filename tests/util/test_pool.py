@@ -170,7 +170,7 @@ def test_work_goes_to_whoever_is_free(own_pool, gate):
 def test_errors_that_cannot_be_pickled_arrive_as_text(own_pool):
     def fail():
         error = ValueError("a lambda inside")
-        error.args = (lambda: None, os.open("/dev/null", os.O_RDONLY), iter(()))
+        error.args = (lambda: None, os.open("/dev/null", os.O_RDONLY), (i for i in ""))
         raise error
 
     with pytest.raises(RuntimeError, match="ValueError"):
