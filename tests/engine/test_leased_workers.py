@@ -33,8 +33,8 @@ class Owner:
         self.log, self.ends = [], {}
         self.machine = TaskMachine(self)
         peers: Any = self
-        node = SimpleNamespace(post=self.sent.append, send=self.sent.append)
-        self.workers = LeasedWorkers(self.machine, peers, self, node)
+        self.node = SimpleNamespace(post=self.sent.append, send=self.sent.append)
+        self.workers = LeasedWorkers(self.machine, peers, self, self.node)
         kind = template("f", max_retries)
         for number in range(1, tasks + 1):
             task = PendingTask(number, kind, b"", None, None, [])

@@ -376,14 +376,16 @@ class Objects:
 
 
 def test_an_item_that_gets_lost_while_its_generator_runs_for_the_last_time_waits_for_it():
-    runs, objects = [], Objects()
-    references = SimpleNamespace(export=lambda ref: None)
+    runs: list[Any] = []
+    objects: Any = Objects()
+    references: Any = SimpleNamespace(export=lambda ref: None)
     machine = Reconstruction(ME, references, objects, runs.append)
-    work = SimpleNamespace(
+    work: Any = SimpleNamespace(
         number=1, recipe=StreamRecipe, retries=1, attempt=0, refs=[], args=b"", inputs=None
     )
     work.pins, work.stream = None, object()
     record = machine.maker(work, (Value(SHARED, b"file"),))
+    assert isinstance(record, Remembered)
     items = [make_ref(ME, 1 << 32 | index) for index in (1, 2)]
     for item in items:
         item._value, item._hold = Value(SHARED, b"file"), Hold(record)
