@@ -17,7 +17,7 @@ NAMES = ("remote", "options", "gang", "bind", "_remote")
 
 
 def add_names(context: ClassDefContext) -> bool:
-    """Declare the names of an actor class, as values of any type; nothing has to be looked at again."""
+    """Declare the names of an actor class, as values of any type; always True: no second pass."""
     info = context.cls.info
     for name in NAMES:
         if name not in info.names:
@@ -28,9 +28,7 @@ def add_names(context: ClassDefContext) -> bool:
 
 
 class RemoteClasses(Plugin):
-    def get_class_decorator_hook_2(
-        self, fullname: str
-    ) -> Callable[[ClassDefContext], bool] | None:
+    def get_class_decorator_hook_2(self, fullname: str) -> Callable[[ClassDefContext], bool] | None:
         return add_names if fullname == DECORATOR else None
 
 
